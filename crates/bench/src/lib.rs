@@ -1,0 +1,1 @@
+//! Workloads, measurements and statistics.

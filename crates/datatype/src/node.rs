@@ -1,0 +1,186 @@
+//! The five loop kinds over byte leaves [CHING].
+//!
+//! A [`Node`] stands in *normal position*: the first byte of its stream is at offset 0. Where it
+//! lies is said once, by the loop above it or by the [`crate::Datatype`] at the root. Together with
+//! strides in bytes (an inner extent is nothing but a stride of the loop above) this is what makes
+//! equal accesses look equal.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::span::Span;
+use crate::{MAX_DEPTH, TypeError};
+
+/// One loop of a description, with the summary of all it stands for.
+#[derive(Debug)]
+pub struct Node {
+    kind: Loop,
+    span: Span,
+    depth: u32,
+}
+
+/// The loop kinds. Offsets are in bytes and relative to the loop's own first byte.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub enum Loop {
+    /// A leaf: bytes that lie together.
+    Bytes,
+    /// Copies that touch: each begins where the one before ends.
+    Contig {
+        /// Number of copies.
+        count: u64,
+        /// What is repeated.
+        child: Arc<Node>,
+    },
+    /// Copies at a constant stride.
+    Vector {
+        /// Number of copies.
+        count: u64,
+        /// Bytes from one copy to the next.
+        stride: i64,
+        /// What is repeated.
+        child: Arc<Node>,
+    },
+    /// Copies at listed offsets.
+    BlockIndexed {
+        /// Where each copy lies.
+        offsets: Box<[i64]>,
+        /// What is repeated.
+        child: Arc<Node>,
+    },
+    /// Blocks of differing lengths at listed offsets.
+    Indexed {
+        /// The blocks, their lengths counted in children.
+        blocks: Box<[Block]>,
+        /// What a block consists of.
+        child: Arc<Node>,
+        /// Bytes from one child of a block to the next.
+        stride: i64,
+    },
+    /// Different parts at listed offsets.
+    Struct {
+        /// The parts, in stream order.
+        fields: Box<[Field]>,
+    },
+}
+
+/// A block of an [`Loop::Indexed`] loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// Where it lies.
+    pub offset: i64,
+    /// Children in it.
+    pub len: u64,
+    /// Children in the blocks before it.
+    pub start: u64,
+}
+
+/// A field of a [`Loop::Struct`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// Where it lies.
+    pub offset: i64,
+    /// What it holds.
+    pub child: Arc<Node>,
+    /// Bytes of the stream before it.
+    pub start: u64,
+}
+
+impl Node {
+    /// Computes the summary; the caller has put the loop in normal position.
+    pub(crate) fn new(kind: Loop) -> Result<Arc<Self>, TypeError> {
+        let (span, below) = match &kind {
+            Loop::Bytes => return Self::bytes(1),
+            Loop::Contig { count, child } => {
+                (child.span.repeat(*count, child.true_extent())?, child.depth)
+            }
+            Loop::Vector { count, stride, child } => {
+                (child.span.repeat(*count, *stride)?, child.depth)
+            }
+            Loop::BlockIndexed { offsets, child } => {
+                let mut span = Span::EMPTY;
+                for &offset in offsets {
+                    span = span.then(child.span.shift(offset)?)?;
+                }
+                (span, child.depth)
+            }
+            Loop::Indexed { blocks, child, stride } => {
+                let mut span = Span::EMPTY;
+                for block in blocks {
+                    let block_span = child.span.repeat(block.len, *stride)?;
+                    span = span.then(block_span.shift(block.offset)?)?;
+                }
+                (span, child.depth)
+            }
+            Loop::Struct { fields } => {
+                let (mut span, mut depth) = (Span::EMPTY, 0);
+                for field in fields {
+                    span = span.then(field.child.span.shift(field.offset)?)?;
+                    depth = depth.max(field.child.depth);
+                }
+                (span, depth)
+            }
+        };
+        let depth = below + 1;
+        if depth > MAX_DEPTH {
+            return Err(TypeError::TooDeep { limit: MAX_DEPTH });
+        }
+        debug_assert!(span.is_empty() || span.first == 0, "a node starts at its first byte");
+        Ok(Arc::new(Self { kind, span, depth }))
+    }
+
+    pub(crate) fn bytes(len: u64) -> Result<Arc<Self>, TypeError> {
+        Ok(Arc::new(Self { kind: Loop::Bytes, span: Span::leaf(len)?, depth: 0 }))
+    }
+
+    /// The loop.
+    pub const fn kind(&self) -> &Loop {
+        &self.kind
+    }
+
+    /// Bytes of data in the whole loop.
+    pub const fn size(&self) -> u64 {
+        self.span.size
+    }
+
+    /// Loops from here down to the leaf.
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    pub(crate) const fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(crate) const fn is_bytes(&self) -> bool {
+        matches!(self.kind, Loop::Bytes)
+    }
+
+    /// Bytes from the lowest to the highest offset touched.
+    pub(crate) const fn true_extent(&self) -> i64 {
+        self.span.high - self.span.low
+    }
+
+    /// A contig or vector loop as (count, stride, child).
+    pub(crate) fn repetition(&self) -> Option<(u64, i64, &Arc<Self>)> {
+        match &self.kind {
+            Loop::Contig { count, child } => Some((*count, child.true_extent(), child)),
+            Loop::Vector { count, stride, child } => Some((*count, *stride, child)),
+            _ => None,
+        }
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (self.span == other.span && self.kind == other.kind)
+    }
+}
+
+impl Eq for Node {}
+
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.span.size.hash(state);
+        self.kind.hash(state);
+    }
+}

@@ -1,0 +1,310 @@
+//! Pack and unpack: typed memory to and from a contiguous stream.
+//!
+//! The tree is walked recursively down to loops that a copy kernel carries out whole; only the two
+//! ends of a window are walked piece by piece. Since packing is a permutation of bytes, the order in
+//! which it is carried out is ours to choose: [`nest`] reorders regular loops for the cache.
+//!
+//! # Soundness
+//!
+//! All checks are made in [`Packer::check`], once per call. From there on one invariant holds, inside
+//! of this module only: *a node handed on with a [`Place`] lies, with all bytes of its stream that
+//! are asked for, inside of the memory and the stream of the call*. The root does by the check, and
+//! every child lies inside of its parent, because the summary of a [`Node`] covers its children.
+//! Pointers are moved by wrapping arithmetic and only the kernels use them.
+
+mod kernel;
+mod nest;
+
+use std::ops::Range;
+
+use crate::node::{Loop, Node};
+use crate::span::Span;
+use crate::{Datatype, PackError, TypeError};
+use kernel::Direction;
+
+/// Copies between `count` copies of a type in memory and their stream.
+///
+/// Memory is a slice and an *origin*: the index of the byte that the type calls offset 0 (types may
+/// reach below it). Gaps are never written.
+///
+/// ```
+/// use striate_datatype::{Datatype, Packer};
+/// let every_other = Datatype::vector(3, 1, 2, &Datatype::bytes(1)?)?;
+/// let packer = Packer::new(&every_other, 1)?;
+/// let mut stream = [0; 3];
+/// packer.pack(b"abcde", 0, &mut stream)?;
+/// assert_eq!(&stream, b"ace");
+/// let mut memory = *b".....";
+/// packer.unpack_window(1, &stream[1..], &mut memory, 0)?;
+/// assert_eq!(&memory, b"..c.e");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Packer {
+    ty: Datatype,
+    span: Span,
+}
+
+impl Packer {
+    /// A packer for `count` copies of `ty`.
+    pub fn new(ty: &Datatype, count: u64) -> Result<Self, TypeError> {
+        let ty = Datatype::contiguous(count, ty)?;
+        let span = ty.span();
+        Ok(Self { ty, span })
+    }
+
+    /// Length of the stream.
+    pub const fn size(&self) -> u64 {
+        self.span.size
+    }
+
+    /// Gathers the whole stream from `memory` into `stream`, which has its length.
+    pub fn pack(&self, memory: &[u8], origin: usize, stream: &mut [u8]) -> Result<(), PackError> {
+        self.check_whole(stream.len())?;
+        self.pack_window(memory, origin, 0, stream)
+    }
+
+    /// Scatters the whole `stream` into `memory`.
+    pub fn unpack(&self, stream: &[u8], memory: &mut [u8], origin: usize) -> Result<(), PackError> {
+        self.check_whole(stream.len())?;
+        self.unpack_window(0, stream, memory, origin)
+    }
+
+    /// Gathers the `stream.len()` bytes from byte `start` of the stream on.
+    pub fn pack_window(
+        &self,
+        memory: &[u8],
+        origin: usize,
+        start: u64,
+        stream: &mut [u8],
+    ) -> Result<(), PackError> {
+        let window = self.check(memory.len(), origin, start, stream.len())?;
+        // Packing reads memory and writes the stream: the cast writes nothing.
+        let origin = memory.as_ptr().cast_mut().wrapping_add(origin);
+        self.copy::<{ Direction::PACK }>(origin, stream.as_mut_ptr(), window);
+        Ok(())
+    }
+
+    /// Scatters `stream` to where the bytes from byte `start` of the stream on lie.
+    pub fn unpack_window(
+        &self,
+        start: u64,
+        stream: &[u8],
+        memory: &mut [u8],
+        origin: usize,
+    ) -> Result<(), PackError> {
+        let window = self.check(memory.len(), origin, start, stream.len())?;
+        // Unpacking reads the stream and writes memory: the cast writes nothing.
+        let origin = memory.as_mut_ptr().wrapping_add(origin);
+        self.copy::<{ Direction::UNPACK }>(origin, stream.as_ptr().cast_mut(), window);
+        Ok(())
+    }
+
+    const fn check_whole(&self, len: usize) -> Result<(), PackError> {
+        if len as u64 == self.span.size {
+            return Ok(());
+        }
+        Err(PackError::Window { start: 0, len: len as u64, size: self.span.size })
+    }
+
+    /// The window as a range of stream positions, if it and the memory are large enough.
+    fn check(
+        &self,
+        memory: usize,
+        origin: usize,
+        start: u64,
+        len: usize,
+    ) -> Result<Range<u64>, PackError> {
+        let (len, size) = (len as u64, self.span.size);
+        let end = start.checked_add(len).filter(|&end| end <= size);
+        let end = end.ok_or(PackError::Window { start, len, size })?;
+        let Span { low, high, .. } = self.span;
+        let (before, after) = (origin as u64, memory.saturating_sub(origin) as u64);
+        let inside = origin <= memory
+            && -i128::from(low) <= i128::from(before)
+            && i128::from(high) <= i128::from(after);
+        if size > 0 && !inside {
+            return Err(PackError::Memory { low, high, before, after });
+        }
+        Ok(start..end)
+    }
+
+    fn copy<const DIRECTION: bool>(&self, origin: *mut u8, stream: *mut u8, window: Range<u64>) {
+        if !window.is_empty() {
+            let place = Place { memory: origin, stream }.at(self.ty.first_offset());
+            part::<DIRECTION>(self.ty.node(), place, window);
+        }
+    }
+}
+
+/// Where the next bytes lie on both sides.
+#[derive(Clone, Copy)]
+struct Place {
+    memory: *mut u8,
+    stream: *mut u8,
+}
+
+impl Place {
+    /// The same stream position, memory `offset` bytes further on.
+    #[inline]
+    fn at(self, offset: i64) -> Self {
+        Self { memory: self.memory.wrapping_offset(offset as isize), ..self }
+    }
+
+    /// The same memory, the stream `len` bytes further on.
+    #[inline]
+    fn after(self, len: u64) -> Self {
+        Self { stream: self.stream.wrapping_add(len as usize), ..self }
+    }
+}
+
+/// Copies bytes `range` of the stream of `node`. `place.memory` is the node's first byte,
+/// `place.stream` the first byte of the range.
+fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
+    if range.start == 0 && range.end == node.size() {
+        return whole::<DIRECTION>(node, place);
+    }
+    match node.kind() {
+        Loop::Bytes => {
+            let place = place.at(range.start as i64);
+            // SAFETY: the module's invariant.
+            unsafe { kernel::run::<DIRECTION>(place, range.end - range.start) };
+        }
+        Loop::Contig { .. } | Loop::Vector { .. } => {
+            let Some((_, stride, child)) = node.repetition() else { return };
+            split(child.size(), range, |part_of| match part_of {
+                Part::Of { index, range, skipped } => {
+                    let place = place.after(skipped).at(index as i64 * stride);
+                    part::<DIRECTION>(child, place, range);
+                }
+                Part::All { indices, skipped } => {
+                    let place = place.after(skipped).at(indices.start as i64 * stride);
+                    nest::copy::<DIRECTION>(indices.end - indices.start, stride, child, place);
+                }
+            });
+        }
+        Loop::BlockIndexed { offsets, child } => {
+            split(child.size(), range, |part_of| match part_of {
+                Part::Of { index, range, skipped } => {
+                    let place = place.after(skipped).at(offsets[index as usize]);
+                    part::<DIRECTION>(child, place, range);
+                }
+                Part::All { indices, skipped } => {
+                    let offsets = &offsets[indices.start as usize..indices.end as usize];
+                    scattered::<DIRECTION>(offsets, child, place.after(skipped));
+                }
+            });
+        }
+        Loop::Indexed { blocks, child, stride } => {
+            let size = child.size();
+            let first = blocks.partition_point(|block| block.start * size <= range.start) - 1;
+            let mut position = range.start;
+            for block in &blocks[first..] {
+                if position >= range.end {
+                    break;
+                }
+                let start = block.start * size;
+                let end = (start + block.len * size).min(range.end);
+                let here = place.after(position - range.start).at(block.offset);
+                split(size, position - start..end - start, |part_of| match part_of {
+                    Part::Of { index, range, skipped } => {
+                        let place = here.after(skipped).at(index as i64 * stride);
+                        part::<DIRECTION>(child, place, range);
+                    }
+                    Part::All { indices, skipped } => {
+                        let place = here.after(skipped).at(indices.start as i64 * stride);
+                        nest::copy::<DIRECTION>(indices.end - indices.start, *stride, child, place);
+                    }
+                });
+                position = end;
+            }
+        }
+        Loop::Struct { fields } => {
+            let first = fields.partition_point(|field| field.start <= range.start) - 1;
+            let mut position = range.start;
+            for field in &fields[first..] {
+                if position >= range.end {
+                    break;
+                }
+                let end = (field.start + field.child.size()).min(range.end);
+                let here = place.after(position - range.start).at(field.offset);
+                part::<DIRECTION>(&field.child, here, position - field.start..end - field.start);
+                position = end;
+            }
+        }
+    }
+}
+
+/// Copies all of `node`.
+fn whole<const DIRECTION: bool>(node: &Node, place: Place) {
+    match node.kind() {
+        // SAFETY: the module's invariant.
+        Loop::Bytes => unsafe { kernel::run::<DIRECTION>(place, node.size()) },
+        Loop::Contig { .. } | Loop::Vector { .. } => {
+            if let Some((count, stride, child)) = node.repetition() {
+                nest::copy::<DIRECTION>(count, stride, child, place);
+            }
+        }
+        Loop::BlockIndexed { offsets, child } => {
+            scattered::<DIRECTION>(offsets, child, place);
+        }
+        Loop::Indexed { blocks, child, stride } => {
+            if child.is_bytes() && *stride == child.size() as i64 {
+                // SAFETY: the module's invariant.
+                return unsafe { kernel::listed::<DIRECTION>(blocks, place) };
+            }
+            for block in blocks {
+                let here = place.at(block.offset).after(block.start * child.size());
+                nest::copy::<DIRECTION>(block.len, *stride, child, here);
+            }
+        }
+        Loop::Struct { fields } => {
+            for field in fields {
+                let here = place.at(field.offset).after(field.start);
+                whole::<DIRECTION>(&field.child, here);
+            }
+        }
+    }
+}
+
+/// Copies `child` at each of the offsets.
+fn scattered<const DIRECTION: bool>(offsets: &[i64], child: &Node, place: Place) {
+    if child.is_bytes() {
+        // SAFETY: the module's invariant.
+        return unsafe { kernel::scattered::<DIRECTION>(offsets, child.size(), place) };
+    }
+    for (i, &offset) in offsets.iter().enumerate() {
+        whole::<DIRECTION>(child, place.at(offset).after(i as u64 * child.size()));
+    }
+}
+
+/// A part of a loop over children of equal size, `skipped` bytes into the range.
+enum Part {
+    /// A range of one child.
+    Of { index: u64, range: Range<u64>, skipped: u64 },
+    /// Several children as a whole.
+    All { indices: Range<u64>, skipped: u64 },
+}
+
+/// Splits a range of a loop's stream into the end of one child, whole children and the start of
+/// another.
+fn split(size: u64, range: Range<u64>, mut copy: impl FnMut(Part)) {
+    let (first, last) = (range.start / size, range.end / size);
+    if first == last {
+        let range = range.start - first * size..range.end - first * size;
+        return copy(Part::Of { index: first, range, skipped: 0 });
+    }
+    let head = range.start - first * size;
+    let whole_from = if head > 0 { first + 1 } else { first };
+    if head > 0 {
+        copy(Part::Of { index: first, range: head..size, skipped: 0 });
+    }
+    if whole_from < last {
+        let skipped = whole_from * size - range.start;
+        copy(Part::All { indices: whole_from..last, skipped });
+    }
+    let tail = range.end - last * size;
+    if tail > 0 {
+        copy(Part::Of { index: last, range: 0..tail, skipped: last * size - range.start });
+    }
+}

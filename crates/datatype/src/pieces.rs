@@ -1,0 +1,75 @@
+//! Two cursors in step: the basis of every access method.
+
+use crate::{Cursor, Run};
+
+/// Bytes that lie together both in memory and in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Where they lie in memory.
+    pub memory: i64,
+    /// Where they lie in the file.
+    pub file: i64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+/// Walks a memory and a file description together, from where their cursors stand, until the
+/// shorter ends.
+#[derive(Clone, Debug)]
+pub struct Pieces<'m, 'f> {
+    memory: Side<'m>,
+    file: Side<'f>,
+}
+
+impl<'m, 'f> Pieces<'m, 'f> {
+    /// Pairs the streams of two cursors.
+    pub const fn new(memory: Cursor<'m>, file: Cursor<'f>) -> Self {
+        Self { memory: Side::new(memory), file: Side::new(file) }
+    }
+
+    /// The next piece, of at most `max` bytes.
+    pub fn next_piece(&mut self, max: u64) -> Option<Piece> {
+        let memory = self.memory.run()?;
+        let file = self.file.run()?;
+        let len = memory.len.min(file.len).min(max);
+        if len == 0 {
+            return None;
+        }
+        self.memory.consume(len);
+        self.file.consume(len);
+        Some(Piece { memory: memory.offset, file: file.offset, len })
+    }
+}
+
+impl Iterator for Pieces<'_, '_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        self.next_piece(u64::MAX)
+    }
+}
+
+/// A cursor and what is left of the run it yielded last.
+#[derive(Clone, Debug)]
+struct Side<'t> {
+    cursor: Cursor<'t>,
+    left: Run,
+}
+
+impl<'t> Side<'t> {
+    const fn new(cursor: Cursor<'t>) -> Self {
+        Self { cursor, left: Run { offset: 0, len: 0 } }
+    }
+
+    fn run(&mut self) -> Option<Run> {
+        if self.left.len == 0 {
+            self.left = self.cursor.next()?;
+        }
+        Some(self.left)
+    }
+
+    const fn consume(&mut self, len: u64) {
+        self.left.offset += len as i64;
+        self.left.len -= len;
+    }
+}

@@ -1,0 +1,191 @@
+//! Every operation agrees with the obvious twin, for random descriptions.
+
+mod twin;
+
+use proptest::prelude::*;
+use striate_datatype::notation::Notation;
+use striate_datatype::{Cursor, Datatype, Packer, Piece, Pieces, Run};
+use twin::{Twin, any_notation, any_view, runs};
+
+/// Streams longer than this are left out: the twin is slow.
+const MAX_BYTES: usize = 4000;
+
+fn build(notation: &Notation) -> Option<(Datatype, Twin)> {
+    let twin = Twin::of(notation);
+    (twin.offsets.len() <= MAX_BYTES)
+        .then(|| (notation.build().expect("small types are valid"), twin))
+}
+
+fn ascends(offsets: &[i64]) -> bool {
+    offsets.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_type_has_the_bytes_and_bounds_mpi_gives_it(notation in any_notation(), count in 0u64..4) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        prop_assert_eq!(ty.size() as usize, twin.offsets.len());
+        prop_assert_eq!((ty.lower_bound(), ty.extent()), (twin.lb, twin.extent()), "{}", ty);
+        prop_assert_eq!(ty.true_lower_bound(), twin.offsets.iter().min().copied().unwrap_or(0));
+        prop_assert_eq!(ty.true_upper_bound(), twin.offsets.iter().max().map_or(0, |max| max + 1));
+        prop_assert_eq!(ty.runs() as usize, runs(&twin.offsets).len());
+        prop_assert_eq!(ty.is_ascending(), ascends(&twin.offsets));
+        prop_assert_eq!(ty.flatten(count).unwrap(), runs(&twin.copies(count)));
+        let valid_view = ascends(&twin.copies(3)) && twin.copies(3).iter().all(|&o| o >= 0);
+        prop_assert_eq!(ty.is_monotonic(), valid_view);
+    }
+
+    #[test]
+    fn equal_accesses_are_equal_however_they_are_written(notation in any_notation()) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        // A list of the bytes, one by one, with the same bounds.
+        let blocks: Vec<_> = twin.offsets.iter().map(|&offset| (1, offset)).collect();
+        let list = Datatype::hindexed(&blocks, &Datatype::bytes(1).unwrap()).unwrap();
+        let list = Datatype::resized(&list, twin.lb, twin.extent()).unwrap();
+        prop_assert_eq!(list.flatten(1).unwrap(), ty.flatten(1).unwrap());
+        // The normal form of a normal form is itself.
+        let again = Notation::from(&list).build().unwrap();
+        prop_assert_eq!(&again, &list);
+    }
+
+    #[test]
+    fn notation_and_binary_form_round_trip(notation in any_notation()) {
+        let parsed: Notation = notation.to_string().parse().unwrap();
+        prop_assert_eq!(&parsed, &notation);
+        let Some((ty, _)) = build(&notation) else { return Ok(()) };
+        let reparsed: Datatype = ty.to_string().parse().unwrap();
+        prop_assert_eq!(&reparsed, &ty, "{}", ty);
+        let bytes = ty.encode();
+        prop_assert_eq!(&Datatype::decode(&bytes).unwrap(), &ty);
+        for cut in 0..bytes.len() {
+            prop_assert!(Datatype::decode(&bytes[..cut]).is_err());
+        }
+        let mut longer = bytes;
+        longer.push(0);
+        prop_assert!(Datatype::decode(&longer).is_err());
+    }
+
+    #[test]
+    fn a_cursor_resumes_and_seeks_anywhere(
+        notation in any_notation(),
+        count in 0u64..4,
+        steps in prop::collection::vec((any::<prop::sample::Index>(), 1u64..40), 1..12),
+    ) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        let offsets = twin.copies(count);
+        let mut cursor = Cursor::new(&ty, count).unwrap();
+        for (index, max) in steps {
+            let position = index.index(offsets.len() + 1);
+            cursor.seek(position as u64);
+            prop_assert_eq!(cursor.position() as usize, position);
+            prop_assert_eq!(cursor.offset(), offsets.get(position).copied());
+            let run = cursor.next_run(max);
+            let expected = runs(&offsets[position..]).first().map(|run| Run { len: run.len.min(max), ..*run });
+            prop_assert_eq!(run, expected);
+            let after = position + run.map_or(0, |run| run.len as usize);
+            prop_assert_eq!(cursor.position() as usize, after);
+            prop_assert_eq!(cursor.clone().collect::<Vec<_>>(), runs(&offsets[after..]));
+        }
+    }
+
+    #[test]
+    fn a_window_is_what_lies_inside(
+        notation in any_view(),
+        count in 0u64..4,
+        ends in prop::collection::vec((-5i64..300, 0i64..120), 1..8),
+    ) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        let offsets = twin.copies(count);
+        let works = ascends(&twin.offsets) && (count < 2 || ascends(&twin.copies(2)));
+        prop_assert_eq!(ty.window(count, 0..10).is_ok(), works);
+        if !works {
+            return Ok(());
+        }
+        for (low, len) in ends {
+            let high = low + len;
+            let inside: Vec<i64> =
+                offsets.iter().copied().filter(|&o| low <= o && o < high).collect();
+            let before = offsets.iter().filter(|&&o| o < low).count();
+            let window: Vec<_> = ty.window(count, low..high).unwrap().collect();
+            let found: Vec<Run> = window.iter().map(|(_, run)| *run).collect();
+            prop_assert_eq!(found, runs(&inside));
+            let mut position = before as u64;
+            for (at, run) in window {
+                prop_assert_eq!(at, position);
+                position += run.len;
+            }
+            prop_assert_eq!(ty.bytes_before(count, low).unwrap(), before as u64);
+        }
+    }
+
+    #[test]
+    fn two_cursors_pair_their_streams(memory in any_notation(), file in any_view(), skip in 0usize..50) {
+        let (Some((mem, mem_twin)), Some((fil, file_twin))) = (build(&memory), build(&file)) else {
+            return Ok(());
+        };
+        let mut mem_cursor = Cursor::new(&mem, 2).unwrap();
+        let mut file_cursor = Cursor::new(&fil, 3).unwrap();
+        mem_cursor.seek(skip as u64);
+        file_cursor.seek(skip as u64);
+        let mut pairs: Vec<(i64, i64)> =
+            mem_twin.copies(2).into_iter().zip(file_twin.copies(3)).skip(skip).collect();
+        pairs.reverse();
+        for Piece { memory, file, len } in Pieces::new(mem_cursor, file_cursor) {
+            prop_assert!(len > 0);
+            for i in 0..len as i64 {
+                prop_assert_eq!(pairs.pop(), Some((memory + i, file + i)));
+            }
+        }
+        prop_assert!(pairs.is_empty());
+    }
+
+    #[test]
+    fn pack_and_unpack_move_exactly_the_bytes(
+        notation in any_notation(),
+        count in 0u64..4,
+        window in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        let offsets = twin.copies(count);
+        let low = offsets.iter().min().copied().unwrap_or(0).min(0);
+        let high = offsets.iter().max().map_or(0, |max| max + 1).max(0);
+        let origin = (-low) as usize;
+        let memory: Vec<u8> = (0..high - low).map(|i| (i * 131 + (i >> 8) + 7) as u8).collect();
+        let packer = Packer::new(&ty, count).unwrap();
+
+        let expected: Vec<u8> = offsets.iter().map(|o| memory[(o - low) as usize]).collect();
+        let mut stream = vec![0; offsets.len()];
+        packer.pack(&memory, origin, &mut stream).unwrap();
+        prop_assert_eq!(&stream, &expected);
+
+        let (a, b) = (window.0.index(stream.len() + 1), window.1.index(stream.len() + 1));
+        let (start, end) = (a.min(b), a.max(b));
+        let mut part = vec![0; end - start];
+        packer.pack_window(&memory, origin, start as u64, &mut part).unwrap();
+        prop_assert_eq!(&part, &expected[start..end]);
+
+        let data: Vec<u8> = (0..offsets.len()).map(|i| (i * 37 + 1) as u8).collect();
+        for (start, end) in [(0, data.len()), (start, end)] {
+            let mut scattered = memory.clone();
+            packer.unpack_window(start as u64, &data[start..end], &mut scattered, origin).unwrap();
+            let mut expected = memory.clone();
+            for i in start..end {
+                expected[(offsets[i] - low) as usize] = data[i];
+            }
+            prop_assert_eq!(scattered, expected);
+        }
+
+        if let (Some(&lowest), Some(&highest)) = (offsets.iter().min(), offsets.iter().max()) {
+            let end = origin + (highest.max(-1) + 1) as usize;
+            if highest >= 0 {
+                prop_assert!(packer.pack(&memory[..end - 1], origin, &mut stream).is_err());
+            }
+            if lowest < 0 {
+                prop_assert!(packer.pack(&memory, (-lowest) as usize - 1, &mut stream).is_err());
+            }
+            prop_assert!(packer.pack_window(&memory, origin, 1, &mut stream).is_err());
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! The `striate` command.
+fn main() {}
