@@ -1,1 +1,9 @@
 //! Workloads, measurements and statistics.
+//!
+//! Whatever is compared is measured in one run, round by round in turn, so that the noise of a
+//! shared machine meets all sides alike; a result is a median with its interval, never a best.
+
+pub mod pack;
+pub mod peer;
+pub mod statistics;
+pub mod workload;

@@ -33,8 +33,11 @@ impl Datatype {
 
     /// As [`Datatype::vector`], the stride in bytes (`MPI_Type_create_hvector`).
     pub fn hvector(count: u64, block: u64, stride: i64, child: &Self) -> Result<Self, TypeError> {
-        let bounds = child.bounds().repeat(block, child.extent())?;
-        let bounds = if block == 0 { Bounds::ZERO } else { bounds.repeat(count, stride)? };
+        let bounds = if block == 0 || child.size() == 0 {
+            Bounds::ZERO
+        } else {
+            child.bounds().repeat(block, child.extent())?.repeat(count, stride)?
+        };
         let inner = normal::repeated(block, child.extent(), child.placed())?;
         Self::from_parts(normal::repeated(count, stride, inner)?, bounds, child.alignment())
     }
@@ -76,18 +79,21 @@ impl Datatype {
         Self::from_parts(normal::scattered(offsets, &inner)?, bounds, child.alignment())
     }
 
-    /// Fields of (count, displacement in bytes, type) (`MPI_Type_create_struct`). As in MPI, the
-    /// extent is padded to the strictest alignment of the elements within.
+    /// Fields of (count, displacement in bytes, type) (`MPI_Type_create_struct`).
+    ///
+    /// The extent is padded to the strictest alignment of the elements within, as a C compiler pads a
+    /// struct. Fields that are all of one type are blocks of that type instead, whose extent is not
+    /// padded: this is MPICH's reading of the standard.
     pub fn structure(fields: &[(u64, i64, Self)]) -> Result<Self, TypeError> {
         let mut bounds =
             union(fields.iter().map(|(count, offset, child)| (*count, *offset, child)))?;
-        let align = fields
-            .iter()
-            .filter(|field| field.0 > 0)
-            .map(|field| field.2.alignment())
-            .fold(1, u32::max);
+        let filled = || {
+            fields.iter().filter(|field| field.0 > 0 && field.2.size() > 0).map(|field| &field.2)
+        };
+        let align = filled().map(Self::alignment).fold(1, u32::max);
+        let one_type = filled().zip(filled().skip(1)).all(|(a, b)| a == b);
         let slack = bounds.extent()?.rem_euclid(i64::from(align));
-        if slack != 0 {
+        if slack != 0 && !one_type {
             let padded = bounds.ub.checked_add(i64::from(align) - slack);
             bounds.ub = padded.ok_or(TypeError::overflow("extent"))?;
         }
@@ -124,10 +130,11 @@ fn in_bytes(displacement: i64, child: &Datatype) -> Result<i64, TypeError> {
     displacement.checked_mul(child.extent()).ok_or(TypeError::overflow("displacement"))
 }
 
-/// Bounds over blocks of (length, offset, child); blocks of no length do not count.
+/// Bounds over blocks of (length, offset, child). As in both MPIs, blocks without data do not count,
+/// whatever bounds their type has been given.
 fn union<'a>(blocks: impl Iterator<Item = (u64, i64, &'a Datatype)>) -> Result<Bounds, TypeError> {
     let mut all: Option<Bounds> = None;
-    for (len, offset, child) in blocks.filter(|block| block.0 > 0) {
+    for (len, offset, child) in blocks.filter(|block| block.0 > 0 && block.2.size() > 0) {
         let bounds = child.bounds().repeat(len, child.extent())?.shift(offset)?;
         all = Some(all.map_or(bounds, |union| union.union(bounds)));
     }

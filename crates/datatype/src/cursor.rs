@@ -2,7 +2,7 @@
 //!
 //! The state is one frame per loop on the way to the current leaf, so stopping, resuming and seeking
 //! never depend on how much is skipped: a seek divides through regular loops and bisects irregular
-//! ones. This is what lets a server expand only what lies on its own stripes [CHING].
+//! ones. This is what lets a server expand only what lies on its own stripes \[CHING\].
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -331,7 +331,7 @@ impl<'t> Frame<'t> {
             }
             Loop::Indexed { blocks, child, stride } => {
                 let block = &blocks[self.index as usize];
-                if child.is_bytes() && *stride == child.size() as i64 {
+                if self.node.is_list_of_bytes() {
                     (Below::Piece(block.len * child.size()), self.at + block.offset)
                 } else {
                     let offset = block.offset + self.within as i64 * stride;
@@ -352,9 +352,10 @@ impl<'t> Frame<'t> {
             Loop::Bytes => 1,
             Loop::Contig { count, .. } | Loop::Vector { count, .. } => *count,
             Loop::BlockIndexed { offsets, .. } => offsets.len() as u64,
-            Loop::Indexed { blocks, child, stride } => {
-                let of_bytes = child.is_bytes() && *stride == child.size() as i64;
-                if !of_bytes && self.within + 1 < blocks[self.index as usize].len {
+            Loop::Indexed { blocks, .. } => {
+                if !self.node.is_list_of_bytes()
+                    && self.within + 1 < blocks[self.index as usize].len
+                {
                     self.within += 1;
                     return Some(self.below());
                 }
@@ -402,11 +403,12 @@ impl Iterator for Window<'_> {
 
     fn next(&mut self) -> Option<(u64, Run)> {
         let position = self.cursor.position();
-        let room = self.end.checked_sub(self.cursor.offset()?)?;
-        if room <= 0 {
+        let offset = self.cursor.offset()?;
+        if offset >= self.end {
             return None;
         }
-        Some((position, self.cursor.next_run(room as u64)?))
+        // From the lowest to the highest offset is more than an i64 holds.
+        Some((position, self.cursor.next_run(self.end.abs_diff(offset))?))
     }
 }
 

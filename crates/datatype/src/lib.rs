@@ -1,7 +1,7 @@
 //! Concise descriptions of structured accesses.
 //!
 //! A [`Datatype`] says which bytes, in which order, as a tree of five kinds of loops over byte
-//! leaves [CHING]. It is built with the constructors MPI users know, normalised as it is built, and
+//! leaves \[CHING\]. It is built with the constructors MPI users know, normalised as it is built, and
 //! never flattened on its way: a [`Cursor`] walks any part of it in steps, [`Pieces`] walks a memory
 //! and a file description together, [`Packer`] copies between typed memory and a contiguous stream,
 //! and [`Datatype::encode`] writes it in the few bytes that travel to a server.

@@ -1,4 +1,4 @@
-//! The five loop kinds over byte leaves [CHING].
+//! The five loop kinds over byte leaves \[CHING\].
 //!
 //! A [`Node`] stands in *normal position*: the first byte of its stream is at offset 0. Where it
 //! lies is said once, by the loop above it or by the [`crate::Datatype`] at the root. Together with
@@ -153,6 +153,16 @@ impl Node {
 
     pub(crate) const fn is_bytes(&self) -> bool {
         matches!(self.kind, Loop::Bytes)
+    }
+
+    /// An indexed loop whose blocks are runs of bytes.
+    pub(crate) fn is_list_of_bytes(&self) -> bool {
+        match &self.kind {
+            Loop::Indexed { child, stride, .. } => {
+                child.is_bytes() && *stride == child.size() as i64
+            }
+            _ => false,
+        }
     }
 
     /// Bytes from the lowest to the highest offset touched.

@@ -1,7 +1,7 @@
 //! The normal form: how loops are put together so that equal accesses become equal descriptions.
 //!
 //! Every constructor goes through the functions here, children first, so a loop is normal when it
-//! exists. The rules [CHING §loop fusion]:
+//! exists. The rules \[CHING §loop fusion\]:
 //!
 //! * nothing empty is kept, a single copy is its child, offsets move to the root;
 //! * a leaf whose copies touch is a longer leaf; a loop over a loop that continue each other are one;
@@ -115,7 +115,7 @@ pub(crate) fn listed(mut blocks: Vec<(i64, u64)>) -> Result<Placed, TypeError> {
         add(offset, len)?;
     }
     blocks.dedup_by(|next, previous| {
-        let touches = previous.0 + previous.1 as i64 == next.0;
+        let touches = previous.0.checked_add_unsigned(previous.1) == Some(next.0);
         if touches {
             previous.1 += next.1; // at most the distance of two offsets: fits
         }
@@ -190,10 +190,13 @@ pub(crate) fn indexed(
         child.node.span().repeat(len, stride)?;
     }
     blocks.dedup_by(|next, previous| {
-        let end = (previous.1 as i64).checked_mul(stride).and_then(|n| n.checked_add(previous.0));
+        let end = i64::try_from(previous.1)
+            .ok()
+            .and_then(|n| n.checked_mul(stride))
+            .and_then(|n| n.checked_add(previous.0));
         let touches = end == Some(next.0);
         if touches {
-            previous.1 += next.1; // both were checked to span less than 2^63 bytes
+            previous.1 += next.1; // both are less than 2^63: fits
         }
         touches
     });

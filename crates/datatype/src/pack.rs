@@ -14,6 +14,8 @@
 
 mod kernel;
 mod nest;
+mod simd;
+mod transpose;
 
 use std::ops::Range;
 
@@ -21,6 +23,10 @@ use crate::node::{Loop, Node};
 use crate::span::Span;
 use crate::{Datatype, PackError, TypeError};
 use kernel::Direction;
+
+/// Copies of at least so many bytes are written around the caches where that pays: their beginning has
+/// left a core's caches before their end is reached.
+const STREAMING: u64 = 8 << 20;
 
 /// Copies between `count` copies of a type in memory and their stream.
 ///
@@ -130,9 +136,14 @@ impl Packer {
     }
 
     fn copy<const DIRECTION: bool>(&self, origin: *mut u8, stream: *mut u8, window: Range<u64>) {
-        if !window.is_empty() {
-            let place = Place { memory: origin, stream }.at(self.ty.first_offset());
-            part::<DIRECTION>(self.ty.node(), place, window);
+        if window.is_empty() {
+            return;
+        }
+        let streaming = window.end - window.start >= STREAMING;
+        let place = Place { memory: origin, stream, streaming }.at(self.ty.first_offset());
+        part::<DIRECTION>(self.ty.node(), place, window);
+        if streaming {
+            simd::end_of_streaming();
         }
     }
 }
@@ -142,6 +153,8 @@ impl Packer {
 struct Place {
     memory: *mut u8,
     stream: *mut u8,
+    /// Whether long blocks are written around the caches.
+    streaming: bool,
 }
 
 impl Place {
@@ -249,9 +262,9 @@ fn whole<const DIRECTION: bool>(node: &Node, place: Place) {
             scattered::<DIRECTION>(offsets, child, place);
         }
         Loop::Indexed { blocks, child, stride } => {
-            if child.is_bytes() && *stride == child.size() as i64 {
+            if node.is_list_of_bytes() {
                 // SAFETY: the module's invariant.
-                return unsafe { kernel::listed::<DIRECTION>(blocks, place) };
+                return unsafe { kernel::rows::<DIRECTION>(&**blocks, std::iter::once(place)) };
             }
             for block in blocks {
                 let here = place.at(block.offset).after(block.start * child.size());

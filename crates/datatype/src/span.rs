@@ -81,12 +81,14 @@ impl Span {
                 .ok_or(TypeError::overflow("size"))
         };
         let add = |x: i64, by: i64| x.checked_add(by).ok_or(TypeError::overflow("extent"));
+        let (low, high) = (add(self.low, reach.min(0))?, add(self.high, reach.max(0))?);
+        high.checked_sub(low).ok_or(TypeError::overflow("extent"))?;
         Ok(Self {
             size: times(self.size)?,
             first: self.first,
             end: add(self.end, reach)?,
-            low: add(self.low, reach.min(0))?,
-            high: add(self.high, reach.max(0))?,
+            low,
+            high,
             runs: times(self.runs)? - joins,
             pieces: times(self.pieces)?,
             ascending: self.ascending && (count == 1 || stride >= self.high - self.low),

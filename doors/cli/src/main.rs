@@ -1,2 +1,79 @@
 //! The `striate` command.
-fn main() {}
+//!
+//! One file per command, each with its help, its parsing and its test. A command gathers what it has
+//! to say and prints it once, so that a failure never leaves half an answer; what goes wrong comes
+//! back as a [`CommandError`] and is reported here, with a hint and the exit status.
+
+mod bench;
+mod completions;
+mod describe;
+mod document;
+mod error;
+mod number;
+mod picture;
+mod quickstart;
+mod table;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::CommandError;
+
+/// Parallel structured I/O: describe, measure and speed up what programs do with files.
+#[derive(Debug, Parser)]
+#[command(
+    name = "striate",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  striate quickstart                                   see it work, in a second
+  striate describe 'vector(768, 3KiB, stride=7596)'    look at an access pattern
+
+Exit status: 0 success, 1 it failed, 2 it was called wrongly."
+)]
+struct Cli {
+    /// Print one JSON document for machines instead of text
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Describe(describe::DescribeArgs),
+    Quickstart(quickstart::QuickstartArgs),
+    Bench(bench::BenchArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        Command::Describe(args) => describe::run(args, cli.json),
+        Command::Quickstart(args) => quickstart::run(args, cli.json),
+        Command::Bench(args) => bench::run(args, cli.json),
+        Command::Completions(args) => completions::run(args),
+    };
+    result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_has_an_example() {
+        let command = super::Cli::command();
+        command.clone().debug_assert();
+        for command in command.get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("striate "), "{} has no example", command.get_name());
+        }
+    }
+}

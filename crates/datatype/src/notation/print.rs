@@ -142,7 +142,8 @@ fn loops(node: &Node) -> Notation {
         Loop::Indexed { blocks, child, stride } => {
             let blocks = blocks.iter().map(|block| (block.len, block.offset)).collect();
             let mut of = loops(child);
-            if child.true_extent() != *stride {
+            // Not the bytes alone make the extent as it is written: what is below may be resized.
+            if !of.build().is_ok_and(|of| of.extent() == *stride) {
                 of = Notation::Resized { lb: 0, extent: *stride, of: of.into() };
             }
             Notation::Hindexed { blocks, of: of.into() }

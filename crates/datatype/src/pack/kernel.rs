@@ -1,9 +1,14 @@
-//! Copy kernels: the innermost loops of packing, and the only `unsafe` pointer work of this crate.
+//! Copy kernels: the innermost loops of packing.
 //!
-//! Each kernel is one loop over blocks; blocks of 1, 2, 4, 8, 16, 32 and 64 bytes are copied in
-//! registers, others by what suits their length.
+//! There are two: *grid* copies blocks of a few bytes, whose length the compiler knows, and *rows*
+//! copies anything else. What makes them faster than a loop over memcpy is that they know what comes
+//! next: both sides of a later block are prefetched, the written one for writing, and copies far
+//! larger than the caches go around them line by line.
+
+#![expect(clippy::inline_always, reason = "a call per block would cost more than its copy")]
 
 use super::Place;
+use super::simd::{self, LINE, Lines, Portable};
 use crate::node::Block;
 
 /// Which side is written. Kernels are compiled once per direction, so that there is one of each.
@@ -16,19 +21,71 @@ impl Direction {
     pub(super) const UNPACK: bool = false;
 }
 
-/// A regular nest of two loops over blocks: counts, and the steps of memory and stream in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
-    pub outer: Steps,
-    pub inner: Steps,
-}
-
-/// One regular loop.
+/// One regular loop over blocks: how often, and the steps of memory and stream in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     pub count: u64,
     pub memory: i64,
     pub stream: i64,
+}
+
+/// Data in flight between the block that is copied and the one that is prefetched.
+const AHEAD: u64 = 2048;
+
+/// Blocks at least this long are worth streaming when packing: lines that two blocks share are few.
+const STREAMED_PACK: usize = 256;
+
+/// The same when unpacking, where every block ends in two lines that must keep their other bytes.
+const STREAMED_UNPACK: usize = 1024;
+
+impl Place {
+    #[inline(always)]
+    pub(super) fn step(self, steps: &Steps, n: i64) -> Self {
+        Self {
+            memory: self.memory.wrapping_offset((n * steps.memory) as isize),
+            stream: self.stream.wrapping_offset((n * steps.stream) as isize),
+            ..self
+        }
+    }
+
+    /// (from, to)
+    #[inline(always)]
+    pub(super) fn sides<const DIRECTION: bool>(self) -> (*const u8, *mut u8) {
+        if DIRECTION == Direction::PACK {
+            (self.memory.cast_const(), self.stream)
+        } else {
+            (self.stream.cast_const(), self.memory)
+        }
+    }
+
+    /// Asks for both lines that are `at` bytes further on.
+    #[inline(always)]
+    pub(super) fn prefetch<const DIRECTION: bool>(self, at: usize) {
+        self.prefetch_memory::<DIRECTION>(at);
+        self.prefetch_stream::<DIRECTION>(at);
+    }
+
+    /// Asks for the line of memory that is `at` bytes further on.
+    #[inline(always)]
+    pub(super) fn prefetch_memory<const DIRECTION: bool>(self, at: usize) {
+        let address = self.memory.wrapping_add(at);
+        if DIRECTION == Direction::PACK {
+            simd::will_read(address);
+        } else {
+            simd::will_write(address);
+        }
+    }
+
+    /// Asks for the line of the stream that is `at` bytes further on.
+    #[inline(always)]
+    pub(super) fn prefetch_stream<const DIRECTION: bool>(self, at: usize) {
+        let address = self.stream.wrapping_add(at);
+        if DIRECTION == Direction::PACK {
+            simd::will_write(address);
+        } else {
+            simd::will_read(address);
+        }
+    }
 }
 
 /// Copies `len` bytes.
@@ -37,94 +94,112 @@ pub(super) struct Steps {
 /// Both sides of `place` hold `len` bytes, do not overlap, and the written one may be written.
 #[inline]
 pub(super) unsafe fn run<const DIRECTION: bool>(place: Place, len: u64) {
-    let (from, to) = if DIRECTION == Direction::PACK {
-        (place.memory, place.stream)
-    } else {
-        (place.stream, place.memory)
-    };
+    if place.streaming && len as usize >= STREAMED_UNPACK {
+        let row = Regular { steps: Steps { count: 1, memory: 0, stream: 0 }, len: len as usize };
+        // SAFETY: the caller's.
+        return unsafe { rows::<DIRECTION>(&row, std::iter::once(place)) };
+    }
+    let (from, to) = place.sides::<DIRECTION>();
     // SAFETY: the caller's.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
 }
 
-/// Copies a block of a length known to the compiler: register moves.
-///
-/// # Safety
-/// As for [`run`].
-#[expect(clippy::inline_always, reason = "a call per block would cost more than the copy")]
-#[inline(always)]
-unsafe fn block<const DIRECTION: bool, const N: usize>(place: Place) {
-    let (from, to) = if DIRECTION == Direction::PACK {
-        (place.memory, place.stream)
-    } else {
-        (place.stream, place.memory)
-    };
-    // SAFETY: the caller's; arrays of bytes have no alignment.
-    unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
+/// Whether there is a kernel for grids of such blocks.
+pub(super) const fn has_grid(len: u64) -> bool {
+    matches!(len, 1 | 2 | 4 | 8 | 12 | 16 | 24 | 32)
 }
 
-/// Copies a grid of blocks of `len` bytes.
+/// Copies a grid of blocks of `len` bytes, for lengths that [`has_grid`] names.
 ///
 /// # Safety
 /// As for [`run`], for every block of the grid.
-pub(super) unsafe fn grid<const DIRECTION: bool>(grid: Grid, len: u64, place: Place) {
+pub(super) unsafe fn grid<const DIRECTION: bool>(
+    outer: Steps,
+    inner: Steps,
+    len: u64,
+    place: Place,
+) {
     // SAFETY: handed on, whatever the arm.
     unsafe {
         match len {
-            1 => fixed_grid::<DIRECTION, 1>(grid, place),
-            2 => fixed_grid::<DIRECTION, 2>(grid, place),
-            4 => fixed_grid::<DIRECTION, 4>(grid, place),
-            8 => fixed_grid::<DIRECTION, 8>(grid, place),
-            12 => fixed_grid::<DIRECTION, 12>(grid, place),
-            16 => fixed_grid::<DIRECTION, 16>(grid, place),
-            24 => fixed_grid::<DIRECTION, 24>(grid, place),
-            32 => fixed_grid::<DIRECTION, 32>(grid, place),
-            64 => fixed_grid::<DIRECTION, 64>(grid, place),
-            _ => any_grid(grid, place, |place| run::<DIRECTION>(place, len)),
+            1 => fixed_grid::<DIRECTION, 1>(outer, inner, place),
+            2 => fixed_grid::<DIRECTION, 2>(outer, inner, place),
+            4 => fixed_grid::<DIRECTION, 4>(outer, inner, place),
+            8 => fixed_grid::<DIRECTION, 8>(outer, inner, place),
+            12 => fixed_grid::<DIRECTION, 12>(outer, inner, place),
+            16 => fixed_grid::<DIRECTION, 16>(outer, inner, place),
+            24 => fixed_grid::<DIRECTION, 24>(outer, inner, place),
+            32 => fixed_grid::<DIRECTION, 32>(outer, inner, place),
+            _ => debug_assert!(false, "no grid of {len} bytes"),
         }
     }
 }
 
 /// # Safety
 /// As for [`grid`].
-unsafe fn fixed_grid<const DIRECTION: bool, const N: usize>(grid: Grid, place: Place) {
-    let Grid { outer, inner } = grid;
-    let step = |place: Place, n: i64| Place {
-        memory: place.memory.wrapping_offset((n * inner.memory) as isize),
-        stream: place.stream.wrapping_offset((n * inner.stream) as isize),
-    };
+unsafe fn fixed_grid<const DIRECTION: bool, const N: usize>(
+    outer: Steps,
+    inner: Steps,
+    place: Place,
+) {
+    let long = inner.count > 2 * AHEAD / N as u64;
     let mut row = place;
     for _ in 0..outer.count {
-        let mut here = row;
-        // SAFETY: every block is one of the grid's.
+        // SAFETY: every row is one of the grid's.
         unsafe {
-            for _ in 0..inner.count / 4 {
-                block::<DIRECTION, N>(here);
-                block::<DIRECTION, N>(step(here, 1));
-                block::<DIRECTION, N>(step(here, 2));
-                block::<DIRECTION, N>(step(here, 3));
-                here = step(here, 4);
-            }
-            for _ in 0..inner.count % 4 {
-                block::<DIRECTION, N>(here);
-                here = step(here, 1);
+            if long {
+                fixed_row::<DIRECTION, N, true>(inner, row);
+            } else {
+                fixed_row::<DIRECTION, N, false>(inner, row);
             }
         }
-        row.memory = row.memory.wrapping_offset(outer.memory as isize);
-        row.stream = row.stream.wrapping_offset(outer.stream as isize);
+        row = row.step(&outer, 1);
     }
 }
 
-fn any_grid(grid: Grid, place: Place, mut copy: impl FnMut(Place)) {
-    let mut row = place;
-    for _ in 0..grid.outer.count {
-        let mut here = row;
-        for _ in 0..grid.inner.count {
-            copy(here);
-            here.memory = here.memory.wrapping_offset(grid.inner.memory as isize);
-            here.stream = here.stream.wrapping_offset(grid.inner.stream as isize);
+/// Copies a row of blocks that neighbour in the stream. Those that fill a line of it are copied
+/// together, so that a prefetch is due once per line.
+///
+/// # Safety
+/// As for [`grid`].
+#[inline(always)]
+unsafe fn fixed_row<const DIRECTION: bool, const N: usize, const PREFETCH: bool>(
+    row: Steps,
+    place: Place,
+) {
+    let group = LINE / N;
+    let mut here = place;
+    for _ in 0..row.count as usize / group {
+        if PREFETCH {
+            prefetch_group::<DIRECTION, N>(&row, here);
         }
-        row.memory = row.memory.wrapping_offset(grid.outer.memory as isize);
-        row.stream = row.stream.wrapping_offset(grid.outer.stream as isize);
+        for i in 0..group {
+            let (from, to) = here.step(&row, i as i64).sides::<DIRECTION>();
+            // SAFETY: every block is one of the row's.
+            unsafe { simd::registers::<N>(from, to) };
+        }
+        here = here.step(&row, group as i64);
+    }
+    for _ in 0..row.count as usize % group {
+        let (from, to) = here.sides::<DIRECTION>();
+        // SAFETY: every block is one of the row's.
+        unsafe { simd::registers::<N>(from, to) };
+        here = here.step(&row, 1);
+    }
+}
+
+/// Asks for what a later group of a row touches: a line of the stream, and its lines of memory.
+#[inline(always)]
+fn prefetch_group<const DIRECTION: bool, const N: usize>(row: &Steps, here: Place) {
+    let (group, ahead) = ((LINE / N) as i64, AHEAD as i64 / N as i64);
+    let later = here.step(row, ahead);
+    later.prefetch::<DIRECTION>(0);
+    // Blocks closer than a line share lines: one prefetch per line, not per block.
+    let apart = row.memory.abs().min(LINE as i64) * row.memory.signum();
+    for i in 1..group * apart.abs() / LINE as i64 {
+        let step =
+            if apart.abs() < LINE as i64 { LINE as i64 * apart.signum() } else { row.memory };
+        later.at(i * step).prefetch_memory::<DIRECTION>(0);
     }
 }
 
@@ -142,13 +217,9 @@ pub(super) unsafe fn scattered<const DIRECTION: bool>(offsets: &[i64], len: u64,
             8 => fixed_scattered::<DIRECTION, 8>(offsets, place),
             16 => fixed_scattered::<DIRECTION, 16>(offsets, place),
             32 => fixed_scattered::<DIRECTION, 32>(offsets, place),
-            64 => fixed_scattered::<DIRECTION, 64>(offsets, place),
             _ => {
-                let mut here = place;
-                for &offset in offsets {
-                    run::<DIRECTION>(here.at(offset), len);
-                    here = here.after(len);
-                }
+                let row = Scattered { offsets, len: len as usize };
+                rows::<DIRECTION>(&row, std::iter::once(place));
             }
         }
     }
@@ -157,23 +228,238 @@ pub(super) unsafe fn scattered<const DIRECTION: bool>(offsets: &[i64], len: u64,
 /// # Safety
 /// As for [`scattered`].
 unsafe fn fixed_scattered<const DIRECTION: bool, const N: usize>(offsets: &[i64], place: Place) {
-    let mut here = place;
-    for &offset in offsets {
+    let ahead = AHEAD as usize / 2 / N;
+    for (i, &offset) in offsets.iter().enumerate() {
+        let here = place.after((i * N) as u64);
+        if let Some(&next) = offsets.get(i + ahead) {
+            here.at(next).after((ahead * N) as u64).prefetch::<DIRECTION>(0);
+        }
+        let (from, to) = here.at(offset).sides::<DIRECTION>();
         // SAFETY: every block is one of the list's.
-        unsafe { block::<DIRECTION, N>(here.at(offset)) };
-        here = here.after(N as u64);
+        unsafe { simd::registers::<N>(from, to) };
     }
 }
 
-/// Copies listed blocks of bytes.
+/// A block of a row: where it lies relative to the row, on both sides, and its length.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RowBlock {
+    pub memory: i64,
+    pub stream: u64,
+    pub len: usize,
+}
+
+/// Blocks that are copied in order, at one place after the other.
+pub(super) trait Row {
+    /// Number of blocks; at least one.
+    fn count(&self) -> usize;
+    /// Block `i`.
+    fn block(&self, i: usize) -> RowBlock;
+    /// The usual length of a block.
+    fn typical_len(&self) -> usize;
+}
+
+/// Blocks of one length at regular steps.
+pub(super) struct Regular {
+    pub steps: Steps,
+    pub len: usize,
+}
+
+impl Row for Regular {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.steps.count as usize
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> RowBlock {
+        let Self { steps, len } = *self;
+        RowBlock { memory: i as i64 * steps.memory, stream: i as u64 * steps.stream as u64, len }
+    }
+
+    fn typical_len(&self) -> usize {
+        self.len
+    }
+}
+
+/// Blocks of one length at listed offsets of memory.
+pub(super) struct Scattered<'a> {
+    pub offsets: &'a [i64],
+    pub len: usize,
+}
+
+impl Row for Scattered<'_> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.offsets.len()
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> RowBlock {
+        RowBlock { memory: self.offsets[i], stream: (i * self.len) as u64, len: self.len }
+    }
+
+    fn typical_len(&self) -> usize {
+        self.len
+    }
+}
+
+/// Listed runs of bytes.
+impl Row for [Block] {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> RowBlock {
+        let Block { offset, len, start } = self[i];
+        RowBlock { memory: offset, stream: start, len: len as usize }
+    }
+
+    fn typical_len(&self) -> usize {
+        self.last().map_or(1, |last| (last.start + last.len) as usize / self.len())
+    }
+}
+
+/// Any blocks.
+impl Row for [RowBlock] {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> RowBlock {
+        self[i]
+    }
+
+    fn typical_len(&self) -> usize {
+        self.iter().map(|block| block.len).sum::<usize>() / self.len().max(1)
+    }
+}
+
+/// Copies a row of blocks at every place.
 ///
 /// # Safety
-/// As for [`run`], for every block.
-pub(super) unsafe fn listed<const DIRECTION: bool>(blocks: &[Block], place: Place) {
-    let mut here = place;
-    for block in blocks {
-        // SAFETY: every block is one of the list's.
-        unsafe { run::<DIRECTION>(here.at(block.offset), block.len) };
-        here = here.after(block.len);
+/// As for [`run`], for every block at every place.
+pub(super) unsafe fn rows<const DIRECTION: bool>(
+    row: &(impl Row + ?Sized),
+    places: impl Iterator<Item = Place> + Clone,
+) {
+    let ahead = (AHEAD as usize / row.typical_len().max(1)).clamp(1, 16);
+    #[cfg(target_arch = "x86_64")]
+    if simd::Avx512::is_present() {
+        // SAFETY: handed on; the processor has the instructions.
+        return unsafe { rows_avx512::<DIRECTION>(row, places, ahead) };
+    }
+    // SAFETY: handed on.
+    unsafe { rows_with::<DIRECTION, Portable>(row, places, ahead) };
+}
+
+/// # Safety
+/// As for [`rows`], on a processor with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn rows_avx512<const DIRECTION: bool>(
+    row: &(impl Row + ?Sized),
+    places: impl Iterator<Item = Place> + Clone,
+    ahead: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { rows_with::<DIRECTION, simd::Avx512>(row, places, ahead) };
+}
+
+/// # Safety
+/// As for [`rows`], on a processor with the instructions of `L`.
+#[inline(always)]
+unsafe fn rows_with<const DIRECTION: bool, L: Lines>(
+    row: &(impl Row + ?Sized),
+    places: impl Iterator<Item = Place> + Clone,
+    ahead: usize,
+) {
+    let count = row.count();
+    // The row that holds the block `ahead` of the last one of this row.
+    let mut later = places.clone().skip(ahead.div_ceil(count));
+    for place in places {
+        let next_row = later.next().unwrap_or(place);
+        for i in 0..count {
+            let here = row.block(i);
+            let (base, j) = if i + ahead < count {
+                (place, i + ahead)
+            } else {
+                (next_row, (i + ahead - count).min(count - 1))
+            };
+            let next = row.block(j);
+            let next_place = base.at(next.memory).after(next.stream);
+            // SAFETY: the block is one of the caller's.
+            unsafe {
+                if place.streaming {
+                    block_around::<DIRECTION, L>(place, here, next_place, next.len);
+                } else {
+                    block_through::<DIRECTION, L>(place, here, next_place, next.len);
+                }
+            }
+        }
+    }
+}
+
+/// Copies a block, and asks for the lines of a later one.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+unsafe fn block_through<const DIRECTION: bool, L: Lines>(
+    place: Place,
+    block: RowBlock,
+    next: Place,
+    next_len: usize,
+) {
+    let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
+    let mut at = 0;
+    while at + LINE <= block.len {
+        if at < next_len {
+            next.prefetch::<DIRECTION>(at);
+        }
+        // SAFETY: a line inside of the block.
+        unsafe { L::line(from.add(at), to.add(at)) };
+        at += LINE;
+    }
+    if at < block.len {
+        next.prefetch::<DIRECTION>(at);
+        // SAFETY: the end of the block.
+        unsafe { L::short(from.add(at), to.add(at), block.len - at) };
+    }
+}
+
+/// Copies a block around the caches, if that pays for a block like this.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+unsafe fn block_around<const DIRECTION: bool, L: Lines>(
+    place: Place,
+    block: RowBlock,
+    next: Place,
+    next_len: usize,
+) {
+    let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
+    let least = if DIRECTION == Direction::PACK { STREAMED_PACK } else { STREAMED_UNPACK };
+    let whole_lines = to.align_offset(LINE) == 0 && block.len.is_multiple_of(LINE);
+    if block.len < least && !whole_lines {
+        // SAFETY: handed on.
+        return unsafe { block_through::<DIRECTION, L>(place, block, next, next_len) };
+    }
+    let mut at = to.align_offset(LINE).min(block.len);
+    // SAFETY: three parts of the block: up to the first whole line, whole lines, the rest.
+    unsafe {
+        L::short(from, to, at);
+        while at + LINE <= block.len {
+            if at < next_len {
+                simd::will_read(next.sides::<DIRECTION>().0.wrapping_add(at));
+            }
+            L::stream(from.add(at), to.add(at));
+            at += LINE;
+        }
+        L::short(from.add(at), to.add(at), block.len - at);
     }
 }

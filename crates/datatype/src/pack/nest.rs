@@ -5,9 +5,9 @@
 //! cell-major memory to variable-major files, as in FLASH) would touch every cache line of memory
 //! once per small step. Moving the loop with the smallest step inwards touches it once.
 
-use super::kernel::{self, Direction, Grid, Steps};
-use super::{Place, whole};
-use crate::node::Node;
+use super::kernel::{self, Direction, Regular, RowBlock, Steps};
+use super::{Place, transpose, whole};
+use crate::node::{Loop, Node};
 
 /// Loops taken into one plan; what is deeper is left to recursion.
 const MAX_LOOPS: usize = 8;
@@ -18,6 +18,9 @@ const CACHE_LINE: u64 = 64;
 /// Blocks of the inner loop in one tile of a reordered nest: they share their cache lines with the
 /// neighbours that the moved loop visits next, so all must stay in the first-level cache.
 const TILE: u64 = 32;
+
+/// Pieces of an irregular node that are listed before it is copied many times.
+const MAX_PIECES: usize = 64;
 
 /// A loop that is executed once.
 const ONCE: Steps = Steps { count: 1, memory: 0, stream: 0 };
@@ -37,34 +40,148 @@ pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node,
     }
     let loops = &mut loops[..depth];
     if !bottom.is_bytes() {
-        return each(loops, place, &mut |place| whole::<DIRECTION>(bottom, place));
+        return copies::<DIRECTION>(loops, bottom, place);
     }
     let len = bottom.size();
     let may_reorder = DIRECTION == Direction::PACK || is_disjoint(loops, len);
     if may_reorder && let Some(moved) = loop_to_move(loops) {
         let (outer, inner) = move_inwards(loops, moved);
-        return each(outer, place, &mut |place| tiled::<DIRECTION>(inner[0], inner[1], len, place));
+        let walk = Walk::new(outer, place);
+        let mut later = walk.clone().skip(1);
+        for place in walk {
+            if let Some(next) = later.next() {
+                prefetch_tile::<DIRECTION>(inner[0], inner[1], len, next);
+            }
+            tiled::<DIRECTION>(inner[0], inner[1], len, place);
+        }
+        return;
     }
-    let inner = loops[depth - 1];
-    let (outer, loops) =
-        if depth > 1 { (loops[depth - 2], &loops[..depth - 2]) } else { (ONCE, &[][..]) };
-    // SAFETY: the grids are the nest, which is inside of the memory and the stream by the invariant of
-    // the parent module.
-    each(loops, place, &mut |place| unsafe {
-        kernel::grid::<DIRECTION>(Grid { outer, inner }, len, place);
-    });
+    blocks::<DIRECTION>(loops, len, place);
 }
 
-/// Calls `copy` at every place of the nest, in order.
-fn each(loops: &[Steps], place: Place, copy: &mut impl FnMut(Place)) {
-    let Some((outer, loops)) = loops.split_first() else {
-        return copy(place);
+/// Copies the blocks of a nest in the order of its loops; there is at least one loop.
+fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Place) {
+    let (inner, outer) = match *loops {
+        [ref loops @ .., outer, inner] if kernel::has_grid(len) => {
+            // SAFETY: the blocks are those of a nest which is inside of the memory and the stream, by
+            // the invariant of the parent module.
+            return Walk::new(loops, place).for_each(|place| unsafe {
+                kernel::grid::<DIRECTION>(outer, inner, len, place);
+            });
+        }
+        [inner] if kernel::has_grid(len) => {
+            // SAFETY: as above.
+            return unsafe { kernel::grid::<DIRECTION>(ONCE, inner, len, place) };
+        }
+        [ref outer @ .., inner] => (inner, outer),
+        [] => return,
     };
-    let mut here = place;
-    for _ in 0..outer.count {
-        each(loops, here, copy);
-        here.memory = here.memory.wrapping_offset(outer.memory as isize);
-        here.stream = here.stream.wrapping_offset(outer.stream as isize);
+    let row = Regular { steps: inner, len: len as usize };
+    // SAFETY: as above.
+    unsafe { kernel::rows::<DIRECTION>(&row, Walk::new(outer, place)) };
+}
+
+/// Copies a node that is not a run of bytes at every place of a nest.
+///
+/// One of few pieces is listed once, so that the kernel sees all the blocks to come and not those of
+/// one copy only. The list has a fixed size: nothing grows with the type.
+fn copies<const DIRECTION: bool>(loops: &[Steps], node: &Node, place: Place) {
+    let mut pieces = [RowBlock::default(); MAX_PIECES];
+    let Some(count) = list_pieces(node, 0, 0, &mut pieces) else {
+        return Walk::new(loops, place).for_each(|place| whole::<DIRECTION>(node, place));
+    };
+    // SAFETY: the pieces are those of the node at each place; see `blocks`.
+    unsafe { kernel::rows::<DIRECTION>(&pieces[..count], Walk::new(loops, place)) };
+}
+
+/// Lists the pieces of `node`, if they are few.
+fn list_pieces(node: &Node, memory: i64, stream: u64, list: &mut [RowBlock]) -> Option<usize> {
+    if node.span().pieces > list.len() as u64 {
+        return None;
+    }
+    let mut count = 0;
+    let mut add = |child: &Node, offset: i64, start: u64| {
+        count += list_pieces(child, memory + offset, stream + start, &mut list[count..])?;
+        Some(())
+    };
+    match node.kind() {
+        Loop::Bytes => {
+            list[0] = RowBlock { memory, stream, len: node.size() as usize };
+            return Some(1);
+        }
+        Loop::Contig { .. } | Loop::Vector { .. } => {
+            let (copies, stride, child) = node.repetition()?;
+            for i in 0..copies {
+                add(child, i as i64 * stride, i * child.size())?;
+            }
+        }
+        Loop::BlockIndexed { offsets, child } => {
+            for (i, &offset) in offsets.iter().enumerate() {
+                add(child, offset, i as u64 * child.size())?;
+            }
+        }
+        Loop::Indexed { blocks, child, stride } => {
+            for block in blocks {
+                if node.is_list_of_bytes() {
+                    let size = child.size();
+                    list[count] = RowBlock {
+                        memory: memory + block.offset,
+                        stream: stream + block.start * size,
+                        len: (block.len * size) as usize,
+                    };
+                    count += 1;
+                    continue;
+                }
+                for i in 0..block.len {
+                    let start = (block.start + i) * child.size();
+                    let offset = memory + block.offset + i as i64 * stride;
+                    count += list_pieces(child, offset, stream + start, &mut list[count..])?;
+                }
+            }
+        }
+        Loop::Struct { fields } => {
+            for field in fields {
+                add(&field.child, field.offset, field.start)?;
+            }
+        }
+    }
+    Some(count)
+}
+
+/// The places a nest visits, in the order of its loops.
+#[derive(Clone)]
+struct Walk<'a> {
+    loops: &'a [Steps],
+    index: [u64; MAX_LOOPS],
+    place: Place,
+    left: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(loops: &'a [Steps], place: Place) -> Self {
+        // The blocks of a nest are fewer than its bytes, which fit.
+        let left = loops.iter().map(|steps| steps.count).product();
+        Self { loops, index: [0; MAX_LOOPS], place, left }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Place;
+
+    #[inline]
+    fn next(&mut self) -> Option<Place> {
+        self.left = self.left.checked_sub(1)?;
+        let here = self.place;
+        for (steps, index) in self.loops.iter().zip(&mut self.index).rev() {
+            *index += 1;
+            if *index < steps.count {
+                self.place = self.place.step(steps, 1);
+                break;
+            }
+            *index = 0;
+            self.place = self.place.step(steps, 1 - steps.count as i64);
+        }
+        Some(here)
     }
 }
 
@@ -91,16 +208,38 @@ fn tiled<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Pla
         let tile = Steps { count: TILE.min(inner.count - start), ..inner };
         for moved_start in (0..moved.count).step_by(TILE as usize) {
             let outer = Steps { count: TILE.min(moved.count - moved_start), ..moved };
-            let shift = |of: fn(&Steps) -> i64| {
-                (of(&inner) * start as i64 + of(&moved) * moved_start as i64) as isize
-            };
-            let here = Place {
-                memory: place.memory.wrapping_offset(shift(|steps| steps.memory)),
-                stream: place.stream.wrapping_offset(shift(|steps| steps.stream)),
-            };
-            // SAFETY: each tile is part of the nest; see above.
-            unsafe { kernel::grid::<DIRECTION>(Grid { outer, inner: tile }, len, here) };
+            let here = place.step(&inner, start as i64).step(&moved, moved_start as i64);
+            // SAFETY: each tile is part of the nest; see `blocks`.
+            let (rows, columns) = unsafe { transpose::tile::<DIRECTION>(outer, tile, len, here) };
+            if (rows, columns) == (outer.count, tile.count) {
+                continue;
+            }
+            // What is left: an edge of whole rows, and one of the ends of the rows before it.
+            let below = Steps { count: outer.count - rows, ..outer };
+            blocks::<DIRECTION>(&[below, tile], len, here.step(&outer, rows as i64));
+            let beside =
+                [Steps { count: rows, ..outer }, Steps { count: tile.count - columns, ..tile }];
+            blocks::<DIRECTION>(&beside, len, here.step(&tile, columns as i64));
         }
+    }
+}
+
+/// Asks for the lines that a tile touches on both sides, if it is small.
+fn prefetch_tile<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Place) {
+    if moved.count > TILE || inner.count > TILE {
+        return;
+    }
+    let line = CACHE_LINE as usize;
+    let row = ((moved.count - 1) * moved.memory.unsigned_abs() + len) as usize;
+    let low = place.at((moved.count as i64 - 1) * moved.memory.min(0));
+    for i in 0..inner.count as i64 {
+        let row_start = low.step(&inner, i);
+        (0..row).step_by(line).for_each(|at| row_start.prefetch_memory::<DIRECTION>(at));
+    }
+    for i in 0..moved.count as i64 {
+        let row_start = place.step(&moved, i);
+        let row = (inner.count * len) as usize;
+        (0..row).step_by(line).for_each(|at| row_start.prefetch_stream::<DIRECTION>(at));
     }
 }
 

@@ -30,17 +30,11 @@ impl Twin {
     fn place(parts: &[(i64, &Twin)]) -> Twin {
         let offsets: Vec<i64> =
             parts.iter().flat_map(|(at, twin)| twin.offsets.iter().map(move |o| o + at)).collect();
-        let filled = |twin: &&Twin| !twin.offsets.is_empty();
+        let filled = || parts.iter().filter(|(_, twin)| !twin.offsets.is_empty());
         Twin {
-            lb: parts.iter().map(|(at, twin)| at + twin.lb).min().unwrap_or(0),
-            ub: parts.iter().map(|(at, twin)| at + twin.ub).max().unwrap_or(0),
-            align: parts
-                .iter()
-                .map(|part| part.1)
-                .filter(filled)
-                .map(|t| t.align)
-                .max()
-                .unwrap_or(1),
+            lb: filled().map(|(at, twin)| at + twin.lb).min().unwrap_or(0),
+            ub: filled().map(|(at, twin)| at + twin.ub).max().unwrap_or(0),
+            align: filled().map(|(_, twin)| twin.align).max().unwrap_or(1),
             offsets,
         }
     }
@@ -113,7 +107,12 @@ impl Twin {
                     })
                     .collect();
                 let mut twin = Self::place(&parts);
-                while twin.extent().rem_euclid(twin.align) != 0 {
+                let filled: Vec<_> =
+                    parts.iter().map(|part| part.1).filter(|t| !t.offsets.is_empty()).collect();
+                let same =
+                    |a: &Twin, b: &Twin| (&a.offsets, a.lb, a.ub) == (&b.offsets, b.lb, b.ub);
+                let one_type = filled.windows(2).all(|pair| same(pair[0], pair[1]));
+                while !one_type && twin.extent().rem_euclid(twin.align) != 0 {
                     twin.ub += 1;
                 }
                 twin

@@ -1,0 +1,204 @@
+//! The types that `bench pack` copies, each once small enough for the cache and once not.
+
+use striate_datatype::notation::Notation;
+use striate_datatype::{Datatype, Distribution, Element, Order};
+
+/// How much a case copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// About 1 MiB: stays in a core's caches.
+    Cache,
+    /// About 64 MiB.
+    Large,
+}
+
+impl Size {
+    /// As a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Large => "large",
+        }
+    }
+
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::Cache => 1 << 20,
+            Self::Large => 64 << 20,
+        }
+    }
+}
+
+/// What kind of type a case is; the goals differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// One regular loop over blocks of so many bytes.
+    Vector {
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// Loops within loops.
+    Nested,
+    /// A list.
+    Irregular,
+}
+
+impl Family {
+    /// The least ratio to the faster MPI that we want.
+    pub const fn goal_over_mpi(self) -> f64 {
+        match self {
+            Self::Vector { .. } => 1.0,
+            Self::Nested | Self::Irregular => 1.5,
+        }
+    }
+}
+
+/// A type to pack and unpack.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name.
+    pub name: &'static str,
+    /// Its size.
+    pub size: Size,
+    /// Its kind.
+    pub family: Family,
+    /// The type as a program would write it.
+    pub notation: Notation,
+    bytes: u64,
+}
+
+impl Case {
+    fn new(name: &'static str, size: Size, family: Family, notation: Notation) -> Self {
+        let bytes = notation.build().as_ref().map_or(0, Datatype::size);
+        Self { name, size, family, notation, bytes }
+    }
+
+    /// Bytes that one copy moves.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All cases.
+    pub fn all() -> Vec<Self> {
+        [Size::Cache, Size::Large].into_iter().flat_map(Self::of_size).collect()
+    }
+
+    /// The names of all cases.
+    pub fn names() -> Vec<&'static str> {
+        Self::of_size(Size::Cache).iter().map(|case| case.name).collect()
+    }
+
+    fn of_size(size: Size) -> Vec<Self> {
+        let vector = |name, block| {
+            Self::new(name, size, Family::Vector { block }, vector(size.bytes() / block, block))
+        };
+        let (field, guard) = match size {
+            Size::Cache => ([64, 64, 32], 2),
+            Size::Large => ([256, 256, 128], 2),
+        };
+        let matrix = match size {
+            Size::Cache => 724,
+            Size::Large => 5792,
+        };
+        vec![
+            vector("vector-8", 8),
+            vector("vector-64", 64),
+            vector("vector-512", 512),
+            vector("vector-4096", 4096),
+            Self::new("subarray-3d", size, Family::Nested, interior(&field, guard)),
+            Self::new("darray-cyclic", size, Family::Nested, block_cyclic(matrix)),
+            Self::new("indexed", size, Family::Irregular, irregular(size.bytes())),
+            Self::new("flash", size, Family::Nested, flash(size.bytes())),
+        ]
+    }
+}
+
+fn f64s() -> Box<Notation> {
+    Box::new(Notation::Element(Element::F64))
+}
+
+/// Every other block.
+fn vector(count: u64, block: u64) -> Notation {
+    let doubles = block / 8;
+    Notation::Vector { count, block: doubles, stride: 2 * doubles as i64, of: f64s() }
+}
+
+/// A field without its guard cells.
+fn interior(field: &[u64], guard: u64) -> Notation {
+    Notation::Subarray {
+        sizes: field.iter().map(|n| n + 2 * guard).collect(),
+        subsizes: field.to_vec(),
+        starts: vec![guard; field.len()],
+        order: Order::C,
+        of: f64s(),
+    }
+}
+
+/// One process's part of a square matrix in blocks of 32 × 32, dealt to 2 × 2 processes.
+fn block_cyclic(edge: u64) -> Notation {
+    Notation::Darray {
+        rank: 1,
+        sizes: vec![edge, edge],
+        distributions: vec![Distribution::Cyclic(32); 2],
+        grid: vec![2, 2],
+        order: Order::C,
+        of: f64s(),
+    }
+}
+
+/// Blocks of 1 to 16 doubles with gaps of 1 to 16, from a fixed seed.
+fn irregular(bytes: u64) -> Notation {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut draw = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % 16 + 1
+    };
+    let (mut blocks, mut left, mut at) = (Vec::new(), bytes / 8, 0);
+    while left > 0 {
+        let len = draw().min(left);
+        blocks.push((len, at));
+        at += (len + draw()) as i64;
+        left -= len;
+    }
+    Notation::Indexed { blocks, of: f64s() }
+}
+
+/// FLASH's unknowns \[CHING\]: blocks of 8³ cells within 4 guard cells, 24 variables in each cell;
+/// the stream is variable by variable.
+fn flash(bytes: u64) -> Notation {
+    const VARIABLES: u64 = 24;
+    const CELLS: u64 = 8;
+    const GUARD: u64 = 4;
+    let blocks = bytes / (VARIABLES * 8 * CELLS.pow(3));
+    let cell = Notation::Resized { lb: 0, extent: 8 * VARIABLES as i64, of: f64s() };
+    let block = Notation::Subarray {
+        sizes: vec![CELLS + 2 * GUARD; 3],
+        subsizes: vec![CELLS; 3],
+        starts: vec![GUARD; 3],
+        order: Order::C,
+        of: cell.into(),
+    };
+    let variable = Notation::Contiguous { count: blocks, of: block.into() };
+    Notation::Hvector { count: VARIABLES, block: 1, stride: 8, of: variable.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_have_about_their_size() {
+        for case in Case::all() {
+            let part = case.bytes() as f64 / case.size.bytes() as f64;
+            assert!((0.9..=1.1).contains(&part), "{} {part}", case.name);
+        }
+    }
+
+    #[test]
+    fn flash_is_pieces_of_eight_bytes() {
+        let ty = flash(80 * 24 * 8 * 512).build().unwrap();
+        assert_eq!((ty.runs(), ty.size()), (983_040, 983_040 * 8));
+    }
+}

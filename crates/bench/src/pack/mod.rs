@@ -1,0 +1,210 @@
+//! `bench pack`: our packing beside memcpy, hand-written loops and both MPIs.
+//!
+//! Every case is measured in rounds; in each round every engine takes one sample of each direction.
+//! Ratios are taken within rounds, so that what disturbs a round disturbs both sides of a ratio.
+
+mod cases;
+mod engine;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use striate_datatype::TypeError;
+use thiserror::Error;
+
+pub use crate::peer::Direction;
+use crate::peer::{Peer, PeerError};
+use crate::statistics::{self, Median};
+pub use cases::{Case, Family, Size};
+use engine::Engine;
+
+/// Why the benchmark ended early.
+#[derive(Debug, Error)]
+pub enum PackBenchError {
+    /// A peer failed.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// A case could not be described.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// An engine produced other bytes than ours.
+    #[error("{case} ({size}): {engine} and striate disagree after {direction}", direction = .direction.name())]
+    Disagreement {
+        /// The case.
+        case: &'static str,
+        /// Its size.
+        size: &'static str,
+        /// The engine that differs.
+        engine: &'static str,
+        /// After which copy.
+        direction: Direction,
+    },
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Samples per engine, case and direction.
+    pub samples: usize,
+    /// Only cases whose name contains this.
+    pub only: Option<String>,
+    /// Least time of a sample; copies are repeated to reach it.
+    pub sample_time: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { samples: 15, only: None, sample_time: Duration::from_millis(4) }
+    }
+}
+
+/// The samples of one engine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The case.
+    pub case: &'static str,
+    /// `cache` or `large`.
+    pub size: &'static str,
+    /// `pack` or `unpack`.
+    pub direction: Direction,
+    /// `striate`, `memcpy`, `loop`, `openmpi`, `mpich`.
+    pub implementation: &'static str,
+    /// Bytes packed by one copy.
+    pub bytes: u64,
+    /// Median rate in 10⁹ bytes per second.
+    pub median_gb_s: f64,
+    /// Its 95 % interval.
+    pub ci95: [f64; 2],
+    /// All samples in order.
+    pub samples: Vec<f64>,
+}
+
+/// A rate of ours over another's.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// What is compared, in words.
+    pub name: String,
+    /// Median of the ratios within rounds.
+    pub value: f64,
+    /// Its 95 % interval.
+    pub ci95: [f64; 2],
+    /// The least we want.
+    pub goal: f64,
+    /// Whether the value reaches the goal.
+    pub met: bool,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Results {
+    /// A row per case, size, direction and engine.
+    pub rows: Vec<Row>,
+    /// The comparisons that have a goal.
+    pub ratios: Vec<Ratio>,
+    /// The peers in their own words.
+    pub peers: Vec<String>,
+}
+
+/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their number.
+pub fn run(
+    options: &Options,
+    mut progress: impl FnMut(&Case, usize, usize),
+) -> Result<Results, PackBenchError> {
+    let cases: Vec<Case> = Case::all()
+        .into_iter()
+        .filter(|case| options.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())))
+        .collect();
+    let mut peers = Peer::start_all()?;
+    let mut results = Results::default();
+    for peer in &mut peers {
+        results.peers.push(peer.version()?);
+    }
+    for (i, case) in cases.iter().enumerate() {
+        progress(case, i, cases.len());
+        run_case(case, options, &mut peers, &mut results)?;
+    }
+    Ok(results)
+}
+
+fn run_case(
+    case: &Case,
+    options: &Options,
+    peers: &mut [Peer],
+    results: &mut Results,
+) -> Result<(), PackBenchError> {
+    let mut engines = Engine::all(case, peers)?;
+    for direction in [Direction::Pack, Direction::Unpack] {
+        engine::compare(case, &mut engines, direction)?;
+        let repetitions = engines
+            .iter_mut()
+            .map(|engine| engine.repetitions(direction, options.sample_time))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut samples = vec![Vec::with_capacity(options.samples); engines.len()];
+        for _ in 0..options.samples {
+            for (i, engine) in engines.iter_mut().enumerate() {
+                engine.time(direction, 1)?; // the caches of the one before are not ours
+                let time = engine.time(direction, repetitions[i])?;
+                let bytes = case.bytes() * u64::from(repetitions[i]);
+                samples[i].push(bytes as f64 / time.as_nanos().max(1) as f64);
+            }
+        }
+        let rows: Vec<Row> = engines
+            .iter()
+            .zip(samples)
+            .filter_map(|(engine, samples)| row(case, direction, engine.name(), samples))
+            .collect();
+        results.ratios.extend(ratios(case, direction, &rows));
+        results.rows.extend(rows);
+    }
+    Ok(())
+}
+
+fn row(
+    case: &Case,
+    direction: Direction,
+    implementation: &'static str,
+    samples: Vec<f64>,
+) -> Option<Row> {
+    let Median { value, ci95 } = statistics::median(&samples)?;
+    Some(Row {
+        case: case.name,
+        size: case.size.name(),
+        direction,
+        implementation,
+        bytes: case.bytes(),
+        median_gb_s: value,
+        ci95,
+        samples,
+    })
+}
+
+/// The comparisons with a goal: the faster MPI for every case, the loop for vectors.
+fn ratios(case: &Case, direction: Direction, rows: &[Row]) -> Vec<Ratio> {
+    let find = |name: &str| rows.iter().find(|row| row.implementation == name);
+    let Some(ours) = find("striate") else { return Vec::new() };
+    let faster_mpi = [find("openmpi"), find("mpich")]
+        .into_iter()
+        .flatten()
+        .max_by(|a, b| a.median_gb_s.total_cmp(&b.median_gb_s));
+    let comparisons = [
+        faster_mpi.map(|row| (row, case.family.goal_over_mpi())),
+        find("loop").map(|row| (row, 0.9)),
+    ];
+    comparisons
+        .into_iter()
+        .flatten()
+        .filter_map(|(other, goal)| {
+            let within: Vec<f64> =
+                ours.samples.iter().zip(&other.samples).map(|(ours, other)| ours / other).collect();
+            let Median { value, ci95 } = statistics::median(&within)?;
+            let name = format!(
+                "{} of {} ({}): striate over {}",
+                direction.name(),
+                case.name,
+                case.size.name(),
+                other.implementation
+            );
+            Some(Ratio { name, value, ci95, goal, met: value >= goal })
+        })
+        .collect()
+}

@@ -1,0 +1,70 @@
+//! Medians and their intervals.
+//!
+//! Times on shared machines are not normally distributed \[SEIZ\], so nothing here assumes that they
+//! are: the interval of the median comes from order statistics.
+
+use serde::Serialize;
+
+/// A median and its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Median {
+    /// The median.
+    pub value: f64,
+    /// Lower and upper end of the interval.
+    pub ci95: [f64; 2],
+}
+
+/// The median of `samples` with its interval; `None` of none.
+///
+/// The interval lies between the order statistics whose ranks enclose the median with at least 95 %
+/// probability (binomial with p = ½); with fewer than six samples it is their whole range.
+pub fn median(samples: &[f64]) -> Option<Median> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let value = match n {
+        0 => return None,
+        _ if n % 2 == 1 => sorted[n / 2],
+        _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    };
+    let rank = outside_ranks(n);
+    Some(Median { value, ci95: [sorted[rank], sorted[n - 1 - rank]] })
+}
+
+/// How many samples at each end may lie outside of the interval.
+fn outside_ranks(n: usize) -> usize {
+    // P(at most k of n samples lie below the median), for as long as one tail stays under 2.5 %.
+    let mut term = 0.5f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+    let mut tail = term;
+    let mut rank = 0;
+    while tail <= 0.025 {
+        rank += 1;
+        term *= (n - rank + 1) as f64 / rank as f64;
+        tail += term;
+    }
+    rank.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_odd_and_even_counts() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]).unwrap().value, 3.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0]).unwrap().value, 3.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]).unwrap().value, 2.5);
+    }
+
+    #[test]
+    fn intervals_are_those_of_the_sign_test() {
+        // Tables of the sign test: ranks (from 1) 1..5 at n = 5, 1..6 at 6, 2..8 at 9, 4..12 at 15,
+        // 6..15 at 20, 10..21 at 30.
+        for (n, low) in [(1, 1), (5, 1), (6, 1), (9, 2), (15, 4), (20, 6), (30, 10)] {
+            let samples: Vec<f64> = (1..=n).map(f64::from).collect();
+            let [from, to] = median(&samples).unwrap().ci95;
+            assert_eq!((from, to), (f64::from(low), f64::from(n + 1 - low)), "n = {n}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The real binary, as people and scripts call it: answers, exit status, JSON, colours.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn striate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
+    command.args(arguments).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+    command.env_remove("CLICOLOR_FORCE").env_remove("CLICOLOR");
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    striate(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The answer of a command that succeeds.
+fn answer(arguments: &[&str]) -> String {
+    let output = output(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+/// The complaint of a command that does not.
+fn complaint(arguments: &[&str], status: i32) -> String {
+    let output = output(arguments);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
+    assert!(output.stdout.is_empty(), "{}", stdout(&output));
+    stderr(&output)
+}
+
+fn document(arguments: &[&str]) -> Value {
+    let document: Value = serde_json::from_str(&answer(arguments)).unwrap();
+    assert_eq!(document["striate"], env!("CARGO_PKG_VERSION"));
+    let command = document["command"].as_array().unwrap();
+    assert_eq!(command.len(), arguments.len() + 1);
+    let machine = &document["machine"];
+    assert!(machine["cores"].as_u64() > Some(0) && machine["memory"].as_u64() > Some(0));
+    assert!(machine["kernel"].is_string());
+    assert!(document["ratios"].is_array());
+    document
+}
+
+#[test]
+fn help_of_every_command_has_an_example() {
+    for command in ["describe", "quickstart", "bench", "completions"] {
+        assert!(answer(&["--help"]).contains(command));
+        let help = answer(&[command, "--help"]);
+        assert!(help.contains("Examples:") && help.contains("--json"), "{help}");
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(answer(&["--version"]), format!("striate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn called_wrongly_is_2() {
+    complaint(&[], 2);
+    complaint(&["frobnicate"], 2);
+    complaint(&["describe"], 2);
+    complaint(&["describe", "i32", "--count", "many"], 2);
+    complaint(&["quickstart", "--edge", "0"], 2);
+    complaint(&["completions", "tcsh"], 2);
+}
+
+#[test]
+fn failed_is_1() {
+    let text = complaint(&["describe", "i32", "--svg", "/nonexistent/directory/a.svg"], 1);
+    assert!(text.starts_with("error: cannot write /nonexistent/directory/a.svg: "), "{text}");
+    assert!(text.contains("\n  hint: "), "{text}");
+    let text = complaint(&["quickstart", "--edge", "100000"], 1);
+    assert!(text.contains("needs 10.66 PiB of memory"), "{text}");
+    assert!(text.contains("  hint: use a smaller array: --edge "), "{text}");
+}
+
+#[test]
+fn an_error_in_the_notation_has_a_caret() {
+    let text = complaint(&["describe", "vector(3, 2 of f6, stride=3)"], 2);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("error: cannot read the description: column 16: expected"));
+    assert_eq!(lines[2], "    vector(3, 2 of f6, stride=3)");
+    assert_eq!(lines[3], "                   ^");
+    assert!(lines[5].starts_with("  hint: "), "{text}");
+
+    let text = complaint(&["describe", "subarray([4,6] of f32, [2,2] at [3,1])"], 2);
+    assert!(text.contains("dimension 0") && text.contains("hint: in each dimension"), "{text}");
+    complaint(&["describe", ""], 2);
+    complaint(&["describe", &"contiguous(1 of ".repeat(1000)], 2);
+    complaint(&["describe", "contiguous(-3 of i32)"], 2);
+    complaint(&["describe", "contiguous(9223372036854775807 of i32)"], 2);
+    complaint(&["describe", "i32", "--count", "9223372036854775807"], 2);
+}
+
+#[test]
+fn describe_tells_what_there_is() {
+    let text = answer(&["describe", "vector(768, 3KiB, stride=7596)", "--runs", "2"]);
+    for line in [
+        "  vector       count 768, stride 7596 bytes",
+        "    bytes 3072",
+        "Size          2,359,296 bytes (2.25 MiB)",
+        "Extent        5,829,204 bytes (5.56 MiB)",
+        "Runs          768, 3,072 bytes on average",
+        "File view     yes: offsets ascend without overlap",
+        "   7,596   3,072",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no line '{line}' in\n{text}");
+    }
+    assert!(text.contains("as a list of regions 12,288 bytes (12 KiB)"), "{text}");
+    assert!(!text.contains("15,192"), "more runs than asked for:\n{text}");
+    assert!(text.contains('█') && text.contains("one row = 7,596 bytes"), "{text}");
+}
+
+#[test]
+fn describe_knows_odd_types() {
+    for notation in [
+        "bytes(0)",
+        "byte",
+        "struct()",
+        "vector(10, 1 of i32, stride=-2)",
+        "indexed([3 at 5, 2 at 0] of f64)",
+        "resized(i32, lb=-8, extent=-4)",
+        "vector(5, 3 of f64, stride=2)",
+        "bytes(9223372036854775807)",
+        "hindexed([1 at -9223372036854775807, 1 at -1])",
+        "darray([64,64] of f64, dist=[block, cyclic(2)], grid=[2,2], rank=1)",
+        "struct(1 of i32 at 0, 3 of f64 at 8, 2 of vector(3, 1, stride=2) at 100)",
+    ] {
+        for count in ["0", "1", "3"] {
+            // Copies of the largest type there is do not fit.
+            if !(count == "3" && notation.contains("92233720")) {
+                answer(&["describe", notation, "--count", count]);
+                answer(&["describe", notation, "--count", count, "--json"]);
+            }
+        }
+    }
+    let backwards = answer(&["describe", "vector(10, 1 of i32, stride=-2)"]);
+    assert!(backwards.contains("no: there are negative offsets"), "{backwards}");
+}
+
+#[test]
+fn a_billion_runs_are_described_at_once() {
+    for (notation, binary) in [
+        ("vector(1000000000, 1 of f64, stride=3)", 24),
+        ("vector(1000000000, 1 of f64, stride=-3)", 24),
+        ("contiguous(1000 of vector(1000, 1 of vector(1000, 1, stride=2), stride=3))", 40),
+    ] {
+        let row = &document(&["describe", notation, "--json"])["rows"][0];
+        assert!(row["runs"].as_u64() >= Some(999_000_000), "{row}");
+        assert!(row["binary_bytes"].as_u64() <= Some(binary), "{row}");
+        let text = answer(&["describe", notation]);
+        assert!(text.contains("Picture"), "{text}");
+    }
+}
+
+#[test]
+fn describe_in_json_has_all_fields() {
+    let arguments =
+        ["describe", "subarray([4,6] of f32, [2,2] at [1,1])", "--json", "--count", "2"];
+    let document = document(&arguments);
+    let row = &document["rows"][0];
+    for (field, value) in [
+        ("copies", 2),
+        ("size", 32),
+        ("extent", 192),
+        ("lower_bound", 0),
+        ("true_lower_bound", 28),
+        ("true_upper_bound", 156),
+        ("runs", 4),
+        ("list_bytes", 64),
+    ] {
+        assert_eq!(row[field], value, "{field} of {row}");
+    }
+    assert_eq!(row["monotonic"], true);
+    assert_eq!(row["density"], 0.25);
+    assert_eq!(row["first_runs"][1]["offset"], 52);
+    assert_eq!(row["first_runs"][1]["length"], 8);
+    assert_eq!(row["loops_normal"].as_array().unwrap().len(), 3);
+    assert!(row["loops_written"].is_array() && row["binary_bytes"].is_u64());
+    // What is normal can be described in turn.
+    let normal = row["normal"].as_str().unwrap();
+    let again = &self::document(&["describe", normal, "--json"])["rows"][0];
+    assert_eq!((&again["size"], &again["runs"]), (&row["size"], &row["runs"]));
+}
+
+#[test]
+fn a_drawing_is_written() {
+    let path = std::env::temp_dir().join(format!("striate-drawing-{}.svg", std::process::id()));
+    let file = path.to_str().unwrap();
+    let text = answer(&["describe", "vector(768, 3KiB, stride=7596)", "--svg", file]);
+    assert!(text.contains(file));
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(svg.starts_with("<svg xmlns=") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.contains("one row = 7,596 bytes") && svg.contains("vector(768"), "{svg}");
+    answer(&["describe", "bytes(0)", "--svg", file]);
+    assert!(std::fs::read_to_string(&path).unwrap().contains("no bytes"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn ascii_where_it_is_wanted_or_needed() {
+    let notation = "indexed_block(1, at [0, 5, 7, 20, 33, 41, 52, 66])";
+    assert!(!answer(&["describe", notation]).is_ascii());
+    assert!(answer(&["describe", notation, "--ascii"]).is_ascii());
+    for arguments in [&["describe", notation][..], &["quickstart", "--edge", "4"]] {
+        let output = striate(arguments).env("LC_ALL", "C").output().unwrap();
+        assert!(stdout(&output).is_ascii(), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn colours_on_request_only() {
+    let arguments = ["describe", "f6"];
+    assert!(!complaint(&arguments, 2).contains('\x1b'));
+    let forced = striate(&arguments).env("CLICOLOR_FORCE", "1").output().unwrap();
+    assert!(stderr(&forced).contains("\x1b["), "{}", stderr(&forced));
+    let refused = striate(&arguments).env("NO_COLOR", "1").output().unwrap();
+    assert!(!stderr(&refused).contains('\x1b'));
+    assert!(!answer(&["describe", "i32"]).contains('\x1b'));
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(answer(&["completions", shell]).contains("quickstart"), "{shell}");
+    }
+}
+
+#[test]
+fn quickstart_verifies_and_compares() {
+    let text = answer(&["quickstart", "--edge", "20"]);
+    assert!(text.contains("subarray([20,20,20] of i32, [10,10,10] at [0,10,0])"), "{text}");
+    assert!(text.contains("Verified: every block"), "{text}");
+    for method in ["posix", "sieve", "two-phase", "list", "datatype"] {
+        assert!(text.lines().any(|line| line.starts_with(&format!("  {method} "))), "{text}");
+    }
+    assert!(text.contains("striate quickstart --edge 600"), "{text}");
+}
+
+#[test]
+fn quickstart_in_json_has_blocks_and_methods() {
+    let document = document(&["quickstart", "--edge", "20", "--ranks", "8", "--json"]);
+    let rows = document["rows"].as_array().unwrap();
+    let blocks: Vec<_> = rows.iter().filter(|row| row["rank"].is_u64()).collect();
+    assert_eq!(blocks.len(), 8);
+    assert!(blocks.iter().all(|row| row["verified"] == true && row["runs"] == 100));
+    let methods: Vec<_> = rows.iter().filter(|row| row["method"].is_string()).collect();
+    let operations: Vec<_> = methods.iter().map(|row| row["operations"].as_u64()).collect();
+    assert_eq!(operations, [Some(100), Some(1), Some(1), Some(2), Some(1)]);
+    assert_eq!(methods[2]["method"], "two-phase");
+    assert_eq!((&methods[2]["wanted"], &methods[2]["resent"]), (&4000.into(), &3000.into()));
+    assert!(methods[0].get("resent").is_none());
+    assert_eq!(methods[0]["region_size"], 40);
+}
+
+#[test]
+fn quickstart_knows_edges_that_do_not_divide() {
+    for (edge, ranks) in [("7", "12"), ("3", "64"), ("1", "1"), ("10", "13")] {
+        let text = answer(&["quickstart", "--edge", edge, "--ranks", ranks]);
+        assert!(text.contains("Verified"), "{text}");
+    }
+}
