@@ -6,20 +6,13 @@
 //! is looked at from several positions, and packing is tried where little memory is enough.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
-use std::collections::HashMap;
-
 use striate_datatype::notation::{Notation, NotationError};
 use striate_datatype::{
-    Cursor, Datatype, Loop, MAX_DEPTH, Node, Packer, Piece, Pieces, Run, TypeError,
+    Cursor, Datatype, MAX_DEPTH, MAX_NODES, Packer, Piece, Pieces, Run, TypeError,
 };
 
 /// Runs looked at from one position.
 const RUNS: usize = 64;
-
-/// Most loops of a description that is looked at. Descriptions share parts (a distributed array
-/// whose last block is short holds each of its dimensions twice), so one that is written in a line
-/// can be larger than what one wants to write out.
-const LOOPS: u64 = 1 << 12;
 
 /// Deepest nest whose text is parsed again: the notation may need two words for one loop, and two
 /// for where the whole lies.
@@ -64,16 +57,17 @@ pub fn notation(bytes: &[u8]) {
 /// An error points into the text.
 fn check_error(text: &str, error: &NotationError) {
     assert!(!error.to_string().is_empty());
-    if let NotationError::Syntax { position, .. } | NotationError::TooDeep { position } = error {
+    if let NotationError::Syntax { position, .. }
+    | NotationError::Number { position, .. }
+    | NotationError::TooDeep { position } = error
+    {
         assert!(text.is_char_boundary(*position), "{position} in {text:?}");
     }
 }
 
 /// Everything that holds of every datatype.
 fn check(ty: &Datatype) {
-    if written_size(ty.root(), &mut HashMap::new()) > LOOPS {
-        return;
-    }
+    assert!(ty.root().nodes() <= MAX_NODES);
     check_summary(ty);
     check_forms(ty);
     for count in [0, 1, 3] {
@@ -90,27 +84,6 @@ fn check(ty: &Datatype) {
             Err(error) => assert!(count > 1, "{error} for {count} copies of {ty}"),
         }
     }
-}
-
-/// Loops of a description when it is written out, its shared parts as often as they occur.
-fn written_size(node: &Node, seen: &mut HashMap<*const Node, u64>) -> u64 {
-    let key = std::ptr::from_ref(node);
-    if let Some(&size) = seen.get(&key) {
-        return size;
-    }
-    let below = match node.kind() {
-        Loop::Bytes => 0,
-        Loop::Contig { child, .. }
-        | Loop::Vector { child, .. }
-        | Loop::BlockIndexed { child, .. }
-        | Loop::Indexed { child, .. } => written_size(child, seen),
-        Loop::Struct { fields } => {
-            fields.iter().map(|field| written_size(&field.child, seen)).fold(0, u64::saturating_add)
-        }
-    };
-    let size = below.saturating_add(1);
-    seen.insert(key, size);
-    size
 }
 
 /// The numbers that are known without walking agree with each other.

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -348,11 +349,15 @@ static void fill(struct buffer *buffer) {
             (unsigned char)(i * buffer->low + (i >> 8) * buffer->high + buffer->shift);
 }
 
-/* Allocates a buffer, aligned to a huge page, and writes it, so that its pages are there. */
+/* Allocates a buffer of huge pages, where the system has them, and writes it, so that its pages
+ * are there. With small pages a copy depends more on which ones it was given than on its engine. */
 static void allocate(struct buffer *buffer, size_t length) {
+    const size_t huge_page = (size_t)2 << 20;
+    const size_t rounded = (length / huge_page + 1) * huge_page;
     void *bytes;
-    if (posix_memalign(&bytes, (size_t)2 << 20, length ? length : 1))
+    if (posix_memalign(&bytes, huge_page, rounded))
         fail("out of memory");
+    madvise(bytes, rounded, MADV_HUGEPAGE);
     buffer->bytes = bytes;
     buffer->length = length;
     fill(buffer);

@@ -269,7 +269,9 @@ fn postfix(notation: &Notation, out: &mut String) {
             list.iter().try_for_each(|at| write!(out, " {at}"))
         }
         Notation::Struct { fields } => {
-            fields.iter().for_each(|(_, _, of)| postfix(of, out));
+            for (_, _, of) in fields {
+                postfix(of, out);
+            }
             let _ = write!(out, " struct {}", fields.len());
             fields.iter().try_for_each(|(count, at, _)| write!(out, " {count} {at}"))
         }

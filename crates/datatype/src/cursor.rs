@@ -332,7 +332,7 @@ impl<'t> Frame<'t> {
             Loop::Indexed { blocks, child, stride } => {
                 let block = &blocks[self.index as usize];
                 if self.node.is_list_of_bytes() {
-                    (Below::Piece(block.len * child.size()), self.at + block.offset)
+                    (Below::Piece(block.len), self.at + block.offset)
                 } else {
                     let offset = block.offset + self.within as i64 * stride;
                     (Below::Node(child), self.at + offset)

@@ -13,13 +13,10 @@ use thiserror::Error;
 use crate::datatype::{Bounds, Datatype};
 use crate::node::{Loop, Node};
 use crate::normal::{self, Placed};
-use crate::{MAX_DEPTH, TypeError};
+use crate::{MAX_DEPTH, MAX_NODES, TypeError};
 
 /// First byte of version 1.
 const VERSION_1: u8 = 0xD1;
-
-/// Most loops a decoded description may have.
-const MAX_NODES: u32 = 1 << 16;
 
 /// Why bytes are not a datatype.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,9 +39,6 @@ pub enum DecodeError {
     /// A number longer than 64 bits.
     #[error("a number at byte {0} does not fit in 64 bits")]
     Number(usize),
-    /// Too many loops.
-    #[error("more than {MAX_NODES} loops")]
-    TooManyNodes,
     /// Bytes after the end of the description.
     #[error("{0} bytes follow the description")]
     Trailing(usize),
@@ -207,7 +201,7 @@ impl Input<'_> {
         }
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(DecodeError::TooManyNodes);
+            return Err(TypeError::TooManyLoops { limit: MAX_NODES }.into());
         }
         let position = self.position;
         Ok(match self.byte()? {

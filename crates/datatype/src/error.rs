@@ -18,6 +18,12 @@ pub enum TypeError {
         /// The limit.
         limit: u32,
     },
+    /// More loops than [`crate::MAX_NODES`].
+    #[error("more than {limit} loops")]
+    TooManyLoops {
+        /// The limit.
+        limit: u32,
+    },
     /// A count or length is negative.
     #[error("{what} is negative: {value}")]
     Negative {

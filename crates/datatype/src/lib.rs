@@ -38,3 +38,7 @@ pub use size::{Bytes, SizeError, parse_size};
 /// Deepest nest of loops a description may have. Programs use fewer than ten; the limit bounds the
 /// work and stack that a hostile description can ask for.
 pub const MAX_DEPTH: u32 = 64;
+
+/// Most loops and leaves a description may have. Long lists are one loop: only structs of many
+/// different parts come near.
+pub const MAX_NODES: u32 = 1 << 16;

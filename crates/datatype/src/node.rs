@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::span::Span;
-use crate::{MAX_DEPTH, TypeError};
+use crate::{MAX_DEPTH, MAX_NODES, TypeError};
 
 /// One loop of a description, with the summary of all it stands for.
 #[derive(Debug)]
@@ -17,6 +17,9 @@ pub struct Node {
     kind: Loop,
     span: Span,
     depth: u32,
+    /// Loops and leaves in the tree. Shared parts count as often as they occur, because everything
+    /// that walks the tree meets them as often.
+    nodes: u32,
 }
 
 /// The loop kinds. Offsets are in bytes and relative to the loop's own first byte.
@@ -88,20 +91,20 @@ pub struct Field {
 impl Node {
     /// Computes the summary; the caller has put the loop in normal position.
     pub(crate) fn new(kind: Loop) -> Result<Arc<Self>, TypeError> {
-        let (span, below) = match &kind {
+        let (span, depth, nodes) = match &kind {
             Loop::Bytes => return Self::bytes(1),
             Loop::Contig { count, child } => {
-                (child.span.repeat(*count, child.true_extent())?, child.depth)
+                (child.span.repeat(*count, child.true_extent())?, child.depth, child.nodes)
             }
             Loop::Vector { count, stride, child } => {
-                (child.span.repeat(*count, *stride)?, child.depth)
+                (child.span.repeat(*count, *stride)?, child.depth, child.nodes)
             }
             Loop::BlockIndexed { offsets, child } => {
                 let mut span = Span::EMPTY;
                 for &offset in offsets {
                     span = span.then(child.span.shift(offset)?)?;
                 }
-                (span, child.depth)
+                (span, child.depth, child.nodes)
             }
             Loop::Indexed { blocks, child, stride } => {
                 let mut span = Span::EMPTY;
@@ -109,27 +112,31 @@ impl Node {
                     let block_span = child.span.repeat(block.len, *stride)?;
                     span = span.then(block_span.shift(block.offset)?)?;
                 }
-                (span, child.depth)
+                (span, child.depth, child.nodes)
             }
             Loop::Struct { fields } => {
-                let (mut span, mut depth) = (Span::EMPTY, 0);
+                let (mut span, mut depth, mut nodes) = (Span::EMPTY, 0, 0u32);
                 for field in fields {
                     span = span.then(field.child.span.shift(field.offset)?)?;
                     depth = depth.max(field.child.depth);
+                    nodes = nodes.saturating_add(field.child.nodes);
                 }
-                (span, depth)
+                (span, depth, nodes)
             }
         };
-        let depth = below + 1;
+        let (depth, nodes) = (depth + 1, nodes.saturating_add(1));
         if depth > MAX_DEPTH {
             return Err(TypeError::TooDeep { limit: MAX_DEPTH });
         }
+        if nodes > MAX_NODES {
+            return Err(TypeError::TooManyLoops { limit: MAX_NODES });
+        }
         debug_assert!(span.is_empty() || span.first == 0, "a node starts at its first byte");
-        Ok(Arc::new(Self { kind, span, depth }))
+        Ok(Arc::new(Self { kind, span, depth, nodes }))
     }
 
     pub(crate) fn bytes(len: u64) -> Result<Arc<Self>, TypeError> {
-        Ok(Arc::new(Self { kind: Loop::Bytes, span: Span::leaf(len)?, depth: 0 }))
+        Ok(Arc::new(Self { kind: Loop::Bytes, span: Span::leaf(len)?, depth: 0, nodes: 1 }))
     }
 
     /// The loop.
@@ -140,6 +147,11 @@ impl Node {
     /// Bytes of data in the whole loop.
     pub const fn size(&self) -> u64 {
         self.span.size
+    }
+
+    /// Loops and leaves in the whole tree.
+    pub const fn nodes(&self) -> u32 {
+        self.nodes
     }
 
     /// Loops from here down to the leaf.
@@ -155,11 +167,11 @@ impl Node {
         matches!(self.kind, Loop::Bytes)
     }
 
-    /// An indexed loop whose blocks are runs of bytes.
+    /// An indexed loop whose blocks are runs of bytes, counted in bytes.
     pub(crate) fn is_list_of_bytes(&self) -> bool {
         match &self.kind {
             Loop::Indexed { child, stride, .. } => {
-                child.is_bytes() && *stride == child.size() as i64
+                child.is_bytes() && child.size() == 1 && *stride == 1
             }
             _ => false,
         }

@@ -19,7 +19,7 @@ mod transpose;
 
 use std::ops::Range;
 
-use crate::node::{Loop, Node};
+use crate::node::{Block, Loop, Node};
 use crate::span::Span;
 use crate::{Datatype, PackError, TypeError};
 use kernel::Direction;
@@ -208,6 +208,9 @@ fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
                 }
             });
         }
+        Loop::Indexed { blocks, .. } if node.is_list_of_bytes() => {
+            listed_part::<DIRECTION>(blocks, place, range);
+        }
         Loop::Indexed { blocks, child, stride } => {
             let size = child.size();
             let first = blocks.partition_point(|block| block.start * size <= range.start) - 1;
@@ -245,6 +248,35 @@ fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
                 position = end;
             }
         }
+    }
+}
+
+/// Copies bytes `range` of the stream of listed runs: the end of one, whole ones, the start of another.
+fn listed_part<const DIRECTION: bool>(blocks: &[Block], place: Place, range: Range<u64>) {
+    let first = blocks.partition_point(|block| block.start + block.len <= range.start);
+    let last = blocks.partition_point(|block| block.start + block.len <= range.end);
+    // Where the stream of the whole list would begin.
+    let list = Place { stream: place.stream.wrapping_sub(range.start as usize), ..place };
+    let piece = |block: &Block| {
+        let from = range.start.max(block.start);
+        let to = range.end.min(block.start + block.len);
+        if from < to {
+            let here = list.at(block.offset + (from - block.start) as i64).after(from);
+            // SAFETY: the module's invariant.
+            unsafe { kernel::run::<DIRECTION>(here, to - from) };
+        }
+    };
+    let mut whole = first..last;
+    if first < last && blocks[first].start < range.start {
+        piece(&blocks[first]);
+        whole.start += 1;
+    }
+    if !whole.is_empty() {
+        // SAFETY: the module's invariant.
+        unsafe { kernel::rows::<DIRECTION>(&blocks[whole], std::iter::once(list)) };
+    }
+    if let Some(block) = blocks.get(last) {
+        piece(block);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The copy kernels against the list of runs: every block length they treat apart, every order of
 //! loops, aligned and not, in the caches and around them.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use striate_datatype::{Cursor, Datatype, Packer};
 
 const LENGTHS: [u64; 30] = [
@@ -106,6 +108,8 @@ fn overlapping_blocks_are_unpacked_in_stream_order() {
 fn copies_larger_than_the_caches() {
     let size = 9 << 20;
     check(&Datatype::bytes(size).unwrap(), 7);
+    let blocks: Vec<_> = (0..size / 40).map(|i| (20 + i * i % 41, (i * 70) as i64)).collect();
+    check(&Datatype::hindexed(&blocks, &Datatype::bytes(1).unwrap()).unwrap(), 1);
     for len in [64u64, 300, 1024, 1500, 70_000] {
         for gap in [4u64, len] {
             let block = Datatype::bytes(len).unwrap();
@@ -121,7 +125,9 @@ fn permutations() -> Vec<[usize; 4]> {
     for code in 0..256usize {
         let order = [code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6];
         let mut seen = [false; 4];
-        order.iter().for_each(|&i| seen[i] = true);
+        for i in order {
+            seen[i] = true;
+        }
         if seen == [true; 4] {
             all.push(order);
         }

@@ -83,7 +83,10 @@ impl CommandError {
 
     fn hint(&self) -> String {
         match self {
-            Self::Notation { source: NotationError::Type(source), .. } => type_hint(source).into(),
+            Self::Notation {
+                source: NotationError::Type(source) | NotationError::Number { source, .. },
+                ..
+            } => type_hint(source).into(),
             Self::Notation { .. } => "'striate describe --help' shows the notation".into(),
             Self::Memory { hint, .. } | Self::Usage { hint, .. } | Self::Failed { hint, .. } => {
                 hint.clone()
@@ -96,9 +99,9 @@ impl CommandError {
     fn excerpt(&self) -> Option<(String, usize)> {
         let Self::Notation { text, source } = self else { return None };
         match source {
-            NotationError::Syntax { position, .. } | NotationError::TooDeep { position } => {
-                Some(excerpt(text, *position))
-            }
+            NotationError::Syntax { position, .. }
+            | NotationError::Number { position, .. }
+            | NotationError::TooDeep { position } => Some(excerpt(text, *position)),
             _ => None,
         }
     }
@@ -128,6 +131,7 @@ const fn type_hint(error: &TypeError) -> &'static str {
         TypeError::Overflow { .. } => {
             "offsets are signed 64-bit numbers: use smaller counts, strides or sizes"
         }
+        TypeError::TooManyLoops { .. } => "use fewer different parts, or lists of equal ones",
         TypeError::TooDeep { .. } => "write nested repetitions as one subarray",
         TypeError::Negative { .. } => {
             "counts and lengths are 0 or more; strides, displacements and bounds may be negative"

@@ -92,20 +92,16 @@ impl Case {
         let vector = |name, block| {
             Self::new(name, size, Family::Vector { block }, vector(size.bytes() / block, block))
         };
-        let (field, guard) = match size {
-            Size::Cache => ([64, 64, 32], 2),
-            Size::Large => ([256, 256, 128], 2),
-        };
-        let matrix = match size {
-            Size::Cache => 724,
-            Size::Large => 5792,
+        let (cube, matrix) = match size {
+            Size::Cache => (128, 704),
+            Size::Large => (512, 5760),
         };
         vec![
             vector("vector-8", 8),
             vector("vector-64", 64),
             vector("vector-512", 512),
             vector("vector-4096", 4096),
-            Self::new("subarray-3d", size, Family::Nested, interior(&field, guard)),
+            Self::new("subarray-3d", size, Family::Nested, block_of(cube)),
             Self::new("darray-cyclic", size, Family::Nested, block_cyclic(matrix)),
             Self::new("indexed", size, Family::Irregular, irregular(size.bytes())),
             Self::new("flash", size, Family::Nested, flash(size.bytes())),
@@ -113,24 +109,24 @@ impl Case {
     }
 }
 
-fn f64s() -> Box<Notation> {
-    Box::new(Notation::Element(Element::F64))
+fn f64s() -> Notation {
+    Notation::Element(Element::F64)
 }
 
 /// Every other block.
 fn vector(count: u64, block: u64) -> Notation {
     let doubles = block / 8;
-    Notation::Vector { count, block: doubles, stride: 2 * doubles as i64, of: f64s() }
+    Notation::Vector { count, block: doubles, stride: 2 * doubles as i64, of: f64s().into() }
 }
 
-/// A field without its guard cells.
-fn interior(field: &[u64], guard: u64) -> Notation {
+/// One process's part of a cube of integers dealt to 2 × 2 × 2 processes: the 3-D block of \[CHING\].
+fn block_of(edge: u64) -> Notation {
     Notation::Subarray {
-        sizes: field.iter().map(|n| n + 2 * guard).collect(),
-        subsizes: field.to_vec(),
-        starts: vec![guard; field.len()],
+        sizes: vec![edge; 3],
+        subsizes: vec![edge / 2; 3],
+        starts: vec![0, edge / 2, 0],
         order: Order::C,
-        of: f64s(),
+        of: Box::new(Notation::Element(Element::I32)),
     }
 }
 
@@ -142,7 +138,7 @@ fn block_cyclic(edge: u64) -> Notation {
         distributions: vec![Distribution::Cyclic(32); 2],
         grid: vec![2, 2],
         order: Order::C,
-        of: f64s(),
+        of: f64s().into(),
     }
 }
 
@@ -162,7 +158,7 @@ fn irregular(bytes: u64) -> Notation {
         at += (len + draw()) as i64;
         left -= len;
     }
-    Notation::Indexed { blocks, of: f64s() }
+    Notation::Indexed { blocks, of: f64s().into() }
 }
 
 /// FLASH's unknowns \[CHING\]: blocks of 8³ cells within 4 guard cells, 24 variables in each cell;
@@ -172,7 +168,7 @@ fn flash(bytes: u64) -> Notation {
     const CELLS: u64 = 8;
     const GUARD: u64 = 4;
     let blocks = bytes / (VARIABLES * 8 * CELLS.pow(3));
-    let cell = Notation::Resized { lb: 0, extent: 8 * VARIABLES as i64, of: f64s() };
+    let cell = Notation::Resized { lb: 0, extent: 8 * VARIABLES as i64, of: f64s().into() };
     let block = Notation::Subarray {
         sizes: vec![CELLS + 2 * GUARD; 3],
         subsizes: vec![CELLS; 3],

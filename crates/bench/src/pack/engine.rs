@@ -209,7 +209,8 @@ impl Buffers {
     }
 }
 
-/// Bytes at a multiple of 2 MiB: the alignment of a buffer changes the speed of a copy.
+/// Bytes in huge pages, where the system has them, as the peers have them: with small pages a copy
+/// depends more on which ones it was given than on its engine.
 struct Aligned {
     storage: Vec<u8>,
     start: usize,
@@ -217,11 +218,16 @@ struct Aligned {
 }
 
 impl Aligned {
-    const ALIGNMENT: usize = 2 << 20;
+    const HUGE_PAGE: usize = 2 << 20;
 
     fn new(len: usize, fill: impl Fn(usize) -> u8) -> Self {
-        let mut storage = vec![0; len + Self::ALIGNMENT];
-        let start = storage.as_ptr().align_offset(Self::ALIGNMENT).min(Self::ALIGNMENT);
+        let rounded = len.next_multiple_of(Self::HUGE_PAGE);
+        let mut storage = vec![0; rounded + Self::HUGE_PAGE];
+        let start = storage.as_ptr().align_offset(Self::HUGE_PAGE).min(Self::HUGE_PAGE);
+        let pages = storage[start..start + rounded].as_mut_ptr().cast();
+        // SAFETY: the pages are ours, and this advice does not change what is in them. Whether it is
+        // followed does not matter.
+        let _ = unsafe { rustix::mm::madvise(pages, rounded, rustix::mm::Advice::LinuxHugepage) };
         // Every page is written, so that none is the shared page of zeros.
         storage[start..start + len].iter_mut().enumerate().for_each(|(i, byte)| *byte = fill(i));
         Self { storage, start, len }

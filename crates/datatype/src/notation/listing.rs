@@ -29,7 +29,9 @@ impl Notation {
         let mut line = |depth: usize, text: String| lines.push(LoopLine { depth, text });
         let (of, below) = match self {
             Self::Element(element) => {
-                line(depth, format!("{element} ({} bytes)", element.size()));
+                let size = element.size();
+                let unit = if size == 1 { "byte" } else { "bytes" };
+                line(depth, format!("{element} ({size} {unit})"));
                 return Ok(());
             }
             Self::Bytes(len) => {

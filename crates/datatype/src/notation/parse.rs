@@ -23,6 +23,14 @@ pub enum NotationError {
         /// What does.
         found: String,
     },
+    /// A number that cannot stand there.
+    #[error("column {}: {source}", .position + 1)]
+    Number {
+        /// Where, in bytes from the start.
+        position: usize,
+        /// What is wrong with it.
+        source: TypeError,
+    },
     /// Descriptions nested too deeply.
     #[error("column {}: nested deeper than {MAX_DEPTH}", .position + 1)]
     TooDeep {
@@ -253,11 +261,12 @@ impl<'a> Parser<'a> {
     }
 
     fn count(&mut self) -> Parsed<u64> {
-        let start = self.position;
+        self.skip_space();
+        let position = self.position;
         let value = self.number()?;
         u64::try_from(value).map_err(|_| {
-            self.position = start;
-            TypeError::Negative { what: "a count or length", value }.into()
+            let source = TypeError::Negative { what: "a count or length", value };
+            NotationError::Number { position, source }
         })
     }
 
@@ -279,7 +288,8 @@ impl<'a> Parser<'a> {
                 return Err(self.expected("a number"));
             }
         };
-        value.ok_or(NotationError::Type(TypeError::overflow("a number")))
+        let source = TypeError::overflow("a number");
+        value.ok_or(NotationError::Number { position: start, source })
     }
 
     fn word(&mut self) -> &'a str {

@@ -104,7 +104,8 @@ fn block(block: &(u64, i64), f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "{} at {}", block.0, block.1)
 }
 
-/// Writes the normal loops; parses back to an equal type.
+/// Writes the normal loops. The text parses back to an equal type, except where writing needs more
+/// than the type itself: nests near the depth limit, and bounds of parts near the ends of 64 bits.
 impl Display for Datatype {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Notation::from(self).fmt(f)

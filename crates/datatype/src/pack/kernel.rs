@@ -32,6 +32,8 @@ pub(super) struct Steps {
 /// Data in flight between the block that is copied and the one that is prefetched.
 const AHEAD: u64 = 2048;
 
+const MOST_AHEAD: usize = 64;
+
 /// Blocks at least this long are worth streaming when packing: lines that two blocks share are few.
 const STREAMED_PACK: usize = 256;
 
@@ -104,9 +106,10 @@ pub(super) unsafe fn run<const DIRECTION: bool>(place: Place, len: u64) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
 }
 
-/// Whether there is a kernel for grids of such blocks.
-pub(super) const fn has_grid(len: u64) -> bool {
-    matches!(len, 1 | 2 | 4 | 8 | 12 | 16 | 24 | 32)
+/// Whether there is a kernel for grids of such blocks. Whole lines that go around the caches are
+/// better copied by [`rows`].
+pub(super) const fn has_grid(len: u64, place: Place) -> bool {
+    matches!(len, 1 | 2 | 4 | 8 | 12 | 16 | 24 | 32) || (len == 64 && !place.streaming)
 }
 
 /// Copies a grid of blocks of `len` bytes, for lengths that [`has_grid`] names.
@@ -130,6 +133,7 @@ pub(super) unsafe fn grid<const DIRECTION: bool>(
             16 => fixed_grid::<DIRECTION, 16>(outer, inner, place),
             24 => fixed_grid::<DIRECTION, 24>(outer, inner, place),
             32 => fixed_grid::<DIRECTION, 32>(outer, inner, place),
+            64 => fixed_grid::<DIRECTION, 64>(outer, inner, place),
             _ => debug_assert!(false, "no grid of {len} bytes"),
         }
     }
@@ -191,7 +195,9 @@ unsafe fn fixed_row<const DIRECTION: bool, const N: usize, const PREFETCH: bool>
 /// Asks for what a later group of a row touches: a line of the stream, and its lines of memory.
 #[inline(always)]
 fn prefetch_group<const DIRECTION: bool, const N: usize>(row: &Steps, here: Place) {
-    let (group, ahead) = ((LINE / N) as i64, AHEAD as i64 / N as i64);
+    let group = (LINE / N) as i64;
+    let far = row.memory.unsigned_abs() >= LINE as u64;
+    let ahead = if far { 32 } else { AHEAD as i64 / N as i64 };
     let later = here.step(row, ahead);
     later.prefetch::<DIRECTION>(0);
     // Blocks closer than a line share lines: one prefetch per line, not per block.
@@ -317,7 +323,8 @@ impl Row for [Block] {
     }
 
     fn typical_len(&self) -> usize {
-        self.last().map_or(1, |last| (last.start + last.len) as usize / self.len())
+        let (first, last) = (self[0], self[self.len() - 1]);
+        (last.start + last.len - first.start) as usize / self.len()
     }
 }
 
@@ -346,7 +353,7 @@ pub(super) unsafe fn rows<const DIRECTION: bool>(
     row: &(impl Row + ?Sized),
     places: impl Iterator<Item = Place> + Clone,
 ) {
-    let ahead = (AHEAD as usize / row.typical_len().max(1)).clamp(1, 16);
+    let ahead = (AHEAD as usize / row.typical_len().max(1)).clamp(1, MOST_AHEAD);
     #[cfg(target_arch = "x86_64")]
     if simd::Avx512::is_present() {
         // SAFETY: handed on; the processor has the instructions.
@@ -444,7 +451,9 @@ unsafe fn block_around<const DIRECTION: bool, L: Lines>(
 ) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
     let least = if DIRECTION == Direction::PACK { STREAMED_PACK } else { STREAMED_UNPACK };
-    let whole_lines = to.align_offset(LINE) == 0 && block.len.is_multiple_of(LINE);
+    let whole_lines = DIRECTION == Direction::UNPACK
+        && to.align_offset(LINE) == 0
+        && block.len.is_multiple_of(LINE);
     if block.len < least && !whole_lines {
         // SAFETY: handed on.
         return unsafe { block_through::<DIRECTION, L>(place, block, next, next_len) };

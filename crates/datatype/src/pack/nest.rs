@@ -46,15 +46,7 @@ pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node,
     let may_reorder = DIRECTION == Direction::PACK || is_disjoint(loops, len);
     if may_reorder && let Some(moved) = loop_to_move(loops) {
         let (outer, inner) = move_inwards(loops, moved);
-        let walk = Walk::new(outer, place);
-        let mut later = walk.clone().skip(1);
-        for place in walk {
-            if let Some(next) = later.next() {
-                prefetch_tile::<DIRECTION>(inner[0], inner[1], len, next);
-            }
-            tiled::<DIRECTION>(inner[0], inner[1], len, place);
-        }
-        return;
+        return reordered::<DIRECTION>(outer, inner[0], inner[1], len, place);
     }
     blocks::<DIRECTION>(loops, len, place);
 }
@@ -62,14 +54,14 @@ pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node,
 /// Copies the blocks of a nest in the order of its loops; there is at least one loop.
 fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Place) {
     let (inner, outer) = match *loops {
-        [ref loops @ .., outer, inner] if kernel::has_grid(len) => {
+        [ref loops @ .., outer, inner] if kernel::has_grid(len, place) => {
             // SAFETY: the blocks are those of a nest which is inside of the memory and the stream, by
             // the invariant of the parent module.
             return Walk::new(loops, place).for_each(|place| unsafe {
                 kernel::grid::<DIRECTION>(outer, inner, len, place);
             });
         }
-        [inner] if kernel::has_grid(len) => {
+        [inner] if kernel::has_grid(len, place) => {
             // SAFETY: as above.
             return unsafe { kernel::grid::<DIRECTION>(ONCE, inner, len, place) };
         }
@@ -123,11 +115,10 @@ fn list_pieces(node: &Node, memory: i64, stream: u64, list: &mut [RowBlock]) -> 
         Loop::Indexed { blocks, child, stride } => {
             for block in blocks {
                 if node.is_list_of_bytes() {
-                    let size = child.size();
                     list[count] = RowBlock {
                         memory: memory + block.offset,
-                        stream: stream + block.start * size,
-                        len: (block.len * size) as usize,
+                        stream: stream + block.start,
+                        len: block.len as usize,
                     };
                     count += 1;
                     continue;
@@ -202,24 +193,48 @@ fn move_inwards(loops: &mut [Steps], moved: usize) -> (&[Steps], &[Steps]) {
     loops.split_at(last - 1)
 }
 
-/// Copies the loops `moved` and `inner` tile by tile.
+/// Copies a nest whose two innermost loops touch the same lines of memory again and again.
+fn reordered<const DIRECTION: bool>(
+    outer: &[Steps],
+    moved: Steps,
+    inner: Steps,
+    len: u64,
+    place: Place,
+) {
+    let walk = Walk::new(outer, place);
+    let mut later = walk.clone().skip(1);
+    let prepare = |place: Place| {
+        // What is in the caches already would only be slowed down.
+        if place.streaming
+            && let Some(next) = later.next()
+        {
+            prefetch_tile::<DIRECTION>(moved, inner, len, next);
+        }
+    };
+    // SAFETY: the tiles are the nest, which is inside of the memory and the stream; see `blocks`.
+    let (rows, columns) =
+        unsafe { transpose::tiles::<DIRECTION>(moved, inner, len, walk.clone(), prepare) };
+    if (rows, columns) == (moved.count, inner.count) {
+        return;
+    }
+    // What is left: an edge of whole rows, and one of the ends of the rows before it.
+    for place in walk {
+        let below = Steps { count: moved.count - rows, ..moved };
+        tiled::<DIRECTION>(below, inner, len, place.step(&moved, rows as i64));
+        let rows = Steps { count: rows, ..moved };
+        let beside = Steps { count: inner.count - columns, ..inner };
+        tiled::<DIRECTION>(rows, beside, len, place.step(&inner, columns as i64));
+    }
+}
+
+/// Copies two loops tile by tile, each small enough to stay in the first-level cache.
 fn tiled<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Place) {
     for start in (0..inner.count).step_by(TILE as usize) {
         let tile = Steps { count: TILE.min(inner.count - start), ..inner };
         for moved_start in (0..moved.count).step_by(TILE as usize) {
             let outer = Steps { count: TILE.min(moved.count - moved_start), ..moved };
             let here = place.step(&inner, start as i64).step(&moved, moved_start as i64);
-            // SAFETY: each tile is part of the nest; see `blocks`.
-            let (rows, columns) = unsafe { transpose::tile::<DIRECTION>(outer, tile, len, here) };
-            if (rows, columns) == (outer.count, tile.count) {
-                continue;
-            }
-            // What is left: an edge of whole rows, and one of the ends of the rows before it.
-            let below = Steps { count: outer.count - rows, ..outer };
-            blocks::<DIRECTION>(&[below, tile], len, here.step(&outer, rows as i64));
-            let beside =
-                [Steps { count: rows, ..outer }, Steps { count: tile.count - columns, ..tile }];
-            blocks::<DIRECTION>(&beside, len, here.step(&tile, columns as i64));
+            blocks::<DIRECTION>(&[outer, tile], len, here);
         }
     }
 }

@@ -182,6 +182,9 @@ pub(super) fn end_of_streaming() {
 mod tests {
     use super::*;
 
+    #[repr(align(64))]
+    struct Aligned([u8; LINE]);
+
     fn check<L: Lines>() {
         let from: Vec<u8> = (1..=128).collect();
         for start in 0..LINE {
@@ -198,8 +201,6 @@ mod tests {
             unsafe { L::line(from[start..].as_ptr(), to[start..].as_mut_ptr()) };
             assert_eq!(to[start..start + LINE], from[start..start + LINE]);
 
-            #[repr(align(64))]
-            struct Aligned([u8; LINE]);
             let mut to = Aligned([0; LINE]);
             // SAFETY: both sides hold a line, and the written one is aligned.
             unsafe { L::stream(from[start..].as_ptr(), to.0.as_mut_ptr()) };

@@ -13,17 +13,18 @@ const ELEMENT: i64 = 8;
 /// Elements of a register.
 const SIDE: u64 = 8;
 
-/// Copies as much as possible of a tile: `moved` steps through neighbours in memory, `inner` through
-/// neighbours in the stream. Returns how many of each were copied: the first `.0` of `moved` for the
-/// first `.1` of `inner`.
+/// Copies as much as possible of a tile at every place: `moved` steps through neighbours in memory,
+/// `inner` through neighbours in the stream. Returns how many of each were copied: the first `.0` of
+/// `moved` for the first `.1` of `inner`. `prepare` is called with each place before it is copied.
 ///
 /// # Safety
-/// As for [`super::kernel::grid`] with blocks of 8 bytes.
-pub(super) unsafe fn tile<const DIRECTION: bool>(
+/// As for [`super::kernel::grid`] with blocks of `len` bytes, at every place.
+pub(super) unsafe fn tiles<const DIRECTION: bool>(
     moved: Steps,
     inner: Steps,
     len: u64,
-    place: Place,
+    places: impl Iterator<Item = Place>,
+    prepare: impl FnMut(Place),
 ) -> (u64, u64) {
     #[cfg(target_arch = "x86_64")]
     if len as i64 == ELEMENT
@@ -31,25 +32,22 @@ pub(super) unsafe fn tile<const DIRECTION: bool>(
         && inner.stream == ELEMENT
         && super::simd::Avx512::is_present()
     {
-        let (rows, columns) = (moved.count / SIDE * SIDE, inner.count / SIDE * SIDE);
-        for row in (0..rows as i64).step_by(SIDE as usize) {
-            for column in (0..columns as i64).step_by(SIDE as usize) {
-                let here = place.step(&moved, row).step(&inner, column);
-                let (from, to) = here.sides::<DIRECTION>();
-                let (from_step, to_step) = if DIRECTION == Direction::PACK {
-                    (inner.memory, moved.stream)
-                } else {
-                    (moved.stream, inner.memory)
-                };
-                // SAFETY: the eight lines of either side are eight neighbours of eight blocks of the
-                // tile each; the processor has the instructions.
-                unsafe { avx512::square(from, from_step as isize, to, to_step as isize) };
-            }
-        }
-        return (rows, columns);
+        let squares =
+            Squares { moved, inner, rows: moved.count / SIDE, columns: inner.count / SIDE };
+        // SAFETY: handed on; the processor has the instructions.
+        unsafe { avx512::copy::<DIRECTION>(&squares, places, prepare) };
+        return (squares.rows * SIDE, squares.columns * SIDE);
     }
-    let _ = (moved, inner, len, place);
+    let _ = (moved, inner, len, places, prepare);
     (0, 0)
+}
+
+/// The part of a tile that is whole squares.
+struct Squares {
+    moved: Steps,
+    inner: Steps,
+    rows: u64,
+    columns: u64,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -58,6 +56,36 @@ mod avx512 {
         __m512i, _mm512_loadu_si512, _mm512_shuffle_i64x2, _mm512_storeu_si512,
         _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
     };
+
+    use super::{Direction, Place, SIDE, Squares};
+
+    /// # Safety
+    /// As for [`super::tiles`], on a processor with AVX-512.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn copy<const DIRECTION: bool>(
+        squares: &Squares,
+        places: impl Iterator<Item = Place>,
+        mut prepare: impl FnMut(Place),
+    ) {
+        let Squares { moved, inner, rows, columns } = *squares;
+        let (from_step, to_step) = if DIRECTION == Direction::PACK {
+            (inner.memory as isize, moved.stream as isize)
+        } else {
+            (moved.stream as isize, inner.memory as isize)
+        };
+        for place in places {
+            prepare(place);
+            for row in 0..rows as i64 {
+                for column in 0..columns as i64 {
+                    let here = place.step(&moved, row * SIDE as i64);
+                    let (from, to) = here.step(&inner, column * SIDE as i64).sides::<DIRECTION>();
+                    // SAFETY: the eight lines of either side are eight neighbours of eight blocks of
+                    // the tile each.
+                    unsafe { square(from, from_step, to, to_step) };
+                }
+            }
+        }
+    }
 
     /// Lanes 0 and 2 of each operand.
     const EVEN: i32 = 0x88;
@@ -69,8 +97,9 @@ mod avx512 {
     /// # Safety
     /// Each side holds eight lines of 64 bytes at its step, the sides do not overlap, and the
     /// processor has AVX-512.
+    #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn square(from: *const u8, from_step: isize, to: *mut u8, to_step: isize) {
+    unsafe fn square(from: *const u8, from_step: isize, to: *mut u8, to_step: isize) {
         let line = |i: isize| {
             // SAFETY: the caller's.
             unsafe { _mm512_loadu_si512(from.wrapping_offset(i * from_step).cast()) }
