@@ -93,8 +93,8 @@ impl Case {
             Self::new(name, size, Family::Vector { block }, vector(size.bytes() / block, block))
         };
         let (cube, matrix) = match size {
-            Size::Cache => (128, 704),
-            Size::Large => (512, 5760),
+            Size::Cache => (126, 704),
+            Size::Large => (510, 5760),
         };
         vec![
             vector("vector-8", 8),

@@ -30,7 +30,7 @@ pub(super) struct Steps {
 }
 
 /// Data in flight between the block that is copied and the one that is prefetched.
-const AHEAD: u64 = 2048;
+const AHEAD: u64 = 1024;
 
 const MOST_AHEAD: usize = 64;
 
@@ -38,7 +38,7 @@ const MOST_AHEAD: usize = 64;
 const STREAMED_PACK: usize = 256;
 
 /// The same when unpacking, where every block ends in two lines that must keep their other bytes.
-const STREAMED_UNPACK: usize = 1024;
+const STREAMED_UNPACK: usize = 768;
 
 impl Place {
     #[inline(always)]
@@ -256,6 +256,8 @@ pub(super) struct RowBlock {
 
 /// Blocks that are copied in order, at one place after the other.
 pub(super) trait Row {
+    /// Whether all blocks have one length.
+    const UNIFORM: bool;
     /// Number of blocks; at least one.
     fn count(&self) -> usize;
     /// Block `i`.
@@ -271,6 +273,8 @@ pub(super) struct Regular {
 }
 
 impl Row for Regular {
+    const UNIFORM: bool = true;
+
     #[inline(always)]
     fn count(&self) -> usize {
         self.steps.count as usize
@@ -294,6 +298,8 @@ pub(super) struct Scattered<'a> {
 }
 
 impl Row for Scattered<'_> {
+    const UNIFORM: bool = true;
+
     #[inline(always)]
     fn count(&self) -> usize {
         self.offsets.len()
@@ -311,6 +317,8 @@ impl Row for Scattered<'_> {
 
 /// Listed runs of bytes.
 impl Row for [Block] {
+    const UNIFORM: bool = false;
+
     #[inline(always)]
     fn count(&self) -> usize {
         self.len()
@@ -330,6 +338,8 @@ impl Row for [Block] {
 
 /// Any blocks.
 impl Row for [RowBlock] {
+    const UNIFORM: bool = false;
+
     #[inline(always)]
     fn count(&self) -> usize {
         self.len()
@@ -360,7 +370,7 @@ pub(super) unsafe fn rows<const DIRECTION: bool>(
         return unsafe { rows_avx512::<DIRECTION>(row, places, ahead) };
     }
     // SAFETY: handed on.
-    unsafe { rows_with::<DIRECTION, Portable>(row, places, ahead) };
+    unsafe { rows_with::<DIRECTION, Portable, _>(row, places, ahead) };
 }
 
 /// # Safety
@@ -373,14 +383,14 @@ unsafe fn rows_avx512<const DIRECTION: bool>(
     ahead: usize,
 ) {
     // SAFETY: handed on.
-    unsafe { rows_with::<DIRECTION, simd::Avx512>(row, places, ahead) };
+    unsafe { rows_with::<DIRECTION, simd::Avx512, _>(row, places, ahead) };
 }
 
 /// # Safety
 /// As for [`rows`], on a processor with the instructions of `L`.
 #[inline(always)]
-unsafe fn rows_with<const DIRECTION: bool, L: Lines>(
-    row: &(impl Row + ?Sized),
+unsafe fn rows_with<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
+    row: &R,
     places: impl Iterator<Item = Place> + Clone,
     ahead: usize,
 ) {
@@ -389,24 +399,46 @@ unsafe fn rows_with<const DIRECTION: bool, L: Lines>(
     let mut later = places.clone().skip(ahead.div_ceil(count));
     for place in places {
         let next_row = later.next().unwrap_or(place);
-        for i in 0..count {
-            let here = row.block(i);
-            let (base, j) = if i + ahead < count {
-                (place, i + ahead)
+        let inside = count.saturating_sub(ahead);
+        // SAFETY: the blocks are the caller's.
+        unsafe {
+            if place.streaming {
+                for i in 0..inside {
+                    let next = Next::new(row, place, i + ahead);
+                    block_around::<DIRECTION, L>(place, row.block(i), next);
+                }
+                for i in inside..count {
+                    let next = Next::new(row, next_row, (i + ahead - count).min(count - 1));
+                    block_around::<DIRECTION, L>(place, row.block(i), next);
+                }
             } else {
-                (next_row, (i + ahead - count).min(count - 1))
-            };
-            let next = row.block(j);
-            let next_place = base.at(next.memory).after(next.stream);
-            // SAFETY: the block is one of the caller's.
-            unsafe {
-                if place.streaming {
-                    block_around::<DIRECTION, L>(place, here, next_place, next.len);
-                } else {
-                    block_through::<DIRECTION, L>(place, here, next_place, next.len);
+                for i in 0..inside {
+                    let next = Next::new(row, place, i + ahead);
+                    block_through::<DIRECTION, L>(place, row.block(i), next);
+                }
+                for i in inside..count {
+                    let next = Next::new(row, next_row, (i + ahead - count).min(count - 1));
+                    block_through::<DIRECTION, L>(place, row.block(i), next);
                 }
             }
         }
+    }
+}
+
+/// A later block, to be asked for while another is copied.
+#[derive(Clone, Copy)]
+struct Next {
+    place: Place,
+    len: usize,
+}
+
+impl Next {
+    #[inline(always)]
+    fn new<R: Row + ?Sized>(row: &R, place: Place, i: usize) -> Self {
+        let block = row.block(i);
+        // Blocks of one length need no comparison of lengths.
+        let len = if R::UNIFORM { usize::MAX } else { block.len };
+        Self { place: place.at(block.memory).after(block.stream), len }
     }
 }
 
@@ -418,21 +450,28 @@ unsafe fn rows_with<const DIRECTION: bool, L: Lines>(
 unsafe fn block_through<const DIRECTION: bool, L: Lines>(
     place: Place,
     block: RowBlock,
-    next: Place,
-    next_len: usize,
+    next: Next,
 ) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
-    let mut at = 0;
-    while at + LINE <= block.len {
-        if at < next_len {
-            next.prefetch::<DIRECTION>(at);
+    let line = |at: usize| {
+        if at < next.len {
+            next.place.prefetch::<DIRECTION>(at);
         }
         // SAFETY: a line inside of the block.
         unsafe { L::line(from.add(at), to.add(at)) };
+    };
+    let mut at = 0;
+    // Fewer instructions per line let the processor look further ahead.
+    while at + 4 * LINE <= block.len {
+        (0..4).for_each(|i| line(at + i * LINE));
+        at += 4 * LINE;
+    }
+    while at + LINE <= block.len {
+        line(at);
         at += LINE;
     }
     if at < block.len {
-        next.prefetch::<DIRECTION>(at);
+        next.place.prefetch::<DIRECTION>(at);
         // SAFETY: the end of the block.
         unsafe { L::short(from.add(at), to.add(at), block.len - at) };
     }
@@ -443,12 +482,7 @@ unsafe fn block_through<const DIRECTION: bool, L: Lines>(
 /// # Safety
 /// As for [`rows`].
 #[inline(always)]
-unsafe fn block_around<const DIRECTION: bool, L: Lines>(
-    place: Place,
-    block: RowBlock,
-    next: Place,
-    next_len: usize,
-) {
+unsafe fn block_around<const DIRECTION: bool, L: Lines>(place: Place, block: RowBlock, next: Next) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
     let least = if DIRECTION == Direction::PACK { STREAMED_PACK } else { STREAMED_UNPACK };
     let whole_lines = DIRECTION == Direction::UNPACK
@@ -456,19 +490,24 @@ unsafe fn block_around<const DIRECTION: bool, L: Lines>(
         && block.len.is_multiple_of(LINE);
     if block.len < least && !whole_lines {
         // SAFETY: handed on.
-        return unsafe { block_through::<DIRECTION, L>(place, block, next, next_len) };
+        return unsafe { block_through::<DIRECTION, L>(place, block, next) };
     }
     let mut at = to.align_offset(LINE).min(block.len);
     // SAFETY: three parts of the block: up to the first whole line, whole lines, the rest.
     unsafe {
-        L::short(from, to, at);
+        // Not even an empty write may touch a line that is streamed.
+        if at > 0 {
+            L::short(from, to, at);
+        }
         while at + LINE <= block.len {
-            if at < next_len {
-                simd::will_read(next.sides::<DIRECTION>().0.wrapping_add(at));
+            if at < next.len {
+                simd::will_read(next.place.sides::<DIRECTION>().0.wrapping_add(at));
             }
             L::stream(from.add(at), to.add(at));
             at += LINE;
         }
-        L::short(from.add(at), to.add(at), block.len - at);
+        if at < block.len {
+            L::short(from.add(at), to.add(at), block.len - at);
+        }
     }
 }

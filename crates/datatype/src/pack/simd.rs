@@ -159,10 +159,11 @@ pub(super) fn will_read(address: *const u8) {
 #[inline(always)]
 pub(super) fn will_write(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
+    // The intrinsic becomes a prefetch for reading unless the whole program is compiled for newer
+    // processors; all 64-bit ones accept the instruction.
     // SAFETY: as for `will_read`.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(address.cast());
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
