@@ -178,6 +178,32 @@ impl Default for Flash {
     }
 }
 
+impl Flash {
+    /// A rank's memory as people write it: cell by cell, the variables of a cell together, but in the
+    /// order of the file, variable by variable.
+    pub fn memory_notation(&self) -> Notation {
+        let variable = Notation::Element(self.variable);
+        // One variable of a cell, at the distance of the next cell's.
+        let extent = self.variables.saturating_mul(self.variable.size());
+        let extent = i64::try_from(extent).unwrap_or(i64::MAX);
+        let cell = Notation::Resized { lb: 0, extent, of: variable.into() };
+        let block = Notation::Subarray {
+            sizes: vec![self.guard.saturating_mul(2).saturating_add(self.cells); 3],
+            subsizes: vec![self.cells; 3],
+            starts: vec![self.guard; 3],
+            order: Order::C,
+            of: cell.into(),
+        };
+        let one_variable = Notation::Contiguous { count: self.blocks, of: block.into() };
+        Notation::Hvector {
+            count: self.variables,
+            block: 1,
+            stride: self.variable.size() as i64,
+            of: one_variable.into(),
+        }
+    }
+}
+
 impl Workload for Flash {
     fn name(&self) -> &'static str {
         "flash"
@@ -189,21 +215,10 @@ impl Workload for Flash {
 
     fn access(&self, rank: u64) -> Result<RankAccess, TypeError> {
         in_range(rank, self.processes)?;
-        // One variable of a cell, at the distance of the next cell's.
-        let variable = Datatype::from(self.variable);
-        let cell = Datatype::resized(
-            &variable,
-            0,
-            Datatype::contiguous(self.variables, &variable)?.extent(),
-        )?;
-        let with_guards = [self.guard.saturating_mul(2).saturating_add(self.cells); 3];
-        let block =
-            Datatype::subarray(&with_guards, &[self.cells; 3], &[self.guard; 3], Order::C, &cell)?;
-        let one_variable = Datatype::contiguous(self.blocks, &block)?;
-        let memory = Datatype::hvector(self.variables, 1, variable.extent(), &one_variable)?;
-
-        let sizes = [self.variables, self.processes, one_variable.size()];
-        let subsizes = [self.variables, 1, one_variable.size()];
+        let memory = self.memory_notation().build()?;
+        let one_variable = memory.size().checked_div(self.variables).unwrap_or(0);
+        let sizes = [self.variables, self.processes, one_variable];
+        let subsizes = [self.variables, 1, one_variable];
         let byte = Datatype::bytes(1)?;
         let file = Datatype::subarray(&sizes, &subsizes, &[0, rank, 0], Order::C, &byte)?;
         Ok(RankAccess { memory, memory_count: 1, file, file_count: 1 })

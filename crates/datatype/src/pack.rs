@@ -14,6 +14,7 @@
 
 mod kernel;
 mod nest;
+mod rows;
 mod simd;
 mod transpose;
 
@@ -273,7 +274,7 @@ fn listed_part<const DIRECTION: bool>(blocks: &[Block], place: Place, range: Ran
     }
     if !whole.is_empty() {
         // SAFETY: the module's invariant.
-        unsafe { kernel::rows::<DIRECTION>(&blocks[whole], std::iter::once(list)) };
+        unsafe { rows::copy::<DIRECTION>(&blocks[whole], std::iter::once(list)) };
     }
     if let Some(block) = blocks.get(last) {
         piece(block);
@@ -296,7 +297,7 @@ fn whole<const DIRECTION: bool>(node: &Node, place: Place) {
         Loop::Indexed { blocks, child, stride } => {
             if node.is_list_of_bytes() {
                 // SAFETY: the module's invariant.
-                return unsafe { kernel::rows::<DIRECTION>(&**blocks, std::iter::once(place)) };
+                return unsafe { rows::copy::<DIRECTION>(&**blocks, std::iter::once(place)) };
             }
             for block in blocks {
                 let here = place.at(block.offset).after(block.start * child.size());

@@ -10,6 +10,12 @@ use twin::{Twin, any_notation, any_view, runs};
 /// Streams longer than this are left out: the twin is slow.
 const MAX_BYTES: usize = 4000;
 
+/// `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(1500), ..config }
+}
+
 fn build(notation: &Notation) -> Option<(Datatype, Twin)> {
     let twin = Twin::of(notation);
     (twin.offsets.len() <= MAX_BYTES)
@@ -21,7 +27,7 @@ fn ascends(offsets: &[i64]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn a_type_has_the_bytes_and_bounds_mpi_gives_it(notation in any_notation(), count in 0u64..4) {

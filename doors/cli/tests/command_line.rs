@@ -272,3 +272,43 @@ fn quickstart_knows_edges_that_do_not_divide() {
         assert!(text.contains("Verified"), "{text}");
     }
 }
+
+#[test]
+fn bench_pack_measures_and_verifies() {
+    let arguments =
+        ["bench", "pack", "--case", "vector-64", "--samples", "2", "--sample-time", "0", "--json"];
+    let document = document(&arguments);
+    let rows = document["rows"].as_array().unwrap();
+    for implementation in ["striate", "memcpy", "loop"] {
+        for (size, direction) in
+            [("cache", "pack"), ("cache", "unpack"), ("large", "pack"), ("large", "unpack")]
+        {
+            let row = rows
+                .iter()
+                .find(|row| {
+                    row["implementation"] == implementation
+                        && row["size"] == size
+                        && row["direction"] == direction
+                })
+                .unwrap_or_else(|| panic!("no row of {implementation} {size} {direction}"));
+            assert_eq!(row["case"], "vector-64");
+            assert_eq!(row["samples"].as_array().unwrap().len(), 2);
+            assert!(row["median_gb_s"].as_f64() > Some(0.0));
+        }
+    }
+    let with_mpi = cfg!(feature = "mpi");
+    assert_eq!(rows.iter().any(|row| row["implementation"] == "mpich"), with_mpi);
+    assert_eq!(rows.iter().any(|row| row["implementation"] == "openmpi"), with_mpi);
+    let ratios = document["ratios"].as_array().unwrap();
+    assert_eq!(ratios.len(), if with_mpi { 8 } else { 4 });
+    for ratio in ratios {
+        let met = ratio["value"].as_f64() >= ratio["goal"].as_f64();
+        assert_eq!(ratio["met"].as_bool(), Some(met), "{ratio}");
+    }
+}
+
+#[test]
+fn bench_pack_names_its_cases_when_asked_for_another() {
+    let complaint = complaint(&["bench", "pack", "--case", "no-such"], 2);
+    assert!(complaint.contains("no case has 'no-such'") && complaint.contains("flash"));
+}

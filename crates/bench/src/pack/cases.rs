@@ -3,6 +3,8 @@
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Distribution, Element, Order};
 
+use crate::workload::Flash;
+
 /// How much a case copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
@@ -161,23 +163,11 @@ fn irregular(bytes: u64) -> Notation {
     Notation::Indexed { blocks, of: f64s().into() }
 }
 
-/// FLASH's unknowns \[CHING\]: blocks of 8³ cells within 4 guard cells, 24 variables in each cell;
-/// the stream is variable by variable.
+/// As many of FLASH's blocks as give so many bytes.
 fn flash(bytes: u64) -> Notation {
-    const VARIABLES: u64 = 24;
-    const CELLS: u64 = 8;
-    const GUARD: u64 = 4;
-    let blocks = bytes / (VARIABLES * 8 * CELLS.pow(3));
-    let cell = Notation::Resized { lb: 0, extent: 8 * VARIABLES as i64, of: f64s().into() };
-    let block = Notation::Subarray {
-        sizes: vec![CELLS + 2 * GUARD; 3],
-        subsizes: vec![CELLS; 3],
-        starts: vec![GUARD; 3],
-        order: Order::C,
-        of: cell.into(),
-    };
-    let variable = Notation::Contiguous { count: blocks, of: block.into() };
-    Notation::Hvector { count: VARIABLES, block: 1, stride: 8, of: variable.into() }
+    let paper = Flash::default();
+    let block = paper.variables * paper.variable.size() * paper.cells.pow(3);
+    Flash { blocks: bytes / block, ..paper }.memory_notation()
 }
 
 #[cfg(test)]
@@ -190,11 +180,5 @@ mod tests {
             let part = case.bytes() as f64 / case.size.bytes() as f64;
             assert!((0.9..=1.1).contains(&part), "{} {part}", case.name);
         }
-    }
-
-    #[test]
-    fn flash_is_pieces_of_eight_bytes() {
-        let ty = flash(80 * 24 * 8 * 512).build().unwrap();
-        assert_eq!((ty.runs(), ty.size()), (983_040, 983_040 * 8));
     }
 }

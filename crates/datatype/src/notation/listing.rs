@@ -24,7 +24,6 @@ impl Notation {
         Ok(lines)
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm per constructor")]
     fn list(&self, depth: usize, lines: &mut Vec<LoopLine>) -> Result<(), TypeError> {
         let mut line = |depth: usize, text: String| lines.push(LoopLine { depth, text });
         let (of, below) = match self {
@@ -90,37 +89,17 @@ impl Notation {
                 return Ok(());
             }
             Self::Subarray { sizes, subsizes, starts, order, of } => {
-                let dimensions = slowest_first(sizes.len(), *order);
-                let extent = of.build()?.extent();
-                for (i, d) in dimensions.iter().copied().enumerate() {
-                    let stride = stride_bytes(sizes, &dimensions[i + 1..], extent);
-                    line(
-                        depth + i,
-                        format!(
-                            "vector       count {} from {}, stride {stride} bytes (dimension {d} of {})",
-                            subsizes.get(d).unwrap_or(&0),
-                            starts.get(d).unwrap_or(&0),
-                            sizes[d],
-                        ),
-                    );
-                }
+                list_dimensions(sizes, *order, of.build()?.extent(), depth, lines, |d| {
+                    let (count, start) = (subsizes.get(d), starts.get(d));
+                    format!("count {} from {}", count.unwrap_or(&0), start.unwrap_or(&0))
+                });
                 (of, depth + sizes.len())
             }
             Self::Darray { sizes, distributions, grid, order, of, .. } => {
-                let dimensions = slowest_first(sizes.len(), *order);
-                let extent = of.build()?.extent();
-                for (i, d) in dimensions.iter().copied().enumerate() {
-                    let stride = stride_bytes(sizes, &dimensions[i + 1..], extent);
-                    line(
-                        depth + i,
-                        format!(
-                            "vector       {} over {} processes, stride {stride} bytes (dimension {d} of {})",
-                            distributions.get(d).unwrap_or(&Distribution::None),
-                            grid.get(d).unwrap_or(&1),
-                            sizes[d],
-                        ),
-                    );
-                }
+                list_dimensions(sizes, *order, of.build()?.extent(), depth, lines, |d| {
+                    let distribution = distributions.get(d).unwrap_or(&Distribution::None);
+                    format!("{distribution} over {} processes", grid.get(d).unwrap_or(&1))
+                });
                 (of, depth + sizes.len())
             }
             Self::Resized { lb, extent, of } => {
@@ -190,16 +169,29 @@ fn cut<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
     shown.join(", ")
 }
 
-fn slowest_first(dimensions: usize, order: Order) -> Vec<usize> {
-    match order {
-        Order::C => (0..dimensions).collect(),
-        Order::Fortran => (0..dimensions).rev().collect(),
+/// One line per dimension of an array, the slowest varying first; `share` says what is taken of it.
+fn list_dimensions(
+    sizes: &[u64],
+    order: Order,
+    extent: i64,
+    depth: usize,
+    lines: &mut Vec<LoopLine>,
+    share: impl Fn(usize) -> String,
+) {
+    let dimensions: Vec<usize> = match order {
+        Order::C => (0..sizes.len()).collect(),
+        Order::Fortran => (0..sizes.len()).rev().collect(),
+    };
+    for (i, &d) in dimensions.iter().enumerate() {
+        // Bytes from one index to the next: all that varies faster.
+        let stride = dimensions[i + 1..].iter().fold(extent, |stride, &d| {
+            i64::try_from(sizes[d]).map_or(i64::MAX, |size| stride.saturating_mul(size))
+        });
+        let text = format!(
+            "vector       {}, stride {stride} bytes (dimension {d} of {})",
+            share(d),
+            sizes[d]
+        );
+        lines.push(LoopLine { depth: depth + i, text });
     }
-}
-
-/// Bytes from one index to the next, given the dimensions that vary faster.
-fn stride_bytes(sizes: &[u64], faster: &[usize], extent: i64) -> i64 {
-    faster.iter().fold(extent, |stride, &d| {
-        i64::try_from(sizes[d]).map_or(i64::MAX, |size| stride.saturating_mul(size))
-    })
 }

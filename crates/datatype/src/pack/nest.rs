@@ -5,7 +5,8 @@
 //! cell-major memory to variable-major files, as in FLASH) would touch every cache line of memory
 //! once per small step. Moving the loop with the smallest step inwards touches it once.
 
-use super::kernel::{self, Direction, Regular, RowBlock, Steps};
+use super::kernel::{self, Direction, Steps};
+use super::rows::{self, Regular, RowBlock};
 use super::{Place, transpose, whole};
 use crate::node::{Loop, Node};
 
@@ -70,7 +71,7 @@ fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Place) {
     };
     let row = Regular { steps: inner, len: len as usize };
     // SAFETY: as above.
-    unsafe { kernel::rows::<DIRECTION>(&row, Walk::new(outer, place)) };
+    unsafe { rows::copy::<DIRECTION>(&row, Walk::new(outer, place)) };
 }
 
 /// Copies a node that is not a run of bytes at every place of a nest.
@@ -83,7 +84,7 @@ fn copies<const DIRECTION: bool>(loops: &[Steps], node: &Node, place: Place) {
         return Walk::new(loops, place).for_each(|place| whole::<DIRECTION>(node, place));
     };
     // SAFETY: the pieces are those of the node at each place; see `blocks`.
-    unsafe { kernel::rows::<DIRECTION>(&pieces[..count], Walk::new(loops, place)) };
+    unsafe { rows::copy::<DIRECTION>(&pieces[..count], Walk::new(loops, place)) };
 }
 
 /// Lists the pieces of `node`, if they are few.
