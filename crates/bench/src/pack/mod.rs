@@ -1,7 +1,7 @@
 //! `bench pack`: our packing beside memcpy, hand-written loops and both MPIs.
 //!
-//! Every case is measured in rounds; in each round every engine takes one sample of each direction.
-//! Ratios are taken within rounds, so that what disturbs a round disturbs both sides of a ratio.
+//! Every case is measured in rounds; in each round every engine takes one sample. Ratios are taken
+//! within rounds, so that what disturbs a round disturbs both sides of a ratio.
 
 mod cases;
 mod engine;
@@ -126,32 +126,50 @@ pub fn run(
     Ok(results)
 }
 
+/// How often the buffers of a case are allocated anew in the course of its samples. Which pages a
+/// buffer is given decides which cache lines compete: it is part of the noise, and is sampled too.
+const PLACEMENTS: usize = 5;
+
 fn run_case(
     case: &Case,
     options: &Options,
     peers: &mut [Peer],
     results: &mut Results,
 ) -> Result<(), PackBenchError> {
-    let mut engines = Engine::all(case, peers)?;
-    for direction in [Direction::Pack, Direction::Unpack] {
-        engine::compare(case, &mut engines, direction)?;
-        let repetitions = engines
-            .iter_mut()
-            .map(|engine| engine.repetitions(direction, options.sample_time))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut samples = vec![Vec::with_capacity(options.samples); engines.len()];
-        for _ in 0..options.samples {
-            for (i, engine) in engines.iter_mut().enumerate() {
-                engine.time(direction, 1)?; // the caches of the one before are not ours
-                let time = engine.time(direction, repetitions[i])?;
-                let bytes = case.bytes() * u64::from(repetitions[i]);
-                samples[i].push(bytes as f64 / time.as_nanos().max(1) as f64);
+    const DIRECTIONS: [Direction; 2] = [Direction::Pack, Direction::Unpack];
+    // Samples of each engine, by direction.
+    let mut samples: Vec<(&'static str, [Vec<f64>; 2])> = Vec::new();
+    let placements = PLACEMENTS.min(options.samples.max(1));
+    for placement in 0..placements {
+        let mut engines = Engine::all(case, peers)?;
+        samples.resize_with(engines.len(), || ("", [Vec::new(), Vec::new()]));
+        let rounds = options.samples * (placement + 1) / placements
+            - options.samples * placement / placements;
+        for (d, direction) in DIRECTIONS.into_iter().enumerate() {
+            if placement == 0 {
+                engine::compare(case, &mut engines, direction)?;
+            }
+            let repetitions = engines
+                .iter_mut()
+                .map(|engine| engine.repetitions(direction, options.sample_time))
+                .collect::<Result<Vec<_>, _>>()?;
+            for _ in 0..rounds {
+                for (i, engine) in engines.iter_mut().enumerate() {
+                    engine.time(direction, 1)?; // the caches of the one before are not ours
+                    let time = engine.time(direction, repetitions[i])?;
+                    let bytes = case.bytes() * u64::from(repetitions[i]);
+                    samples[i].0 = engine.name();
+                    samples[i].1[d].push(bytes as f64 / time.as_nanos().max(1) as f64);
+                }
             }
         }
-        let rows: Vec<Row> = engines
-            .iter()
-            .zip(samples)
-            .filter_map(|(engine, samples)| row(case, direction, engine.name(), samples))
+    }
+    for (d, direction) in DIRECTIONS.into_iter().enumerate() {
+        let rows: Vec<Row> = samples
+            .iter_mut()
+            .filter_map(|(name, samples)| {
+                row(case, direction, name, std::mem::take(&mut samples[d]))
+            })
             .collect();
         results.ratios.extend(ratios(case, direction, &rows));
         results.rows.extend(rows);

@@ -28,7 +28,7 @@ pub(super) struct Steps {
 }
 
 /// Data in flight between the block that is copied and the one that is prefetched.
-pub(super) const AHEAD: u64 = 1024;
+pub(super) const AHEAD: u64 = 2048;
 
 impl Place {
     #[inline(always)]

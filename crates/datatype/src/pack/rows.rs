@@ -6,6 +6,8 @@
 
 #![expect(clippy::inline_always, reason = "a call per block would cost more than its copy")]
 
+use std::ops::Range;
+
 use super::Place;
 use super::kernel::{AHEAD, Direction, Steps};
 use super::simd::{self, LINE, Lines, Portable};
@@ -38,8 +40,8 @@ pub(super) trait Row {
     const UNIFORM: bool;
     /// Number of blocks; at least one.
     fn count(&self) -> usize;
-    /// Block `i`.
-    fn block(&self, i: usize) -> RowBlock;
+    /// The blocks from one on up to another.
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = RowBlock>;
     /// The usual length of a block.
     fn typical_len(&self) -> usize;
 }
@@ -59,9 +61,13 @@ impl Row for Regular {
     }
 
     #[inline(always)]
-    fn block(&self, i: usize) -> RowBlock {
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = RowBlock> {
         let Self { steps, len } = *self;
-        RowBlock { memory: i as i64 * steps.memory, stream: i as u64 * steps.stream as u64, len }
+        range.map(move |i| RowBlock {
+            memory: i as i64 * steps.memory,
+            stream: i as u64 * steps.stream as u64,
+            len,
+        })
     }
 
     fn typical_len(&self) -> usize {
@@ -84,8 +90,13 @@ impl Row for Scattered<'_> {
     }
 
     #[inline(always)]
-    fn block(&self, i: usize) -> RowBlock {
-        RowBlock { memory: self.offsets[i], stream: (i * self.len) as u64, len: self.len }
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = RowBlock> {
+        let (len, start) = (self.len, range.start);
+        self.offsets[range].iter().enumerate().map(move |(i, &memory)| RowBlock {
+            memory,
+            stream: ((start + i) * len) as u64,
+            len,
+        })
     }
 
     fn typical_len(&self) -> usize {
@@ -103,9 +114,12 @@ impl Row for [Block] {
     }
 
     #[inline(always)]
-    fn block(&self, i: usize) -> RowBlock {
-        let Block { offset, len, start } = self[i];
-        RowBlock { memory: offset, stream: start, len: len as usize }
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = RowBlock> {
+        self[range].iter().map(|&Block { offset, len, start }| RowBlock {
+            memory: offset,
+            stream: start,
+            len: len as usize,
+        })
     }
 
     fn typical_len(&self) -> usize {
@@ -124,8 +138,8 @@ impl Row for [RowBlock] {
     }
 
     #[inline(always)]
-    fn block(&self, i: usize) -> RowBlock {
-        self[i]
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = RowBlock> {
+        self[range].iter().copied()
     }
 
     fn typical_len(&self) -> usize {
@@ -178,26 +192,22 @@ unsafe fn copy_with<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
     let mut later = places.clone().skip(ahead.div_ceil(count));
     for place in places {
         let next_row = later.next().unwrap_or(place);
+        // Up to here the later block is one of this row.
         let inside = count.saturating_sub(ahead);
-        // SAFETY: the blocks are the caller's.
-        unsafe {
-            if place.streaming {
-                for i in 0..inside {
-                    let next = Next::new(row, place, i + ahead);
-                    block_around::<DIRECTION, L>(place, row.block(i), next);
-                }
-                for i in inside..count {
-                    let next = Next::new(row, next_row, (i + ahead - count).min(count - 1));
-                    block_around::<DIRECTION, L>(place, row.block(i), next);
-                }
-            } else {
-                for i in 0..inside {
-                    let next = Next::new(row, place, i + ahead);
-                    block_through::<DIRECTION, L>(place, row.block(i), next);
-                }
-                for i in inside..count {
-                    let next = Next::new(row, next_row, (i + ahead - count).min(count - 1));
-                    block_through::<DIRECTION, L>(place, row.block(i), next);
+        let pairs = [
+            (0..inside, place, count - inside..count),
+            (inside..count, next_row, 0..count - inside),
+        ];
+        for (now, later_place, later) in pairs {
+            for (block, next) in row.blocks(now).zip(row.blocks(later)) {
+                let next = Next::new(later_place, next);
+                // SAFETY: the block is one of the caller's.
+                unsafe {
+                    if place.streaming {
+                        block_around::<DIRECTION, L, R>(place, block, next);
+                    } else {
+                        block_through::<DIRECTION, L, R>(place, block, next);
+                    }
                 }
             }
         }
@@ -213,12 +223,34 @@ struct Next {
 
 impl Next {
     #[inline(always)]
-    fn new<R: Row + ?Sized>(row: &R, place: Place, i: usize) -> Self {
-        let block = row.block(i);
-        // Blocks of one length need no comparison of lengths.
-        let len = if R::UNIFORM { usize::MAX } else { block.len };
-        Self { place: place.at(block.memory).after(block.stream), len }
+    fn new(place: Place, block: RowBlock) -> Self {
+        Self { place: place.at(block.memory).after(block.stream), len: block.len }
     }
+
+    /// Whether the block has a line there. Blocks of one length need no comparison.
+    #[inline(always)]
+    fn has<R: Row + ?Sized>(&self, at: usize) -> bool {
+        R::UNIFORM || at < self.len
+    }
+}
+
+/// Calls `line` at every whole line of `len` bytes from `start` on, and returns where they end. Four
+/// at a time: fewer instructions per line let the processor look further ahead.
+#[inline(always)]
+fn each_line(start: usize, len: usize, line: impl Fn(usize)) -> usize {
+    let mut at = start;
+    while at + 4 * LINE <= len {
+        line(at);
+        line(at + LINE);
+        line(at + 2 * LINE);
+        line(at + 3 * LINE);
+        at += 4 * LINE;
+    }
+    while at + LINE <= len {
+        line(at);
+        at += LINE;
+    }
+    at
 }
 
 /// Copies a block, and asks for the lines of a later one.
@@ -226,33 +258,23 @@ impl Next {
 /// # Safety
 /// As for [`copy`].
 #[inline(always)]
-unsafe fn block_through<const DIRECTION: bool, L: Lines>(
+unsafe fn block_through<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
     place: Place,
     block: RowBlock,
     next: Next,
 ) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
-    let line = |at: usize| {
-        if at < next.len {
+    let end = each_line(0, block.len, |at| {
+        if next.has::<R>(at) {
             next.place.prefetch::<DIRECTION>(at);
         }
         // SAFETY: a line inside of the block.
         unsafe { L::line(from.add(at), to.add(at)) };
-    };
-    let mut at = 0;
-    // Fewer instructions per line let the processor look further ahead.
-    while at + 4 * LINE <= block.len {
-        (0..4).for_each(|i| line(at + i * LINE));
-        at += 4 * LINE;
-    }
-    while at + LINE <= block.len {
-        line(at);
-        at += LINE;
-    }
-    if at < block.len {
-        next.place.prefetch::<DIRECTION>(at);
+    });
+    if end < block.len {
+        next.place.prefetch::<DIRECTION>(end);
         // SAFETY: the end of the block.
-        unsafe { L::short(from.add(at), to.add(at), block.len - at) };
+        unsafe { L::short(from.add(end), to.add(end), block.len - end) };
     }
 }
 
@@ -261,7 +283,11 @@ unsafe fn block_through<const DIRECTION: bool, L: Lines>(
 /// # Safety
 /// As for [`copy`].
 #[inline(always)]
-unsafe fn block_around<const DIRECTION: bool, L: Lines>(place: Place, block: RowBlock, next: Next) {
+unsafe fn block_around<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
+    place: Place,
+    block: RowBlock,
+    next: Next,
+) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
     let least = if DIRECTION == Direction::PACK { STREAMED_PACK } else { STREAMED_UNPACK };
     let whole_lines = DIRECTION == Direction::UNPACK
@@ -269,25 +295,25 @@ unsafe fn block_around<const DIRECTION: bool, L: Lines>(place: Place, block: Row
         && block.len.is_multiple_of(LINE);
     if block.len < least && !whole_lines {
         // SAFETY: handed on.
-        return unsafe { block_through::<DIRECTION, L>(place, block, next) };
+        return unsafe { block_through::<DIRECTION, L, R>(place, block, next) };
     }
-    let mut at = to.align_offset(LINE).min(block.len);
-    // SAFETY: three parts of the block: up to the first whole line, whole lines, the rest.
-    unsafe {
-        // Not even an empty write may touch a line that is streamed.
-        if at > 0 {
-            L::short(from, to, at);
+    let head = to.align_offset(LINE).min(block.len);
+    // Not even an empty write may touch a line that is streamed.
+    if head > 0 {
+        // SAFETY: the start of the block, up to its first whole line.
+        unsafe { L::short(from, to, head) };
+    }
+    let (next_from, _) = next.place.sides::<DIRECTION>();
+    let end = each_line(head, block.len, |at| {
+        if next.has::<R>(at) {
+            simd::will_read(next_from.wrapping_add(at));
         }
-        while at + LINE <= block.len {
-            if at < next.len {
-                simd::will_read(next.place.sides::<DIRECTION>().0.wrapping_add(at));
-            }
-            L::stream(from.add(at), to.add(at));
-            at += LINE;
-        }
-        if at < block.len {
-            L::short(from.add(at), to.add(at), block.len - at);
-        }
+        // SAFETY: a line inside of the block, aligned where it is written.
+        unsafe { L::stream(from.add(at), to.add(at)) };
+    });
+    if end < block.len {
+        // SAFETY: the end of the block.
+        unsafe { L::short(from.add(end), to.add(end), block.len - end) };
     }
 }
 
