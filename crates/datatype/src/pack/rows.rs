@@ -273,8 +273,16 @@ unsafe fn block_through<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
     });
     if end < block.len {
         next.place.prefetch::<DIRECTION>(end);
-        // SAFETY: the end of the block.
-        unsafe { L::short(from.add(end), to.add(end), block.len - end) };
+        // SAFETY: the end of the block; a whole line that overlaps the one before costs less than a
+        // part of one.
+        unsafe {
+            if end > 0 {
+                let last = block.len - LINE;
+                L::line(from.add(last), to.add(last));
+            } else {
+                L::short(from, to, block.len);
+            }
+        }
     }
 }
 
