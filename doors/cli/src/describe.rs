@@ -69,6 +69,8 @@ struct Description {
     copies: u64,
     loops_written: Vec<Line>,
     loops_normal: Vec<Line>,
+    /// Where the first byte of the stream lies.
+    first_offset: i64,
     size: u64,
     extent: i64,
     lower_bound: i64,
@@ -145,6 +147,7 @@ impl Description {
             copies: args.count,
             loops_written: lines(notation.loops()?),
             loops_normal: lines(copies.loops()),
+            first_offset: copies.first_offset(),
             size: copies.size(),
             extent: copies.extent(),
             lower_bound: copies.lower_bound(),
@@ -166,8 +169,12 @@ impl Description {
             copies => writeln!(text, "  ({} copies of this)", grouped(copies)),
         };
         text.push_str(&listing(&self.loops_written));
-        let _ =
-            write!(text, "\n{}\n{}", terminal::heading("Normal form"), listing(&self.loops_normal));
+        let _ = write!(text, "\n{}", terminal::heading("Normal form"));
+        let _ = match self.first_offset {
+            0 => writeln!(text),
+            offset => writeln!(text, "  (its first byte at {})", grouped(offset)),
+        };
+        text.push_str(&listing(&self.loops_normal));
         let _ = writeln!(text);
         for (name, value) in self.facts() {
             let _ = writeln!(text, "{}{value}", terminal::heading(&format!("{name:<14}")));

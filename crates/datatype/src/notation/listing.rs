@@ -134,13 +134,20 @@ fn list(node: &Node, depth: usize, lines: &mut Vec<LoopLine>) {
         }
         Loop::Indexed { blocks, stride, .. } => {
             let shown = cut(blocks, |block| format!("{} at {}", block.len, block.offset));
-            format!("indexed      {} blocks: {shown} bytes, {stride} bytes apart", blocks.len())
+            let apart = if node.is_list_of_bytes() {
+                String::new()
+            } else {
+                format!(", children {stride} bytes apart")
+            };
+            format!("indexed      {} blocks: {shown} bytes{apart}", blocks.len())
         }
         Loop::Struct { fields } => format!("struct       {} fields", fields.len()),
     };
     lines.push(LoopLine { depth, text });
     match node.kind() {
         Loop::Bytes => {}
+        // The blocks are bytes: there is nothing more to say of them.
+        Loop::Indexed { .. } if node.is_list_of_bytes() => {}
         Loop::Contig { child, .. }
         | Loop::Vector { child, .. }
         | Loop::BlockIndexed { child, .. }
