@@ -2,9 +2,11 @@
 
 mod twin;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use proptest::prelude::*;
 use striate_datatype::notation::Notation;
-use striate_datatype::{Cursor, Datatype, Packer, Piece, Pieces, Run};
+use striate_datatype::{Cursor, Datatype, Order, Packer, Piece, Pieces, Run};
 use twin::{Twin, any_notation, any_view, runs};
 
 /// Streams longer than this are left out: the twin is slow.
@@ -20,6 +22,12 @@ fn build(notation: &Notation) -> Option<(Datatype, Twin)> {
     let twin = Twin::of(notation);
     (twin.offsets.len() <= MAX_BYTES)
         .then(|| (notation.build().expect("small types are valid"), twin))
+}
+
+fn hash_of(ty: &Datatype) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    ty.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn ascends(offsets: &[i64]) -> bool {
@@ -44,16 +52,57 @@ proptest! {
     }
 
     #[test]
-    fn equal_accesses_are_equal_however_they_are_written(notation in any_notation()) {
+    fn a_list_of_the_bytes_walks_alike_and_is_normal(notation in any_notation()) {
         let Some((ty, twin)) = build(&notation) else { return Ok(()) };
-        // A list of the bytes, one by one, with the same bounds.
         let blocks: Vec<_> = twin.offsets.iter().map(|&offset| (1, offset)).collect();
         let list = Datatype::hindexed(&blocks, &Datatype::bytes(1).unwrap()).unwrap();
         let list = Datatype::resized(&list, twin.lb, twin.extent()).unwrap();
         prop_assert_eq!(list.flatten(1).unwrap(), ty.flatten(1).unwrap());
         // The normal form of a normal form is itself.
-        let again = Notation::from(&list).build().unwrap();
-        prop_assert_eq!(&again, &list);
+        prop_assert_eq!(&Notation::from(&list).build().unwrap(), &list);
+        prop_assert_eq!(&Notation::from(&ty).build().unwrap(), &ty);
+    }
+
+    #[test]
+    fn blocks_of_arrays_are_equal_however_they_are_written(
+        dims in prop::collection::vec((1u64..6, 1u64..6, 0u64..4, 0u64..4), 1..5),
+        element in 1u64..9,
+    ) {
+        // A block of `taken` at `before`, with `after` behind it, per dimension.
+        let element = Datatype::bytes(element).unwrap();
+        let taken: Vec<u64> = dims.iter().map(|d| d.0 * d.1).collect();
+        let before: Vec<u64> = dims.iter().map(|d| d.2).collect();
+        let sizes: Vec<u64> = dims.iter().map(|d| d.0 * d.1 + d.2 + d.3).collect();
+        let block = Datatype::subarray(&sizes, &taken, &before, Order::C, &element).unwrap();
+
+        let reversed = |list: &[u64]| list.iter().rev().copied().collect::<Vec<_>>();
+        let (s, t, b) = (reversed(&sizes), reversed(&taken), reversed(&before));
+        let fortran = Datatype::subarray(&s, &t, &b, Order::Fortran, &element).unwrap();
+        prop_assert_eq!(&fortran, &block);
+
+        // Nested vectors, each dimension in two factors.
+        let (mut nested, mut stride, mut offset) = (element.clone(), element.extent(), 0);
+        for (d, size) in dims.iter().zip(&sizes).rev() {
+            nested = Datatype::hvector(d.0, 1, stride, &nested).unwrap();
+            nested = Datatype::hvector(d.1, 1, d.0 as i64 * stride, &nested).unwrap();
+            offset += d.2 as i64 * stride;
+            stride *= *size as i64;
+        }
+        let nested = nested.displaced(offset).unwrap();
+        prop_assert_eq!(&Datatype::resized(&nested, 0, block.extent()).unwrap(), &block);
+
+        // The list of its runs, and the same in pieces.
+        let byte = Datatype::bytes(1).unwrap();
+        let runs: Vec<_> = block.flatten(1).unwrap().iter().map(|r| (r.len, r.offset)).collect();
+        let list = Datatype::hindexed(&runs, &byte).unwrap();
+        prop_assert_eq!(&Datatype::resized(&list, 0, block.extent()).unwrap(), &block);
+        let fields: Vec<_> = runs
+            .iter()
+            .flat_map(|&(len, at)| [(len / 2, at, byte.clone()), (len - len / 2, at + (len / 2) as i64, byte.clone())])
+            .collect();
+        let structure = Datatype::structure(&fields).unwrap();
+        prop_assert_eq!(&Datatype::resized(&structure, 0, block.extent()).unwrap(), &block);
+        prop_assert_eq!(hash_of(&structure), hash_of(&list));
     }
 
     #[test]

@@ -127,14 +127,14 @@ mod tests {
     fn the_deepest_mount_counts() {
         let mounts = "\
             20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-            21 20 0:5 / /work rw,nosuid shared:2 - overlay none rw\n\
-            22 21 0:6 / /work/fast\\040disk rw - xfs /dev/nvme0 rw\n\
+            21 20 0:5 / /data rw,nosuid shared:2 - overlay none rw\n\
+            22 21 0:6 / /data/fast\\040disk rw - xfs /dev/nvme0 rw\n\
             nonsense\n";
         for (directory, kind) in [
             ("/", "ext4"),
-            ("/worker", "ext4"),
-            ("/work/a/b", "overlay"),
-            ("/work/fast disk/a", "xfs"),
+            ("/database", "ext4"),
+            ("/data/a/b", "overlay"),
+            ("/data/fast disk/a", "xfs"),
         ] {
             assert_eq!(filesystem_of(Path::new(directory), mounts).as_deref(), Some(kind));
         }
