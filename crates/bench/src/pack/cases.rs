@@ -94,9 +94,9 @@ impl Case {
         let vector = |name, block| {
             Self::new(name, size, Family::Vector { block }, vector(size.bytes() / block, block))
         };
-        let (cube, matrix) = match size {
-            Size::Cache => (126, 704),
-            Size::Large => (510, 5760),
+        let (cube, field, matrix) = match size {
+            Size::Cache => (126, [64, 64, 32], 704),
+            Size::Large => (510, [256, 256, 128], 5760),
         };
         vec![
             vector("vector-8", 8),
@@ -104,6 +104,8 @@ impl Case {
             vector("vector-512", 512),
             vector("vector-4096", 4096),
             Self::new("subarray-3d", size, Family::Nested, block_of(cube)),
+            Self::new("subarray-ghost", size, Family::Nested, without_guards(&field)),
+            Self::new("subarray-halo", size, Family::Nested, halo(size.bytes())),
             Self::new("darray-cyclic", size, Family::Nested, block_cyclic(matrix)),
             Self::new("indexed", size, Family::Irregular, irregular(size.bytes())),
             Self::new("flash", size, Family::Nested, flash(size.bytes())),
@@ -129,6 +131,33 @@ fn block_of(edge: u64) -> Notation {
         starts: vec![0, edge / 2, 0],
         order: Order::C,
         of: Box::new(Notation::Element(Element::I32)),
+    }
+}
+
+/// A field without its two layers of guard cells.
+fn without_guards(field: &[u64]) -> Notation {
+    const GUARD: u64 = 2;
+    Notation::Subarray {
+        sizes: field.iter().map(|n| n + 2 * GUARD).collect(),
+        subsizes: field.to_vec(),
+        starts: vec![GUARD; field.len()],
+        order: Order::C,
+        of: f64s().into(),
+    }
+}
+
+/// The face of a field that a neighbour wants: two cells deep in the dimension that varies fastest.
+fn halo(bytes: u64) -> Notation {
+    const DEPTH: u64 = 2;
+    /// Cells in that dimension.
+    const ROW: u64 = 32;
+    let wide = (bytes / (8 * DEPTH)).isqrt();
+    Notation::Subarray {
+        sizes: vec![wide, wide, ROW],
+        subsizes: vec![wide, wide, DEPTH],
+        starts: vec![0, 0, ROW - 2 * DEPTH],
+        order: Order::C,
+        of: f64s().into(),
     }
 }
 
