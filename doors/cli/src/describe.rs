@@ -3,12 +3,13 @@
 //! Nothing is walked that could be long: the answer for a billion runs comes as fast as for ten.
 
 use std::fmt::Write as _;
+use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 use striate_datatype::notation::{LoopLine, Notation};
-use striate_datatype::{Cursor, Datatype};
+use striate_datatype::{Bytes, Cursor, Datatype};
 
 use crate::document::Document;
 use crate::number::{bytes, grouped, short};
@@ -26,6 +27,7 @@ Examples:
   striate describe 'vector(768, 3KiB, stride=7596)'
   striate describe 'subarray([600,600,600] of i32, [300,300,300] at [0,300,0])' --svg block.svg
   striate describe 'struct(1 of i32 at 0, 3 of f64 at 8)' --count 4 --json
+  striate describe - < long-list.txt
 
 Notation:
   i32 f64 byte …                            bytes(3KiB)           contiguous(5 of f64)
@@ -39,7 +41,7 @@ Notation:
 The constructors are those of MPI. Strides and displacements count elements, in the h forms bytes.
 Where 'of TYPE' is left out the elements are bytes. Numbers take binary suffixes: 3KiB, 4m.")]
 pub(crate) struct DescribeArgs {
-    /// The description, in the notation below
+    /// The description, in the notation below; '-' reads it from standard input
     notation: String,
 
     /// Copies, each at the extent of the one before
@@ -100,8 +102,9 @@ struct FirstRun {
 }
 
 pub(crate) fn run(args: &DescribeArgs, json: bool) -> Result<(), CommandError> {
-    let wrong = |source| CommandError::Notation { text: args.notation.clone(), source };
-    let notation: Notation = args.notation.parse().map_err(wrong)?;
+    let text = if args.notation == "-" { read_standard_input()? } else { args.notation.clone() };
+    let wrong = |source| CommandError::Notation { text: text.clone(), source };
+    let notation: Notation = text.parse().map_err(wrong)?;
     let copies = notation
         .build()
         .and_then(|ty| Datatype::contiguous(args.count, &ty))
@@ -129,6 +132,24 @@ pub(crate) fn run(args: &DescribeArgs, json: bool) -> Result<(), CommandError> {
         text = terminal::to_ascii(&text);
     }
     terminal::print(&text)
+}
+
+/// Longest description that is read from standard input.
+const MAX_INPUT: u64 = 64 << 20;
+
+/// A description of a long list does not fit into an argument.
+fn read_standard_input() -> Result<String, CommandError> {
+    let mut text = String::new();
+    std::io::stdin().lock().take(MAX_INPUT + 1).read_to_string(&mut text).map_err(|error| {
+        CommandError::failed("cannot read standard input", error, "give it text in UTF-8")
+    })?;
+    if text.len() as u64 > MAX_INPUT {
+        return Err(CommandError::usage(
+            format!("the description is longer than {}", Bytes(MAX_INPUT)),
+            "describe one part of it",
+        ));
+    }
+    Ok(text)
 }
 
 impl Description {

@@ -1,7 +1,8 @@
 //! The real binary, as people and scripts call it: answers, exit status, JSON, colours.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -311,4 +312,31 @@ fn bench_pack_measures_and_verifies() {
 fn bench_pack_names_its_cases_when_asked_for_another() {
     let complaint = complaint(&["bench", "pack", "--case", "no-such"], 2);
     assert!(complaint.contains("no case has 'no-such'") && complaint.contains("flash"));
+}
+
+/// The outcome of `describe -` with these bytes as input.
+fn described(input: &[u8]) -> Output {
+    let mut child = striate(&["describe", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_list_too_long_for_an_argument_comes_from_standard_input() {
+    let blocks: Vec<String> = (0..20_000).map(|i| format!("{} at {}", i % 7 + 1, i * 13)).collect();
+    let output = described(format!("indexed([{}])\n", blocks.join(", ")).as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(document["rows"][0]["runs"], 20_000);
+
+    for nonsense in [&b""[..], b"vector(", b"\xff\xfe"] {
+        let output = described(nonsense);
+        assert!(matches!(output.status.code(), Some(1 | 2)) && output.stdout.is_empty());
+        assert!(stderr(&output).starts_with("error: "), "{}", stderr(&output));
+    }
 }
