@@ -87,6 +87,9 @@ pub enum PackError {
         /// Bytes of memory from the origin on.
         after: u64,
     },
+    /// A part of memory was given for a type whose bytes do not ascend.
+    #[error("a part of memory suffices only for types whose bytes ascend")]
+    NotAscending,
     /// The window is not inside the stream.
     #[error("window of {len} bytes at {start} is not inside a stream of {size} bytes")]
     Window {

@@ -9,6 +9,7 @@
 //! There is no I/O here, and no `unsafe` outside of the copy kernels.
 
 mod array;
+mod boundary;
 mod construct;
 mod cursor;
 mod datatype;
@@ -25,6 +26,7 @@ mod size;
 mod span;
 
 pub use array::{Distribution, Order};
+pub use boundary::{Boundary, Point};
 pub use cursor::{Cursor, Run, Window};
 pub use datatype::Datatype;
 pub use element::Element;

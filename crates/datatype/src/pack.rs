@@ -6,7 +6,7 @@
 //!
 //! # Soundness
 //!
-//! All checks are made in [`Packer::check`], once per call. From there on one invariant holds, inside
+//! All checks are made in [`Packer::check`] and [`Packer::check_part`], once per call. From there on one invariant holds, inside
 //! of this module only: *a node handed on with a [`Place`] lies, with all bytes of its stream that
 //! are asked for, inside of the memory and the stream of the call*. The root does by the check, and
 //! every child lies inside of its parent, because the summary of a [`Node`] covers its children.
@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use crate::node::{Block, Loop, Node};
 use crate::span::Span;
-use crate::{Datatype, PackError, TypeError};
+use crate::{Cursor, Datatype, PackError, TypeError};
 use kernel::Direction;
 
 /// Copies of at least so many bytes are written around the caches where that pays: their beginning has
@@ -65,6 +65,11 @@ impl Packer {
         self.span.size
     }
 
+    /// Checks that `len` bytes of memory with this origin hold all that the type describes.
+    pub fn fits(&self, len: usize, origin: usize) -> Result<(), PackError> {
+        self.check(len, origin, 0, 0).map(drop)
+    }
+
     /// Gathers the whole stream from `memory` into `stream`, which has its length.
     pub fn pack(&self, memory: &[u8], origin: usize, stream: &mut [u8]) -> Result<(), PackError> {
         self.check_whole(stream.len())?;
@@ -105,6 +110,98 @@ impl Packer {
         let origin = memory.as_mut_ptr().wrapping_add(origin);
         self.copy::<{ Direction::UNPACK }>(origin, stream.as_ptr().cast_mut(), window);
         Ok(())
+    }
+
+    /// Gathers like [`Packer::pack_window`], but from a part of memory that need only hold the bytes
+    /// asked for: `memory` holds the offsets from `base` on. The type's bytes must ascend.
+    ///
+    /// ```
+    /// use striate_datatype::{Datatype, Packer};
+    /// let every_other = Datatype::vector(500, 1, 2, &Datatype::bytes(1)?)?;
+    /// let packer = Packer::new(&every_other, 1)?;
+    /// let mut stream = [0; 3];
+    /// // Offsets 100 to 104 of the type; byte 50 of the stream lies at 100.
+    /// packer.pack_part(b"abcde", 100, 50, &mut stream)?;
+    /// assert_eq!(&stream, b"ace");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pack_part(
+        &self,
+        memory: &[u8],
+        base: i64,
+        start: u64,
+        stream: &mut [u8],
+    ) -> Result<(), PackError> {
+        let window = self.check_part(memory.len(), base, start, stream.len())?;
+        // Packing reads memory and writes the stream: the cast writes nothing.
+        let origin = memory.as_ptr().cast_mut().wrapping_offset((base as isize).wrapping_neg());
+        self.copy::<{ Direction::PACK }>(origin, stream.as_mut_ptr(), window);
+        Ok(())
+    }
+
+    /// Scatters like [`Packer::unpack_window`], into a part of memory as [`Packer::pack_part`] has it.
+    pub fn unpack_part(
+        &self,
+        start: u64,
+        stream: &[u8],
+        memory: &mut [u8],
+        base: i64,
+    ) -> Result<(), PackError> {
+        // SAFETY: the slice is writable and nobody else's.
+        unsafe { self.unpack_part_at(start, stream, memory.as_mut_ptr(), memory.len(), base) }
+    }
+
+    /// [`Packer::unpack_part`] into memory that others write to at the same time, at other bytes.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is valid for writes of `len` bytes, and while this runs nobody else accesses those
+    /// of them that lie in the part of the stream.
+    pub unsafe fn unpack_part_at(
+        &self,
+        start: u64,
+        stream: &[u8],
+        memory: *mut u8,
+        len: usize,
+        base: i64,
+    ) -> Result<(), PackError> {
+        let window = self.check_part(len, base, start, stream.len())?;
+        // Unpacking reads the stream and writes memory: the cast writes nothing.
+        let origin = memory.wrapping_offset((base as isize).wrapping_neg());
+        self.copy::<{ Direction::UNPACK }>(origin, stream.as_ptr().cast_mut(), window);
+        Ok(())
+    }
+
+    /// The window as a range of stream positions, if it lies between `base` and `base + memory`.
+    /// Since the bytes ascend, it does if its first and its last byte do.
+    fn check_part(
+        &self,
+        memory: usize,
+        base: i64,
+        start: u64,
+        len: usize,
+    ) -> Result<Range<u64>, PackError> {
+        let (len, size) = (len as u64, self.span.size);
+        let end = start.checked_add(len).filter(|&end| end <= size);
+        let end = end.ok_or(PackError::Window { start, len, size })?;
+        if len == 0 {
+            return Ok(start..end);
+        }
+        let offset_of = |position| {
+            let mut cursor = Cursor::new(&self.ty, 1).ok()?;
+            cursor.seek(position);
+            cursor.offset()
+        };
+        let (low, last) = (offset_of(start), offset_of(end - 1));
+        let (Some(low), Some(last), true) = (low, last, self.ty.is_ascending()) else {
+            return Err(PackError::NotAscending);
+        };
+        let inside = low >= base && i128::from(last) < i128::from(base) + memory as i128;
+        if !inside {
+            let (low, high) = (low.saturating_sub(base), last.saturating_sub(base) + 1);
+            return Err(PackError::Memory { low, high, before: 0, after: memory as u64 });
+        }
+        Ok(start..end)
     }
 
     const fn check_whole(&self, len: usize) -> Result<(), PackError> {

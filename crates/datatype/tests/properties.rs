@@ -176,6 +176,47 @@ proptest! {
     }
 
     #[test]
+    fn a_part_of_memory_suffices_for_the_bytes_in_it(
+        notation in any_view(),
+        count in 0u64..4,
+        ends in prop::collection::vec((-5i64..300, 0i64..120), 1..8),
+    ) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        let offsets = twin.copies(count);
+        let packer = Packer::new(&ty, count).unwrap();
+        for (low, len) in ends {
+            let inside: Vec<i64> =
+                offsets.iter().copied().filter(|&o| low <= o && o < low + len).collect();
+            let memory: Vec<u8> = (0..len).map(|i| (i * 131 + 7) as u8).collect();
+            let mut stream = vec![0; inside.len()];
+            if !ascends(&offsets) {
+                let refused = packer.pack_part(&memory, low, 0, &mut [0]);
+                prop_assert!(offsets.is_empty() || refused.is_err());
+                continue;
+            }
+            let before = offsets.iter().filter(|&&o| o < low).count() as u64;
+            packer.pack_part(&memory, low, before, &mut stream).unwrap();
+            let expected: Vec<u8> = inside.iter().map(|o| memory[(o - low) as usize]).collect();
+            prop_assert_eq!(&stream, &expected);
+
+            let mut scattered = vec![0; len as usize];
+            packer.unpack_part(before, &stream, &mut scattered, low).unwrap();
+            let mut expected = vec![0; len as usize];
+            for &o in &inside {
+                expected[(o - low) as usize] = memory[(o - low) as usize];
+            }
+            prop_assert_eq!(&scattered, &expected);
+
+            // One byte more than lies inside is refused, and copies nothing.
+            if before + (inside.len() as u64) < offsets.len() as u64 {
+                let longer = vec![1; inside.len() + 1];
+                prop_assert!(packer.unpack_part(before, &longer, &mut scattered, low).is_err());
+                prop_assert_eq!(&scattered, &expected);
+            }
+        }
+    }
+
+    #[test]
     fn two_cursors_pair_their_streams(memory in any_notation(), file in any_view(), skip in 0usize..50) {
         let (Some((mem, mem_twin)), Some((fil, file_twin))) = (build(&memory), build(&file)) else {
             return Ok(());

@@ -7,7 +7,14 @@
 //!
 //! Clients need not be alike: every figure is the mean over the clients, rounded to the nearest
 //! whole number. Two-phase counts the work of an aggregator instead, as the paper does.
+//!
+//! The paper's formulas take every byte of a span as accessed. [`sieve_exact`] and
+//! [`two_phase_exact`] tell what an implementation does that leaves out what nobody wants; they look
+//! at each window that somebody touches, though never at regions.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::fmt;
 use std::num::NonZeroU64;
 
@@ -15,7 +22,7 @@ use serde::Serialize;
 use striate_datatype::{Cursor, Datatype, TypeError};
 use thiserror::Error;
 
-use crate::file_domain::EvenDomains;
+use crate::file_domain::{DomainKind, Domains};
 
 /// A way to carry out a noncontiguous access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -65,6 +72,8 @@ pub struct Settings {
     pub two_phase_buffer: NonZeroU64,
     /// Clients that aggregate, the first ones; all if `None`. There are no more than clients.
     pub aggregators: Option<NonZeroU64>,
+    /// How the file is dealt to the aggregators.
+    pub domains: DomainKind,
     /// File regions that a list request carries at most.
     pub regions_per_list_request: NonZeroU64,
     /// Regions that are looked at to count the pieces of an access that is noncontiguous on both
@@ -80,6 +89,7 @@ impl Default for Settings {
             sieve_buffer: BUFFER,
             two_phase_buffer: BUFFER,
             aggregators: None,
+            domains: DomainKind::Even,
             regions_per_list_request: REGIONS,
             regions_looked_at: 1 << 20,
         }
@@ -238,6 +248,19 @@ pub struct Characteristics {
     pub region_size: u64,
 }
 
+/// What client `i` of a two-phase call does, exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AggregatorWork {
+    /// Bytes of the windows it reads or writes as aggregator `i`; 0 if it is none.
+    pub accessed: u64,
+    /// The windows: one operation each.
+    pub operations: u64,
+    /// Bytes it wants that are in the domains of others: sent to them, or received from them.
+    pub resent: u64,
+    /// Bytes that others want in its domain. What all clients gather they also resend.
+    pub gathered: u64,
+}
+
 /// What every method costs for a call in which client `i` does `accesses[i]`, in the order of
 /// [`Method::ALL`].
 ///
@@ -254,6 +277,9 @@ pub struct Characteristics {
 /// assert_eq!((two_phase.method, two_phase.resent), (Method::TwoPhase, Some(256 << 10)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Even domains are modelled as in the paper: the longest domain is accessed as a whole. For the
+/// other kinds two-phase is the mean over the aggregators of [`two_phase_exact`], at its cost.
 pub fn characteristics(
     accesses: &[Access],
     settings: &Settings,
@@ -296,13 +322,11 @@ pub fn characteristics(
         ..plain(Method::Sieve, operations, accessed.min(settings.sieve_buffer.get()))
     };
 
-    let domains = aggregate_domains(accesses, settings.aggregators);
-    let domain = domains.longest();
-    let buffer = settings.two_phase_buffer.get();
+    let (accessed, operations, region_size, resent) = two_phase(accesses, settings)?;
     let two_phase = Characteristics {
-        accessed: domain,
-        resent: Some(mean_resent(accesses, &domains)?),
-        ..plain(Method::TwoPhase, domain.div_ceil(buffer), domain.min(buffer))
+        accessed,
+        resent: Some(resent),
+        ..plain(Method::TwoPhase, operations, region_size)
     };
 
     let per_request = settings.regions_per_list_request.get();
@@ -314,22 +338,135 @@ pub fn characteristics(
     Ok([posix, sieve, two_phase, list, datatype])
 }
 
-/// The range that all clients touch together, split evenly over the aggregators.
-fn aggregate_domains(accesses: &[Access], aggregators: Option<NonZeroU64>) -> EvenDomains {
+/// Accessed, operations, region size and resent.
+fn two_phase(
+    accesses: &[Access],
+    settings: &Settings,
+) -> Result<(u64, u64, u64, u64), AccessError> {
+    let (kind, buffer) = (settings.domains, settings.two_phase_buffer);
+    let domains = aggregate_domains(accesses, kind, settings.aggregators, buffer);
+    if kind == DomainKind::Even {
+        let range = domains.range();
+        let longest = (range.end - range.start).div_ceil(domains.aggregators());
+        let resent = mean_resent(accesses, &domains)?;
+        return Ok((longest, domains.rounds(), longest.min(buffer.get()), resent));
+    }
+    let work = dealt(accesses, &domains)?;
+    let total = |of: fn(&AggregatorWork) -> u64| work.iter().map(|work| u128::from(of(work))).sum();
+    let (accessed, operations) = (total(|work| work.accessed), total(|work| work.operations));
+    let aggregators = u128::from(domains.aggregators());
+    Ok((
+        ratio(accessed, aggregators),
+        ratio(operations, aggregators),
+        ratio(accessed, operations),
+        ratio(total(|work| work.resent), accesses.len() as u128),
+    ))
+}
+
+/// What each client of a two-phase call does, when the range that all touch together is dealt to
+/// the first `aggregators` clients (all, if there are fewer).
+///
+/// Window `w` of aggregator `a` is one operation of its whole length if any client wants a byte of
+/// it, and none otherwise. A byte travels if its client is not the aggregator that has it. Bytes that
+/// several clients want are accessed once but travel for each.
+///
+/// The cost is one seek per client and window that it touches, at most clients × windows, however
+/// many regions there are.
+pub fn two_phase_exact(
+    accesses: &[Access],
+    kind: DomainKind,
+    aggregators: NonZeroU64,
+    window: NonZeroU64,
+) -> Result<Vec<AggregatorWork>, AccessError> {
+    dealt(accesses, &aggregate_domains(accesses, kind, Some(aggregators), window))
+}
+
+/// Goes from wanted window to wanted window in file order, along the next wanted byte of each
+/// client, so that windows nobody wants cost nothing.
+fn dealt(accesses: &[Access], domains: &Domains) -> Result<Vec<AggregatorWork>, AccessError> {
+    let mut work = vec![AggregatorWork::default(); accesses.len()];
+    let mut cursors = accesses
+        .iter()
+        .map(|access| Cursor::new(&access.file, 1))
+        .collect::<Result<Vec<_>, _>>()?;
+    // Offsets are not negative: checked when the accesses were made.
+    let next_of = |cursor: &Cursor<'_>| cursor.offset().map(|offset| offset as u64);
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> = (0..)
+        .zip(&cursors)
+        .filter_map(|(client, cursor)| Some(Reverse((next_of(cursor)?, client))))
+        .collect();
+    while let Some(&Reverse((offset, _))) = next.peek() {
+        // A wanted byte is in the range, and each aggregator is a client.
+        let Some((owner, i)) = domains.owner(offset) else { break };
+        let Some(window) = domains.window(owner, i) else { break };
+        let owner = owner as usize;
+        work[owner].accessed += window.end - window.start;
+        work[owner].operations += 1;
+        while let Some(mut top) = next.peek_mut()
+            && top.0.0 < window.end
+        {
+            let client = top.0.1;
+            let before = cursors[client].position();
+            cursors[client].seek_offset(i64::try_from(window.end).unwrap_or(i64::MAX))?;
+            if client != owner {
+                let bytes = cursors[client].position() - before;
+                work[client].resent += bytes;
+                work[owner].gathered += bytes;
+            }
+            match next_of(&cursors[client]) {
+                Some(offset) => top.0.0 = offset,
+                None => drop(PeekMut::pop(top)),
+            }
+        }
+    }
+    Ok(work)
+}
+
+/// Bytes accessed and operations of a sieve that leaves out what nobody wants.
+///
+/// Windows of `buffer` bytes lie side by side from the first wanted byte on; those without a wanted
+/// byte are not accessed, and the last ends with the last wanted byte. Where no gap is as long as the
+/// buffer this is the paper's formula: the whole span in ⌈span / buffer⌉ operations.
+///
+/// The cost is a seek per window.
+pub fn sieve_exact(access: &Access, buffer: NonZeroU64) -> Result<(u64, u64), AccessError> {
+    let Some(range) = access.file_range() else { return Ok((0, 0)) };
+    let mut cursor = Cursor::new(&access.file, 1)?;
+    let (mut accessed, mut operations) = (0, 0);
+    while let Some(next) = cursor.offset() {
+        let index = (next as u64 - range.start) / buffer;
+        let start = range.start + index * buffer.get();
+        let end = range.end.min(start.saturating_add(buffer.get()));
+        accessed += end - start;
+        operations += 1;
+        // Not beyond 2⁶³: it is the end of the range at most.
+        cursor.seek_offset(end as i64)?;
+    }
+    Ok((accessed, operations))
+}
+
+/// The range that all clients touch together, dealt to the aggregators.
+fn aggregate_domains(
+    accesses: &[Access],
+    kind: DomainKind,
+    aggregators: Option<NonZeroU64>,
+    window: NonZeroU64,
+) -> Domains {
     let range = accesses
         .iter()
         .filter_map(Access::file_range)
         .reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
     let clients = NonZeroU64::new(accesses.len() as u64).unwrap_or(NonZeroU64::MIN);
     let count = aggregators.map_or(clients, |aggregators| aggregators.min(clients));
-    EvenDomains::new(range.unwrap_or(0..0), count)
+    Domains::new(kind, range.unwrap_or(0..0), count, window)
 }
 
-/// Bytes that lie outside of a client's own domain, if it has one, must travel.
-fn mean_resent(accesses: &[Access], domains: &EvenDomains) -> Result<u64, AccessError> {
+/// Bytes that lie outside of a client's own domain, if it has one, must travel. For domains that are
+/// contiguous.
+fn mean_resent(accesses: &[Access], domains: &Domains) -> Result<u64, AccessError> {
     let mut resent = 0u128;
     for (client, access) in (0..).zip(accesses) {
-        let own = match domains.domain(client) {
+        let own = match domains.extent(client) {
             Some(domain) => access.wanted_within(&domain)?,
             None => 0,
         };
@@ -416,6 +553,54 @@ mod tests {
         assert_eq!((all.accessed, all.resent), (100, Some(0)));
     }
 
+    fn number(n: u64) -> NonZeroU64 {
+        NonZeroU64::new(n).unwrap()
+    }
+
+    #[test]
+    fn windows_that_nobody_wants_are_left_out() {
+        let rows: Datatype = "vector(3, 10, stride=100)".parse().unwrap();
+        let first = Access::from_contiguous_memory(&rows, 1).unwrap();
+        let clients = [first.clone(), first.displaced(10).unwrap()];
+        let kind = DomainKind::StaticCycling { unit: number(10) };
+        // Units 0, 10 and 20 are client 0's, who is their aggregator; 1, 11 and 21 likewise.
+        let work = two_phase_exact(&clients, kind, number(2), number(50)).unwrap();
+        let own = AggregatorWork { accessed: 30, operations: 3, resent: 0, gathered: 0 };
+        assert_eq!(work, [own, own]);
+        // One aggregator for both: client 1 has none, and resends everything.
+        let kind = DomainKind::Aligned { unit: number(50) };
+        let work = two_phase_exact(&clients, kind, number(1), number(50)).unwrap();
+        let all = AggregatorWork { accessed: 50 + 50 + 20, operations: 3, resent: 0, gathered: 30 };
+        assert_eq!(work, [all, AggregatorWork { resent: 30, ..AggregatorWork::default() }]);
+
+        let settings = Settings {
+            domains: DomainKind::StaticCycling { unit: number(10) },
+            ..Settings::default()
+        };
+        let two_phase = &characteristics(&clients, &settings).unwrap()[2];
+        assert_eq!((two_phase.accessed, two_phase.operations), (30, 3));
+        assert_eq!((two_phase.resent, two_phase.region_size), (Some(0), 10));
+    }
+
+    #[test]
+    fn a_sieve_leaves_out_long_gaps() {
+        let buffer = number(25);
+        for (file, expected) in [
+            ("bytes(100)", (100, 4)),
+            // 0..25, 100..125 and 200..210.
+            ("vector(3, 10, stride=100)", (60, 3)),
+            // 0..25 and 25..35.
+            ("vector(4, 5, stride=10)", (35, 2)),
+            // 0..25 and 25..45.
+            ("indexed([3 at 0, 3 at 20, 5 at 40] of u8)", (45, 2)),
+            ("bytes(0)", (0, 0)),
+        ] {
+            let view: Datatype = file.parse().unwrap();
+            let access = Access::from_contiguous_memory(&view, 1).unwrap();
+            assert_eq!(sieve_exact(&access, buffer), Ok(expected), "{file}");
+        }
+    }
+
     #[test]
     fn nothing_costs_nothing() {
         let empty = access("bytes(0)", "bytes(0)");
@@ -476,16 +661,89 @@ mod tests {
                 })
                 .collect();
             let settings = Settings { aggregators: NonZeroU64::new(aggregators), ..Settings::default() };
-            let domains = aggregate_domains(&accesses, settings.aggregators);
+            let domains =
+                aggregate_domains(&accesses, DomainKind::Even, settings.aggregators, settings.two_phase_buffer);
             let mut resent = 0u128;
             for (client, access) in (0..).zip(&accesses) {
-                let own = domains.domain(client).unwrap_or(0..0);
+                let own = domains.extent(client).unwrap_or(0..0);
                 for run in access.file.flatten(1).unwrap() {
                     resent += (run.offset..run.end()).filter(|&byte| !own.contains(&(byte as u64))).count() as u128;
                 }
             }
             let two_phase = &characteristics(&accesses, &settings).unwrap()[2];
             prop_assert_eq!(two_phase.resent, Some(ratio(resent, u128::from(clients))));
+        }
+
+        #[test]
+        fn exact_work_agrees_with_looking_at_each_byte(
+            views in prop::collection::vec(prop::collection::vec((1u64..9, 0i64..40), 0..8), 1..6),
+            kind in 0..5, unit in 1u64..30, targets in 1u32..5, x in 1u32..4,
+            aggregators in 1u64..8, buffer in 1u64..40,
+        ) {
+            let unit = number(unit);
+            let targets = targets.try_into().unwrap();
+            let kind = match kind {
+                0 => DomainKind::Even,
+                1 => DomainKind::Aligned { unit },
+                2 => DomainKind::StaticCycling { unit },
+                3 => DomainKind::GroupCycling { unit, targets },
+                _ => DomainKind::XTarget { unit, targets, x: x.try_into().unwrap() },
+            };
+            let accesses: Vec<Access> = views
+                .iter()
+                .map(|blocks| {
+                    let mut at = 0;
+                    let blocks: Vec<_> = blocks
+                        .iter()
+                        .map(|&(len, gap)| {
+                            at += gap + len as i64;
+                            (len, at - len as i64)
+                        })
+                        .collect();
+                    let view = Datatype::hindexed(&blocks, &Datatype::bytes(1).unwrap()).unwrap();
+                    Access::from_contiguous_memory(&view, 1).unwrap()
+                })
+                .collect();
+            let bytes_of = |access: &Access| -> Vec<u64> {
+                let runs = access.file.flatten(1).unwrap();
+                runs.iter().flat_map(|run| run.offset as u64..run.end() as u64).collect()
+            };
+            let buffer = number(buffer);
+            let domains = aggregate_domains(&accesses, kind, Some(number(aggregators)), buffer);
+            let mut work = vec![AggregatorWork::default(); accesses.len()];
+            let mut touched = std::collections::BTreeSet::new();
+            for (client, access) in accesses.iter().enumerate() {
+                for byte in bytes_of(access) {
+                    let (owner, window) = domains.owner(byte).unwrap();
+                    touched.insert((owner, window));
+                    if owner as usize != client {
+                        work[client].resent += 1;
+                        work[owner as usize].gathered += 1;
+                    }
+                }
+            }
+            for (owner, window) in touched {
+                let window = domains.window(owner, window).unwrap();
+                work[owner as usize].accessed += window.end - window.start;
+                work[owner as usize].operations += 1;
+            }
+            let exact = two_phase_exact(&accesses, kind, number(aggregators), buffer).unwrap();
+            prop_assert_eq!(exact, work);
+
+            for access in &accesses {
+                let bytes = bytes_of(access);
+                let (mut accessed, mut operations) = (0, 0);
+                if let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) {
+                    for start in (first..=last).step_by(buffer.get() as usize) {
+                        let end = (start + buffer.get()).min(last + 1);
+                        if bytes.iter().any(|byte| (start..end).contains(byte)) {
+                            accessed += end - start;
+                            operations += 1;
+                        }
+                    }
+                }
+                prop_assert_eq!(sieve_exact(access, buffer).unwrap(), (accessed, operations));
+            }
         }
     }
 }

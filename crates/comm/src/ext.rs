@@ -1,0 +1,59 @@
+//! Calls that every communicator has because they are made of others.
+
+use crate::comm::{Comm, Reduction};
+use crate::error::CommError;
+
+/// Typed calls for single numbers, and agreement.
+pub trait CommExt: Comm {
+    /// Combines one value of each rank. Collective.
+    fn reduce_u64(&self, with: Reduction, value: u64) -> Result<u64, CommError> {
+        let mut values = [value];
+        self.allreduce_u64(with, &mut values)?;
+        Ok(values[0])
+    }
+
+    /// Gives every rank the numbers of all, in order of rank. Collective.
+    fn allgather_u64(&self, value: u64) -> Result<Vec<u64>, CommError> {
+        let all = self.allgather(&value.to_le_bytes())?;
+        all.iter()
+            .map(|bytes| {
+                let bytes = bytes.as_slice().try_into().map_err(|_| CommError::Mismatch {
+                    call: "allgather_u64",
+                    detail: format!("a number of {} bytes", bytes.len()),
+                })?;
+                Ok(u64::from_le_bytes(bytes))
+            })
+            .collect()
+    }
+
+    /// Gives every rank the number of `root`. Collective.
+    fn broadcast_u64(&self, root: usize, value: u64) -> Result<u64, CommError> {
+        let mut bytes = value.to_le_bytes().to_vec();
+        self.broadcast(root, &mut bytes)?;
+        let bytes = bytes.as_slice().try_into().map_err(|_| CommError::Mismatch {
+            call: "broadcast_u64",
+            detail: format!("a number of {} bytes", bytes.len()),
+        })?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+impl<C: Comm + ?Sized> CommExt for C {}
+
+/// Makes an error of one rank an error of all. Collective.
+///
+/// If a rank comes with an error, every rank leaves with [`CommError::RankFailed`] that names the lowest
+/// such rank and gives its reason; otherwise each keeps its own value. While all is well it costs one
+/// reduction of one number.
+pub fn agree<T>(comm: &dyn Comm, local: Result<T, String>) -> Result<T, CommError> {
+    let mine = if local.is_err() { comm.rank() as u64 } else { u64::MAX };
+    let first = comm.reduce_u64(Reduction::Min, mine)?;
+    let mut reason = match local {
+        Ok(value) if first == u64::MAX => return Ok(value),
+        Ok(_) => Vec::new(),
+        Err(reason) => reason.into_bytes(),
+    };
+    let rank = first as usize;
+    comm.broadcast(rank, &mut reason)?;
+    Err(CommError::RankFailed { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
+}

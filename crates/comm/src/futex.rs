@@ -1,0 +1,35 @@
+//! Sleeping until a word of shared memory changes.
+//!
+//! The futexes are not private to a process, so that ranks in different processes can wake each other
+//! through [`NodeMemory`](crate::NodeMemory).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, Timespec};
+
+/// Sleeps while `word` is `expected`, at most for `timeout`; returns whether it is something else now.
+///
+/// It may return early. Wait in a loop that asks [`Comm::health`](crate::Comm::health) each time the
+/// answer is `false`: the rank that should change the word may be dead.
+pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
+    let limit = Timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    if word.load(Ordering::Acquire) == expected {
+        match futex::wait(word, Flags::empty(), expected, Some(&limit)) {
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+            // No futexes here (some sandboxes): a nap keeps the caller's loop from burning a core.
+            Err(_) => std::thread::sleep(timeout.min(Duration::from_millis(1))),
+        }
+    }
+    word.load(Ordering::Acquire) != expected
+}
+
+/// Wakes all who wait for `word`; call it after the word was changed.
+pub fn wake(word: &AtomicU32) {
+    // The call can only fail for addresses that are not mapped, and a reference is.
+    let _ = futex::wake(word, Flags::empty(), i32::MAX as u32);
+}

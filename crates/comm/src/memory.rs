@@ -1,0 +1,191 @@
+//! [`NodeMemory`]: memory that the ranks of a node share.
+//!
+//! Ranks that are threads share anonymous memory; ranks that are processes map the same memfd, which
+//! has its pages reserved before anyone touches them. A node that is full answers "no" when memory is
+//! asked for, rather than with a signal in the middle of a transfer.
+
+use std::ffi::c_void;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// A share in the memory of a node, from [`Comm::node_memory`](crate::Comm::node_memory).
+///
+/// It hands out a raw address only. The ranks write to it at the same time, so how they take turns is
+/// theirs to settle: with atomics inside of the memory, [`futex`](crate::futex), or collectives.
+#[derive(Clone, Debug)]
+pub struct NodeMemory {
+    mapping: Arc<Mapping>,
+    index: usize,
+    ranks: Vec<usize>,
+}
+
+impl NodeMemory {
+    /// `nodes` tells the node of each rank.
+    pub(crate) fn new(mapping: Arc<Mapping>, rank: usize, nodes: &[usize]) -> Self {
+        let ranks = ranks_of(nodes[rank], nodes);
+        let index = ranks.iter().take_while(|&&other| other < rank).count();
+        Self { mapping, index, ranks }
+    }
+
+    /// The first byte, at the start of a page. Valid for as long as a clone of this value lives.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.mapping.address
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.mapping.len
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Which of the node's ranks this one is.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The ranks of the node, ascending.
+    pub fn ranks(&self) -> &[usize] {
+        &self.ranks
+    }
+}
+
+/// The ranks on `node`, ascending.
+pub(crate) fn ranks_of(node: usize, nodes: &[usize]) -> Vec<usize> {
+    (0..nodes.len()).filter(|&rank| nodes[rank] == node).collect()
+}
+
+/// Numbers nodes from 0 in the order of their first rank.
+pub(crate) fn number_nodes<N: Copy + Eq + std::hash::Hash>(nodes: &[N]) -> Vec<usize> {
+    let mut numbers = std::collections::HashMap::new();
+    nodes
+        .iter()
+        .map(|node| {
+            let next = numbers.len();
+            *numbers.entry(*node).or_insert(next)
+        })
+        .collect()
+}
+
+/// Mapped memory, unmapped with its last user.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    address: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to no thread, and this type neither reads nor writes it; whoever uses the
+// raw address answers for doing it in turn.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; through a shared reference there is only the address and the length.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Zeroed memory for the threads of this process.
+    pub(crate) fn anonymous(len: usize) -> Result<Self, Errno> {
+        check_available(len)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing that exists changes.
+        let address = unsafe {
+            rustix::mm::mmap_anonymous(ptr::null_mut(), len.max(1), access, MapFlags::PRIVATE)
+        }?;
+        let mapping = Self::at(address, len)?;
+        // SAFETY: the range is the mapping just made; the advice does not change what it holds. It is
+        // only advice: a kernel without huge pages may refuse.
+        let _ = unsafe { rustix::mm::madvise(address, len.max(1), Advice::LinuxHugepage) };
+        Ok(mapping)
+    }
+
+    /// Maps `len` bytes of `memory`, which is at least that long.
+    #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "for ranks that are processes"))]
+    pub(crate) fn shared(memory: impl AsFd, len: usize) -> Result<Self, Errno> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as for anonymous memory. Nobody shortens the file: only its makers know of it.
+        let address = unsafe {
+            rustix::mm::mmap(ptr::null_mut(), len.max(1), access, MapFlags::SHARED, memory, 0)
+        }?;
+        Self::at(address, len)
+    }
+
+    fn at(address: *mut c_void, len: usize) -> Result<Self, Errno> {
+        let address = NonNull::new(address.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { address, len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made by the constructor, and its last user is gone.
+        let unmapped = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.len.max(1)) };
+        debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
+    }
+}
+
+/// Makes zeroed memory, with its pages reserved, that other processes can map.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "for ranks that are processes"))]
+pub(crate) fn reserve(len: usize) -> Result<OwnedFd, Errno> {
+    check_available(len)?;
+    let memory = rustix::fs::memfd_create(c"striate-node-memory", MemfdFlags::CLOEXEC)?;
+    rustix::fs::ftruncate(&memory, len.max(1) as u64)?;
+    rustix::fs::fallocate(&memory, FallocateFlags::empty(), 0, len.max(1) as u64)?;
+    Ok(memory)
+}
+
+/// Refuses what the machine does not have.
+///
+/// The kernel grants more than there is and kills somebody later; reserving pages would make it do so.
+fn check_available(len: usize) -> Result<(), Errno> {
+    match available() {
+        Some(available) if len as u64 > available => Err(Errno::NOMEM),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that programs can still have; `None` if the kernel does not say.
+fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_numbered_by_their_first_rank() {
+        assert_eq!(number_nodes(&[7, 3, 7, 9, 3]), [0, 1, 0, 2, 1]);
+        assert_eq!(ranks_of(1, &[0, 1, 0, 2, 1]), [1, 4]);
+    }
+
+    #[test]
+    fn two_mappings_of_reserved_memory_show_the_same_bytes() {
+        let memory = reserve(5000).unwrap();
+        let (one, two) =
+            (Mapping::shared(&memory, 5000).unwrap(), Mapping::shared(&memory, 5000).unwrap());
+        // SAFETY: both mappings live and have 5000 bytes; this thread alone uses them.
+        unsafe {
+            assert_eq!(two.address.add(4999).read(), 0);
+            one.address.add(4999).write(17);
+            assert_eq!(two.address.add(4999).read(), 17);
+        }
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_refused() {
+        assert_eq!(Mapping::anonymous(1 << 60).unwrap_err(), Errno::NOMEM);
+        assert_eq!(reserve(1 << 60).unwrap_err(), Errno::NOMEM);
+        assert!(Mapping::anonymous(0).is_ok());
+        assert!(reserve(0).is_ok());
+    }
+}

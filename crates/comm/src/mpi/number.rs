@@ -1,0 +1,131 @@
+//! Reductions of numbers, and what other collectives need to know about lengths.
+
+use std::ffi::{c_int, c_void};
+use std::mem::size_of_val;
+
+use ::mpi::ffi;
+
+use super::session::{RawComm, check};
+use crate::comm::{Reduction, truth};
+use crate::error::CommError;
+
+/// Numbers that go through MPI in one call.
+const CHUNK: usize = 1 << 27;
+
+/// A number that MPI knows.
+///
+/// # Safety
+///
+/// `datatype` is MPI's name for exactly this type.
+pub(super) unsafe trait Number: Copy {
+    fn datatype() -> ffi::MPI_Datatype;
+}
+
+// SAFETY: 64 bits, unsigned.
+unsafe impl Number for u64 {
+    fn datatype() -> ffi::MPI_Datatype {
+        // SAFETY: a handle is plain data.
+        unsafe { ffi::RSMPI_UINT64_T }
+    }
+}
+
+// SAFETY: 64 bits, signed.
+unsafe impl Number for i64 {
+    fn datatype() -> ffi::MPI_Datatype {
+        // SAFETY: a handle is plain data.
+        unsafe { ffi::RSMPI_INT64_T }
+    }
+}
+
+// SAFETY: a C double.
+unsafe impl Number for f64 {
+    fn datatype() -> ffi::MPI_Datatype {
+        // SAFETY: a handle is plain data.
+        unsafe { ffi::RSMPI_DOUBLE }
+    }
+}
+
+/// Combines integers of all ranks, element by element.
+pub(super) fn allreduce<N: Number>(
+    comm: &RawComm,
+    with: Reduction,
+    values: &mut [N],
+) -> Result<(), CommError> {
+    // SAFETY: handles are plain data.
+    let operation = unsafe {
+        match with {
+            Reduction::Min => ffi::RSMPI_MIN,
+            Reduction::Max => ffi::RSMPI_MAX,
+            Reduction::Sum => ffi::RSMPI_SUM,
+            Reduction::And => ffi::RSMPI_BAND,
+        }
+    };
+    for chunk in values.chunks_mut(CHUNK) {
+        let mine = chunk.to_vec();
+        debug_assert_eq!(size_of_val(chunk), chunk.len() * 8);
+        // SAFETY: both buffers have as many numbers of the datatype as told, and do not overlap.
+        check("MPI_Allreduce", unsafe {
+            let (from, to) = (mine.as_ptr().cast::<c_void>(), chunk.as_mut_ptr().cast());
+            let count = chunk.len() as c_int;
+            ffi::MPI_Allreduce(from, to, count, N::datatype(), operation, comm.raw())
+        })?;
+    }
+    Ok(())
+}
+
+/// Combines floating-point numbers of all ranks; MPI has no bits of them to combine.
+pub(super) fn allreduce_f64(
+    comm: &RawComm,
+    with: Reduction,
+    values: &mut [f64],
+) -> Result<(), CommError> {
+    if with != Reduction::And {
+        return allreduce(comm, with, values);
+    }
+    for value in &mut *values {
+        *value = truth(*value);
+    }
+    allreduce(comm, Reduction::Min, values)
+}
+
+/// Gives `root` the numbers of all ranks, others an empty list.
+pub(super) fn gather(
+    comm: &RawComm,
+    root: usize,
+    is_root: bool,
+    size: usize,
+    number: u64,
+) -> Result<Vec<u64>, CommError> {
+    let mut all = vec![0u64; if is_root { size } else { 0 }];
+    let datatype = u64::datatype();
+    // SAFETY: one number is sent, and there is room for one of each rank where they are received.
+    check("MPI_Gather", unsafe {
+        let (from, to) = ((&raw const number).cast(), all.as_mut_ptr().cast());
+        ffi::MPI_Gather(from, 1, datatype, to, 1, datatype, root as c_int, comm.raw())
+    })?;
+    Ok(all)
+}
+
+/// Gives every rank the numbers of all.
+pub(super) fn allgather(comm: &RawComm, size: usize, number: u64) -> Result<Vec<u64>, CommError> {
+    let mut all = vec![0u64; size];
+    let datatype = u64::datatype();
+    // SAFETY: one number is sent, and there is room for one of each rank.
+    check("MPI_Allgather", unsafe {
+        let (from, to) = ((&raw const number).cast(), all.as_mut_ptr().cast());
+        ffi::MPI_Allgather(from, 1, datatype, to, 1, datatype, comm.raw())
+    })?;
+    Ok(all)
+}
+
+/// Sends `numbers[i]` to rank `i`, and returns what each rank sent to this one.
+pub(super) fn alltoall(comm: &RawComm, numbers: &[u64]) -> Result<Vec<u64>, CommError> {
+    let mut all = vec![0u64; numbers.len()];
+    let datatype = u64::datatype();
+    // SAFETY: both lists have one number for each rank, as the caller sees to.
+    check("MPI_Alltoall", unsafe {
+        let (from, to) = (numbers.as_ptr().cast(), all.as_mut_ptr().cast());
+        ffi::MPI_Alltoall(from, 1, datatype, to, 1, datatype, comm.raw())
+    })?;
+    Ok(all)
+}

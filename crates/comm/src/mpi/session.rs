@@ -1,0 +1,225 @@
+//! [`Session`]: the time between the start and the end of MPI, and its raw communicators.
+
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use ::mpi::Threading;
+use ::mpi::environment::{Universe, initialize_with_threading, is_finalized};
+use ::mpi::ffi;
+
+use crate::error::CommError;
+
+/// How long a rank that failed waits for the others to finish by themselves.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// MPI is initialised while this lives.
+pub(super) struct Session {
+    /// Finalises MPI when dropped; `None` if the application initialised it.
+    _universe: Option<Universe>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Session")
+    }
+}
+
+/// The session that all communicators of the process share.
+static CURRENT: Mutex<Weak<Session>> = Mutex::new(Weak::new());
+
+/// Turns the result of an MPI function into ours.
+pub(super) fn check(call: &'static str, code: c_int) -> Result<(), CommError> {
+    if code == ffi::MPI_SUCCESS as c_int {
+        return Ok(());
+    }
+    let mut text = [0u8; ffi::MPI_MAX_ERROR_STRING as usize + 1];
+    let mut len: c_int = 0;
+    // SAFETY: the buffer is as long as MPI demands, and `len` is a place for a number.
+    unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &raw mut len) };
+    let text = &text[..(len.max(0) as usize).min(text.len())];
+    Err(CommError::Mpi { call, code, message: String::from_utf8_lossy(text).into_owned() })
+}
+
+impl Session {
+    /// Initialises MPI, or joins who has.
+    pub(super) fn start() -> Result<Arc<Self>, CommError> {
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = current.upgrade() {
+            return Ok(session);
+        }
+        if is_finalized() {
+            let message = "MPI has been finalised and cannot start again".to_owned();
+            return Err(CommError::Mpi { call: "MPI_Init_thread", code: 0, message });
+        }
+        let universe = initialize_with_threading(Threading::Multiple).map(|(universe, _)| universe);
+        let session = Arc::new(Self { _universe: universe });
+        *current = Arc::downgrade(&session);
+        Ok(session)
+    }
+
+    /// A communicator of all ranks over which they leave. Collective.
+    pub(super) fn exit(self: &Arc<Self>) -> Result<RawComm, CommError> {
+        // SAFETY: the world exists during the session.
+        unsafe { RawComm::duplicate(self, ffi::RSMPI_COMM_WORLD) }
+    }
+
+    /// Waits for all ranks to come here; one that failed does not wait for ever.
+    pub(super) fn leave(
+        &self,
+        exit: &RawComm,
+        rank: usize,
+        failure: Option<&str>,
+    ) -> Result<(), CommError> {
+        let start = Instant::now();
+        let mut nap = Duration::from_micros(10);
+        // SAFETY: a handle is plain data, and the constant is the one for "none".
+        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        // SAFETY: the communicator exists, and the request is waited for below or the job ends.
+        check("MPI_Ibarrier", unsafe { ffi::MPI_Ibarrier(exit.raw(), &raw mut request) })?;
+        loop {
+            let mut done: c_int = 0;
+            // SAFETY: the request was started above; both places outlive the call.
+            check("MPI_Test", unsafe {
+                ffi::MPI_Test(&raw mut request, &raw mut done, ffi::RSMPI_STATUS_IGNORE)
+            })?;
+            if done != 0 {
+                return Ok(());
+            }
+            if let Some(reason) = failure
+                && start.elapsed() > GRACE
+            {
+                self.abort(rank, reason);
+            }
+            // Ranks that still work may need the core.
+            std::thread::sleep(nap);
+            nap = (nap * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the job with a message that names the rank.
+    #[allow(clippy::unused_self, reason = "MPI has to be initialised")]
+    pub(super) fn abort(&self, rank: usize, reason: &str) -> ! {
+        eprintln!("rank {rank} failed: {reason}; the MPI job is ended");
+        // SAFETY: MPI is initialised while a session lives.
+        unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
+        // The standard lets MPI_Abort return; the launcher notices the exit of the process then.
+        std::process::exit(1)
+    }
+}
+
+/// A communicator that is ours: errors on it return, and it is freed with this value.
+#[derive(Debug)]
+pub(super) struct RawComm {
+    raw: ffi::MPI_Comm,
+    session: Arc<Session>,
+}
+
+// SAFETY: a handle names a communicator from any thread. MPI was initialised for several threads, or the
+// caller keeps to those that the application promised, as the module says.
+unsafe impl Send for RawComm {}
+// SAFETY: as above; one thread uses a communicator at a time, as the contract of `Comm` says.
+unsafe impl Sync for RawComm {}
+
+impl RawComm {
+    /// A duplicate of `raw`. Collective.
+    ///
+    /// # Safety
+    ///
+    /// `raw` exists.
+    pub(super) unsafe fn duplicate(
+        session: &Arc<Session>,
+        raw: ffi::MPI_Comm,
+    ) -> Result<Self, CommError> {
+        // SAFETY: a handle is plain data.
+        let mut copy = unsafe { ffi::RSMPI_COMM_NULL };
+        // SAFETY: `raw` exists by the caller's promise; the place for the new handle outlives the call.
+        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(raw, &raw mut copy) })?;
+        Self::adopt(session, copy)
+    }
+
+    /// The ranks with the same `color`, in order of `key`; `None` makes no communicator. Collective.
+    pub(super) fn split(
+        &self,
+        color: Option<c_int>,
+        key: c_int,
+    ) -> Result<Option<Self>, CommError> {
+        // SAFETY: a handle is plain data, and so is the constant.
+        let (mut part, undefined) = unsafe { (ffi::RSMPI_COMM_NULL, ffi::RSMPI_UNDEFINED) };
+        // SAFETY: this communicator exists; the place for the new handle outlives the call.
+        check("MPI_Comm_split", unsafe {
+            ffi::MPI_Comm_split(self.raw, color.unwrap_or(undefined), key, &raw mut part)
+        })?;
+        color.map(|_| Self::adopt(&self.session, part)).transpose()
+    }
+
+    /// The ranks that can share memory with this one, in order of rank. Collective.
+    pub(super) fn split_by_node(&self, key: c_int) -> Result<Self, CommError> {
+        // SAFETY: a handle is plain data.
+        let mut part = unsafe { ffi::RSMPI_COMM_NULL };
+        // SAFETY: this communicator exists; the place for the new handle outlives the call.
+        check("MPI_Comm_split_type", unsafe {
+            let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
+            ffi::MPI_Comm_split_type(self.raw, kind, key, info, &raw mut part)
+        })?;
+        Self::adopt(&self.session, part)
+    }
+
+    fn adopt(session: &Arc<Session>, raw: ffi::MPI_Comm) -> Result<Self, CommError> {
+        let comm = Self { raw, session: Arc::clone(session) };
+        // SAFETY: the communicator was just made.
+        check("MPI_Comm_set_errhandler", unsafe {
+            ffi::MPI_Comm_set_errhandler(raw, ffi::RSMPI_ERRORS_RETURN)
+        })?;
+        Ok(comm)
+    }
+
+    pub(super) fn raw(&self) -> ffi::MPI_Comm {
+        self.raw
+    }
+
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(super) fn rank(&self) -> Result<usize, CommError> {
+        let mut rank: c_int = 0;
+        // SAFETY: the communicator exists; the place for the number outlives the call.
+        check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(self.raw, &raw mut rank) })?;
+        Ok(rank as usize)
+    }
+
+    pub(super) fn size(&self) -> Result<usize, CommError> {
+        let mut size: c_int = 0;
+        // SAFETY: the communicator exists; the place for the number outlives the call.
+        check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(self.raw, &raw mut size) })?;
+        Ok(size as usize)
+    }
+
+    /// The largest tag that can be sent.
+    pub(super) fn max_tag(&self) -> Result<u32, CommError> {
+        /// What the standard promises at least.
+        const PROMISED: u32 = 32767;
+        let mut value: *const c_int = std::ptr::null();
+        let mut found: c_int = 0;
+        // SAFETY: MPI stores a pointer to the value, which it owns, in the place given.
+        check("MPI_Comm_get_attr", unsafe {
+            let key = ffi::MPI_TAG_UB as c_int;
+            ffi::MPI_Comm_get_attr(self.raw, key, (&raw mut value).cast(), &raw mut found)
+        })?;
+        // SAFETY: MPI says that it found the attribute, so the pointer leads to its value.
+        let max = if found == 0 || value.is_null() { None } else { Some(unsafe { *value }) };
+        Ok(max.and_then(|max| u32::try_from(max).ok()).unwrap_or(PROMISED))
+    }
+}
+
+impl Drop for RawComm {
+    fn drop(&mut self) {
+        // The application may have finalised MPI before, and the communicator with it.
+        if !is_finalized() {
+            // SAFETY: it exists, and this is its last use. MPI calls this collective, but libraries only
+            // drop a reference, and operations under way complete first.
+            let _ = unsafe { ffi::MPI_Comm_free(&raw mut self.raw) };
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Ranks as threads of one process: [`Threads`] starts them and collects what they return.
+//!
+//! Everything that can make a rank wait goes through its mailbox: messages, and the results of
+//! collectives, which the last rank to arrive works out and hands to the others. So there is one place
+//! that sleeps, and one that has to be woken when a rank dies. Nobody spins: many more ranks than cores
+//! are fine.
+//!
+//! # Ranks that end
+//!
+//! A rank *fails* when its body returns an error or panics, and *ends* when its body returns. The others
+//! learn of it at once, by [`CommError::RankFailed`]:
+//!
+//! * After a failure, every call that waits on a communicator that contains the rank fails.
+//! * After an end, those calls fail that can only succeed with the rank: collectives, receives from it,
+//!   and sends to it. [`Comm::health`] counts it as failed, too.
+//! * What a rank sent before can still be received, and collectives that were complete stay so.
+//!
+//! If several ranks are gone, the error names the one that went first.
+
+mod comm;
+mod job;
+mod mailbox;
+mod reduce;
+
+use std::any::Any;
+use std::fmt::{Debug, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, ScopedJoinHandle};
+
+use crate::comm::Comm;
+use crate::error::CommError;
+use crate::memory::number_nodes;
+
+/// Ranks to be run as threads.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    nodes: Vec<usize>,
+    node_memory: bool,
+}
+
+impl Threads {
+    /// So many ranks on one node.
+    pub fn new(ranks: usize) -> Self {
+        Self::on_nodes(&vec![0; ranks])
+    }
+
+    /// One rank for each entry, which pretends to be on the node that the entry tells.
+    pub fn on_nodes(nodes: &[usize]) -> Self {
+        Self { nodes: number_nodes(nodes), node_memory: true }
+    }
+
+    /// Refuses [`Comm::node_memory`], for tests of what is done without it.
+    #[must_use]
+    pub fn without_node_memory(mut self) -> Self {
+        self.node_memory = false;
+        self
+    }
+
+    /// Runs `body` as every rank, and returns the results in order of rank.
+    ///
+    /// A panic becomes the error of its rank, with the message of the panic.
+    pub fn run<T, E, F>(&self, body: F) -> Vec<Result<T, E>>
+    where
+        T: Send,
+        E: From<CommError> + Display + Send,
+        F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
+    {
+        self.run_job(body).1
+    }
+
+    /// Runs `body` as every rank; returns all values, or the error of the rank that failed first.
+    ///
+    /// The first to fail has the cause. The errors of the others only say that it is gone.
+    pub fn try_run<T, E, F>(&self, body: F) -> Result<Vec<T>, E>
+    where
+        T: Send,
+        E: From<CommError> + Display + Send,
+        F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
+    {
+        match self.run_job(body) {
+            (Some(first), mut results) => results.swap_remove(first).map(|value| vec![value]),
+            (None, results) => results.into_iter().collect(),
+        }
+    }
+
+    /// The rank that failed first, and all results.
+    fn run_job<T, E, F>(&self, body: F) -> (Option<usize>, Vec<Result<T, E>>)
+    where
+        T: Send,
+        E: From<CommError> + Display + Send,
+        F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
+    {
+        let (job, comms) = comm::world(&self.nodes, self.node_memory);
+        let run_rank = |rank: usize, comm: Arc<dyn Comm>| {
+            let result = catch_unwind(AssertUnwindSafe(|| body(comm))).unwrap_or_else(|panic| {
+                let reason = format!("panicked: {}", panic_message(&*panic));
+                Err(CommError::RankFailed { rank, reason }.into())
+            });
+            match &result {
+                Ok(_) => job.end(rank, None),
+                Err(error) => job.end(rank, Some(reason_of(rank, error))),
+            }
+            result
+        };
+        let run_rank = &run_rank;
+        let results = std::thread::scope(|scope| {
+            let start = |(rank, comm): (usize, _)| {
+                let thread = Builder::new().name(format!("rank {rank}"));
+                thread.spawn_scoped(scope, move || run_rank(rank, comm)).map_err(|error| {
+                    let reason = format!("its thread cannot be started: {error}");
+                    job.end(rank, Some(reason.clone()));
+                    CommError::RankFailed { rank, reason }
+                })
+            };
+            let join = |handle: ScopedJoinHandle<'_, Result<T, E>>| match handle.join() {
+                Ok(result) => result,
+                // Only printing the error of a rank can panic outside of its body.
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            let handles: Vec<_> = comms.into_iter().enumerate().map(start).collect();
+            handles.into_iter().map(|handle| handle.map_err(E::from).and_then(join)).collect()
+        });
+        (job.first_failure(), results)
+    }
+}
+
+/// Runs `body` as each of `ranks` ranks on one node; see [`Threads::run`].
+pub fn run<T, E, F>(ranks: usize, body: F) -> Vec<Result<T, E>>
+where
+    T: Send,
+    E: From<CommError> + Display + Send,
+    F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
+{
+    Threads::new(ranks).run(body)
+}
+
+/// Runs `body` as one rank for each entry of `nodes`; see [`Threads::on_nodes`].
+pub fn run_on_nodes<T, E, F>(nodes: &[usize], body: F) -> Vec<Result<T, E>>
+where
+    T: Send,
+    E: From<CommError> + Display + Send,
+    F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
+{
+    Threads::on_nodes(nodes).run(body)
+}
+
+/// An error's words, without saying once more which rank it happened to.
+fn reason_of(rank: usize, error: &impl Display) -> String {
+    let text = error.to_string();
+    let prefix = format!("rank {rank} failed: ");
+    text.strip_prefix(&prefix).map_or(text.clone(), str::to_owned)
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<String>() {
+        text
+    } else {
+        panic.downcast_ref::<&str>().copied().unwrap_or("(no message)")
+    }
+}

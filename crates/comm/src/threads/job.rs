@@ -1,0 +1,73 @@
+//! [`Job`]: what all communicators of a run share: the mailboxes, and who is gone.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::mailbox::Mailbox;
+
+/// A rank that is gone.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    /// Its rank in the world.
+    pub(super) rank: usize,
+    /// The reason if it failed; `None` if its body returned a value.
+    pub(super) failure: Option<String>,
+}
+
+/// The state of a run.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// By rank in the world.
+    pub(super) mailboxes: Vec<Mailbox>,
+    /// Whether node memory may be had.
+    pub(super) node_memory: bool,
+    /// In the order in which they went.
+    ends: Mutex<Vec<End>>,
+    /// Whether there are ends; spares healthy jobs the lock.
+    any_end: AtomicBool,
+    groups: AtomicU64,
+}
+
+impl Job {
+    pub(super) fn new(ranks: usize, node_memory: bool) -> Self {
+        Self {
+            mailboxes: (0..ranks).map(|_| Mailbox::default()).collect(),
+            node_memory,
+            ends: Mutex::default(),
+            any_end: AtomicBool::new(false),
+            groups: AtomicU64::new(0),
+        }
+    }
+
+    /// A number for a new group.
+    pub(super) fn number_group(&self) -> u64 {
+        self.groups.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that a rank is gone, and tells everybody.
+    pub(super) fn end(&self, rank: usize, failure: Option<String>) {
+        self.ends().push(End { rank, failure });
+        self.any_end.store(true, Ordering::Release);
+        for mailbox in &self.mailboxes {
+            mailbox.wake();
+        }
+    }
+
+    /// The first end for which `wanted` gives something.
+    pub(super) fn find_end<R>(&self, wanted: impl FnMut(&End) -> Option<R>) -> Option<R> {
+        if self.any_end.load(Ordering::Acquire) {
+            self.ends().iter().find_map(wanted)
+        } else {
+            None
+        }
+    }
+
+    /// The rank that failed first.
+    pub(super) fn first_failure(&self) -> Option<usize> {
+        self.find_end(|end| end.failure.is_some().then_some(end.rank))
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Vec<End>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Mailbox`]: where a rank waits, and where others leave what it waits for.
+//!
+//! Messages are matched with receives as MPI does it: by sender and tag, in the order in which the
+//! receives were posted, whatever the order in which they are waited for.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::CommError;
+
+/// Names what a rank waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ticket(u64);
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Source {
+    /// Number of the group.
+    pub(super) group: u64,
+    /// The sender's rank in the group.
+    pub(super) from: usize,
+    pub(super) tag: u32,
+}
+
+/// What a collective came to; the same for all ranks.
+pub(super) type Outcome = Result<Arc<dyn Any + Send + Sync>, CommError>;
+
+/// The mailbox of a rank, which serves all its communicators.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    inbox: Mutex<Inbox>,
+    changed: Condvar,
+}
+
+/// What has arrived and what is expected.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    tickets: u64,
+    /// Messages that met their receive.
+    messages: HashMap<Ticket, Vec<u8>>,
+    /// Collectives that are complete.
+    outcomes: HashMap<Ticket, Outcome>,
+    /// Sources with receives or messages that have not met.
+    queues: HashMap<Source, Queue>,
+}
+
+/// At most one of the lists has entries.
+#[derive(Debug, Default)]
+struct Queue {
+    posted: VecDeque<Ticket>,
+    unexpected: VecDeque<Vec<u8>>,
+}
+
+impl Inbox {
+    fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// The message for a receive, if it is there.
+    pub(super) fn take_message(&mut self, ticket: Ticket) -> Option<Vec<u8>> {
+        self.messages.remove(&ticket)
+    }
+
+    /// The outcome of a collective, if it is complete.
+    pub(super) fn take_outcome(&mut self, ticket: Ticket) -> Option<Outcome> {
+        self.outcomes.remove(&ticket)
+    }
+}
+
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // No code that could panic runs under the lock half-way through a change.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A ticket for the outcome of a collective.
+    pub(super) fn ticket(&self) -> Ticket {
+        self.lock().ticket()
+    }
+
+    /// Posts a receive.
+    pub(super) fn post(&self, source: Source) -> Ticket {
+        let inbox = &mut *self.lock();
+        let ticket = inbox.ticket();
+        let queue = inbox.queues.entry(source).or_default();
+        if let Some(message) = queue.unexpected.pop_front() {
+            inbox.messages.insert(ticket, message);
+        } else {
+            queue.posted.push_back(ticket);
+        }
+        inbox.forget_empty(source);
+        ticket
+    }
+
+    /// Gives a receive up, and its message if that is here.
+    pub(super) fn cancel(&self, source: Source, ticket: Ticket) {
+        let inbox = &mut *self.lock();
+        inbox.messages.remove(&ticket);
+        if let Some(queue) = inbox.queues.get_mut(&source) {
+            queue.posted.retain(|posted| *posted != ticket);
+        }
+        inbox.forget_empty(source);
+    }
+
+    /// Leaves a message for the receive that matches it.
+    pub(super) fn put_message(&self, source: Source, message: Vec<u8>) {
+        let inbox = &mut *self.lock();
+        let queue = inbox.queues.entry(source).or_default();
+        if let Some(ticket) = queue.posted.pop_front() {
+            inbox.messages.insert(ticket, message);
+            self.changed.notify_all();
+        } else {
+            queue.unexpected.push_back(message);
+        }
+        inbox.forget_empty(source);
+    }
+
+    /// Leaves the outcome of a collective.
+    pub(super) fn put_outcome(&self, ticket: Ticket, outcome: Outcome) {
+        self.lock().outcomes.insert(ticket, outcome);
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until `ready` finds what it looks for, or `broken` knows that it will not come.
+    pub(super) fn wait<R>(
+        &self,
+        mut ready: impl FnMut(&mut Inbox) -> Option<R>,
+        mut broken: impl FnMut() -> Option<CommError>,
+    ) -> Result<R, CommError> {
+        let mut inbox = self.lock();
+        loop {
+            // In this order, so that what a rank left before it went still counts.
+            let fault = broken();
+            if let Some(found) = ready(&mut inbox) {
+                return Ok(found);
+            }
+            if let Some(error) = fault {
+                return Err(error);
+            }
+            inbox = self.changed.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Makes whoever sleeps here ask again.
+    pub(super) fn wake(&self) {
+        // Taking the lock orders this after the questions of one who is about to sleep.
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+}
+
+impl Inbox {
+    /// Keeps the table as small as what is under way.
+    fn forget_empty(&mut self, source: Source) {
+        if self.queues.get(&source).is_some_and(|q| q.posted.is_empty() && q.unexpected.is_empty())
+        {
+            self.queues.remove(&source);
+        }
+    }
+}

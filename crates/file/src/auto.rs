@@ -1,0 +1,192 @@
+//! *auto*: which method costs least, from what is known of the access, the store and the machine.
+//!
+//! The estimate is made of counts (requests, bytes, runs: the characteristics of \[CHING\]) and measured
+//! costs. Ranks of a node share its cores; writers of one file may exclude each other. All ranks
+//! decide on the same numbers, so all decide alike.
+
+use striate_layout::characteristics::Method;
+use striate_store::store::Capabilities;
+
+use crate::collective::Card;
+use crate::cost::Costs;
+use crate::hints::{Hints, MethodChoice, Switch};
+
+/// What a decision is based on beside the cards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) write: bool,
+    pub(crate) capabilities: Capabilities,
+    /// Ranks that take part, per node.
+    pub(crate) ranks_per_node: f64,
+    pub(crate) nodes: f64,
+    /// Cores of a node.
+    pub(crate) cores: f64,
+    /// Whether two-phase works in shared memory.
+    pub(crate) in_memory: bool,
+    /// Whether the accesses tile their range.
+    pub(crate) tiled: bool,
+    pub(crate) window: f64,
+    pub(crate) sieve_buffer: f64,
+    pub(crate) list_regions: f64,
+}
+
+/// Totals over the ranks of a call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    bytes: f64,
+    pieces: f64,
+    regions: f64,
+    /// Sum of the ranks' spans.
+    spans: f64,
+    /// The span of all.
+    span: f64,
+    /// Of the rank that has most.
+    most_bytes: f64,
+    most_pieces: f64,
+    most_span: f64,
+}
+
+fn totals(cards: &[Card]) -> Totals {
+    let mut totals = Totals::default();
+    let (mut low, mut high) = (u64::MAX, 0);
+    for card in cards.iter().filter(|card| card.len > 0) {
+        let span = (card.high - card.low) as f64;
+        totals.bytes += card.len as f64;
+        totals.pieces += card.pieces as f64;
+        totals.regions += card.regions as f64;
+        totals.spans += span;
+        totals.most_bytes = totals.most_bytes.max(card.len as f64);
+        totals.most_pieces = totals.most_pieces.max(card.pieces as f64);
+        totals.most_span = totals.most_span.max(span);
+        (low, high) = (low.min(card.low), high.max(card.high));
+    }
+    totals.span = high.saturating_sub(low.min(high)) as f64;
+    totals
+}
+
+/// Seconds that a call is expected to take with each method; infinite for those that are out of
+/// the question.
+pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &Setting) -> f64 {
+    let t = totals(cards);
+    let parallel = setting.ranks_per_node.min(setting.cores).max(1.0);
+    let (op, byte) = if setting.write {
+        (costs.write_op, costs.write_byte)
+    } else {
+        (costs.read_op, costs.read_byte)
+    };
+    // How many ranks of a node get on with I/O at a time.
+    let at_once = if setting.write && setting.capabilities.serial_writes { 1.0 } else { parallel };
+    // The work of all, shared; but no rank is faster than its own work.
+    let shared = |all: f64, most: f64| (all / setting.nodes / at_once).max(most);
+    let transfer = |ops: f64, bytes: f64| ops * op + bytes * byte;
+    let copies = |bytes: f64, runs: f64| bytes * costs.copy_byte + runs * costs.copy_run;
+    let ranks = (setting.ranks_per_node * setting.nodes).max(1.0);
+    let seconds = match method {
+        Method::Posix => shared(transfer(t.pieces, t.bytes), transfer(t.most_pieces, t.most_bytes)),
+        // A region of a list costs a little more than a call of its own, unless the store knows better.
+        Method::List | Method::Datatype => {
+            let requests = match method {
+                Method::List => (t.pieces / setting.list_regions).ceil(),
+                _ => ranks,
+            };
+            let native = method == Method::Datatype && setting.capabilities.typed;
+            let region = if native { 0.1 } else { 1.05 };
+            shared(
+                transfer(t.pieces * region + requests, t.bytes),
+                transfer(t.most_pieces * region, t.most_bytes),
+            )
+        }
+        Method::Sieve => {
+            let windows = (t.spans / setting.sieve_buffer).ceil();
+            let cpu = copies(t.bytes, t.regions) / setting.nodes / parallel;
+            let span_alone = t.most_span * byte;
+            // A dense access is neither read back nor locked.
+            let sparse = t.bytes < t.spans;
+            let back = if setting.write && sparse {
+                t.spans * costs.read_byte / setting.nodes / parallel
+                    + windows * (costs.read_op + 3.0 * op)
+            } else {
+                0.0
+            };
+            shared(transfer(windows, t.spans), span_alone) + cpu + back
+        }
+        Method::TwoPhase => {
+            let windows = (t.span / setting.window).ceil();
+            let back = if setting.write && !setting.tiled { t.span * costs.read_byte } else { 0.0 };
+            let io = transfer(windows, t.span) / setting.nodes;
+            let cpu = (copies(t.bytes, t.regions) + back) / setting.nodes;
+            // Messages are packed, sent, received and unpacked.
+            let travel = if setting.in_memory {
+                0.0
+            } else {
+                3.0 * t.bytes * costs.copy_byte / setting.nodes
+            };
+            let serial = if setting.write && setting.capabilities.serial_writes {
+                io
+            } else {
+                io / parallel
+            };
+            serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + costs.meet
+        }
+    };
+    seconds * costs.correction(method)
+}
+
+/// The methods that a call may use.
+pub(crate) fn candidates(
+    hints: &Hints,
+    setting: &Setting,
+    collective: bool,
+    reads_back: bool,
+) -> Vec<Method> {
+    let (cb, ds) = if setting.write {
+        (hints.cb_write, hints.ds_write)
+    } else {
+        (hints.cb_read, hints.ds_read)
+    };
+    // What reads back what it does not write needs a store that can be read.
+    let may_fill_gaps = !setting.write || reads_back;
+    let possible = |method: Method| match method {
+        Method::TwoPhase => collective && (may_fill_gaps || setting.tiled),
+        Method::Sieve => may_fill_gaps && (!setting.write || setting.capabilities.locks),
+        _ => true,
+    };
+    if let MethodChoice::Fixed(method) = hints.method
+        && possible(method)
+    {
+        return vec![method];
+    }
+    if collective && cb == Switch::Enable && possible(Method::TwoPhase) {
+        return vec![Method::TwoPhase];
+    }
+    let independent = !collective || cb == Switch::Disable;
+    if independent && ds == Switch::Enable && possible(Method::Sieve) {
+        return vec![Method::Sieve];
+    }
+    Method::ALL
+        .into_iter()
+        .filter(|&method| possible(method))
+        .filter(|&method| !(method == Method::TwoPhase && cb == Switch::Disable))
+        .filter(|&method| !(method == Method::Sieve && ds == Switch::Disable))
+        .collect()
+}
+
+/// The cheapest of `methods`, and what it is expected to take.
+pub(crate) fn choose(
+    methods: &[Method],
+    cards: &[Card],
+    costs: &Costs,
+    setting: &Setting,
+) -> (Method, f64) {
+    let mut best = (Method::Posix, f64::INFINITY);
+    for &method in methods {
+        let seconds = estimate(method, cards, costs, setting);
+        if seconds < best.1 {
+            best = (method, seconds);
+        }
+    }
+    match methods {
+        [only] => (*only, best.1),
+        _ => best,
+    }
+}

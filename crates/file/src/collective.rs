@@ -1,0 +1,133 @@
+//! What ranks tell each other at the start and at the end of a collective call.
+//!
+//! At the start every rank shows a [`Card`]: a few numbers about its access. From the cards alone each
+//! rank comes to the same decisions. At the end all learn whether one has failed. Ranks of one node
+//! meet in shared memory; others by the communicator.
+
+use striate_comm::{Comm, CommError, agree};
+use striate_datatype::Boundary;
+
+use crate::FileError;
+use crate::cost::Costs;
+use crate::method::two_phase::staging::{CARD, Place, Staging};
+
+/// What a rank shows the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Card {
+    /// The rank cannot take part.
+    pub(crate) failed: bool,
+    /// The rank's store can read what it writes.
+    pub(crate) reads_back: bool,
+    /// Bytes of the access.
+    pub(crate) len: u64,
+    /// From the first to the last of them.
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    pub(crate) boundary: Boundary,
+    /// Contiguous regions in the file.
+    pub(crate) regions: u64,
+    /// Pieces that are contiguous on both sides, about.
+    pub(crate) pieces: u64,
+    /// What things cost, as this rank has measured.
+    pub(crate) costs: Costs,
+}
+
+impl Card {
+    fn to_bytes(self) -> [u8; CARD] {
+        let flags = u64::from(self.failed) | u64::from(self.reads_back) << 1;
+        let [a, b] = self.boundary.to_words();
+        let numbers = [flags, self.len, self.low, self.high, a, b, self.regions, self.pieces];
+        let costs = self.costs.to_array().map(f64::to_bits);
+        let mut bytes = [0; CARD];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(numbers.into_iter().chain(costs)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let mut words = bytes.chunks_exact(8).map(|word| {
+            // Of 8 bytes each.
+            u64::from_le_bytes(word.try_into().unwrap_or_default())
+        });
+        let mut next = || words.next().unwrap_or_default();
+        let flags = next();
+        let [len, low, high, a, b, regions, pieces] = std::array::from_fn(|_| next());
+        let costs = Costs::from_array(std::array::from_fn(|_| f64::from_bits(next())));
+        Self {
+            failed: flags & 1 != 0,
+            reads_back: flags & 2 != 0,
+            len,
+            low,
+            high,
+            boundary: Boundary::from_words([a, b]),
+            regions,
+            pieces,
+            costs,
+        }
+    }
+}
+
+/// Where ranks meet.
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    room: Option<Staging>,
+    held: u64,
+}
+
+impl Meeting {
+    /// Finds the place; collective.
+    pub(crate) fn new(comm: &dyn Comm) -> Result<Self, CommError> {
+        let ranks = comm.size();
+        let one_node = comm.nodes().iter().all(|&node| node == 0);
+        let mut room = None;
+        if one_node && ranks > 1 {
+            let memory = comm.node_memory(Staging::len(ranks, 1, 0))?;
+            room = memory.map(|memory| Staging::new(Place::Node(memory), ranks, 1, 0));
+        }
+        Ok(Self { room, held: 0 })
+    }
+
+    /// Shows a card and returns those of all ranks. Collective.
+    pub(crate) fn show(&mut self, comm: &dyn Comm, card: Card) -> Result<Vec<Card>, CommError> {
+        let bytes = card.to_bytes();
+        let number = self.held;
+        self.held += 1;
+        let Some(room) = &self.room else {
+            let all = comm.allgather(&bytes)?;
+            return Ok(all.iter().map(|bytes| Card::from_bytes(bytes)).collect());
+        };
+        let all = room.meet(comm.rank(), number, &bytes, &|| comm.health())?;
+        Ok(all.iter().map(|bytes| Card::from_bytes(bytes)).collect())
+    }
+
+    /// Ends a call alike on all ranks: with an error if one has one. Collective.
+    pub(crate) fn conclude<T>(
+        &mut self,
+        comm: &dyn Comm,
+        local: Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        let card = Card { failed: local.is_err(), ..Card::default() };
+        let all = self.show(comm, card)?;
+        if all.iter().any(|card| card.failed) { disagree(comm, local) } else { local }
+    }
+}
+
+/// Makes an error of one rank an error of all; each that has one of its own keeps it. Collective.
+pub(crate) fn disagree<T>(comm: &dyn Comm, local: Result<T, FileError>) -> Result<T, FileError> {
+    // An error that only says that another rank has failed is not the cause.
+    let reason = match &local {
+        Err(FileError::Rank { .. }) | Ok(_) => Ok(()),
+        Err(error) => Err(error.full()),
+    };
+    let agreed = agree(comm, reason);
+    let others = match agreed {
+        Ok(()) => return local,
+        Err(CommError::RankFailed { rank, reason }) => FileError::Rank { rank, reason },
+        Err(error) => error.into(),
+    };
+    match local {
+        Err(FileError::Rank { .. }) | Ok(_) => Err(others),
+        Err(own) => Err(own),
+    }
+}

@@ -1,0 +1,195 @@
+//! What things cost here: measured, not assumed.
+//!
+//! [`CostModel::measure`] tries the file system with a nameless file in the directory that matters,
+//! for about two milliseconds, once per device and process. From then on every call that was carried
+//! out corrects the estimate for its method.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use striate_datatype::{Datatype, Packer};
+use striate_layout::characteristics::Method;
+
+/// Seconds per thing; and how far the estimate of each method was off, as a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Costs {
+    pub(crate) write_op: f64,
+    pub(crate) write_byte: f64,
+    pub(crate) read_op: f64,
+    pub(crate) read_byte: f64,
+    pub(crate) copy_byte: f64,
+    pub(crate) copy_run: f64,
+    /// For one collective call to come together and to end.
+    pub(crate) meet: f64,
+    /// In the order of [`Method::ALL`].
+    pub(crate) corrections: [f64; 5],
+}
+
+impl Default for Costs {
+    /// What a page cache of our days costs, for stores that cannot be tried.
+    fn default() -> Self {
+        Self {
+            write_op: 0.4e-6,
+            write_byte: 1.0 / 4e9,
+            read_op: 0.3e-6,
+            read_byte: 1.0 / 8e9,
+            copy_byte: 1.0 / 8e9,
+            copy_run: 2e-9,
+            meet: 20e-6,
+            corrections: [1.0; 5],
+        }
+    }
+}
+
+impl Costs {
+    pub(crate) const fn to_array(self) -> [f64; 12] {
+        let [a, b, c, d, e] = self.corrections;
+        [
+            self.write_op,
+            self.write_byte,
+            self.read_op,
+            self.read_byte,
+            self.copy_byte,
+            self.copy_run,
+            self.meet,
+            a,
+            b,
+            c,
+            d,
+            e,
+        ]
+    }
+
+    pub(crate) const fn from_array(array: [f64; 12]) -> Self {
+        let [write_op, write_byte, read_op, read_byte, copy_byte, copy_run, meet, a, b, c, d, e] =
+            array;
+        let corrections = [a, b, c, d, e];
+        Self { write_op, write_byte, read_op, read_byte, copy_byte, copy_run, meet, corrections }
+    }
+
+    pub(crate) fn correction(&self, method: Method) -> f64 {
+        Method::ALL
+            .iter()
+            .zip(self.corrections)
+            .find(|(m, _)| **m == method)
+            .map_or(1.0, |(_, c)| c)
+    }
+}
+
+/// How much one call moves the correction of its method.
+const LEARNING: f64 = 0.2;
+
+/// What a rank knows about costs, for reads and for writes.
+#[derive(Clone, Debug, Default)]
+pub struct CostModel {
+    pub(crate) reads: Costs,
+    pub(crate) writes: Costs,
+}
+
+impl CostModel {
+    /// The costs of the device that `directory` is on, tried once per process. Directories that
+    /// refuse a nameless file get the costs of memory.
+    pub fn measure(directory: &Path) -> Self {
+        static KNOWN: OnceLock<Mutex<HashMap<u64, Costs>>> = OnceLock::new();
+        let Ok(metadata) = directory.metadata() else { return Self::default() };
+        let known = KNOWN.get_or_init(Mutex::default);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let costs = *known.entry(metadata.dev()).or_insert_with(|| try_out(directory));
+        Self { reads: costs, writes: costs }
+    }
+
+    /// Corrects the estimate for `method` by what a call really took.
+    pub(crate) fn learn(&mut self, write: bool, method: Method, estimate: f64, took: f64) {
+        let costs = if write { &mut self.writes } else { &mut self.reads };
+        if !(estimate > 0.0 && took > 0.0) {
+            return;
+        }
+        for (known, correction) in Method::ALL.iter().zip(&mut costs.corrections) {
+            if *known == method {
+                // `estimate` has the correction in it.
+                let right = (took / (estimate / *correction)).clamp(0.125, 8.0);
+                *correction = *correction * (1.0 - LEARNING) + right * LEARNING;
+            }
+        }
+    }
+}
+
+fn try_out(directory: &Path) -> Costs {
+    let mut costs = Costs::default();
+    (costs.copy_byte, costs.copy_run) = try_copies();
+    let nameless = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::TMPFILE.bits() as i32)
+        .open(directory);
+    if let Ok(file) = nameless {
+        // A file system that is full or broken keeps the defaults; the call itself will tell.
+        let _ = try_file(&file, &mut costs);
+    }
+    costs
+}
+
+fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
+    const WINDOW: usize = 256 << 10;
+    const WINDOWS: u64 = 4;
+    const SMALL: usize = 64;
+    let mut buffer = vec![1u8; WINDOW];
+    let time = |work: &mut dyn FnMut(u64) -> std::io::Result<()>, times: u64| {
+        // The best of some: what disturbs only ever adds.
+        let mut best = f64::INFINITY;
+        for i in 0..times {
+            let start = Instant::now();
+            work(i)?;
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok::<_, std::io::Error>(best)
+    };
+    let long = time(&mut |i| file.write_all_at(&buffer, i * WINDOW as u64), WINDOWS)?;
+    let short = time(
+        &mut |i| (0..16).try_for_each(|j| file.write_all_at(&buffer[..SMALL], (16 * i + j) * 128)),
+        8,
+    )? / 16.0;
+    costs.write_byte = long / WINDOW as f64;
+    costs.write_op = (short - SMALL as f64 * costs.write_byte).max(1e-8);
+    let long = time(&mut |i| file.read_exact_at(&mut buffer, i * WINDOW as u64), WINDOWS)?;
+    let short = time(
+        &mut |i| {
+            (0..16).try_for_each(|j| file.read_exact_at(&mut buffer[..SMALL], (16 * i + j) * 128))
+        },
+        8,
+    )? / 16.0;
+    costs.read_byte = long / WINDOW as f64;
+    costs.read_op = (short - SMALL as f64 * costs.read_byte).max(1e-8);
+    Ok(())
+}
+
+/// Seconds per byte and per run of a copy.
+fn try_copies() -> (f64, f64) {
+    const LEN: usize = 128 << 10;
+    let source = vec![1u8; 2 * LEN];
+    let mut target = vec![0u8; LEN];
+    let mut rate = |block: u64| {
+        let count = LEN as u64 / block;
+        let byte = Datatype::bytes(1)?;
+        let packer = Packer::new(&Datatype::vector(count, block, 2 * block as i64, &byte)?, 1)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..4 {
+            let start = Instant::now();
+            let _ = packer.pack(black_box(&source), 0, black_box(&mut target));
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok::<_, striate_datatype::TypeError>(best)
+    };
+    let default = Costs::default();
+    let (Ok(long), Ok(short)) = (rate(16 << 10), rate(64)) else {
+        return (default.copy_byte, default.copy_run);
+    };
+    let byte = long / LEN as f64;
+    (byte, ((short - long) / (LEN as f64 / 64.0)).max(0.2e-9))
+}

@@ -1,0 +1,158 @@
+//! Memory as a call describes it: a buffer, a datatype, and how many of it.
+
+use striate_datatype::{Datatype, PackError, Packer, TypeError};
+use striate_store::store::MemoryPlacement;
+
+/// How the bytes of a buffer form a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    packer: Packer,
+    placement: MemoryPlacement,
+    /// Index of the first byte, if the stream lies in one piece.
+    contiguous: Option<usize>,
+    runs: u64,
+}
+
+impl Shape {
+    fn new(len: usize, origin: usize, count: u64, datatype: &Datatype) -> Result<Self, PackError> {
+        let overflow = |_: TypeError| PackError::Memory {
+            low: i64::MIN,
+            high: i64::MAX,
+            before: origin as u64,
+            after: len.saturating_sub(origin) as u64,
+        };
+        let all = Datatype::contiguous(count, datatype).map_err(overflow)?;
+        let packer = Packer::new(&all, 1).map_err(overflow)?;
+        packer.fits(len, origin)?;
+        let in_one_piece = all.runs() <= 1;
+        // Inside of the buffer, as was just checked.
+        let contiguous =
+            in_one_piece.then(|| (origin as i64).wrapping_add(all.true_lower_bound()) as usize);
+        let placement = MemoryPlacement { origin, datatype: datatype.clone(), count, start: 0 };
+        Ok(Self { packer, placement, contiguous, runs: all.runs() })
+    }
+
+    fn bytes(len: usize) -> Self {
+        // A slice is never longer than 2⁶³ − 1 bytes.
+        let datatype = Datatype::bytes(len as u64).expect("the length of a slice fits");
+        let packer = Packer::new(&datatype, 1).expect("one copy fits");
+        let placement = MemoryPlacement { origin: 0, datatype, count: 1, start: 0 };
+        Self { packer, placement, contiguous: Some(0), runs: u64::from(len > 0) }
+    }
+
+    pub(crate) const fn len(&self) -> u64 {
+        self.packer.size()
+    }
+
+    pub(crate) const fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    pub(crate) const fn placement(&self) -> &MemoryPlacement {
+        &self.placement
+    }
+
+    pub(crate) const fn packer(&self) -> &Packer {
+        &self.packer
+    }
+
+    pub(crate) const fn contiguous(&self) -> Option<usize> {
+        self.contiguous
+    }
+}
+
+/// Memory to write from.
+#[derive(Clone, Debug)]
+pub struct Memory<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) shape: Shape,
+}
+
+impl<'a> Memory<'a> {
+    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of `bytes`.
+    pub fn new(
+        bytes: &'a [u8],
+        origin: usize,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Self, PackError> {
+        Ok(Self { bytes, shape: Shape::new(bytes.len(), origin, count, datatype)? })
+    }
+
+    /// Bytes of data.
+    pub const fn len(&self) -> u64 {
+        self.shape.len()
+    }
+
+    /// Whether there is no data.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> From<&'a [u8]> for Memory<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, shape: Shape::bytes(bytes.len()) }
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Memory<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        bytes.as_slice().into()
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Memory<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        bytes.as_slice().into()
+    }
+}
+
+/// Memory to read into. Its gaps stay as they are.
+#[derive(Debug)]
+pub struct MemoryMut<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) shape: Shape,
+}
+
+impl<'a> MemoryMut<'a> {
+    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of `bytes`.
+    pub fn new(
+        bytes: &'a mut [u8],
+        origin: usize,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Self, PackError> {
+        let shape = Shape::new(bytes.len(), origin, count, datatype)?;
+        Ok(Self { bytes, shape })
+    }
+
+    /// Bytes of data.
+    pub const fn len(&self) -> u64 {
+        self.shape.len()
+    }
+
+    /// Whether there is no data.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for MemoryMut<'a> {
+    fn from(bytes: &'a mut [u8]) -> Self {
+        let shape = Shape::bytes(bytes.len());
+        Self { bytes, shape }
+    }
+}
+
+impl<'a> From<&'a mut Vec<u8>> for MemoryMut<'a> {
+    fn from(bytes: &'a mut Vec<u8>) -> Self {
+        bytes.as_mut_slice().into()
+    }
+}
+
+impl<'a, const N: usize> From<&'a mut [u8; N]> for MemoryMut<'a> {
+    fn from(bytes: &'a mut [u8; N]) -> Self {
+        bytes.as_mut_slice().into()
+    }
+}

@@ -1,0 +1,104 @@
+//! Data sieving: large contiguous requests that span the regions.
+//!
+//! The range of the access is cut into windows of the buffer's size; those without a wanted byte are
+//! left out. A read picks the wanted bytes out of a window. A write changes them in it: it reads the
+//! window, changes it and writes it back, under a lock, since what lies between the regions may be
+//! written by somebody else meanwhile. A window whose every byte is wanted needs neither.
+//!
+//! Ranks that interleave would queue for the same lock one window after the other, so each starts at
+//! a window of its own and comes round.
+
+use std::ops::Range;
+
+use striate_store::AlignedBuffer;
+use striate_store::store::{LockKind, Store};
+
+use crate::FileError;
+use crate::access::{FileSide, Scratch, put, take};
+use crate::memory::{Memory, MemoryMut};
+
+/// The windows that hold wanted bytes, with how many: from the `first`-th on (modulo their number),
+/// then those before it. Gaps of any length are jumped over.
+fn wanted_windows(
+    file: &FileSide,
+    size: u64,
+    first: u64,
+) -> impl Iterator<Item = (Range<u64>, u64)> {
+    let range = file.range().unwrap_or(0..0);
+    let count = (range.end - range.start).div_ceil(size);
+    let first = first.checked_rem(count).unwrap_or(0);
+    [first..count, 0..first].into_iter().flat_map(move |mut indices| {
+        let range = range.clone();
+        std::iter::from_fn(move || {
+            while !indices.is_empty() {
+                let start = range.start + indices.start * size;
+                let window = start..range.end.min(start.saturating_add(size));
+                let part = file.within(&window);
+                if !part.is_empty() {
+                    indices.start += 1;
+                    return Some((window, part.end - part.start));
+                }
+                let next = file.offset_of(part.start)?;
+                indices.start = (next - range.start) / size;
+            }
+            None
+        })
+    })
+}
+
+pub(crate) fn read(
+    store: &dyn Store,
+    file: &FileSide,
+    to: &mut MemoryMut<'_>,
+    buffer: &mut AlignedBuffer,
+) -> Result<u64, FileError> {
+    let mut scratch = Scratch::default();
+    let mut total = 0;
+    for (window, _) in wanted_windows(file, buffer.len() as u64, 0) {
+        let len = (window.end - window.start) as usize;
+        let got = store.read_at(window.start, &mut buffer[..len])?;
+        total += take(file, to, window.start, &buffer[..got], &mut scratch)?;
+        if got < len {
+            break;
+        }
+    }
+    Ok(total)
+}
+
+/// What a sieved write needs to know of its surroundings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WritePlan {
+    /// The window to start with.
+    pub(crate) first: u64,
+    /// Whether the caller holds a lock on the whole range.
+    pub(crate) locked: bool,
+}
+
+pub(crate) fn write(
+    store: &dyn Store,
+    file: &FileSide,
+    from: &Memory<'_>,
+    buffer: &mut AlignedBuffer,
+    plan: &WritePlan,
+) -> Result<(), FileError> {
+    let mut scratch = Scratch::default();
+    for (window, bytes) in wanted_windows(file, buffer.len() as u64, plan.first) {
+        let len = (window.end - window.start) as usize;
+        let window_buffer = &mut buffer[..len];
+        let has_gaps = bytes < len as u64;
+        let needs_lock = has_gaps && !plan.locked;
+        let lock =
+            needs_lock.then(|| store.lock(window.clone(), LockKind::Exclusive)).transpose()?;
+        if has_gaps {
+            let got = store.read_at(window.start, window_buffer)?;
+            window_buffer[got..].fill(0);
+        }
+        // SAFETY: the buffer is ours alone.
+        unsafe {
+            put(file, from, window.start, window_buffer.as_mut_ptr(), len, &mut scratch)?;
+        }
+        store.write_at(window.start, window_buffer)?;
+        drop(lock);
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Who does what in a two-phase call: groups of ranks, their file domains and windows.
+//!
+//! A *group* is a set of ranks that share a ring of windows: the ranks of a node, or one rank alone
+//! where data travels by messages. A group that aggregates owns a file domain. Everything here is
+//! pure: every rank computes the same plan from the same numbers.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::ops::Range;
+
+use striate_layout::file_domain::{DomainKind, Domains};
+use striate_store::store::Capabilities;
+
+use crate::hints::{DomainChoice, Hints};
+
+/// The window of a ring that ranks share, by default: the ring stays in the cores' caches.
+const SHARED_WINDOW: u64 = 512 << 10;
+/// Windows in such a ring.
+const SHARED_SLOTS: usize = 8;
+/// The window of an aggregator that works alone, by default, as in \[CHING\].
+const OWN_WINDOW: u64 = 4 << 20;
+/// Two: one is exchanged while the other is written.
+const OWN_SLOTS: usize = 2;
+/// The unit of aligned domains where nothing is known of stripes.
+const PAGE: u64 = 4096;
+/// The unit of cycling domains where nothing is known of stripes.
+const STRIPE: u64 = 1 << 20;
+
+/// Groups and aggregators; the same for all calls on a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Groups {
+    /// Ranks of each group, ascending.
+    pub(crate) ranks: Vec<Vec<usize>>,
+    /// The aggregator that each group is, if it is one.
+    pub(crate) aggregator: Vec<Option<u64>>,
+    pub(crate) aggregators: NonZeroU64,
+    /// Ranks of a group that write at a time.
+    pub(crate) writers: u64,
+    /// Whether groups share memory.
+    pub(crate) in_memory: bool,
+    pub(crate) window: NonZeroU64,
+    pub(crate) slots: usize,
+    pub(crate) kind: DomainKind,
+}
+
+impl Groups {
+    pub(crate) fn new(
+        nodes: &[usize],
+        in_memory: bool,
+        hints: &Hints,
+        capabilities: &Capabilities,
+    ) -> Self {
+        let per_node = |node: usize| (0..nodes.len()).filter(move |&rank| nodes[rank] == node);
+        let node_count = nodes.iter().max().map_or(1, |max| max + 1);
+        let ranks: Vec<Vec<usize>> = if in_memory {
+            (0..node_count).map(|node| per_node(node).collect()).collect()
+        } else {
+            (0..nodes.len()).map(|rank| vec![rank]).collect()
+        };
+        // The order in which groups become aggregators: first one of every node, then the next.
+        let mut order: Vec<(usize, usize)> = Vec::new();
+        for (group, ranks) in ranks.iter().enumerate() {
+            let node = nodes[ranks[0]];
+            let place_in_node =
+                if in_memory { 0 } else { per_node(node).position(|r| r == group).unwrap_or(0) };
+            let allowed = hints.cb_per_node.or(match hints.cb_nodes {
+                Some(_) => None,
+                None => Some(1),
+            });
+            if allowed.is_none_or(|allowed| (place_in_node as u64) < allowed) {
+                order.push((place_in_node, group));
+            }
+        }
+        order.sort_unstable();
+        let wanted = hints.cb_nodes.unwrap_or(u64::MAX).min(order.len() as u64).max(1);
+        order.truncate(wanted as usize);
+        let mut aggregator = vec![None; ranks.len()];
+        // Numbered in order of rank, so that neighbours in the file are neighbours in the job.
+        let mut chosen: Vec<usize> = order.iter().map(|&(_, group)| group).collect();
+        chosen.sort_unstable();
+        for (number, &group) in (0..).zip(&chosen) {
+            aggregator[group] = Some(number);
+        }
+        let aggregators = NonZeroU64::new(wanted).unwrap_or(NonZeroU64::MIN);
+
+        let asked = hints.cb_nodes.map(|n| n.div_ceil(wanted)).or(hints.cb_per_node);
+        let writers = if !in_memory {
+            1
+        } else if let Some(asked) = asked {
+            asked
+        } else if capabilities.serial_writes {
+            1
+        } else {
+            u64::MAX
+        };
+        let (window, slots) = match (hints.cb_buffer_size, in_memory) {
+            (Some(size), true) => (size, 4),
+            (None, true) => (SHARED_WINDOW, SHARED_SLOTS),
+            (size, false) => (size.unwrap_or(OWN_WINDOW), OWN_SLOTS),
+        };
+        Self {
+            ranks,
+            aggregator,
+            aggregators,
+            writers,
+            in_memory,
+            window: NonZeroU64::new(window).unwrap_or(NonZeroU64::MIN),
+            slots,
+            kind: domain_kind(hints, capabilities, aggregators),
+        }
+    }
+
+    pub(crate) fn group_of(&self, rank: usize) -> usize {
+        self.ranks.iter().position(|ranks| ranks.binary_search(&rank).is_ok()).unwrap_or(0)
+    }
+
+    /// Who deals with `rank`'s bytes in another group's domain, dealt out evenly.
+    pub(crate) fn delegate(&self, group: usize, rank: usize) -> usize {
+        let ranks = &self.ranks[group];
+        ranks[rank % ranks.len()]
+    }
+
+    pub(crate) fn domains(&self, range: Range<u64>) -> Domains {
+        Domains::new(self.kind, range, self.aggregators, self.window)
+    }
+}
+
+fn domain_kind(hints: &Hints, capabilities: &Capabilities, aggregators: NonZeroU64) -> DomainKind {
+    let known = hints.striping_unit.or(capabilities.stripe_unit).and_then(NonZeroU64::new);
+    let unit = |default: u64| known.or(NonZeroU64::new(default)).unwrap_or(NonZeroU64::MIN);
+    let targets = hints.striping_factor.or(capabilities.stripe_count.map(u64::from));
+    let targets = targets.unwrap_or(aggregators.get()).min(u64::from(u32::MAX)) as u32;
+    let targets = NonZeroU32::new(targets).unwrap_or(NonZeroU32::MIN);
+    match hints.domains {
+        DomainChoice::Even => DomainKind::Even,
+        DomainChoice::Auto | DomainChoice::Aligned => DomainKind::Aligned { unit: unit(PAGE) },
+        DomainChoice::StaticCycling => DomainKind::StaticCycling { unit: unit(STRIPE) },
+        DomainChoice::GroupCycling => DomainKind::GroupCycling { unit: unit(STRIPE), targets },
+        DomainChoice::XTarget => {
+            let x = NonZeroU32::new(hints.x_targets.min(u64::from(u32::MAX)) as u32);
+            DomainKind::XTarget { unit: unit(STRIPE), targets, x: x.unwrap_or(NonZeroU32::MIN) }
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! A ring of file windows in memory that a group of ranks shares.
+//!
+//! The windows of a group's file domain pass through the ring in order. For a write, every
+//! *participant* puts its bytes into a window; when the last has, whoever notices first writes it and
+//! frees its slot. For a read, whoever needs a window first reads it; when the last participant has
+//! taken its bytes the slot is free. Nobody waits for a round to end: ranks that are ahead work up to
+//! a ring's length ahead, and I/O of one window overlaps with copying into or out of others.
+//!
+//! All bookkeeping is a small table behind one lock, held for some loads and stores only. Windows are
+//! numbered on from call to call, so nothing is reset between calls.
+//!
+//! # Soundness
+//!
+//! The memory is shared by threads or processes. The table is touched only by [`Staging::with`],
+//! under the lock. A slot is written by [`Staging::slot`]'s users between *enter* and *arrive* (each
+//! at its own bytes) or by the one who claimed the window; it is read by the one who claimed it, or
+//! after *ready*. The lock orders these.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use striate_comm::{CommError, NodeMemory, futex};
+
+/// How long a rank sleeps before it looks whether the others are still there.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Header bytes that a rank can show the others in one call.
+pub(crate) const CARD: usize = 192;
+
+/// What is wrong with a slot's window, from a participant's point of view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// The slot still holds an earlier window.
+    Occupied,
+    /// Put your bytes.
+    Open,
+    /// Read the window from the file first, then say [`Staging::prepared`].
+    Prepare,
+    /// Somebody is reading it from the file.
+    Preparing,
+}
+
+#[repr(C, align(64))]
+struct Head {
+    /// Counts changes; sleepers wait for the next.
+    changes: AtomicU32,
+    sleepers: AtomicU32,
+    /// 0 free, 1 held, 2 held and waited for.
+    lock: AtomicU32,
+    failed: AtomicU32,
+    table: Table,
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct Table {
+    /// Windows below were given to someone for I/O.
+    claimed: u64,
+    /// Reads: windows below are out of the ring.
+    retired: u64,
+    /// I/O under way.
+    tickets: u64,
+    /// Calls for which all ranks have shown their cards.
+    meetings: u64,
+    /// Cards shown for the next.
+    cards: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The window it is open for.
+    window: u64,
+    /// Writes: bytes put into it. Reads: bytes that the file had.
+    bytes: u64,
+    state: u64,
+}
+
+const EMPTY: u64 = 0;
+const PREPARING: u64 = 1;
+const READY: u64 = 2;
+
+/// The memory a ring lives in.
+pub(crate) enum Place {
+    /// Shared by the ranks of a node.
+    Node(NodeMemory),
+    /// Of one rank.
+    Own(Box<[Line]>),
+}
+
+/// Memory in units of cache lines, so that the table is aligned.
+#[repr(C, align(4096))]
+#[derive(Clone, Copy)]
+pub(crate) struct Line([u8; 4096]);
+
+/// See the module.
+pub(crate) struct Staging {
+    base: NonNull<u8>,
+    participants: usize,
+    slots: usize,
+    window: usize,
+    /// Keeps the memory.
+    _place: Place,
+}
+
+// SAFETY: the memory is shared by design; the module's soundness section says how.
+unsafe impl Send for Staging {}
+// SAFETY: as above.
+unsafe impl Sync for Staging {}
+
+impl std::fmt::Debug for Staging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { participants, slots, window, .. } = self;
+        write!(f, "Staging({slots} slots of {window} bytes for {participants})")
+    }
+}
+
+impl Staging {
+    /// Bytes of memory a ring needs.
+    pub(crate) const fn len(participants: usize, slots: usize, window: usize) -> usize {
+        Self::first_slot(participants, slots) + slots * window.next_multiple_of(4096)
+    }
+
+    const fn first_slot(participants: usize, slots: usize) -> usize {
+        (size_of::<Head>() + participants * 8 + slots * size_of::<Slot>() + 2 * participants * CARD)
+            .next_multiple_of(4096)
+    }
+
+    /// A ring in memory that is zeroed and long enough.
+    pub(crate) fn new(place: Place, participants: usize, slots: usize, window: usize) -> Self {
+        let (base, len) = match &place {
+            Place::Node(memory) => (memory.as_ptr(), memory.len()),
+            Place::Own(lines) => (NonNull::from(lines.as_ref()).cast(), size_of_val(&**lines)),
+        };
+        assert!(len >= Self::len(participants, slots, window), "the ring fits its memory");
+        Self { base, participants, slots, window, _place: place }
+    }
+
+    /// A ring of one rank's own.
+    pub(crate) fn own(participants: usize, slots: usize, window: usize) -> Self {
+        let pages = Self::len(participants, slots, window).div_ceil(size_of::<Line>());
+        let lines = vec![Line([0; 4096]); pages].into_boxed_slice();
+        Self::new(Place::Own(lines), participants, slots, window)
+    }
+
+    pub(crate) const fn window_len(&self) -> usize {
+        self.window
+    }
+
+    fn head(&self) -> *mut Head {
+        self.base.cast::<Head>().as_ptr()
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(offset)
+    }
+
+    /// The atomics of the head.
+    fn word(&self, of: impl Fn(*mut Head) -> *mut AtomicU32) -> &AtomicU32 {
+        // SAFETY: the head lies at the start of the memory; its atomics are only used as such.
+        unsafe { &*of(self.head()) }
+    }
+
+    fn changes(&self) -> &AtomicU32 {
+        // SAFETY: a field of the head.
+        self.word(|head| unsafe { &raw mut (*head).changes })
+    }
+
+    fn sleepers(&self) -> &AtomicU32 {
+        // SAFETY: a field of the head.
+        self.word(|head| unsafe { &raw mut (*head).sleepers })
+    }
+
+    fn lock(&self) -> &AtomicU32 {
+        // SAFETY: a field of the head.
+        self.word(|head| unsafe { &raw mut (*head).lock })
+    }
+
+    fn failure(&self) -> &AtomicU32 {
+        // SAFETY: a field of the head.
+        self.word(|head| unsafe { &raw mut (*head).failed })
+    }
+
+    /// Runs `body` on the table, alone.
+    fn with<T>(&self, body: impl FnOnce(&mut Books<'_>) -> T) -> T {
+        let lock = self.lock();
+        let mut tries = 0;
+        while lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            tries += 1;
+            if tries < 40 {
+                std::hint::spin_loop();
+            } else if lock.swap(2, Ordering::Acquire) == 0 {
+                break;
+            } else {
+                futex::wait(lock, 2, PATIENCE);
+            }
+        }
+        let (participants, slots) = (self.participants, self.slots);
+        // SAFETY: the lock is held, so nobody else touches the tables, which lie behind each other
+        // in memory that is long enough.
+        let mut books = unsafe {
+            let progress = self.at(size_of::<Head>()).cast::<u64>();
+            let ring = progress.add(participants).cast::<Slot>();
+            Books {
+                table: &mut (*self.head()).table,
+                progress: std::slice::from_raw_parts_mut(progress, participants),
+                slots: std::slice::from_raw_parts_mut(ring, slots),
+                changed: false,
+            }
+        };
+        let result = body(&mut books);
+        if lock.swap(0, Ordering::Release) == 2 {
+            futex::wake(lock);
+        }
+        result
+    }
+
+    /// Like `with`, and tells sleepers if the body says that something they may wait for changed.
+    fn update<T>(&self, body: impl FnOnce(&mut Books<'_>) -> T) -> T {
+        let (result, changed) = self.with(|books| {
+            let result = body(books);
+            (result, books.changed)
+        });
+        if changed {
+            self.notify();
+        }
+        result
+    }
+
+    pub(crate) fn notify(&self) {
+        self.changes().fetch_add(1, Ordering::SeqCst);
+        if self.sleepers().load(Ordering::SeqCst) > 0 {
+            futex::wake(self.changes());
+        }
+    }
+
+    /// Calls `attempt` until it gives something, sleeping between changes.
+    pub(crate) fn wait_for<T>(
+        &self,
+        health: &dyn Fn() -> Result<(), CommError>,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Result<T, CommError> {
+        loop {
+            let seen = self.changes().load(Ordering::SeqCst);
+            if let Some(result) = attempt() {
+                return Ok(result);
+            }
+            self.sleepers().fetch_add(1, Ordering::SeqCst);
+            if self.changes().load(Ordering::SeqCst) == seen {
+                futex::wait(self.changes(), seen, PATIENCE);
+            }
+            self.sleepers().fetch_sub(1, Ordering::SeqCst);
+            health()?;
+        }
+    }
+
+    /// Memory of the slot of window `g`.
+    pub(crate) fn slot(&self, g: u64) -> *mut u8 {
+        let index = (g % self.slots as u64) as usize;
+        self.at(Self::first_slot(self.participants, self.slots)
+            + index * self.window.next_multiple_of(4096))
+    }
+
+    /// Makes everyone of the group stop doing I/O.
+    pub(crate) fn fail(&self) {
+        self.failure().store(1, Ordering::SeqCst);
+        self.notify();
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure().load(Ordering::SeqCst) != 0
+    }
+
+    /// After a failed call, when all ranks have met: the next may try again.
+    pub(crate) fn forget_failure(&self) {
+        self.failure().store(0, Ordering::SeqCst);
+    }
+
+    // ---- writes ----
+
+    /// Whether participant `p`, who has nothing to put before window `g`, may put into it now.
+    /// `read_first` says whether the window has holes.
+    pub(crate) fn enter(&self, p: usize, g: u64, read_first: bool) -> Entry {
+        self.with(|books| {
+            books.progress[p] = books.progress[p].max(g);
+            let slot = books.slot(g);
+            if !slot.is_open_for(g) {
+                return Entry::Occupied;
+            }
+            match slot.state {
+                EMPTY if read_first => {
+                    slot.state = PREPARING;
+                    Entry::Prepare
+                }
+                PREPARING => Entry::Preparing,
+                _ => Entry::Open,
+            }
+        })
+    }
+
+    /// Window `g` holds what the file holds.
+    pub(crate) fn prepared(&self, g: u64) {
+        self.update(|books| {
+            books.slot(g).state = READY;
+            books.changed = true;
+        });
+    }
+
+    /// Participant `p` has put `bytes` into window `g`, and is done with all up to it.
+    pub(crate) fn arrive(&self, p: usize, g: u64, bytes: u64) {
+        self.with(|books| {
+            books.slot(g).bytes += bytes;
+            books.progress[p] = g + 1;
+        });
+    }
+
+    /// Participant `p` has nothing (more) to put before window `g`.
+    pub(crate) fn pass_write(&self, p: usize, g: u64) {
+        self.with(|books| books.progress[p] = books.progress[p].max(g));
+    }
+
+    /// A complete window to write, if there are fewer than `writers` at it. Windows of nobody are
+    /// passed over.
+    pub(crate) fn claim_write(&self, writers: u64, end: u64) -> Option<u64> {
+        self.update(|books| {
+            let complete = books.complete().min(end);
+            while books.table.claimed < complete {
+                let g = books.table.claimed;
+                if books.slot(g).bytes > 0 {
+                    if books.table.tickets >= writers {
+                        return None;
+                    }
+                    books.table.claimed += 1;
+                    books.table.tickets += 1;
+                    return Some(g);
+                }
+                books.changed = true;
+                if books.table.tickets == 0 && books.slots.iter().all(|slot| slot.bytes == 0) {
+                    books.jump(complete);
+                } else {
+                    books.table.claimed += 1;
+                    books.slot(g).free_after(g, self.slots);
+                }
+            }
+            None
+        })
+    }
+
+    /// Bytes that were put into window `g`.
+    pub(crate) fn bytes_put(&self, g: u64) -> u64 {
+        self.with(|books| books.slot(g).bytes)
+    }
+
+    /// Window `g` is written; its slot is free.
+    pub(crate) fn written(&self, g: u64) {
+        self.update(|books| {
+            books.table.tickets -= 1;
+            books.slot(g).free_after(g, self.slots);
+            books.changed = true;
+        });
+    }
+
+    /// Whether all windows below `end` are written.
+    pub(crate) fn all_written(&self, end: u64) -> bool {
+        self.with(|books| books.table.claimed >= end && books.table.tickets == 0)
+    }
+
+    // ---- reads ----
+
+    /// Participant `p` needs nothing (more) before window `g`.
+    pub(crate) fn pass_read(&self, p: usize, g: u64) {
+        self.update(|books| {
+            if books.progress[p] < g {
+                books.progress[p] = g;
+                books.retire();
+            }
+        });
+    }
+
+    /// How many bytes window `g` has, if it has been read.
+    pub(crate) fn bytes_read(&self, g: u64) -> Option<u64> {
+        self.with(|books| {
+            let slot = books.slot(g);
+            (slot.is_open_for(g) && slot.state == READY).then_some(slot.bytes)
+        })
+    }
+
+    /// The next window to read from the file: if there is a free slot for it and someone needs it now,
+    /// or the caller will.
+    pub(crate) fn claim_read(
+        &self,
+        readers: u64,
+        end: u64,
+        caller_needs: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        self.update(|books| {
+            let g = books.table.claimed;
+            let possible = g < end && books.table.tickets < readers && books.slot(g).is_open_for(g);
+            if !possible || !(books.progress.contains(&g) || caller_needs(g)) {
+                return None;
+            }
+            books.table.claimed += 1;
+            books.table.tickets += 1;
+            books.slot(g).state = PREPARING;
+            Some(g)
+        })
+    }
+
+    /// Window `g` has been read; the file had so many bytes of it.
+    pub(crate) fn ready(&self, g: u64, bytes: u64) {
+        self.update(|books| {
+            books.table.tickets -= 1;
+            books.slot(g).state = READY;
+            books.slot(g).bytes = bytes;
+            books.retire();
+            books.changed = true;
+        });
+    }
+
+    /// Participant `p` has taken its bytes of window `g`, and needs nothing up to it any more.
+    pub(crate) fn taken(&self, p: usize, g: u64) {
+        self.update(|books| {
+            books.progress[p] = g + 1;
+            books.retire();
+        });
+    }
+
+    /// Whether everyone has taken all windows below `end`.
+    pub(crate) fn all_taken(&self, end: u64) -> bool {
+        self.with(|books| books.table.retired >= end && books.table.tickets == 0)
+    }
+
+    /// Windows below were dealt with when the last call ended.
+    pub(crate) fn begin_reads(&self, first: u64) {
+        self.with(|books| books.table.retired = books.table.retired.max(first));
+    }
+
+    // ---- meetings ----
+
+    /// Shows `card` to all participants of call `call` and returns theirs. Only for rings whose
+    /// participants all share the memory.
+    pub(crate) fn meet(
+        &self,
+        p: usize,
+        call: u64,
+        card: &[u8; CARD],
+        health: &dyn Fn() -> Result<(), CommError>,
+    ) -> Result<Vec<[u8; CARD]>, CommError> {
+        let cards = size_of::<Head>() + self.participants * 8 + self.slots * size_of::<Slot>();
+        // Two sets of cards: who is one call ahead cannot be two ahead, for that needs everyone.
+        let place = |p: usize| {
+            let set = (call % 2) as usize;
+            self.at(cards + (set * self.participants + p) * CARD).cast::<[u8; CARD]>()
+        };
+        // SAFETY: inside of the memory; only this rank writes its card, and nobody reads it before
+        // the meeting below says that all are shown.
+        unsafe { place(p).write(*card) };
+        self.update(|books| {
+            books.table.cards += 1;
+            if books.table.cards == books.progress.len() as u64 {
+                books.table.cards = 0;
+                books.table.meetings += 1;
+                books.changed = true;
+            }
+        });
+        self.wait_for(health, || self.with(|books| (books.table.meetings > call).then_some(())))?;
+        // SAFETY: all cards of this call are shown, and not replaced before everyone came on to the
+        // next but one.
+        Ok((0..self.participants).map(|p| unsafe { place(p).read() }).collect())
+    }
+}
+
+/// The table, while the lock is held.
+struct Books<'a> {
+    table: &'a mut Table,
+    /// For each participant: it is done with all windows below.
+    progress: &'a mut [u64],
+    slots: &'a mut [Slot],
+    changed: bool,
+}
+
+impl Slot {
+    const fn is_open_for(&self, g: u64) -> bool {
+        self.window == g
+    }
+
+    /// Frees the slot of window `g` for the one that comes next in it.
+    const fn free_after(&mut self, g: u64, slots: usize) {
+        *self = Self { window: g + slots as u64, bytes: 0, state: EMPTY };
+    }
+}
+
+impl Books<'_> {
+    fn slot(&mut self, g: u64) -> &mut Slot {
+        let index = (g % self.slots.len() as u64) as usize;
+        let slot = &mut self.slots[index];
+        // Fresh memory is zero: slot i begins with window i.
+        if slot.window == 0 {
+            slot.window = index as u64;
+        }
+        slot
+    }
+
+    /// Windows below are done with by everyone.
+    fn complete(&self) -> u64 {
+        self.progress.iter().copied().min().unwrap_or(0)
+    }
+
+    /// Goes on with window `g`; nothing is in the ring.
+    fn jump(&mut self, g: u64) {
+        let count = self.slots.len() as u64;
+        for next in g..g + count {
+            // Someone may be at work in a slot that is open for the right window already.
+            if !self.slot(next).is_open_for(next) {
+                *self.slot(next) = Slot { window: next, bytes: 0, state: EMPTY };
+            }
+        }
+        self.table.claimed = g;
+    }
+
+    /// Reads: takes windows that everyone is done with out of the ring, and passes over those nobody
+    /// needs.
+    fn retire(&mut self) {
+        let complete = self.complete();
+        while self.table.retired < complete {
+            let g = self.table.retired;
+            if g >= self.table.claimed {
+                // Nothing is in the ring.
+                self.jump(complete);
+                self.table.retired = complete;
+                self.changed = true;
+                return;
+            }
+            if self.slot(g).state == PREPARING {
+                return;
+            }
+            let count = self.slots.len();
+            self.slot(g).free_after(g, count);
+            self.table.retired += 1;
+            self.changed = true;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Calls that go on while the program does.
+//!
+//! An independent call runs on a thread of its own. A collective one is carried out, in the order in
+//! which such calls were made, when a rank waits for it or makes its next collective call: MPI asks for
+//! no more, and ranks that wait in different orders still meet in the same one. The buffer belongs to
+//! the request until it is waited for, so nothing can touch it meanwhile.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::FileError;
+
+/// What a call left: its buffer and the bytes it moved.
+pub(crate) type Done<B> = (B, Result<u64, FileError>);
+
+/// A call under way; give it to [`crate::File::wait`].
+#[derive(Debug)]
+#[must_use = "a request is complete only when it has been waited for"]
+pub struct Request<B> {
+    pub(crate) slot: Arc<Slot<B>>,
+}
+
+/// Where a call leaves its result.
+#[derive(Debug)]
+pub(crate) struct Slot<B> {
+    done: Mutex<Option<Done<B>>>,
+    filled: Condvar,
+}
+
+impl<B> Slot<B> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { done: Mutex::new(None), filled: Condvar::new() })
+    }
+
+    pub(crate) fn fill(&self, done: Done<B>) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        self.filled.notify_all();
+    }
+
+    pub(crate) fn try_take(&self) -> Option<Done<B>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn is_filled(&self) -> bool {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Waits for a result that is certain to come: a thread is at work on it.
+    pub(crate) fn take(&self) -> Done<B> {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match done.take() {
+                Some(result) => return result,
+                None => done = self.filled.wait(done).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl<B> Request<B> {
+    /// Whether [`crate::File::wait`] would return at once. A collective request that no rank has
+    /// waited for has not begun.
+    pub fn is_complete(&self) -> bool {
+        self.slot.is_filled()
+    }
+}

@@ -1,0 +1,98 @@
+//! What calls cost: the characteristics of \[CHING\], counted where things happen.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+
+use striate_layout::characteristics::Method;
+
+/// What one or more calls of a rank cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Calls that read or write data.
+    pub calls: u64,
+    /// Bytes the program asked to read or write.
+    pub wanted: u64,
+    /// Bytes of file regions that requests to the store were for. A write that reads back what it
+    /// does not change counts its writes here, and its reads in [`Stats::read_back`].
+    pub accessed: u64,
+    /// Requests to the store in the direction of the call; a list or a description is one.
+    pub operations: u64,
+    /// Bytes that the requests of writes read, in order not to change them.
+    pub read_back: u64,
+    /// Requests by which they did.
+    pub read_backs: u64,
+    /// Bytes sent to other ranks, or put where another rank writes or reads them.
+    pub resent: u64,
+    /// Contiguous regions that requests were made of.
+    pub regions: u64,
+}
+
+impl Stats {
+    /// Bytes of a contiguous region, on average.
+    pub const fn region_size(&self) -> u64 {
+        match self.accessed.checked_div(self.regions) {
+            Some(size) => size,
+            None => 0,
+        }
+    }
+
+    pub(crate) const fn to_words(self) -> [u64; 8] {
+        let Self { calls, wanted, accessed, operations, read_back, read_backs, resent, regions } =
+            self;
+        [calls, wanted, accessed, operations, read_back, read_backs, resent, regions]
+    }
+
+    pub(crate) const fn from_words(words: [u64; 8]) -> Self {
+        let [calls, wanted, accessed, operations, read_back, read_backs, resent, regions] = words;
+        Self { calls, wanted, accessed, operations, read_back, read_backs, resent, regions }
+    }
+
+    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        let mut words = self.to_words();
+        for (word, other) in words.iter_mut().zip(other.to_words()) {
+            *word = with(*word, other);
+        }
+        Self::from_words(words)
+    }
+}
+
+impl Add for Stats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.zip(other, u64::wrapping_add)
+    }
+}
+
+impl AddAssign for Stats {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Stats {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, u64::wrapping_sub)
+    }
+}
+
+impl Sum for Stats {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+/// How the last call that moved data was carried out, on this rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallReport {
+    /// The method.
+    pub method: Method,
+    /// The kind of file domains, if the method has such.
+    pub domains: Option<&'static str>,
+    /// Whether ranks met in shared memory (`true`) or sent messages; `None` if neither.
+    pub in_memory: Option<bool>,
+    /// What it cost this rank.
+    pub stats: Stats,
+}

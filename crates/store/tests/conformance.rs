@@ -1,0 +1,212 @@
+//! The suite, on every back-end and through every wrapper.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use striate_store::conformance::{Opener, Subject, check};
+use striate_store::posix::{Intervention, SystemCall, SystemFaults};
+use striate_store::{
+    Counted, ErrorKind, FaultPlan, Faulty, MemoryStore, NullStore, PosixFile, PosixOptions, Region,
+    Store, Throttled, Traced, Uring,
+};
+use tempfile::TempDir;
+
+/// Files in a directory of their own, opened in one way.
+struct Files {
+    directory: TempDir,
+    options: PosixOptions,
+    made: std::cell::Cell<u32>,
+}
+
+impl Files {
+    fn on_disk(options: PosixOptions) -> Self {
+        Self::at(std::env::temp_dir(), options)
+    }
+
+    fn at(place: impl AsRef<Path>, options: PosixOptions) -> Self {
+        let directory = tempfile::tempdir_in(place).unwrap();
+        Self { directory, options, made: std::cell::Cell::default() }
+    }
+}
+
+impl Subject for Files {
+    fn fresh(&self) -> Opener {
+        self.made.set(self.made.get() + 1);
+        let path = self.directory.path().join(format!("object-{}", self.made.get()));
+        let options = self.options.clone();
+        Box::new(move || Arc::new(PosixFile::open(&path, &options).unwrap()))
+    }
+}
+
+fn options(uring: Uring) -> PosixOptions {
+    PosixOptions { uring, ..PosixOptions::create() }
+}
+
+#[test]
+fn posix_plain() {
+    check(&Files::on_disk(options(Uring::Never)));
+}
+
+#[test]
+fn posix_uring() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = PosixFile::open(directory.path().join("probe"), &options(Uring::Always)).unwrap();
+    if !file.uses_uring() {
+        eprintln!("the system allows no rings: what is tested is that it does not matter");
+    }
+    check(&Files::on_disk(options(Uring::Always)));
+}
+
+#[test]
+fn posix_on_tmpfs() {
+    let place = Path::new("/dev/shm");
+    if tempfile::tempdir_in(place).is_err() {
+        eprintln!("skipped: {} cannot be written", place.display());
+        return;
+    }
+    check(&Files::at(place, options(Uring::Auto)));
+    check(&Files::at(place, options(Uring::Always)));
+}
+
+/// Whether the temporary directory's file system has direct I/O.
+fn has_direct() -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    let direct = PosixOptions { direct: true, ..PosixOptions::create() };
+    match PosixFile::open(directory.path().join("probe"), &direct) {
+        Ok(file) => {
+            assert!(file.capabilities().alignment >= 4096);
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn posix_direct() {
+    if has_direct() {
+        for uring in [Uring::Never, Uring::Always] {
+            check(&Files::on_disk(PosixOptions { direct: true, ..options(uring) }));
+        }
+    }
+}
+
+#[test]
+fn direct_beside_cached() {
+    if has_direct() {
+        let files = Files::on_disk(options(Uring::Auto));
+        let turn = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        check(&|| -> Opener {
+            files.made.set(files.made.get() + 1);
+            let path = files.directory.path().join(format!("object-{}", files.made.get()));
+            let turn = Arc::clone(&turn);
+            Box::new(move || {
+                let turn = turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let direct = turn.is_multiple_of(2);
+                let options = PosixOptions { direct, ..PosixOptions::create() };
+                Arc::new(PosixFile::open(&path, &options).unwrap())
+            })
+        });
+    }
+}
+
+/// A system that shortens and interrupts most transfers, and refuses what it can refuse.
+#[derive(Debug, Default)]
+struct Miserly(std::sync::atomic::AtomicUsize);
+
+impl SystemFaults for Miserly {
+    fn before(&self, call: SystemCall, _: u64, len: usize) -> Intervention {
+        let n = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match (call, n % 4) {
+            (SystemCall::Allocate, _) => Intervention::Fail(95),
+            (SystemCall::RingSetup, _) => Intervention::Proceed,
+            (_, 0) => Intervention::Fail(4),
+            (_, 1) => Intervention::Shorten(len / 3),
+            (_, 2) => Intervention::Shorten(len.saturating_sub(1)),
+            _ => Intervention::Proceed,
+        }
+    }
+}
+
+#[test]
+fn posix_of_a_miserly_system() {
+    for uring in [Uring::Never, Uring::Always] {
+        let faults: Option<Arc<dyn SystemFaults>> = Some(Arc::new(Miserly::default()));
+        check(&Files::on_disk(PosixOptions { faults: faults.clone(), ..options(uring) }));
+        if uring == Uring::Always && has_direct() {
+            check(&Files::on_disk(PosixOptions { faults, direct: true, ..options(uring) }));
+        }
+    }
+}
+
+#[test]
+fn memory() {
+    check(&|| -> Opener {
+        let store = MemoryStore::new("memory");
+        Box::new(move || Arc::new(store.clone()))
+    });
+}
+
+/// The suite on a wrapper around memory.
+fn check_wrapped<S: Store + 'static>(
+    wrap: impl Fn(MemoryStore) -> S + Clone + Send + Sync + 'static,
+) {
+    check(&|| -> Opener {
+        let store = MemoryStore::new("memory");
+        let wrap = wrap.clone();
+        Box::new(move || Arc::new(wrap(store.clone())))
+    });
+}
+
+#[test]
+fn counted() {
+    check_wrapped(Counted::new);
+}
+
+#[test]
+fn traced() {
+    check_wrapped(|store| Traced::new(store, 10));
+}
+
+#[test]
+fn throttled() {
+    check_wrapped(|store| Throttled::new(store, Duration::from_micros(10), Some(1 << 34)));
+}
+
+#[test]
+fn faulty_in_ways_nobody_may_notice() {
+    check_wrapped(|store| {
+        let plan: FaultPlan = "short-read@1+,short-write@1+,interrupted@1+".parse().unwrap();
+        Faulty::new(store, plan)
+    });
+}
+
+#[test]
+fn wrappers_around_a_shared_store() {
+    check(&|| -> Opener {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new("memory"));
+        Box::new(move || Arc::new(Traced::new(Counted::new(Arc::clone(&store)), 1)))
+    });
+}
+
+#[test]
+fn null_keeps_the_length_only() {
+    let store = NullStore::new();
+    store.write_at(10, b"abc").unwrap();
+    store.write_list(&[Region { memory: 0, offset: 20, len: 2 }], b"xy").unwrap();
+    let mut back = [9; 30];
+    assert_eq!(store.clone().read_at(0, &mut back).unwrap(), 22);
+    assert!(back[..22].iter().all(|&byte| byte == 0));
+    assert!(back[22..].iter().all(|&byte| byte == 9));
+    store.set_len(5).unwrap();
+    assert_eq!(store.len().unwrap(), 5);
+    store.preallocate(7).unwrap();
+    assert_eq!(store.len().unwrap(), 7);
+    assert!(store.write_at(u64::MAX, b"a").unwrap_err().is_malformed());
+    assert!(store.lock(0..5, striate_store::LockKind::Exclusive).is_ok());
+}
