@@ -69,10 +69,11 @@ fn totals(cards: &[Card]) -> Totals {
 pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &Setting) -> f64 {
     let t = totals(cards);
     let parallel = setting.ranks_per_node.min(setting.cores).max(1.0);
-    let (op, byte) = if setting.write {
-        (costs.write_op, costs.write_byte)
-    } else {
-        (costs.read_op, costs.read_byte)
+    let crowd = setting.write && setting.capabilities.serial_writes && setting.ranks_per_node > 1.0;
+    let (op, byte) = match (setting.write, crowd) {
+        (true, true) => (costs.contended_op, costs.write_byte),
+        (true, false) => (costs.write_op, costs.write_byte),
+        (false, _) => (costs.read_op, costs.read_byte),
     };
     // How many ranks of a node get on with I/O at a time.
     let at_once = if setting.write && setting.capabilities.serial_writes { 1.0 } else { parallel };
@@ -99,16 +100,18 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
         Method::Sieve => {
             let windows = (t.spans / setting.sieve_buffer).ceil();
             let cpu = copies(t.bytes, t.regions) / setting.nodes / parallel;
-            let span_alone = t.most_span * byte;
-            // A dense access is neither read back nor locked.
-            let sparse = t.bytes < t.spans;
-            let back = if setting.write && sparse {
+            // What several ranks span is new to the file once only.
+            let again = if setting.write { costs.rewrite_byte } else { byte };
+            let span = t.span.min(t.spans);
+            let spans = windows * op + span * byte + (t.spans - span) * again;
+            // A dense access is not read first.
+            let back = if setting.write && t.bytes < t.spans {
                 t.spans * costs.read_byte / setting.nodes / parallel
                     + windows * (costs.read_op + 3.0 * op)
             } else {
                 0.0
             };
-            shared(transfer(windows, t.spans), span_alone) + cpu + back
+            shared(spans, t.most_span * again) + cpu + back
         }
         Method::TwoPhase => {
             let windows = (t.span / setting.window).ceil();

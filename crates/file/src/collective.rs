@@ -4,6 +4,8 @@
 //! rank comes to the same decisions. At the end all learn whether one has failed. Ranks of one node
 //! meet in shared memory; others by the communicator.
 
+use std::sync::Arc;
+
 use striate_comm::{Comm, CommError, agree};
 use striate_datatype::Boundary;
 
@@ -71,7 +73,7 @@ impl Card {
 /// Where ranks meet.
 #[derive(Debug)]
 pub(crate) struct Meeting {
-    room: Option<Staging>,
+    room: Option<Arc<Staging>>,
     held: u64,
 }
 
@@ -83,9 +85,14 @@ impl Meeting {
         let mut room = None;
         if one_node && ranks > 1 {
             let memory = comm.node_memory(Staging::len(ranks, 1, 0))?;
-            room = memory.map(|memory| Staging::new(Place::Node(memory), ranks, 1, 0));
+            room = memory.map(|memory| Arc::new(Staging::new(Place::Node(memory), ranks, 1, 0)));
         }
         Ok(Self { room, held: 0 })
+    }
+
+    /// Where the ranks meet, if it is memory.
+    pub(crate) fn room(&self) -> Option<&Arc<Staging>> {
+        self.room.as_ref()
     }
 
     /// Shows a card and returns those of all ranks. Collective.

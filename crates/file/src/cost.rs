@@ -1,7 +1,7 @@
 //! What things cost here: measured, not assumed.
 //!
 //! [`CostModel::measure`] tries the file system with a nameless file in the directory that matters,
-//! for about two milliseconds, once per device and process. From then on every call that was carried
+//! for some milliseconds, once per device and process. From then on every call that was carried
 //! out corrects the estimate for its method.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use striate_datatype::{Datatype, Packer};
@@ -20,6 +20,10 @@ use striate_layout::characteristics::Method;
 pub(crate) struct Costs {
     pub(crate) write_op: f64,
     pub(crate) write_byte: f64,
+    /// For a request while another rank writes to the same file.
+    pub(crate) contended_op: f64,
+    /// For a byte that the file has already.
+    pub(crate) rewrite_byte: f64,
     pub(crate) read_op: f64,
     pub(crate) read_byte: f64,
     pub(crate) copy_byte: f64,
@@ -36,6 +40,8 @@ impl Default for Costs {
         Self {
             write_op: 0.4e-6,
             write_byte: 1.0 / 4e9,
+            contended_op: 1e-6,
+            rewrite_byte: 1.0 / 6e9,
             read_op: 0.3e-6,
             read_byte: 1.0 / 8e9,
             copy_byte: 1.0 / 8e9,
@@ -47,16 +53,20 @@ impl Default for Costs {
 }
 
 impl Costs {
-    pub(crate) const fn to_array(self) -> [f64; 12] {
+    pub(crate) const fn to_array(self) -> [f64; 14] {
         let [a, b, c, d, e] = self.corrections;
+        let Self { write_op, write_byte, contended_op, rewrite_byte, .. } = self;
+        let Self { read_op, read_byte, copy_byte, copy_run, meet, .. } = self;
         [
-            self.write_op,
-            self.write_byte,
-            self.read_op,
-            self.read_byte,
-            self.copy_byte,
-            self.copy_run,
-            self.meet,
+            write_op,
+            write_byte,
+            contended_op,
+            rewrite_byte,
+            read_op,
+            read_byte,
+            copy_byte,
+            copy_run,
+            meet,
             a,
             b,
             c,
@@ -65,11 +75,21 @@ impl Costs {
         ]
     }
 
-    pub(crate) const fn from_array(array: [f64; 12]) -> Self {
-        let [write_op, write_byte, read_op, read_byte, copy_byte, copy_run, meet, a, b, c, d, e] =
-            array;
-        let corrections = [a, b, c, d, e];
-        Self { write_op, write_byte, read_op, read_byte, copy_byte, copy_run, meet, corrections }
+    pub(crate) const fn from_array(array: [f64; 14]) -> Self {
+        let [write_op, write_byte, contended_op, rewrite_byte, read_op, ..] = array;
+        let [.., read_byte, copy_byte, copy_run, meet, a, b, c, d, e] = array;
+        Self {
+            write_op,
+            write_byte,
+            contended_op,
+            rewrite_byte,
+            read_op,
+            read_byte,
+            copy_byte,
+            copy_run,
+            meet,
+            corrections: [a, b, c, d, e],
+        }
     }
 
     pub(crate) fn correction(&self, method: Method) -> f64 {
@@ -84,35 +104,47 @@ impl Costs {
 /// How much one call moves the correction of its method.
 const LEARNING: f64 = 0.2;
 
-/// What a rank knows about costs, for reads and for writes.
+/// What is known about the costs of a device, for reads and for writes. Clones share what they learn.
 #[derive(Clone, Debug, Default)]
-pub struct CostModel {
-    pub(crate) reads: Costs,
-    pub(crate) writes: Costs,
+pub struct CostModel(Arc<Mutex<Known>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    reads: Costs,
+    writes: Costs,
 }
 
 impl CostModel {
     /// The costs of the device that `directory` is on, tried once per process. Directories that
     /// refuse a nameless file get the costs of memory.
     pub fn measure(directory: &Path) -> Self {
-        static KNOWN: OnceLock<Mutex<HashMap<u64, Costs>>> = OnceLock::new();
+        static DEVICES: OnceLock<Mutex<HashMap<u64, CostModel>>> = OnceLock::new();
         let Ok(metadata) = directory.metadata() else { return Self::default() };
-        let known = KNOWN.get_or_init(Mutex::default);
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        let costs = *known.entry(metadata.dev()).or_insert_with(|| try_out(directory));
-        Self { reads: costs, writes: costs }
+        let devices = DEVICES.get_or_init(Mutex::default);
+        let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = devices.entry(metadata.dev()).or_insert_with(|| {
+            let costs = try_out(directory);
+            Self(Arc::new(Mutex::new(Known { reads: costs, writes: costs })))
+        });
+        model.clone()
+    }
+
+    pub(crate) fn costs(&self, write: bool) -> Costs {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if write { known.writes } else { known.reads }
     }
 
     /// Corrects the estimate for `method` by what a call really took.
-    pub(crate) fn learn(&mut self, write: bool, method: Method, estimate: f64, took: f64) {
-        let costs = if write { &mut self.writes } else { &mut self.reads };
-        if !(estimate > 0.0 && took > 0.0) {
+    pub(crate) fn learn(&self, write: bool, method: Method, estimate: f64, took: f64) {
+        if !(estimate > 0.0 && estimate.is_finite() && took > 0.0) {
             return;
         }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let costs = if write { &mut known.writes } else { &mut known.reads };
         for (known, correction) in Method::ALL.iter().zip(&mut costs.corrections) {
             if *known == method {
-                // `estimate` has the correction in it.
-                let right = (took / (estimate / *correction)).clamp(0.125, 8.0);
+                // `estimate` has a correction in it, though perhaps not the newest.
+                let right = (*correction * took / estimate).clamp(0.125, 8.0);
                 *correction = *correction * (1.0 - LEARNING) + right * LEARNING;
             }
         }
@@ -139,6 +171,7 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     const WINDOW: usize = 256 << 10;
     const WINDOWS: u64 = 4;
     const SMALL: usize = 64;
+    const CONTENDED: u64 = 256;
     let mut buffer = vec![1u8; WINDOW];
     let time = |work: &mut dyn FnMut(u64) -> std::io::Result<()>, times: u64| {
         // The best of some: what disturbs only ever adds.
@@ -157,6 +190,23 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     )? / 16.0;
     costs.write_byte = long / WINDOW as f64;
     costs.write_op = (short - SMALL as f64 * costs.write_byte).max(1e-8);
+    let again = time(&mut |i| file.write_all_at(&buffer, i * WINDOW as u64), WINDOWS)?;
+    costs.rewrite_byte = again / WINDOW as f64;
+    // Two at a time, both of whom wait for each other: what one request costs all together.
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let both = [0, 1].map(|half| {
+            let buffer = &buffer;
+            scope.spawn(move || {
+                (0..CONTENDED).try_for_each(|i| {
+                    file.write_all_at(&buffer[..SMALL], (2 * i + half) * SMALL as u64)
+                })
+            })
+        });
+        both.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })?;
+    let contended = start.elapsed().as_secs_f64() / (2 * CONTENDED) as f64;
+    costs.contended_op = (contended - SMALL as f64 * costs.write_byte).max(costs.write_op);
     let long = time(&mut |i| file.read_exact_at(&mut buffer, i * WINDOW as u64), WINDOWS)?;
     let short = time(
         &mut |i| {

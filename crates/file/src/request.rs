@@ -17,6 +17,7 @@ pub(crate) type Done<B> = (B, Result<u64, FileError>);
 #[must_use = "a request is complete only when it has been waited for"]
 pub struct Request<B> {
     pub(crate) slot: Arc<Slot<B>>,
+    pub(crate) collective: bool,
 }
 
 /// Where a call leaves its result.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::comm::MpiComm;
-use super::number::allreduce;
+use super::number::allreduce_u64;
 use super::session::RawComm;
 use crate::comm::{Comm, Reduction};
 use crate::error::CommError;
@@ -23,7 +23,7 @@ const RANKS_PER_NODE: &str = "STRIATE_RANKS_PER_NODE";
 pub(super) fn node_of(comm: &RawComm, rank: usize) -> Result<[u64; 2], CommError> {
     let node = comm.split_by_node(rank as c_int)?;
     let mut first = [rank as u64];
-    allreduce(&node, Reduction::Min, &mut first)?;
+    allreduce_u64(&node, Reduction::Min, &mut first)?;
     let share = match env::var(RANKS_PER_NODE) {
         Err(_) => 0,
         Ok(value) => match value.trim().parse::<usize>() {

@@ -45,8 +45,8 @@ unsafe impl Number for f64 {
     }
 }
 
-/// Combines integers of all ranks, element by element.
-pub(super) fn allreduce<N: Number>(
+/// Combines numbers of all ranks, element by element, as MPI does it.
+fn allreduce<N: Number>(
     comm: &RawComm,
     with: Reduction,
     values: &mut [N],
@@ -71,6 +71,35 @@ pub(super) fn allreduce<N: Number>(
         })?;
     }
     Ok(())
+}
+
+/// Combines unsigned integers of all ranks, element by element.
+///
+/// MPICH 4.0 compares them as if they were signed. So they are mapped to signed ones in the same order.
+pub(super) fn allreduce_u64(
+    comm: &RawComm,
+    with: Reduction,
+    values: &mut [u64],
+) -> Result<(), CommError> {
+    const SIGN: u64 = 1 << 63;
+    if matches!(with, Reduction::Sum | Reduction::And) {
+        return allreduce(comm, with, values);
+    }
+    let mut signed: Vec<i64> = values.iter().map(|value| (value ^ SIGN) as i64).collect();
+    allreduce(comm, with, &mut signed)?;
+    for (value, signed) in values.iter_mut().zip(signed) {
+        *value = signed as u64 ^ SIGN;
+    }
+    Ok(())
+}
+
+/// Combines signed integers of all ranks, element by element.
+pub(super) fn allreduce_i64(
+    comm: &RawComm,
+    with: Reduction,
+    values: &mut [i64],
+) -> Result<(), CommError> {
+    allreduce(comm, with, values)
 }
 
 /// Combines floating-point numbers of all ranks; MPI has no bits of them to combine.

@@ -3,8 +3,8 @@
 //! The buffer lives on the heap and is not touched until MPI is done with it, whatever becomes of the
 //! operation; that is all the safety of this file rests on.
 //!
-//! The receiver always knows how many bytes may come. Open MPI 4.1 writes to freed memory when a long
-//! message does not fit, so errors of that kind are found before a receive is started, not by MPI.
+//! The receiver always knows how many bytes may come. Open MPI 4.1 crashes in its own wait when a long
+//! message between processes of a node does not fit, so MPI never gets to see one that does not.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;

@@ -97,6 +97,11 @@ pub(crate) fn allreduce_integers(comm: &Arc<dyn Comm>) -> Result<(), CommError> 
         reduced(Reduction::Sum, [rank, 1, u64::MAX])?,
         [size * (size - 1) / 2, size, u64::MAX.wrapping_mul(size)]
     );
+    // Large numbers are not negative ones.
+    let mine = [if rank == 0 { u64::MAX } else { rank }, 1 << 63, u64::MAX >> 1];
+    let least = if size == 1 { u64::MAX } else { 1 };
+    assert_eq!(reduced(Reduction::Min, mine)?, [least, 1 << 63, u64::MAX >> 1]);
+    assert_eq!(reduced(Reduction::Max, mine)?, [u64::MAX, 1 << 63, u64::MAX >> 1]);
     let mut values = [-(rank as i64), rank as i64 - 2];
     comm.allreduce_i64(Reduction::Min, &mut values)?;
     assert_eq!(values, [1 - size as i64, -2]);

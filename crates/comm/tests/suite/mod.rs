@@ -48,5 +48,8 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
 /// Bytes that tell who made them.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut random = random::Random::new(seed);
-    (0..len).map(|_| random.next() as u8).collect()
+    let mut bytes: Vec<u8> =
+        (0..len.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
 }

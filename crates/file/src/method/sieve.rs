@@ -3,7 +3,7 @@
 //! The range of the access is cut into windows of the buffer's size; those without a wanted byte are
 //! left out. A read picks the wanted bytes out of a window. A write changes them in it: it reads the
 //! window, changes it and writes it back, under a lock, since what lies between the regions may be
-//! written by somebody else meanwhile. A window whose every byte is wanted needs neither.
+//! written by somebody else meanwhile. A window whose every byte is wanted is not read first.
 //!
 //! Ranks that interleave would queue for the same lock one window after the other, so each starts at
 //! a window of its own and comes round.

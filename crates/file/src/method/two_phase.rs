@@ -93,7 +93,7 @@ fn next_window(domains: &Domains, aggregator: u64, file: &FileSide, from: u64) -
 }
 
 /// Runs `work`, whose panic is an error.
-fn guarded<T>(work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -263,7 +263,7 @@ impl Call<'_> {
                     }
                     // SAFETY: as above.
                     unsafe {
-                        put_stream(customer.file, part.start, message, window.start, slot, len)?
+                        put_stream(customer.file, part.start, message, window.start, slot, len)?;
                     };
                     Ok(message.len() as u64)
                 });

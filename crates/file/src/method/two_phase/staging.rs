@@ -16,6 +16,7 @@
 //! at its own bytes) or by the one who claimed the window; it is read by the one who claimed it, or
 //! after *ready*. The lock orders these.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -24,6 +25,9 @@ use striate_comm::{CommError, NodeMemory, futex};
 
 /// How long a rank sleeps before it looks whether the others are still there.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The same where ranks also send messages, which only get on while somebody looks.
+const IMPATIENCE: Duration = Duration::from_micros(500);
 
 /// Header bytes that a rank can show the others in one call.
 pub(crate) const CARD: usize = 192;
@@ -49,6 +53,10 @@ struct Head {
     /// 0 free, 1 held, 2 held and waited for.
     lock: AtomicU32,
     failed: AtomicU32,
+    /// Whether somebody has ever changed a window with gaps.
+    sieving: AtomicU32,
+    /// Ranks that write without a lock just now.
+    unlocked: AtomicU32,
     table: Table,
 }
 
@@ -86,13 +94,30 @@ pub(crate) enum Place {
     /// Shared by the ranks of a node.
     Node(NodeMemory),
     /// Of one rank.
-    Own(Box<[Line]>),
+    Own(OwnMemory),
 }
 
-/// Memory in units of cache lines, so that the table is aligned.
-#[repr(C, align(4096))]
-#[derive(Clone, Copy)]
-pub(crate) struct Line([u8; 4096]);
+/// Zeroed memory at the start of a page, of any length: too much of it is an answer, not an abort.
+pub(crate) struct OwnMemory {
+    address: NonNull<u8>,
+    layout: Layout,
+}
+
+impl OwnMemory {
+    fn new(len: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(len.max(1), 4096).ok()?;
+        // SAFETY: the layout is not empty.
+        let address = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { address, layout })
+    }
+}
+
+impl Drop for OwnMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and not used after.
+        unsafe { dealloc(self.address.as_ptr(), self.layout) };
+    }
+}
 
 /// See the module.
 pub(crate) struct Staging {
@@ -100,6 +125,7 @@ pub(crate) struct Staging {
     participants: usize,
     slots: usize,
     window: usize,
+    patience: Duration,
     /// Keeps the memory.
     _place: Place,
 }
@@ -119,7 +145,8 @@ impl std::fmt::Debug for Staging {
 impl Staging {
     /// Bytes of memory a ring needs.
     pub(crate) const fn len(participants: usize, slots: usize, window: usize) -> usize {
-        Self::first_slot(participants, slots) + slots * window.next_multiple_of(4096)
+        let windows = slots.saturating_mul(window.next_multiple_of(4096));
+        windows.saturating_add(Self::first_slot(participants, slots))
     }
 
     const fn first_slot(participants: usize, slots: usize) -> usize {
@@ -131,21 +158,21 @@ impl Staging {
     pub(crate) fn new(place: Place, participants: usize, slots: usize, window: usize) -> Self {
         let (base, len) = match &place {
             Place::Node(memory) => (memory.as_ptr(), memory.len()),
-            Place::Own(lines) => (NonNull::from(lines.as_ref()).cast(), size_of_val(&**lines)),
+            Place::Own(memory) => (memory.address, memory.layout.size()),
         };
         assert!(len >= Self::len(participants, slots, window), "the ring fits its memory");
-        Self { base, participants, slots, window, _place: place }
+        Self { base, participants, slots, window, patience: PATIENCE, _place: place }
     }
 
-    /// A ring of one rank's own.
-    pub(crate) fn own(participants: usize, slots: usize, window: usize) -> Self {
-        let pages = Self::len(participants, slots, window).div_ceil(size_of::<Line>());
-        let lines = vec![Line([0; 4096]); pages].into_boxed_slice();
-        Self::new(Place::Own(lines), participants, slots, window)
+    /// For rings whose ranks also send messages.
+    pub(crate) fn impatient(self) -> Self {
+        Self { patience: IMPATIENCE, ..self }
     }
 
-    pub(crate) const fn window_len(&self) -> usize {
-        self.window
+    /// A ring of one rank's own; `None` if there is no memory for it.
+    pub(crate) fn own(participants: usize, slots: usize, window: usize) -> Option<Self> {
+        let memory = OwnMemory::new(Self::len(participants, slots, window))?;
+        Some(Self::new(Place::Own(memory), participants, slots, window))
     }
 
     fn head(&self) -> *mut Head {
@@ -200,6 +227,10 @@ impl Staging {
         // SAFETY: the lock is held, so nobody else touches the tables, which lie behind each other
         // in memory that is long enough.
         let mut books = unsafe {
+            #[expect(
+                clippy::cast_ptr_alignment,
+                reason = "behind the head, which is aligned to 64"
+            )]
             let progress = self.at(size_of::<Head>()).cast::<u64>();
             let ring = progress.add(participants).cast::<Slot>();
             Books {
@@ -248,10 +279,13 @@ impl Staging {
             }
             self.sleepers().fetch_add(1, Ordering::SeqCst);
             if self.changes().load(Ordering::SeqCst) == seen {
-                futex::wait(self.changes(), seen, PATIENCE);
+                futex::wait(self.changes(), seen, self.patience);
             }
             self.sleepers().fetch_sub(1, Ordering::SeqCst);
-            health()?;
+            if let Err(error) = health() {
+                // A rank that has ended may have done its part before.
+                return attempt().ok_or(error);
+            }
         }
     }
 
@@ -434,6 +468,47 @@ impl Staging {
     /// Windows below were dealt with when the last call ended.
     pub(crate) fn begin_reads(&self, first: u64) {
         self.with(|books| books.table.retired = books.table.retired.max(first));
+    }
+
+    // ---- plain writes beside sieved ones ----
+
+    /// Whether the caller may write without a lock until it says [`Staging::end_unlocked`]: as long
+    /// as nobody sieves.
+    pub(crate) fn begin_unlocked(&self) -> bool {
+        // SAFETY: fields of the head.
+        let (sieving, unlocked) = unsafe {
+            (
+                self.word(|head| &raw mut (*head).sieving),
+                self.word(|head| &raw mut (*head).unlocked),
+            )
+        };
+        unlocked.fetch_add(1, Ordering::SeqCst);
+        if sieving.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        self.end_unlocked();
+        false
+    }
+
+    pub(crate) fn end_unlocked(&self) {
+        // SAFETY: a field of the head.
+        self.word(|head| unsafe { &raw mut (*head).unlocked }).fetch_sub(1, Ordering::SeqCst);
+        // SAFETY: a field of the head.
+        if self.word(|head| unsafe { &raw mut (*head).sieving }).load(Ordering::SeqCst) != 0 {
+            self.notify();
+        }
+    }
+
+    /// From now on every write takes a lock; waits for those that began without.
+    pub(crate) fn begin_sieving(
+        &self,
+        health: &dyn Fn() -> Result<(), CommError>,
+    ) -> Result<(), CommError> {
+        // SAFETY: a field of the head.
+        self.word(|head| unsafe { &raw mut (*head).sieving }).store(1, Ordering::SeqCst);
+        // SAFETY: a field of the head.
+        let unlocked = self.word(|head| unsafe { &raw mut (*head).unlocked });
+        self.wait_for(health, || (unlocked.load(Ordering::SeqCst) == 0).then_some(()))
     }
 
     // ---- meetings ----

@@ -1,0 +1,89 @@
+//! Blocking data access: at explicit offsets and at the individual pointer, alone and together.
+
+use super::independent::{read_independently, write_independently};
+use crate::{File, FileError, Memory, MemoryMut};
+
+impl File {
+    /// Reads at `offset` etypes. Returns the bytes read.
+    pub fn read_at<'m>(
+        &mut self,
+        offset: u64,
+        to: impl Into<MemoryMut<'m>>,
+    ) -> Result<u64, FileError> {
+        let mut to = to.into();
+        self.check_mode(false, "read_at")?;
+        let side = self.side("read_at", offset, &to.shape)?;
+        self.independent(false, &side, &to.shape.clone(), |store, way, buffer| {
+            read_independently(store, &side, &mut to, way, buffer)
+        })
+    }
+
+    /// Writes at `offset` etypes. Returns the bytes written: all.
+    pub fn write_at<'m>(
+        &mut self,
+        offset: u64,
+        from: impl Into<Memory<'m>>,
+    ) -> Result<u64, FileError> {
+        let from = from.into();
+        self.check_mode(true, "write_at")?;
+        let side = self.side("write_at", offset, &from.shape)?;
+        self.independent(true, &side, &from.shape, |store, way, buffer| {
+            write_independently(store, &side, &from, way, buffer)?;
+            Ok(side.len())
+        })
+    }
+
+    /// Reads at `offset` etypes, together with the other ranks. Collective.
+    pub fn read_at_all<'m>(
+        &mut self,
+        offset: u64,
+        to: impl Into<MemoryMut<'m>>,
+    ) -> Result<u64, FileError> {
+        self.carry_out_pending();
+        self.read_together(offset, to.into())
+    }
+
+    /// Writes at `offset` etypes, together with the other ranks. Collective.
+    pub fn write_at_all<'m>(
+        &mut self,
+        offset: u64,
+        from: impl Into<Memory<'m>>,
+    ) -> Result<u64, FileError> {
+        self.carry_out_pending();
+        self.write_together(offset, &from.into())
+    }
+
+    /// Reads at the individual pointer and moves it on.
+    pub fn read<'m>(&mut self, to: impl Into<MemoryMut<'m>>) -> Result<u64, FileError> {
+        let bytes = self.read_at(self.position, to)?;
+        self.move_on(bytes);
+        Ok(bytes)
+    }
+
+    /// Writes at the individual pointer and moves it on.
+    pub fn write<'m>(&mut self, from: impl Into<Memory<'m>>) -> Result<u64, FileError> {
+        let bytes = self.write_at(self.position, from)?;
+        self.move_on(bytes);
+        Ok(bytes)
+    }
+
+    /// Reads at the individual pointer, together with the other ranks, and moves it on. Collective.
+    pub fn read_all<'m>(&mut self, to: impl Into<MemoryMut<'m>>) -> Result<u64, FileError> {
+        self.carry_out_pending();
+        let bytes = self.read_together(self.position, to.into())?;
+        self.move_on(bytes);
+        Ok(bytes)
+    }
+
+    /// Writes at the individual pointer, together with the other ranks, and moves it on. Collective.
+    pub fn write_all<'m>(&mut self, from: impl Into<Memory<'m>>) -> Result<u64, FileError> {
+        self.carry_out_pending();
+        let bytes = self.write_together(self.position, &from.into())?;
+        self.move_on(bytes);
+        Ok(bytes)
+    }
+
+    pub(super) fn move_on(&mut self, bytes: u64) {
+        self.position += bytes / self.view.etype().size();
+    }
+}

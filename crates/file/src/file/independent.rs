@@ -1,0 +1,330 @@
+//! How a rank carries out an access by itself: the decision, the method, the books.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use striate_layout::characteristics::Method;
+use striate_store::store::{LockKind, Store};
+use striate_store::{AlignedBuffer, Counts};
+
+use striate_datatype::Boundary;
+
+use crate::access::FileSide;
+use crate::auto::{Setting, candidates, choose};
+use crate::collective::Card;
+use crate::cost::CostModel;
+use crate::hints::Switch;
+use crate::memory::Shape;
+use crate::method::two_phase::staging::Staging;
+use crate::method::{datatype, list, posix, sieve};
+use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats};
+
+/// How an independent access is carried out.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    method: Method,
+    list_regions: u64,
+    atomic: bool,
+    /// The sieve's first window.
+    first: u64,
+    guard: WriteGuard,
+}
+
+/// What keeps plain writes from coming between the read and the write of a sieve in another rank.
+#[derive(Clone, Debug)]
+pub(super) enum WriteGuard {
+    /// There is nobody else, or nobody sieves.
+    None,
+    /// A lock, unless the ranks know by their common memory that nobody has sieved so far.
+    Lock(Option<Arc<Staging>>),
+}
+
+impl File {
+    pub(super) fn check_mode(&self, write: bool, call: &'static str) -> Result<(), FileError> {
+        let (mode, needed) = if write { (Mode::WRITE, "writing") } else { (Mode::READ, "reading") };
+        if self.mode.contains(mode) {
+            Ok(())
+        } else {
+            Err(FileError::NotOpenedFor { call, needed })
+        }
+    }
+
+    pub(super) fn side(
+        &self,
+        call: &'static str,
+        offset: u64,
+        shape: &Shape,
+    ) -> Result<FileSide, FileError> {
+        let etype = self.view.etype().size();
+        if !shape.len().is_multiple_of(etype) {
+            let reason = format!("{} bytes are not whole etypes of {etype} bytes", shape.len());
+            return Err(FileError::Argument { call, reason });
+        }
+        let position = offset.checked_mul(etype).ok_or_else(|| FileError::Argument {
+            call,
+            reason: format!("offset {offset} is beyond what a file can hold"),
+        })?;
+        FileSide::new(&self.view, position, shape.len())
+    }
+
+    pub(super) fn card(&mut self, side: &FileSide, shape: &Shape, write: bool) -> Card {
+        let range = side.range().unwrap_or(0..0);
+        let costs = self.costs().costs(write);
+        let regions = side.regions();
+        Card {
+            failed: false,
+            reads_back: self.reads_back,
+            len: side.len(),
+            low: range.start,
+            high: range.end,
+            boundary: Boundary::default(),
+            regions,
+            pieces: regions.max(shape.runs()),
+            costs,
+        }
+    }
+
+    pub(super) fn costs(&mut self) -> &CostModel {
+        let path = self.path.as_deref();
+        self.costs.get_or_insert_with(|| match path {
+            Some(path) => {
+                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                CostModel::measure(directory.unwrap_or(Path::new(".")))
+            }
+            None => CostModel::default(),
+        })
+    }
+
+    pub(super) fn setting(&self, write: bool, ranks: usize, nodes: usize) -> Setting {
+        let sieve_buffer =
+            if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
+        Setting {
+            write,
+            capabilities: self.store.capabilities(),
+            ranks_per_node: ranks as f64 / nodes as f64,
+            nodes: nodes as f64,
+            cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+            in_memory: true,
+            tiled: false,
+            window: self.hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
+            sieve_buffer: sieve_buffer as f64,
+            list_regions: self.hints.list_regions as f64,
+        }
+    }
+
+    /// Decides how an independent call is carried out.
+    pub(super) fn way(&mut self, write: bool, side: &FileSide, shape: &Shape) -> Way {
+        self.decide_alone(write, side, shape).0
+    }
+
+    pub(super) fn decide_alone(
+        &mut self,
+        write: bool,
+        side: &FileSide,
+        shape: &Shape,
+    ) -> (Way, f64) {
+        // The others are likely to do the same at the same time.
+        let here = self.comm.nodes()[self.comm.rank()];
+        let ranks = self.comm.nodes().iter().filter(|&&node| node == here).count();
+        let setting = Setting { tiled: side.regions() <= 1, ..self.setting(write, ranks, 1) };
+        let methods = candidates(&self.hints, &setting, false, self.reads_back);
+        let (method, seconds) = if let [only] = methods.as_slice() {
+            // Nothing to decide: no need to know what things cost.
+            (*only, 0.0)
+        } else {
+            let card = self.card(side, shape, write);
+            let cards = vec![card; ranks];
+            choose(&methods, &cards, &card.costs, &setting)
+        };
+        (self.way_of(method, write, side), seconds)
+    }
+
+    pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {
+        let buffer =
+            if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
+        let windows = side.range().map_or(0, |range| (range.end - range.start).div_ceil(buffer));
+        let share = u128::from(windows) * self.comm.rank() as u128 / self.comm.size() as u128;
+        let others = self.comm.size() > 1 || !self.threads.is_empty();
+        let sieves = self.hints.ds_write != Switch::Disable && self.store.capabilities().locks;
+        let guard = if write && others && sieves && self.reads_back {
+            WriteGuard::Lock(self.meeting.room().map(Arc::clone))
+        } else {
+            WriteGuard::None
+        };
+        Way {
+            method,
+            list_regions: self.hints.list_regions,
+            atomic: self.atomic,
+            first: share as u64,
+            guard,
+        }
+    }
+
+    /// Carries out an independent call, and keeps count.
+    pub(super) fn independent(
+        &mut self,
+        write: bool,
+        side: &FileSide,
+        shape: &Shape,
+        work: impl FnOnce(&dyn Store, &Way, &mut Option<AlignedBuffer>) -> Result<u64, FileError>,
+    ) -> Result<u64, FileError> {
+        let (way, estimate) = self.decide_alone(write, side, shape);
+        let before = self.store.counts();
+        let start = Instant::now();
+        let method = way.method;
+        let done = self.with_buffer(write, side, method, |file, buffer| {
+            work(file.store.as_ref(), &way, buffer)
+        })?;
+        if estimate > 0.0 {
+            let took = start.elapsed().as_secs_f64();
+            self.costs().learn(write, method, estimate, took);
+        }
+        self.account(write, side, method, before, None, 0);
+        Ok(done)
+    }
+
+    /// Lends the rank's sieve buffer to a call.
+    pub(super) fn with_buffer<T>(
+        &mut self,
+        write: bool,
+        side: &FileSide,
+        method: Method,
+        call: impl FnOnce(&Self, &mut Option<AlignedBuffer>) -> T,
+    ) -> T {
+        let mut buffer = self.buffer.take();
+        if method == Method::Sieve {
+            let hint =
+                if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
+            let span = side.range().map_or(1, |range| range.end - range.start);
+            let len = hint.min(span).max(1) as usize;
+            if buffer.as_ref().is_none_or(|buffer| buffer.len() != len) {
+                buffer = Some(AlignedBuffer::new(len));
+            }
+        }
+        let result = call(self, &mut buffer);
+        self.buffer = buffer;
+        result
+    }
+
+    pub(super) fn account(
+        &mut self,
+        write: bool,
+        side: &FileSide,
+        method: Method,
+        before: Counts,
+        domains: Option<(&'static str, bool)>,
+        resent: u64,
+    ) {
+        let mut stats = cost_of(write, side.len(), self.store.counts() - before);
+        stats.resent = resent;
+        if method == Method::Datatype {
+            stats.regions = side.regions();
+        }
+        self.stats += stats;
+        self.last = Some(CallReport {
+            method,
+            domains: domains.map(|(name, _)| name),
+            in_memory: domains.map(|(_, in_memory)| in_memory),
+            stats,
+        });
+    }
+}
+
+pub(super) fn cost_of(write: bool, wanted: u64, counts: Counts) -> Stats {
+    let (there, back) =
+        if write { (counts.write, counts.read) } else { (counts.read, counts.write) };
+    Stats {
+        calls: 1,
+        wanted,
+        accessed: there.bytes,
+        operations: there.operations,
+        read_back: back.bytes,
+        read_backs: back.operations,
+        resent: 0,
+        regions: there.regions,
+    }
+}
+
+/// The buffer of a sieve; the thread of a nonblocking call has none yet.
+pub(super) fn sieve_buffer<'b>(
+    buffer: &'b mut Option<AlignedBuffer>,
+    side: &FileSide,
+) -> &'b mut AlignedBuffer {
+    buffer.get_or_insert_with(|| {
+        let span = side.range().map_or(1, |range| range.end - range.start);
+        AlignedBuffer::new(span.min(512 << 10) as usize)
+    })
+}
+
+pub(super) fn read_independently(
+    store: &dyn Store,
+    side: &FileSide,
+    to: &mut MemoryMut<'_>,
+    way: &Way,
+    buffer: &mut Option<AlignedBuffer>,
+) -> Result<u64, FileError> {
+    let Some(range) = side.range() else { return Ok(0) };
+    let lock = way.atomic.then(|| store.lock(range, LockKind::Shared)).transpose()?;
+    let bytes = match way.method {
+        Method::Sieve => sieve::read(store, side, to, sieve_buffer(buffer, side))?,
+        Method::List => list::read(store, side, to, way.list_regions)?,
+        Method::Datatype => datatype::read(store, side, to)?,
+        Method::Posix | Method::TwoPhase => posix::read(store, side, to)?,
+    };
+    drop(lock);
+    Ok(bytes)
+}
+
+pub(super) fn write_independently(
+    store: &dyn Store,
+    side: &FileSide,
+    from: &Memory<'_>,
+    way: &Way,
+    buffer: &mut Option<AlignedBuffer>,
+) -> Result<(), FileError> {
+    let Some(range) = side.range() else { return Ok(()) };
+    let plain = way.method != Method::Sieve;
+    let mut unlocked = None;
+    let lock = match &way.guard {
+        _ if way.atomic => Some(store.lock(range, LockKind::Exclusive)?),
+        WriteGuard::Lock(room) if plain => {
+            unlocked = room.as_deref().and_then(Unlocked::begin);
+            match unlocked {
+                Some(_) => None,
+                None => Some(store.lock(range, LockKind::Shared)?),
+            }
+        }
+        _ => None,
+    };
+    match way.method {
+        Method::Sieve => {
+            if let WriteGuard::Lock(Some(room)) = &way.guard {
+                // The ranks outlive each other's writes: there is nobody to ask for health.
+                room.begin_sieving(&|| Ok(()))?;
+            }
+            let plan = sieve::WritePlan { first: way.first, locked: way.atomic };
+            sieve::write(store, side, from, sieve_buffer(buffer, side), &plan)?;
+        }
+        Method::List => list::write(store, side, from, way.list_regions)?,
+        Method::Datatype => datatype::write(store, side, from)?,
+        Method::Posix | Method::TwoPhase => posix::write(store, side, from)?,
+    }
+    drop((lock, unlocked));
+    Ok(())
+}
+
+/// A write without a lock, while nobody sieves.
+pub(super) struct Unlocked<'a>(&'a Staging);
+
+impl<'a> Unlocked<'a> {
+    pub(super) fn begin(room: &'a Staging) -> Option<Self> {
+        room.begin_unlocked().then_some(Self(room))
+    }
+}
+
+impl Drop for Unlocked<'_> {
+    fn drop(&mut self) {
+        self.0.end_unlocked();
+    }
+}
