@@ -1,22 +1,5 @@
-//! [`File`]: what ranks open together.
-//!
-//! # Semantics
-//!
-//! They are those of MPI-IO.
-//!
-//! * **Offsets** count etypes of the view from its displacement on. Reads and writes at explicit
-//!   offsets leave the individual pointer alone; the others start at it and move it on by what they
-//!   moved.
-//! * **End of file.** A read returns how many bytes it got; less than asked for means that the file
-//!   ended. Memory behind stays as it was. A write beyond the end leaves zeros between.
-//! * **Holes of a view** are never changed by a write, whatever the method does inside.
-//! * **Consistency.** In the default, nonatomic mode, what a rank wrote is seen by its own later reads,
-//!   and by other ranks after a collective call or [`File::sync`] on both sides. Bytes that several
-//!   ranks write at the same time hold what one of them wrote, byte by byte. In atomic mode calls
-//!   that overlap take effect one after the other as a whole; every data access then locks its range.
-//! * **Collective calls** end alike on every rank: if one fails, all get an error that names it.
-//! * **Durability.** What was written before [`File::sync`] returned survives a crash.
-//! * A file is used by one thread of a rank at a time; ranks may be threads of one process.
+//! [`File`]: opening, closing and what is not data access. Data access is in `data.rs` and
+//! `nonblocking.rs`; how it is carried out in `independent.rs` and `together.rs`.
 
 mod data;
 mod independent;
@@ -40,7 +23,25 @@ use crate::{CallReport, FileError, Hints, Mode, Stats, View};
 use nonblocking::Pending;
 use together::Ring;
 
-/// A file that ranks have opened together. See the module for what its calls mean.
+/// A file that ranks have opened together.
+///
+/// # Semantics
+///
+/// They are those of MPI-IO.
+///
+/// * **Offsets** count etypes of the view from its displacement on. Reads and writes at explicit
+///   offsets leave the individual pointer alone; the others start at it and move it on by what they
+///   moved.
+/// * **End of file.** A read returns how many bytes it got; less than asked for means that the file
+///   ended. Memory behind stays as it was. A write beyond the end leaves zeros between.
+/// * **Holes of a view** are never changed by a write, whatever the method does inside.
+/// * **Consistency.** In the default, nonatomic mode, what a rank wrote is seen by its own later reads,
+///   and by other ranks after a collective call or [`File::sync`] on both sides. Bytes that several
+///   ranks write at the same time hold what one of them wrote, byte by byte. In atomic mode calls
+///   that overlap take effect one after the other as a whole; every data access then locks its range.
+/// * **Collective calls** end alike on every rank: if one fails, all get an error that names it.
+/// * **Durability.** What was written before [`File::sync`] returned survives a crash.
+/// * A file is used by one thread of a rank at a time; ranks may be threads of one process.
 #[derive(Debug)]
 pub struct File {
     comm: Arc<dyn Comm>,

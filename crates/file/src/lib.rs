@@ -5,7 +5,31 @@
 //! memory meet which bytes of the file, as descriptions) and carried out by a method, one file each
 //! under `method/`. What a call costs is counted where it happens: at the store.
 //!
-//! The semantics are those of MPI-IO; `file.rs` states them.
+//! The semantics are those of MPI-IO; [`File`] states them.
+//!
+//! ```
+//! use striate_comm::Threads;
+//! use striate_datatype::Datatype;
+//! use striate_file::{File, FileError, Hints, Mode, View};
+//!
+//! let path = std::env::temp_dir().join(format!("striate-example-{}", std::process::id()));
+//! // Four ranks write every fourth block of 64 bytes each, together.
+//! Threads::new(4).try_run(|comm| {
+//!     let mode = Mode::CREATE | Mode::READ | Mode::WRITE | Mode::DELETE_ON_CLOSE;
+//!     let mut file = File::open(&comm, &path, mode, &Hints::from_environment()?)?;
+//!     let byte = Datatype::bytes(1)?;
+//!     let block = Datatype::resized(&Datatype::bytes(64)?, 0, 4 * 64)?;
+//!     file.set_view(View::new(64 * comm.rank() as u64, &byte, &block)?)?;
+//!     file.write_at_all(0, &vec![comm.rank() as u8; 64 * 1000])?;
+//!
+//!     let mut back = vec![9; 64 * 1000];
+//!     assert_eq!(file.read_at_all(0, &mut back)?, 64_000);
+//!     assert!(back.iter().all(|&byte| byte == comm.rank() as u8));
+//!     assert_eq!(file.size()?, 4 * 64_000);
+//!     file.close()
+//! })?;
+//! # Ok::<(), FileError>(())
+//! ```
 
 mod access;
 mod auto;
@@ -31,3 +55,8 @@ pub use request::Request;
 pub use stats::{CallReport, Stats};
 pub use striate_layout::characteristics::Method;
 pub use view::View;
+
+/// The examples of the README are tested here.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -1,16 +1,25 @@
 //! Memory as a call describes it: a buffer, a datatype, and how many of it.
 
+use std::sync::OnceLock;
+
 use striate_datatype::{Datatype, PackError, Packer, TypeError};
 use striate_store::store::MemoryPlacement;
 
 /// How the bytes of a buffer form a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    packer: Packer,
-    placement: MemoryPlacement,
+    len: u64,
     /// Index of the first byte, if the stream lies in one piece.
     contiguous: Option<usize>,
     runs: u64,
+    /// Plain bytes need no description until a method asks for it.
+    description: OnceLock<Description>,
+}
+
+#[derive(Clone, Debug)]
+struct Description {
+    packer: Packer,
+    placement: MemoryPlacement,
 }
 
 impl Shape {
@@ -29,33 +38,46 @@ impl Shape {
         let contiguous =
             in_one_piece.then(|| (origin as i64).wrapping_add(all.true_lower_bound()) as usize);
         let placement = MemoryPlacement { origin, datatype: datatype.clone(), count, start: 0 };
-        Ok(Self { packer, placement, contiguous, runs: all.runs() })
+        Ok(Self {
+            len: all.size(),
+            contiguous,
+            runs: all.runs(),
+            description: Description { packer, placement }.into(),
+        })
     }
 
-    fn bytes(len: usize) -> Self {
-        // A slice is never longer than 2⁶³ − 1 bytes.
-        let datatype = Datatype::bytes(len as u64).expect("the length of a slice fits");
-        let packer = Packer::new(&datatype, 1).expect("one copy fits");
-        let placement = MemoryPlacement { origin: 0, datatype, count: 1, start: 0 };
-        Self { packer, placement, contiguous: Some(0), runs: u64::from(len > 0) }
+    const fn bytes(len: usize) -> Self {
+        let runs = if len > 0 { 1 } else { 0 };
+        Self { len: len as u64, contiguous: Some(0), runs, description: OnceLock::new() }
+    }
+
+    fn description(&self) -> &Description {
+        self.description.get_or_init(|| {
+            // A slice is never longer than 2⁶³ − 1 bytes.
+            let datatype = Datatype::bytes(self.len).expect("the length of a slice fits");
+            let packer = Packer::new(&datatype, 1).expect("one copy fits");
+            let placement = MemoryPlacement { origin: 0, datatype, count: 1, start: 0 };
+            Description { packer, placement }
+        })
     }
 
     pub(crate) const fn len(&self) -> u64 {
-        self.packer.size()
+        self.len
     }
 
     pub(crate) const fn runs(&self) -> u64 {
         self.runs
     }
 
-    pub(crate) const fn placement(&self) -> &MemoryPlacement {
-        &self.placement
+    pub(crate) fn placement(&self) -> &MemoryPlacement {
+        &self.description().placement
     }
 
-    pub(crate) const fn packer(&self) -> &Packer {
-        &self.packer
+    pub(crate) fn packer(&self) -> &Packer {
+        &self.description().packer
     }
 
+    /// Index of the first byte, if the stream lies in one piece.
     pub(crate) const fn contiguous(&self) -> Option<usize> {
         self.contiguous
     }

@@ -68,6 +68,14 @@ impl View {
         &self.filetype
     }
 
+    /// Whether it shows every byte from the displacement on.
+    pub fn is_contiguous(&self) -> bool {
+        let Self { filetype, .. } = self;
+        filetype.is_contiguous()
+            && filetype.true_lower_bound() == 0
+            && filetype.extent() == filetype.size() as i64
+    }
+
     /// Offset in the file of the byte at `position` of the view's stream.
     pub fn byte_offset(&self, position: u64) -> Result<u64, FileError> {
         crate::access::FileSide::new(self, position, 1)?

@@ -25,7 +25,7 @@ use support::{
     PlainMemory, PlainView, Random, Watchdog, content, number_from, random_threads, random_views,
 };
 
-const CASES: u64 = 2400;
+const CASES: u64 = 6000;
 /// Tests that cargo runs side by side.
 const GROUPS: u64 = 4;
 

@@ -1,6 +1,8 @@
 //! Blocking data access: at explicit offsets and at the individual pointer, alone and together.
 
-use super::independent::{read_independently, write_independently};
+use striate_store::store::Store;
+
+use super::independent::{Guard, read_independently, write_independently};
 use crate::{File, FileError, Memory, MemoryMut};
 
 impl File {
@@ -12,6 +14,11 @@ impl File {
     ) -> Result<u64, FileError> {
         let mut to = to.into();
         self.check_mode(false, "read_at")?;
+        if let Some(plain) = self.plain(offset, &to.shape) {
+            let read = self.store.read_at(plain.offset, &mut to.bytes[plain.memory.clone()])?;
+            self.account_plain(&plain, read as u64);
+            return Ok(read as u64);
+        }
         let side = self.side("read_at", offset, &to.shape)?;
         self.independent(false, &side, &to.shape.clone(), |store, way, buffer| {
             read_independently(store, &side, &mut to, way, buffer)
@@ -26,6 +33,14 @@ impl File {
     ) -> Result<u64, FileError> {
         let from = from.into();
         self.check_mode(true, "write_at")?;
+        if let Some(plain) = self.plain(offset, &from.shape) {
+            let range = plain.offset..plain.offset + from.len();
+            let guard = Guard::new(self.store.as_ref(), range, &self.write_guard())?;
+            self.store.write_at(plain.offset, &from.bytes[plain.memory.clone()])?;
+            drop(guard);
+            self.account_plain(&plain, from.len());
+            return Ok(from.len());
+        }
         let side = self.side("write_at", offset, &from.shape)?;
         self.independent(true, &side, &from.shape, |store, way, buffer| {
             write_independently(store, &side, &from, way, buffer)?;

@@ -1,11 +1,12 @@
 //! How a rank carries out an access by itself: the decision, the method, the books.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use striate_layout::characteristics::Method;
-use striate_store::store::{LockKind, Store};
+use striate_store::store::{Lock, LockKind, Store};
 use striate_store::{AlignedBuffer, Counts};
 
 use striate_datatype::Boundary;
@@ -14,7 +15,7 @@ use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
 use crate::cost::CostModel;
-use crate::hints::Switch;
+use crate::hints::{MethodChoice, Switch};
 use crate::memory::Shape;
 use crate::method::two_phase::staging::Staging;
 use crate::method::{datatype, list, posix, sieve};
@@ -29,6 +30,12 @@ pub(super) struct Way {
     /// The sieve's first window.
     first: u64,
     guard: WriteGuard,
+}
+
+/// An access that is contiguous on both sides.
+pub(super) struct Plain {
+    pub(super) offset: u64,
+    pub(super) memory: Range<usize>,
 }
 
 /// What keeps plain writes from coming between the read and the write of a sieve in another rank.
@@ -145,13 +152,7 @@ impl File {
             if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
         let windows = side.range().map_or(0, |range| (range.end - range.start).div_ceil(buffer));
         let share = u128::from(windows) * self.comm.rank() as u128 / self.comm.size() as u128;
-        let others = self.comm.size() > 1 || !self.threads.is_empty();
-        let sieves = self.hints.ds_write != Switch::Disable && self.store.capabilities().locks;
-        let guard = if write && others && sieves && self.reads_back {
-            WriteGuard::Lock(self.meeting.room().map(Arc::clone))
-        } else {
-            WriteGuard::None
-        };
+        let guard = if write { self.write_guard() } else { WriteGuard::None };
         Way {
             method,
             list_regions: self.hints.list_regions,
@@ -159,6 +160,46 @@ impl File {
             first: share as u64,
             guard,
         }
+    }
+
+    pub(super) fn write_guard(&self) -> WriteGuard {
+        let others = self.comm.size() > 1 || !self.threads.is_empty();
+        let sieves = self.hints.ds_write != Switch::Disable && self.store.capabilities().locks;
+        if others && sieves && self.reads_back {
+            WriteGuard::Lock(self.meeting.room().map(Arc::clone))
+        } else {
+            WriteGuard::None
+        }
+    }
+
+    /// The access as one request, if it is contiguous on both sides, and no more is asked for: most
+    /// calls of most programs, which should cost what the system call costs.
+    pub(super) fn plain(&self, offset: u64, shape: &Shape) -> Option<Plain> {
+        let free =
+            matches!(self.hints.method, MethodChoice::Auto | MethodChoice::Fixed(Method::Posix));
+        let memory = shape.contiguous()?;
+        let whole_etypes = shape.len().is_multiple_of(self.view.etype().size());
+        if !free || self.atomic || shape.len() == 0 || !whole_etypes || !self.view.is_contiguous() {
+            return None;
+        }
+        let position = offset.checked_mul(self.view.etype().size())?;
+        let start = self.view.displacement().checked_add(position)?;
+        start.checked_add(shape.len()).filter(|&end| i64::try_from(end).is_ok())?;
+        Some(Plain { offset: start, memory: memory..memory + shape.len() as usize })
+    }
+
+    pub(super) fn account_plain(&mut self, plain: &Plain, moved: u64) {
+        let stats = Stats {
+            calls: 1,
+            wanted: plain.memory.len() as u64,
+            accessed: moved,
+            operations: 1,
+            regions: 1,
+            ..Stats::default()
+        };
+        self.stats += stats;
+        self.last =
+            Some(CallReport { method: Method::Posix, domains: None, in_memory: None, stats });
     }
 
     /// Carries out an independent call, and keeps count.
@@ -284,18 +325,13 @@ pub(super) fn write_independently(
     buffer: &mut Option<AlignedBuffer>,
 ) -> Result<(), FileError> {
     let Some(range) = side.range() else { return Ok(()) };
-    let plain = way.method != Method::Sieve;
-    let mut unlocked = None;
-    let lock = match &way.guard {
-        _ if way.atomic => Some(store.lock(range, LockKind::Exclusive)?),
-        WriteGuard::Lock(room) if plain => {
-            unlocked = room.as_deref().and_then(Unlocked::begin);
-            match unlocked {
-                Some(_) => None,
-                None => Some(store.lock(range, LockKind::Shared)?),
-            }
-        }
-        _ => None,
+    let guard = if way.atomic {
+        Guard::Locked { _lock: store.lock(range, LockKind::Exclusive)? }
+    } else if way.method == Method::Sieve {
+        // It locks window by window.
+        Guard::None
+    } else {
+        Guard::new(store, range, &way.guard)?
     };
     match way.method {
         Method::Sieve => {
@@ -310,16 +346,43 @@ pub(super) fn write_independently(
         Method::Datatype => datatype::write(store, side, from)?,
         Method::Posix | Method::TwoPhase => posix::write(store, side, from)?,
     }
-    drop((lock, unlocked));
+    drop(guard);
     Ok(())
+}
+
+/// Held while a plain write is under way.
+pub(super) enum Guard<'a> {
+    None,
+    /// Nobody sieves.
+    Unlocked {
+        _until_dropped: Unlocked<'a>,
+    },
+    Locked {
+        _lock: Box<dyn Lock + 'a>,
+    },
+}
+
+impl<'a> Guard<'a> {
+    pub(super) fn new(
+        store: &'a dyn Store,
+        range: Range<u64>,
+        guard: &'a WriteGuard,
+    ) -> Result<Self, FileError> {
+        let WriteGuard::Lock(room) = guard else { return Ok(Self::None) };
+        if let Some(until_dropped) = room.as_deref().and_then(Unlocked::begin) {
+            return Ok(Self::Unlocked { _until_dropped: until_dropped });
+        }
+        Ok(Self::Locked { _lock: store.lock(range, LockKind::Shared)? })
+    }
 }
 
 /// A write without a lock, while nobody sieves.
 pub(super) struct Unlocked<'a>(&'a Staging);
 
 impl<'a> Unlocked<'a> {
-    pub(super) fn begin(room: &'a Staging) -> Option<Self> {
-        room.begin_unlocked().then_some(Self(room))
+    fn begin(room: &'a Staging) -> Option<Self> {
+        // Made only if it has begun: it ends when it is dropped.
+        room.begin_unlocked().then(|| Self(room))
     }
 }
 

@@ -86,9 +86,9 @@ pub(crate) fn write(
         let len = (window.end - window.start) as usize;
         let window_buffer = &mut buffer[..len];
         let has_gaps = bytes < len as u64;
-        let needs_lock = has_gaps && !plan.locked;
-        let lock =
-            needs_lock.then(|| store.lock(window.clone(), LockKind::Exclusive)).transpose()?;
+        // A full window changes nothing of others, but must not come between their read and write.
+        let kind = if has_gaps { LockKind::Exclusive } else { LockKind::Shared };
+        let lock = (!plan.locked).then(|| store.lock(window.clone(), kind)).transpose()?;
         if has_gaps {
             let got = store.read_at(window.start, window_buffer)?;
             window_buffer[got..].fill(0);

@@ -361,6 +361,10 @@ impl Staging {
             let complete = books.complete().min(end);
             while books.table.claimed < complete {
                 let g = books.table.claimed;
+                if !books.slot(g).is_open_for(g) {
+                    // Everyone has passed a window whose slot is still being written from.
+                    return None;
+                }
                 if books.slot(g).bytes > 0 {
                     if books.table.tickets >= writers {
                         return None;
