@@ -35,7 +35,8 @@ impl File {
         self.check_mode(true, "write_at")?;
         if let Some(plain) = self.plain(offset, &from.shape) {
             let range = plain.offset..plain.offset + from.len();
-            let guard = Guard::new(self.store.as_ref(), range, &self.write_guard())?;
+            let needed = self.write_guard();
+            let guard = Guard::new(self.store.as_ref(), range, &needed)?;
             self.store.write_at(plain.offset, &from.bytes[plain.memory.clone()])?;
             drop(guard);
             self.account_plain(&plain, from.len());
