@@ -44,8 +44,3 @@ pub const MAX_DEPTH: u32 = 64;
 /// Most loops and leaves a description may have. Long lists are one loop: only structs of many
 /// different parts come near.
 pub const MAX_NODES: u32 = 1 << 16;
-
-/// The examples of the README are tested here.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;

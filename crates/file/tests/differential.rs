@@ -290,33 +290,31 @@ fn calls(random: &mut Random, model: &mut Model, salt: u64) -> Step {
 }
 
 fn tell(story: &mut String, step: &Step, len: usize) {
+    // Writing to a string cannot fail.
+    let mut say = |text: String| writeln!(story, "  {text}").unwrap();
     match step {
         Step::Views(views) => {
             for (rank, view) in views.iter().enumerate() {
                 let (at, etype) = (view.displacement(), view.etype().size());
-                let _ = writeln!(
-                    story,
-                    "  rank {rank} sees {} at {at} in units of {etype}",
-                    view.filetype()
-                );
+                say(format!("rank {rank} sees {} at {at} in units of {etype}", view.filetype()));
             }
         }
-        Step::Seek(to) => story.push_str(&format!("  seek {to:?}\n")),
-        Step::Resize(to) => story.push_str(&format!("  set_size {to}\n")),
-        Step::Preallocate(to) => story.push_str(&format!("  preallocate {to}\n")),
-        Step::Atomicity(on) => story.push_str(&format!("  atomicity {on}\n")),
-        Step::Sync => story.push_str("  sync\n"),
+        Step::Seek(to) => say(format!("seek {to:?}")),
+        Step::Resize(to) => say(format!("set_size {to}")),
+        Step::Preallocate(to) => say(format!("preallocate {to}")),
+        Step::Atomicity(on) => say(format!("atomicity {on}")),
+        Step::Sync => say("sync".into()),
         Step::Calls { calls, .. } => {
             for i in 0..calls[0].len() {
                 let Call { write, how, .. } = calls[0][i];
                 let what = if write { "write" } else { "read" };
                 let of = calls.iter().map(|calls| (calls[i].offset, calls[i].memory.len()));
                 let of: Vec<_> = of.collect();
-                let _ = writeln!(story, "  {what} {how:?}, (offset, bytes) of ranks: {of:?}");
+                say(format!("{what} {how:?}, (offset, bytes) of ranks: {of:?}"));
             }
         }
     }
-    let _ = writeln!(story, "    the file has then {len} bytes");
+    say(format!("  the file has then {len} bytes"));
 }
 
 /// Where the file of a case is, and how its bytes are looked at.

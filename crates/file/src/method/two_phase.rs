@@ -166,11 +166,20 @@ impl Call<'_> {
             .collect()
     }
 
-    fn advance(&self, customer: &mut Customer<'_>, index: u64) -> u64 {
+    fn advance(&self, customer: &mut Customer<'_>, index: u64) {
         let own = self.aggregator();
         customer.next =
             own.and_then(|own| next_window(self.domains, own, customer.file, index + 1));
-        customer.next.map_or(self.end(), |next| self.first + next)
+    }
+
+    fn pass_write(&self, customer: &Customer<'_>) {
+        let next = customer.next.map_or(self.end(), |next| self.first + next);
+        self.staging.pass_write(customer.rank, next);
+    }
+
+    fn pass_read(&self, customer: &Customer<'_>) {
+        let next = customer.next.map(|next| self.first + next);
+        self.staging.pass_read(customer.rank, next, self.end());
     }
 
     /// What a waiting loop asks from time to time. Helper threads ask nothing: the communicator is
@@ -218,8 +227,7 @@ impl Call<'_> {
         let mut scratch = Scratch::default();
         let mut resent = 0;
         for customer in &customers {
-            let next = customer.next.map_or(self.end(), |next| self.first + next);
-            self.staging.pass_write(customer.rank, next);
+            self.pass_write(customer);
         }
         while let Some(index) = lowest(&customers, &elsewhere) {
             for part in elsewhere.iter_mut().filter(|part| part.next == Some(index)) {
@@ -268,8 +276,8 @@ impl Call<'_> {
                     Ok(message.len() as u64)
                 });
                 self.staging.arrive(customer.rank, g, bytes.unwrap_or(0));
-                let next = self.advance(customer, index);
-                self.staging.pass_write(customer.rank, next);
+                self.advance(customer, index);
+                self.pass_write(customer);
             }
             if alone {
                 self.staging.notify();
@@ -278,9 +286,6 @@ impl Call<'_> {
                     resent += sent;
                 }
             }
-        }
-        for customer in &customers {
-            self.staging.pass_write(customer.rank, self.end());
         }
         self.staging.notify();
         sends.finish()?;
@@ -370,12 +375,17 @@ impl Call<'_> {
     ) -> Result<Outcome, FileError> {
         let trouble = Trouble::new(self.staging);
         let alone = !self.groups.in_memory;
+        let mut customers = self.customers(remote);
         self.staging.begin_reads(self.first);
+        // Before anyone reads ahead: what nobody needs is not read.
+        for customer in &customers {
+            self.pass_read(customer);
+        }
         let result = std::thread::scope(|scope| {
             // An aggregator that works alone reads the next window while it exchanges this one.
             let reader = (alone && self.end() > self.first)
                 .then(|| scope.spawn(|| self.read_until_done(remote, &trouble)));
-            let result = self.exchange_for_read(to, remote, &trouble, alone);
+            let result = self.exchange_for_read(to, &mut customers, &trouble, alone);
             if result.is_err() {
                 trouble.abandon();
             }
@@ -391,22 +401,17 @@ impl Call<'_> {
     fn exchange_for_read(
         &self,
         to: &mut MemoryMut<'_>,
-        remote: &[(usize, FileSide)],
+        customers: &mut [Customer<'_>],
         trouble: &Trouble<'_>,
         alone: bool,
     ) -> Result<(u64, u64), CommError> {
-        let mut customers = self.customers(remote);
         let mut elsewhere = self.elsewhere();
         let mut sends = Sends::new(self.comm, 2 * customers.len());
         let mut scratch = Scratch::default();
         let (mut total, mut resent) = (0, 0);
         // Windows that this rank read itself and has not taken from yet.
         let mut read_here = Vec::new();
-        for customer in &customers {
-            let next = customer.next.map_or(self.end(), |next| self.first + next);
-            self.staging.pass_read(customer.rank, next);
-        }
-        while let Some(index) = lowest(&customers, &elsewhere) {
+        while let Some(index) = lowest(customers, &elsewhere) {
             let g = self.first + index;
             for customer in customers.iter_mut().filter(|customer| customer.next == Some(index)) {
                 let window = self.window(g);
@@ -444,9 +449,8 @@ impl Call<'_> {
                     });
                     sends.push(customer.rank, message)?;
                 }
-                self.staging.taken(customer.rank, g);
-                let next = self.advance(customer, index);
-                self.staging.pass_read(customer.rank, next);
+                self.advance(customer, index);
+                self.pass_read(customer);
             }
             for part in elsewhere.iter_mut().filter(|part| part.next == Some(index)) {
                 let window = self.domains.window(part.aggregator, index).unwrap_or(0..0);
@@ -459,9 +463,6 @@ impl Call<'_> {
                 resent += message.len() as u64;
                 part.next = next_window(self.domains, part.aggregator, self.file, index + 1);
             }
-        }
-        for customer in &customers {
-            self.staging.pass_read(customer.rank, self.end());
         }
         self.staging.notify();
         sends.finish()?;

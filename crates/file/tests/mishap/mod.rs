@@ -1,5 +1,7 @@
-//! A store that misbehaves while it is armed.
+//! A store that misbehaves while it is armed, and a communicator that loses touch.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
+
+pub mod comm;
 
 use std::ops::Range;
 use std::sync::Arc;

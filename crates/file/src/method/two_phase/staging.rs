@@ -149,9 +149,13 @@ impl Staging {
         windows.saturating_add(Self::first_slot(participants, slots))
     }
 
+    /// Where the cards lie: behind the head, two numbers for each participant, and the slots' states.
+    const fn cards(participants: usize, slots: usize) -> usize {
+        size_of::<Head>() + 2 * participants * 8 + slots * size_of::<Slot>()
+    }
+
     const fn first_slot(participants: usize, slots: usize) -> usize {
-        (size_of::<Head>() + participants * 8 + slots * size_of::<Slot>() + 2 * participants * CARD)
-            .next_multiple_of(4096)
+        (Self::cards(participants, slots) + 2 * participants * CARD).next_multiple_of(4096)
     }
 
     /// A ring in memory that is zeroed and long enough.
@@ -232,10 +236,12 @@ impl Staging {
                 reason = "behind the head, which is aligned to 64"
             )]
             let progress = self.at(size_of::<Head>()).cast::<u64>();
-            let ring = progress.add(participants).cast::<Slot>();
+            let needs = progress.add(participants);
+            let ring = needs.add(participants).cast::<Slot>();
             Books {
                 table: &mut (*self.head()).table,
                 progress: std::slice::from_raw_parts_mut(progress, participants),
+                needs: std::slice::from_raw_parts_mut(needs, participants),
                 slots: std::slice::from_raw_parts_mut(ring, slots),
                 changed: false,
             }
@@ -406,13 +412,12 @@ impl Staging {
 
     // ---- reads ----
 
-    /// Participant `p` needs nothing (more) before window `g`.
-    pub(crate) fn pass_read(&self, p: usize, g: u64) {
+    /// Participant `p` is done with all windows before the one it needs next, or before `end`.
+    pub(crate) fn pass_read(&self, p: usize, next: Option<u64>, end: u64) {
         self.update(|books| {
-            if books.progress[p] < g {
-                books.progress[p] = g;
-                books.retire();
-            }
+            books.progress[p] = next.unwrap_or(end);
+            books.needs[p] = next.map_or(0, |next| next + 1);
+            books.retire();
         });
     }
 
@@ -435,7 +440,7 @@ impl Staging {
         self.update(|books| {
             let g = books.table.claimed;
             let possible = g < end && books.table.tickets < readers && books.slot(g).is_open_for(g);
-            if !possible || !(books.progress.contains(&g) || caller_needs(g)) {
+            if !possible || !(books.needs.contains(&(g + 1)) || caller_needs(g)) {
                 return None;
             }
             books.table.claimed += 1;
@@ -453,14 +458,6 @@ impl Staging {
             books.slot(g).bytes = bytes;
             books.retire();
             books.changed = true;
-        });
-    }
-
-    /// Participant `p` has taken its bytes of window `g`, and needs nothing up to it any more.
-    pub(crate) fn taken(&self, p: usize, g: u64) {
-        self.update(|books| {
-            books.progress[p] = g + 1;
-            books.retire();
         });
     }
 
@@ -526,7 +523,7 @@ impl Staging {
         card: &[u8; CARD],
         health: &dyn Fn() -> Result<(), CommError>,
     ) -> Result<Vec<[u8; CARD]>, CommError> {
-        let cards = size_of::<Head>() + self.participants * 8 + self.slots * size_of::<Slot>();
+        let cards = Self::cards(self.participants, self.slots);
         // Two sets of cards: who is one call ahead cannot be two ahead, for that needs everyone.
         let place = |p: usize| {
             let set = (call % 2) as usize;
@@ -555,6 +552,8 @@ struct Books<'a> {
     table: &'a mut Table,
     /// For each participant: it is done with all windows below.
     progress: &'a mut [u64],
+    /// Reads: one more than the number of the window it needs next, or 0.
+    needs: &'a mut [u64],
     slots: &'a mut [Slot],
     changed: bool,
 }

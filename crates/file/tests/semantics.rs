@@ -1,0 +1,418 @@
+//! What calls mean: modes, sizes, pointers, ends of files, hints, views.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use striate_comm::{Comm, Threads};
+use striate_datatype::Datatype;
+use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, View};
+use striate_store::MemoryStore;
+use support::Watchdog;
+
+const BOTH: Mode = Mode::READ.union(Mode::WRITE);
+const METHODS: [&str; 6] = ["auto", "posix", "sieve", "two-phase", "list", "datatype"];
+
+/// Runs `body` as `ranks` ranks within a time limit.
+fn run<T: Send>(
+    ranks: usize,
+    body: impl Fn(&Arc<dyn Comm>) -> Result<T, FileError> + Sync,
+) -> Vec<T> {
+    let _watchdog = Watchdog::new(Duration::from_secs(30), "a test of semantics");
+    Threads::new(ranks).try_run(|comm| body(&comm)).unwrap()
+}
+
+fn open(comm: &Arc<dyn Comm>, path: &Path, mode: Mode) -> Result<File, FileError> {
+    File::open(comm, path, mode, &Hints::default())
+}
+
+fn bytes(n: u64) -> Datatype {
+    Datatype::bytes(n).unwrap()
+}
+
+fn every_third_byte(from: u64) -> View {
+    let byte = bytes(1);
+    View::new(from, &byte, &Datatype::resized(&byte, 0, 3).unwrap()).unwrap()
+}
+
+#[test]
+fn create_makes_a_file_and_keeps_one_that_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(3, |comm| {
+        let missing = open(comm, &path, BOTH).unwrap_err().to_string();
+        assert!(missing.contains("file"), "{missing}");
+        open(comm, &path, BOTH | Mode::CREATE)?.close()?;
+        let mut file = open(comm, &path, Mode::WRITE | Mode::CREATE)?;
+        assert_eq!(file.mode(), Mode::WRITE | Mode::CREATE);
+        file.write_at_all(comm.rank() as u64, &[comm.rank() as u8 + 1])?;
+        file.close()?;
+        let file = open(comm, &path, BOTH | Mode::CREATE)?;
+        assert_eq!(file.size()?, 3);
+        file.close()
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn exclusive_fails_on_every_rank_if_the_file_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(4, |comm| {
+        let mode = BOTH | Mode::CREATE | Mode::EXCLUSIVE;
+        open(comm, &path, mode)?.close()?;
+        let error = open(comm, &path, mode).unwrap_err().to_string();
+        assert!(comm.rank() == 0 || error.contains("rank 0"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn delete_on_close_deletes_when_all_have_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(3, |comm| {
+        let mut file = open(comm, &path, BOTH | Mode::CREATE | Mode::DELETE_ON_CLOSE)?;
+        file.write_at_all(comm.rank() as u64, &[1])?;
+        assert!(path.exists());
+        comm.barrier()?;
+        file.close()?;
+        assert!(!path.exists());
+        Ok(())
+    });
+    assert!(File::delete(&path).unwrap_err().to_string().contains("file"));
+}
+
+#[test]
+fn modes_that_do_not_go_together_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(2, |comm| {
+        for mode in [
+            Mode::empty(),
+            Mode::CREATE,
+            Mode::READ | Mode::CREATE,
+            Mode::READ | Mode::EXCLUSIVE,
+            BOTH | Mode::EXCLUSIVE,
+        ] {
+            let error = open(comm, &path, mode).unwrap_err();
+            let mode_named = matches!(error, FileError::Mode { .. });
+            assert!(mode_named, "{mode:?}: {error}");
+        }
+        // A mode of one rank is an error of all.
+        let mode = if comm.rank() == 1 { Mode::empty() } else { BOTH | Mode::CREATE };
+        let error = open(comm, &path, mode).unwrap_err().to_string();
+        assert!(comm.rank() == 1 || error.contains("rank 1"), "{error}");
+        Ok(())
+    });
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_the_mode_forbids_fails_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, b"abcdef").unwrap();
+    run(2, |comm| {
+        let mut file = open(comm, &path, Mode::READ)?;
+        let refused = |done: Result<u64, FileError>| {
+            let error = done.unwrap_err();
+            assert!(
+                matches!(error, FileError::NotOpenedFor { .. } | FileError::Rank { .. }),
+                "{error}"
+            );
+        };
+        refused(file.write_at(0, b"x"));
+        refused(file.write(b"x"));
+        refused(file.write_at_all(0, b"x"));
+        refused(file.write_all(b"x"));
+        assert!(file.iwrite_at(0, vec![1]).is_err());
+        let request = file.iwrite_at_all(0, vec![1]);
+        refused(file.wait(request).1);
+        assert!(file.set_size(1).is_err());
+        assert!(file.preallocate(100).is_err());
+        file.sync()?;
+        assert_eq!(file.position(), 0);
+        let mut back = [0; 6];
+        assert_eq!(file.read_at_all(0, &mut back)?, 6);
+        assert_eq!(&back, b"abcdef");
+        file.close()?;
+
+        let mut file = open(comm, &path, Mode::WRITE)?;
+        refused(file.read_at(0, &mut back));
+        refused(file.read_at_all(0, &mut back));
+        assert!(file.iread_at(0, vec![1]).is_err());
+        file.close()
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), b"abcdef");
+}
+
+#[test]
+fn append_starts_pointers_at_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, b"abc").unwrap();
+    run(2, |comm| {
+        let mut file = open(comm, &path, BOTH | Mode::APPEND)?;
+        assert_eq!(file.position(), 3);
+        comm.barrier()?;
+        file.seek(file.position() + comm.rank() as u64);
+        file.write_all(&[b'd' + comm.rank() as u8])?;
+        file.close()
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), b"abcde");
+}
+
+#[test]
+fn holes_of_a_view_and_zeros_beyond_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    for method in METHODS {
+        for together in [true, false] {
+            let path = directory.path().join(format!("{method}-{together}"));
+            std::fs::write(&path, [0xAA; 10]).unwrap();
+            let hints: Hints = format!("striate_method={method}").parse().unwrap();
+            run(2, |comm| {
+                let mut file = File::open(comm, &path, BOTH, &hints)?;
+                file.set_view(every_third_byte(comm.rank() as u64))?;
+                let data = [comm.rank() as u8 + 1; 6];
+                let written =
+                    if together { file.write_at_all(0, &data)? } else { file.write_at(0, &data)? };
+                assert_eq!(written, 6);
+                file.close()
+            });
+            let expected: Vec<u8> = (0..17)
+                .map(|i| match i % 3 {
+                    0 => 1,
+                    1 => 2,
+                    _ if i < 10 => 0xAA,
+                    _ => 0,
+                })
+                .collect();
+            assert_eq!(std::fs::read(&path).unwrap(), expected, "{method}, together: {together}");
+        }
+    }
+}
+
+#[test]
+fn reads_at_the_end_tell_how_much_there_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, (0..10).collect::<Vec<u8>>()).unwrap();
+    for method in METHODS {
+        let hints: Hints = format!("striate_method={method}").parse().unwrap();
+        run(2, |comm| {
+            let mut file = File::open(comm, &path, Mode::READ, &hints)?;
+            file.set_view(every_third_byte(comm.rank() as u64))?;
+            let there = [4, 3][comm.rank()];
+            for together in [true, false] {
+                let mut data = [99; 6];
+                file.seek(0);
+                let read = if together { file.read_all(&mut data)? } else { file.read(&mut data)? };
+                assert_eq!(read, there, "{method}");
+                assert_eq!(file.position(), there, "{method}");
+                let expected: Vec<u8> = (0..6)
+                    .map(|i| if i < there { 3 * i as u8 + comm.rank() as u8 } else { 99 })
+                    .collect();
+                assert_eq!(data.as_slice(), expected, "{method}");
+                let at_end =
+                    if together { file.read_all(&mut data)? } else { file.read(&mut data)? };
+                assert_eq!(at_end, 0, "{method}");
+            }
+            file.close()
+        });
+    }
+}
+
+#[test]
+fn sizes_are_set_reserved_and_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(3, |comm| {
+        let mut file = open(comm, &path, BOTH | Mode::CREATE)?;
+        file.set_size(100)?;
+        assert_eq!(file.size()?, 100);
+        comm.barrier()?;
+        file.preallocate(50)?;
+        assert_eq!(file.size()?, 100);
+        comm.barrier()?;
+        file.preallocate(200)?;
+        assert_eq!(file.size()?, 200);
+        comm.barrier()?;
+        file.set_size(7)?;
+        assert_eq!(file.size()?, 7);
+        comm.barrier()?;
+        // Not the same on all.
+        assert!(file.set_size(comm.rank() as u64).is_err());
+        assert!(file.preallocate(comm.rank() as u64).is_err());
+        assert_eq!(file.size()?, 7);
+        comm.barrier()?;
+        file.write_at_all(comm.rank() as u64, &[5])?;
+        file.sync()?;
+        file.close()
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), [5, 5, 5, 0, 0, 0, 0]);
+}
+
+#[test]
+fn pointers_move_by_etypes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, [7; 30]).unwrap();
+    run(1, |comm| {
+        let mut file = open(comm, &path, BOTH)?;
+        let unit = bytes(4);
+        let every_other = Datatype::resized(&unit, 0, 8)?;
+        file.set_view(View::new(2, &unit, &every_other)?)?;
+        assert_eq!(file.position(), 0);
+        file.write(&[1; 8])?;
+        assert_eq!(file.position(), 2);
+        file.read_at(0, &mut [0; 4])?;
+        assert_eq!(file.position(), 2, "explicit offsets leave it alone");
+        let request = file.iread(vec![0; 4])?;
+        assert_eq!(file.position(), 3);
+        assert_eq!(file.wait(request).0, [7; 4]);
+        // Etypes at 2, 10, 18 and 26 (which is whole).
+        file.seek_end(0)?;
+        assert_eq!(file.position(), 4);
+        file.seek_end(-1)?;
+        assert_eq!(file.position(), 3);
+        file.seek_end(3)?;
+        assert_eq!(file.position(), 7);
+        assert!(file.seek_end(-100).is_err());
+        assert_eq!(file.position(), 7);
+        assert!(file.write_at(0, &[1; 6]).is_err(), "half an etype");
+        file.set_view(View::bytes())?;
+        assert_eq!(file.position(), 0);
+        file.seek_end(0)?;
+        assert_eq!(file.position(), 30);
+        file.close()
+    });
+    let mut expected = [7; 30];
+    expected[2..6].fill(1);
+    expected[10..14].fill(1);
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+}
+
+#[test]
+fn hints_in_effect_are_those_of_rank_0() {
+    let object = MemoryStore::new("object");
+    run(3, |comm| {
+        let mine: Hints =
+            format!("cb_nodes={};striate_method=list;unknown=5", comm.rank() + 2).parse()?;
+        let file = File::on_store(comm, Arc::new(object.clone()), BOTH, &mine)?;
+        assert_eq!(file.hints().get("cb_nodes").as_deref(), Some("2"));
+        assert_eq!(file.hints().get("striate_method").as_deref(), Some("list"));
+        assert_eq!(file.hints().get("unknown"), None);
+        Ok(())
+    });
+    for (name, value) in [("cb_nodes", "0"), ("striate_domains", "round"), ("cb_buffer_size", "x")]
+    {
+        let error = Hints::default().set(name, value).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(value), "{error}");
+    }
+}
+
+#[test]
+fn atomicity_is_set_by_all_and_read_back() {
+    let object = MemoryStore::new("object");
+    run(2, |comm| {
+        let mut file = File::on_store(comm, Arc::new(object.clone()), BOTH, &Hints::default())?;
+        assert!(!file.atomicity());
+        file.set_atomicity(true)?;
+        assert!(file.atomicity());
+        file.write_at_all(0, &[comm.rank() as u8; 50])?;
+        let mut back = [9; 50];
+        file.read_at_all(0, &mut back)?;
+        assert!(back.iter().all(|&byte| byte == back[0]));
+        file.set_atomicity(false)?;
+        assert!(!file.atomicity());
+        file.close()
+    });
+}
+
+#[test]
+fn views_that_are_none_are_refused() {
+    let byte = bytes(1);
+    let refused = |displacement: u64, etype: &Datatype, filetype: &Datatype| {
+        let error = View::new(displacement, etype, filetype).unwrap_err();
+        assert!(matches!(error, FileError::View { .. }), "{error}");
+    };
+    refused(0, &byte, &Datatype::bytes(0).unwrap());
+    refused(0, &bytes(0), &byte);
+    refused(0, &bytes(4), &bytes(6));
+    refused(u64::MAX, &byte, &byte);
+    let descending = Datatype::hindexed(&[(1, 10), (1, 0)], &byte).unwrap();
+    refused(0, &byte, &descending);
+    let overlapping = Datatype::hindexed(&[(4, 0), (4, 2)], &byte).unwrap();
+    refused(0, &byte, &overlapping);
+    let below = Datatype::hindexed(&[(1, -3), (1, 0)], &byte).unwrap();
+    refused(100, &byte, &below);
+    let copies_overlap = Datatype::resized(&bytes(10), 0, 5).unwrap();
+    refused(0, &byte, &copies_overlap);
+    run(3, |comm| {
+        let store = Arc::new(MemoryStore::new("object"));
+        let mut file = File::on_store(comm, store, BOTH, &Hints::default())?;
+        let etype = bytes(if comm.rank() == 2 { 2 } else { 4 });
+        let filetype = bytes(8);
+        let view = View::new(0, &etype, &filetype)?;
+        assert!(file.set_view(view).is_err(), "etypes differ");
+        assert_eq!(file.view(), &View::bytes());
+        file.close()
+    });
+}
+
+#[test]
+fn memory_that_does_not_fit_its_description_is_refused() {
+    let ints = Datatype::vector(3, 1, 2, &bytes(4)).unwrap();
+    let mut memory = [0; 20];
+    assert!(Memory::new(&memory, 0, 1, &ints).is_ok());
+    assert!(Memory::new(&memory, 1, 1, &ints).is_err());
+    assert!(Memory::new(&memory, 0, 2, &ints).is_err());
+    assert!(Memory::new(&memory, 0, u64::MAX, &ints).is_err());
+    assert!(MemoryMut::new(&mut memory, 1, 1, &ints).is_err());
+    let before = Datatype::hindexed(&[(1, -1)], &bytes(1)).unwrap();
+    assert!(Memory::new(&memory, 0, 1, &before).is_err());
+    assert!(Memory::new(&memory, 1, 1, &before).is_ok());
+}
+
+#[test]
+fn nobody_and_nothing_take_part_in_collectives() {
+    let object = MemoryStore::new("object");
+    for method in METHODS {
+        let hints: Hints = format!("striate_method={method}").parse().unwrap();
+        run(3, |comm| {
+            let mut file = File::on_store(comm, Arc::new(object.clone()), BOTH, &hints)?;
+            assert_eq!(file.write_at_all(5, &[])?, 0);
+            assert_eq!(file.read_at_all(5, &mut [])?, 0);
+            assert_eq!(file.size()?, 0, "{method}");
+            file.close()
+        });
+    }
+}
+
+#[test]
+fn requests_may_be_waited_for_late_and_in_any_order() {
+    let object = MemoryStore::new("object");
+    run(3, |comm| {
+        let rank = comm.rank();
+        let mut file = File::on_store(comm, Arc::new(object.clone()), BOTH, &Hints::default())?;
+        let requests: Vec<_> =
+            (0..4).map(|i| file.iwrite_at_all(3 * i + rank as u64, vec![i as u8 + 1])).collect();
+        let mut requests: Vec<_> = requests.into_iter().map(Some).collect();
+        let mut order = [0, 1, 2, 3];
+        order.rotate_left(rank);
+        for i in order {
+            let (buffer, done) = file.wait(requests[i].take().unwrap());
+            assert_eq!((buffer.as_slice(), done?), ([i as u8 + 1].as_slice(), 1));
+        }
+        // Not waited for at all: closing carries it out.
+        let _request = file.iwrite_at_all(12 + rank as u64, vec![5]);
+        file.close()
+    });
+    let mut image = [0; 15];
+    striate_store::Store::read_at(&object, 0, &mut image).unwrap();
+    assert_eq!(image, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
+}
