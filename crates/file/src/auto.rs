@@ -84,14 +84,13 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
     let ranks = (setting.ranks_per_node * setting.nodes).max(1.0);
     let seconds = match method {
         Method::Posix => shared(transfer(t.pieces, t.bytes), transfer(t.most_pieces, t.most_bytes)),
-        // A region of a list costs a little more than a call of its own, unless the store knows better.
         Method::List | Method::Datatype => {
             let requests = match method {
                 Method::List => (t.pieces / setting.list_regions).ceil(),
                 _ => ranks,
             };
-            let native = method == Method::Datatype && setting.capabilities.typed;
-            let region = if native { 0.1 } else { 1.05 };
+            // What a region costs, in requests, where the store takes many at once; it is learned.
+            let region = 0.2;
             shared(
                 transfer(t.pieces * region + requests, t.bytes),
                 transfer(t.most_pieces * region, t.most_bytes),
@@ -166,9 +165,15 @@ pub(crate) fn candidates(
     if independent && ds == Switch::Enable && possible(Method::Sieve) {
         return vec![Method::Sieve];
     }
+    // What the store would take apart itself costs what plain calls cost.
+    let native = |method: Method| match method {
+        Method::List => setting.capabilities.list_regions.is_some(),
+        Method::Datatype => setting.capabilities.typed,
+        _ => true,
+    };
     Method::ALL
         .into_iter()
-        .filter(|&method| possible(method))
+        .filter(|&method| possible(method) && native(method))
         .filter(|&method| !(method == Method::TwoPhase && cb == Switch::Disable))
         .filter(|&method| !(method == Method::Sieve && ds == Switch::Disable))
         .collect()

@@ -11,6 +11,9 @@
 //! * `STRIATE_CASES=100000` runs so many cases instead of the usual ones.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(feature = "mpi")]
+#[path = "../../comm/tests/job/mod.rs"]
+mod job;
 mod support;
 
 use std::fmt::Write;
@@ -197,10 +200,14 @@ impl Model {
 
 impl Case {
     fn new(number: u64) -> Self {
-        let random = &mut Random::new(number);
-        let ranks = random.from(1, 9) as usize;
-        let (threads, nodes) = random_threads(random, ranks);
+        let ranks = Random::new(!number).from(1, 9) as usize;
         let place = [Place::Path, Place::Shm, Place::Memory][(number / 36 % 3) as usize];
+        Self::of(number, ranks, place)
+    }
+
+    fn of(number: u64, ranks: usize, place: Place) -> Self {
+        let random = &mut Random::new(number);
+        let (threads, nodes) = random_threads(random, ranks);
         let hints = random_hints(random, number, ranks as u64);
         let initial_len = if random.percent(30) { 0 } else { random.mostly_small(1, 30_000) };
         let initial = random.bytes(initial_len as usize);
@@ -523,4 +530,62 @@ fn third_quarter_of_the_cases() {
 #[test]
 fn last_quarter_of_the_cases() {
     run_group(3);
+}
+
+/// The same with ranks that are processes. Each makes the case from its number, so nothing but the
+/// file is shared.
+#[cfg(feature = "mpi")]
+mod processes {
+    use super::*;
+
+    const CASES: u64 = 150;
+
+    fn run_job(first: u64, ranks_per_node: &str) {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directory = directory.path().to_str().unwrap();
+        let first = first.to_string();
+        let mut variables = vec![("STRIATE_DIRECTORY", directory), ("STRIATE_FIRST", &first)];
+        if !ranks_per_node.is_empty() {
+            variables.push(("STRIATE_RANKS_PER_NODE", ranks_per_node));
+        }
+        job::run_test("processes::ranks_of_a_job", &variables);
+    }
+
+    #[test]
+    fn of_one_node() {
+        run_job(0, "");
+    }
+
+    #[test]
+    fn of_pretended_nodes() {
+        run_job(1000, "1");
+        if job::ranks() > 2 {
+            run_job(2000, "2");
+            run_job(3000, "3");
+        }
+    }
+
+    #[test]
+    #[ignore = "run by the tests above, as ranks"]
+    fn ranks_of_a_job() {
+        let directory = PathBuf::from(std::env::var_os("STRIATE_DIRECTORY").unwrap());
+        let first = number_from("STRIATE_FIRST").unwrap();
+        let watchdog = Watchdog::new(Duration::from_secs(60), "the start");
+        striate_comm::mpi::run(|comm| -> Result<(), FileError> {
+            for number in first..first + CASES {
+                watchdog.at(format!("case {number} of a job"));
+                let case = Case::of(number, comm.size(), Place::Path);
+                if comm.rank() == 0 {
+                    std::fs::write(directory.join("file"), &case.initial).unwrap();
+                }
+                comm.barrier()?;
+                let object = Object::File(directory.join("file"));
+                run_rank(&case, &object, &comm)
+                    .unwrap_or_else(|error| panic!("case {number}: {error}\n{}", case.story));
+                comm.barrier()?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
 }

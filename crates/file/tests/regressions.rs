@@ -41,23 +41,25 @@ fn watchdog(name: &str) -> Watchdog {
 fn a_slow_write_keeps_its_slot_while_windows_of_nobody_pass() {
     let _watchdog = watchdog("a slow write in the ring");
     let object = MemoryStore::new("object");
-    let hints = hints(
-        "striate_method=two-phase;striate_domains=even;cb_buffer_size=64;cb_nodes=1;cb_config_list=*:4",
-    );
+    let hints = hints("striate_method=two-phase;striate_domains=even;cb_buffer_size=64");
     let written = Threads::new(2).try_run(|comm| {
-        let store = Mishap::new(&object, "delay=60ms@1:write");
+        let rank = comm.rank();
+        let store = Mishap::new(&object, if rank == 0 { "delay=30ms@1+:write" } else { "" });
         store.arm(true);
         let mut file = File::on_store(&comm, store, BOTH, &hints)?;
-        // Four windows of both ranks, many of nobody, then some of both again.
-        let at = 32 * comm.rank() as i64;
-        let some = [0, 64, 128, 192, 1280, 1344, 1408, 1472].map(|window| (32, window + at));
-        file.set_view(blocks(&some))?;
-        file.write_at_all(0, &vec![comm.rank() as u8 + 1; 256])
+        // Rank 0 has the first window and writes it slowly. Rank 1 has the rest of the ring's first
+        // round, then nothing for some rounds, then one more window.
+        let some: &[(u64, i64)] = if rank == 0 { &[(64, 0)] } else { &[(192, 64), (64, 1280)] };
+        file.set_view(blocks(some))?;
+        let data = vec![rank as u8 + 1; if rank == 0 { 64 } else { 256 }];
+        let mut written = 0;
+        for _ in 0..5 {
+            written += file.write_at_all(0, &data)?;
+        }
+        Ok::<_, FileError>(written)
     });
-    assert_eq!(written.unwrap(), [256, 256]);
-    let expected: Vec<u8> = (0..1536)
-        .map(|i| if (256..1280).contains(&i) { 0 } else { (i / 32 % 2) as u8 + 1 })
-        .collect();
+    assert_eq!(written.unwrap(), [5 * 64, 5 * 256]);
+    let expected = [vec![1; 64], vec![2; 192], vec![0; 1024], vec![2; 64]].concat();
     assert_eq!(image(&object), expected);
 }
 

@@ -88,7 +88,7 @@ pub struct PosixOptions {
     pub direct: bool,
     /// When lists go through `io_uring`.
     pub uring: Uring,
-    /// What [`Capabilities::list_regions`] says.
+    /// What [`Capabilities::list_regions`] says where lists are more than loops.
     pub list_regions: usize,
     /// How long to wait for a lock.
     pub lock_limit: Duration,
@@ -182,19 +182,20 @@ impl PosixFile {
         } else {
             None
         };
+        let use_ring = match options.uring {
+            Uring::Auto => options.direct,
+            Uring::Always => true,
+            Uring::Never => false,
+        };
         let capabilities = Capabilities {
-            list_regions: Some(options.list_regions),
+            // Without a ring, lists are loops of plain calls.
+            list_regions: use_ring.then_some(options.list_regions),
             typed: false,
             locks: lock::are_supported(&file),
             stripe_unit: None,
             stripe_count: None,
             alignment: direct.as_ref().map_or(1, |direct| direct.block),
             serial_writes: is_local(&file),
-        };
-        let use_ring = match options.uring {
-            Uring::Auto => options.direct,
-            Uring::Always => true,
-            Uring::Never => false,
         };
         Ok(Self {
             path,

@@ -1,0 +1,106 @@
+//! Jobs of ranks that tests start under `mpiexec`, and how they end.
+//!
+//! The tests of other crates use this file, too. `MPICC` picks the MPI when a crate is built; the
+//! launcher that belongs to it is chosen here.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use striate_comm::mpi;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// One job at a time: two that poll on the same cores would crawl.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// How a job ended.
+pub struct Ended {
+    pub success: bool,
+    pub output: String,
+    pub after: Duration,
+}
+
+pub fn is_openmpi() -> bool {
+    mpi::library_version().contains("Open MPI")
+}
+
+/// How many ranks a job has. MPICH waits by polling, so more ranks than cores crawl.
+pub fn ranks() -> usize {
+    if is_openmpi() { 4 } else { 2 }
+}
+
+/// The launcher; the program and its arguments are still to come.
+pub fn mpiexec(ranks: usize) -> Command {
+    let (name, arguments): (_, &[_]) = if is_openmpi() {
+        ("mpiexec.openmpi", &["--oversubscribe", "--allow-run-as-root"])
+    } else {
+        ("mpiexec.mpich", &[])
+    };
+    // Where there is one MPI only, its launcher has the plain name.
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let known = std::env::split_paths(&paths).any(|directory| directory.join(name).exists());
+    let mut command = Command::new(if known { name } else { "mpiexec" });
+    command.args(arguments).arg("-n").arg(ranks.to_string());
+    command
+}
+
+/// Starts a job and waits for its end, which must come within two minutes.
+pub fn run(job: &mut Command) -> Ended {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = Instant::now();
+    let mut child = job
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mpiexec starts");
+    let outputs = [reader(child.stdout.take()), reader(child.stderr.take())];
+    let success = wait(&mut child, start);
+    let after = start.elapsed();
+    let output = outputs.map(|output| output.join().expect("output is text")).concat();
+    Ended { success: success.unwrap_or_else(|| panic!("no end:\n{output}")), output, after }
+}
+
+/// Runs an ignored test of this test program as the ranks of a job, and returns what they printed.
+pub fn run_test(test: &str, variables: &[(&str, &str)]) -> String {
+    let program = std::env::current_exe().expect("the test has a path");
+    let mut job = mpiexec(ranks());
+    job.arg(program).args([test, "--exact", "--ignored", "--nocapture"]);
+    let ended = run(job.envs(variables.iter().copied()));
+    assert!(ended.success, "{}", ended.output);
+    ended.output
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// Whether the job succeeded; `None` if it had to be killed.
+fn wait(child: &mut Child, start: Instant) -> Option<bool> {
+    let mut asked = false;
+    loop {
+        if let Some(status) = child.try_wait().expect("the launcher is our child") {
+            return (!asked).then(|| status.success());
+        }
+        if start.elapsed() > LIMIT && !asked {
+            // Kindly, so that the launcher takes its ranks along.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            asked = true;
+        } else if start.elapsed() > LIMIT + Duration::from_secs(10) {
+            let _ = child.kill();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
