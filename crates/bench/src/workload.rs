@@ -1,8 +1,12 @@
-//! The three workloads of \[CHING\], as descriptions.
+//! The three workloads of \[CHING\], and blocks dealt round robin, as descriptions.
 //!
 //! A [`Workload`] says, for each rank, which bytes of its memory meet which bytes of the file, as
 //! two datatypes of equal size: the same description serves the methods, the counters, the model
 //! and the drawings. Nothing here reads a clock or touches a file.
+
+mod strided;
+
+pub use self::strided::Strided;
 
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Distribution, Element, Order, TypeError};
@@ -64,6 +68,12 @@ impl Default for TileReader {
 }
 
 impl TileReader {
+    /// The paper's displays, as many as there are ranks, in a wall that is about as high as wide.
+    pub fn near_square(ranks: u64) -> Self {
+        let rows = largest_factor(ranks, ranks.isqrt());
+        Self { columns: ranks / rows, rows, ..Self::default() }
+    }
+
     /// Pixels of a frame, horizontally and vertically.
     pub fn frame(&self) -> (u64, u64) {
         let step = self.step();
@@ -85,7 +95,7 @@ impl Workload for TileReader {
     }
 
     fn ranks(&self) -> u64 {
-        self.columns * self.rows
+        self.columns.saturating_mul(self.rows)
     }
 
     fn access(&self, rank: u64) -> Result<RankAccess, TypeError> {
@@ -141,7 +151,7 @@ impl Block3d {
 
 impl Workload for Block3d {
     fn name(&self) -> &'static str {
-        "block-3d"
+        "block3d"
     }
 
     fn ranks(&self) -> u64 {
@@ -234,12 +244,14 @@ const fn in_range(rank: u64, size: u64) -> Result<(), TypeError> {
     if rank < size { Ok(()) } else { Err(TypeError::Rank { rank, size }) }
 }
 
+/// The largest factor of `n` that is not above `limit`.
+fn largest_factor(n: u64, limit: u64) -> u64 {
+    (1..=limit.max(1)).rev().find(|factor| n.is_multiple_of(*factor)).unwrap_or(1)
+}
+
 /// Three factors of `ranks`, as close to each other as possible, the largest first.
 fn near_cubic_grid(ranks: u64) -> [u64; 3] {
     // The largest factors that are not above the cube and the square root leave the least spread.
-    let largest_factor = |n: u64, limit: u64| {
-        (1..=limit.max(1)).rev().find(|factor| n.is_multiple_of(*factor)).unwrap_or(1)
-    };
     let root = |n: u64, power: f64| {
         let estimate = (n as f64).powf(1.0 / power).round() as u64;
         let too_large = (estimate as f64).powf(power) > n as f64 + 0.5;
@@ -338,6 +350,15 @@ mod tests {
         let runs = memory.flatten(1).unwrap();
         assert!(runs.iter().all(|run| run.len == 8));
         assert_eq!(runs.iter().map(|run| run.offset).collect::<Vec<i64>>(), expected);
+    }
+
+    #[test]
+    fn walls_are_near_squares() {
+        for (ranks, columns, rows) in [(1, 1, 1), (2, 2, 1), (4, 2, 2), (6, 3, 2), (7, 7, 1)] {
+            let wall = TileReader::near_square(ranks);
+            assert_eq!((wall.columns, wall.rows), (columns, rows));
+        }
+        assert_eq!(TileReader::near_square(6), TileReader::default());
     }
 
     #[test]

@@ -1,10 +1,18 @@
-//! The model on the paper's workloads gives the paper's numbers \[CHING\].
+//! The paper's workloads cost what the paper says \[CHING\], in the model and counted at the store.
 //!
-//! Operations and data accessed at the paper's rounding (MB = 2²⁰), data resent within 5 %.
+//! Operations and data accessed at the paper's rounding (MB = 2²⁰), data resent within 5 %. What is
+//! counted are calls of the real file by thread ranks, on a store that keeps no bytes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::sync::Arc;
+
+use striate_bench::io::{Op, paper_hints};
 use striate_bench::workload::{Block3d, Flash, TileReader, Workload};
-use striate_layout::characteristics::{Access, Characteristics, Settings, characteristics};
+use striate_comm::Threads;
+use striate_datatype::Datatype;
+use striate_file::{File, FileError, Memory, MemoryMut, MethodChoice, Mode, Stats, View};
+use striate_layout::characteristics::{Access, Characteristics, Method, Settings, characteristics};
+use striate_store::{AlignedBuffer, NullStore, Store};
 
 fn model(workload: &dyn Workload) -> [Characteristics; 5] {
     let accesses: Vec<Access> = (0..workload.ranks())
@@ -15,6 +23,59 @@ fn model(workload: &dyn Workload) -> [Characteristics; 5] {
         })
         .collect();
     characteristics(&accesses, &Settings::default()).unwrap()
+}
+
+/// What one call by `method` costs a client, counted at the store: the mean over the ranks.
+fn counted(workload: &(dyn Workload + Sync), method: Method, op: Op) -> Characteristics {
+    let ranks = workload.ranks();
+    let mut hints = paper_hints(ranks);
+    hints.method = MethodChoice::Fixed(method);
+    let store = NullStore::new();
+    store.set_len(workload.access(0).unwrap().file.extent() as u64).unwrap();
+    let all = Threads::new(ranks as usize)
+        .try_run(|comm| -> Result<Stats, FileError> {
+            let access = workload.access(comm.rank() as u64)?;
+            let store: Arc<dyn Store> = Arc::new(store.clone());
+            let mut file = File::on_store(&comm, store, Mode::READ | Mode::WRITE, &hints)?;
+            file.set_view(View::new(0, &Datatype::bytes(1)?, &access.file)?)?;
+            let mut memory = AlignedBuffer::new(access.memory.upper_bound() as usize);
+            let (count, datatype) = (access.memory_count, &access.memory);
+            match op {
+                Op::Read => {
+                    file.read_at_all(0, MemoryMut::new(&mut memory, 0, count, datatype)?)?
+                }
+                Op::Write => file.write_at_all(0, Memory::new(&memory, 0, count, datatype)?)?,
+            };
+            assert_eq!(file.last_call().unwrap().method, method);
+            let stats = file.stats();
+            file.close()?;
+            Ok(stats)
+        })
+        .unwrap();
+    let sum: Stats = all.into_iter().sum();
+    let mean = |sum: u64| (sum + ranks / 2) / ranks;
+    Characteristics {
+        method,
+        wanted: mean(sum.wanted),
+        accessed: mean(sum.accessed),
+        operations: mean(sum.operations),
+        at_least: false,
+        resent: (method == Method::TwoPhase).then(|| mean(sum.resent)),
+        region_size: sum.region_size(),
+    }
+}
+
+/// What is counted must be what the model says: both ways, by every method that is named.
+fn assert_counted_as_modelled(workload: &(dyn Workload + Sync), op: Op, methods: &[Method]) {
+    for model in model(workload).iter().filter(|model| methods.contains(&model.method)) {
+        let counted = counted(workload, model.method, op);
+        let figures =
+            |row: &Characteristics| (row.method, row.wanted, row.accessed, row.operations);
+        assert_eq!(figures(&counted), figures(model), "{}, {op:?}", workload.name());
+        if let Some(resent) = model.resent {
+            assert_near(counted.resent, resent as f64 / f64::from(1 << 20));
+        }
+    }
 }
 
 fn mb(bytes: u64, digits: usize) -> String {
@@ -64,4 +125,26 @@ fn flash_checkpoint() {
     assert_eq!((posix.operations, posix.region_size, posix.at_least), (983_040, 8, false));
     assert_eq!((list.operations, datatype.operations), (1, 1));
     assert_eq!(datatype.region_size, 320 << 10);
+}
+
+#[test]
+fn tile_reader_counted() {
+    assert_counted_as_modelled(&TileReader::default(), Op::Read, &Method::ALL);
+}
+
+#[test]
+fn three_dimensional_block_counted() {
+    for op in [Op::Read, Op::Write] {
+        assert_counted_as_modelled(&Block3d::default(), op, &Method::ALL);
+    }
+}
+
+#[test]
+fn flash_checkpoint_counted() {
+    let flash = Flash::default();
+    let methods = [Method::Posix, Method::TwoPhase, Method::Datatype, Method::Sieve];
+    for op in [Op::Read, Op::Write] {
+        assert_counted_as_modelled(&flash, op, &methods);
+    }
+    assert_eq!(counted(&flash, Method::Posix, Op::Write).region_size, 8);
 }

@@ -101,8 +101,9 @@ impl Costs {
     }
 }
 
-/// How much one call moves the correction of its method.
-const LEARNING: f64 = 0.2;
+/// How much one call moves the correction of its method: down, and up. What disturbs a call only
+/// ever makes it slower, so good news is believed sooner.
+const LEARNING: (f64, f64) = (0.3, 0.1);
 
 /// What is known about the costs of a device, for reads and for writes. Clones share what they learn.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +146,8 @@ impl CostModel {
             if *known == method {
                 // `estimate` has a correction in it, though perhaps not the newest.
                 let right = (*correction * took / estimate).clamp(0.125, 8.0);
-                *correction = *correction * (1.0 - LEARNING) + right * LEARNING;
+                let weight = if right < *correction { LEARNING.0 } else { LEARNING.1 };
+                *correction += (right - *correction) * weight;
             }
         }
     }

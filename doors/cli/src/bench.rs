@@ -1,24 +1,26 @@
 //! `striate bench`: measurements with their spread, peers beside us in the same run.
 
-use std::fmt::Write as _;
-use std::time::Duration;
+mod io;
+mod pack;
+mod workloads;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use striate_bench::pack::{self, Options, PackBenchError, Results, Row};
+use striate_bench::ratio::Ratio;
 
-use crate::document::Document;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
+
+pub(crate) use io::{COST_COLUMNS, cost_cells, io_failed};
 
 /// Measure, beside peers and the limits of the machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate bench pack                       all cases, 15 samples each
-  striate bench pack --case flash --json   one case, for machines
-
-Built with --features mpi, MPI_Pack of Open MPI and MPICH run beside us.")]
+  striate bench pack                                    copies of typed memory
+  striate bench tile-reader                             the paper's displays, all methods
+  striate bench strided --block 64 --api striate,posix  beside plain system calls
+  mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     workload: Workload,
@@ -26,120 +28,59 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    Pack(PackArgs),
-}
-
-/// Copy between typed memory and a contiguous stream
-///
-/// Every case is copied small (1 MiB, stays in the caches) and large (64 MiB), both ways, by Striate,
-/// by memcpy of as many bytes, by a hand-written loop (vectors) and by both MPIs. In each round every
-/// engine takes one sample; ratios are taken within rounds. All engines must write the same bytes.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  striate bench pack
-  striate bench pack --samples 31 --case vector")]
-struct PackArgs {
-    /// Samples per engine, case and direction
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    samples: u32,
-    /// Only the cases whose name contains this
-    #[arg(long, value_name = "NAME")]
-    case: Option<String>,
-    /// Least time of one sample in milliseconds; copies are repeated to reach it
-    #[arg(long, value_name = "MS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(..=10_000))]
-    sample_time: u64,
+    Pack(pack::PackArgs),
+    TileReader(workloads::TileReaderArgs),
+    Block3d(workloads::Block3dArgs),
+    Flash(workloads::FlashArgs),
+    Strided(workloads::StridedArgs),
+    Ior(workloads::IorArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
     match &args.workload {
-        Workload::Pack(args) => run_pack(args, json),
+        Workload::Pack(args) => pack::run(args, json),
+        Workload::TileReader(args) => args.run(json),
+        Workload::Block3d(args) => args.run(json),
+        Workload::Flash(args) => args.run(json),
+        Workload::Strided(args) => args.run(json),
+        Workload::Ior(args) => args.run(json),
     }
 }
 
-fn run_pack(args: &PackArgs, json: bool) -> Result<(), CommandError> {
-    let options = Options {
-        samples: args.samples as usize,
-        only: args.case.clone(),
-        sample_time: Duration::from_millis(args.sample_time),
-    };
-    // Shows itself on a terminal only, and goes when it is dropped.
-    let bar = ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}")
+/// Shows itself on a terminal only.
+pub(crate) fn progress_bar() -> ProgressBar {
+    ProgressBar::new(0).with_style(
+        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    let results = pack::run(&options, |case, place, cases| {
-        bar.set_length(cases as u64);
-        bar.set_position(place as u64);
-        bar.set_message(format!("{} ({})", case.name, case.size.name()));
-    });
-    bar.finish_and_clear();
-    let results = results.map_err(|error| {
-        let hint = match &error {
-            PackBenchError::Peer(_) => "build without --features mpi to run without the peers",
-            _ => "this is a bug: please report the case and the machine",
-        };
-        CommandError::failed("cannot finish the benchmark", error, hint)
-    })?;
-    if results.rows.is_empty() {
-        let names = pack::Case::names();
-        return Err(CommandError::usage(
-            format!("no case has '{}' in its name", args.case.as_deref().unwrap_or_default()),
-            format!("the cases are {}", names.join(", ")),
-        ));
-    }
-    if json {
-        return Document::new(results.rows, results.ratios).print();
-    }
-    terminal::print(&render(&results))
+    )
 }
 
-fn render(results: &Results) -> String {
-    let engines: Vec<&str> = ["striate", "memcpy", "loop", "openmpi", "mpich"]
-        .into_iter()
-        .filter(|name| results.rows.iter().any(|row| row.implementation == *name))
-        .collect();
-    let mut columns = vec![("case", Side::Left), ("size", Side::Left), ("", Side::Left)];
-    columns.extend(engines.iter().map(|name| (*name, Side::Right)));
+/// The comparisons under a heading of their own; empty if there are none.
+fn ratio_table(ratios: &[Ratio]) -> String {
+    if ratios.is_empty() {
+        return String::new();
+    }
+    let columns =
+        [("ratio", Side::Left), ("", Side::Right), ("goal", Side::Right), ("", Side::Left)];
     let mut table = Table::new(&columns);
-    let same = |a: &Row, b: &Row| (a.case, a.size, a.direction) == (b.case, b.size, b.direction);
-    for rows in results.rows.chunk_by(same) {
-        let head = &rows[0];
-        let mut cells = vec![head.case.into(), head.size.into(), head.direction.name().into()];
-        cells.extend(engines.iter().map(|name| {
-            let row = rows.iter().find(|row| row.implementation == *name);
-            row.map_or_else(String::new, |row| {
-                let [low, high] = row.ci95;
-                format!("{:.2} [{low:.2}–{high:.2}]", row.median_gb_s)
-            })
-        }));
-        table.row(cells);
+    for ratio in ratios {
+        let [low, high] = ratio.ci95;
+        table.row([
+            ratio.name.clone(),
+            format!("{:.2} [{low:.2}–{high:.2}]", ratio.value),
+            ratio.goal.map_or_else(|| "-".into(), |goal| format!("{goal:.2}")),
+            match ratio.met {
+                Some(true) => "met".into(),
+                Some(false) => "missed".into(),
+                None => String::new(),
+            },
+        ]);
     }
-    let mut text = terminal::heading("GB/s, median [95 % interval]") + "\n" + &table.render();
-    if !results.ratios.is_empty() {
-        let columns =
-            [("ratio", Side::Left), ("", Side::Right), ("goal", Side::Right), ("", Side::Left)];
-        let mut table = Table::new(&columns);
-        for ratio in &results.ratios {
-            let [low, high] = ratio.ci95;
-            table.row([
-                ratio.name.clone(),
-                format!("{:.2} [{low:.2}–{high:.2}]", ratio.value),
-                format!("{:.1}", ratio.goal),
-                if ratio.met { "met".into() } else { "missed".into() },
-            ]);
-        }
-        let met = results.ratios.iter().filter(|ratio| ratio.met).count();
-        let heading = terminal::heading(&format!("{met} of {} goals met", results.ratios.len()));
-        let _ = write!(text, "\n{heading}\n{}", table.render());
-    }
-    for peer in &results.peers {
-        let _ = writeln!(text, "peer: {peer}");
-    }
-    if results.peers.is_empty() {
-        text.push_str(
-            "\nBuild with --features mpi to see MPI_Pack of Open MPI and MPICH beside us.\n",
-        );
-    }
-    text
+    let with_goal = ratios.iter().filter(|ratio| ratio.met.is_some()).count();
+    let met = ratios.iter().filter(|ratio| ratio.met == Some(true)).count();
+    let heading = match with_goal {
+        0 => "Within repetitions, median [95 % interval]".into(),
+        _ => format!("{met} of {with_goal} goals met"),
+    };
+    format!("\n{}\n{}", terminal::heading(&heading), table.render())
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use striate_bench::pack::Ratio;
+use striate_bench::ratio::Ratio;
 
 use crate::{CommandError, terminal};
 
@@ -66,16 +66,12 @@ impl Machine {
         let name = rustix::system::uname();
         let kernel =
             format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy());
-        let directory = std::env::current_dir().ok();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok();
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             cpu: fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(cpu_model),
             memory: total_memory(),
             kernel,
-            filesystem: directory
-                .zip(mounts)
-                .and_then(|(directory, mounts)| filesystem_of(&directory, &mounts)),
+            filesystem: filesystem(Path::new(".")),
         }
     }
 }
@@ -100,6 +96,12 @@ fn mem_available(meminfo: &str) -> Option<u64> {
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Type of the file system that `directory` is on, if the system tells.
+pub(crate) fn filesystem(directory: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    filesystem_of(&directory.canonicalize().ok()?, &mounts)
 }
 
 /// The type of the mount that holds `directory`: the deepest one, and the last of several on top of

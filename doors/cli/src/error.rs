@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use striate_comm::CommError;
 use striate_datatype::notation::NotationError;
 use striate_datatype::{Bytes, TypeError};
 use thiserror::Error;
@@ -37,6 +38,12 @@ pub(crate) enum CommandError {
     Failed { attempted: String, hint: String, source: Box<dyn Error + Send + Sync> },
 }
 
+impl From<CommError> for CommandError {
+    fn from(error: CommError) -> Self {
+        Self::failed("the ranks cannot go on", error, "")
+    }
+}
+
 impl CommandError {
     /// `attempted` failed because of `source`; `hint` says what to try, or is empty.
     pub(crate) fn failed(
@@ -54,8 +61,11 @@ impl CommandError {
 
     /// Prints the error on standard error and gives the exit status.
     pub(crate) fn report(&self) -> ExitCode {
-        // If standard error is gone, the status still tells.
-        let _ = anstream::stderr().write_all(self.render().as_bytes());
+        // All ranks of a job fail alike; one of them says it.
+        if crate::ranks::speaks() {
+            // If standard error is gone, the status still tells.
+            let _ = anstream::stderr().write_all(self.render().as_bytes());
+        }
         ExitCode::from(self.status())
     }
 

@@ -12,6 +12,7 @@ mod error;
 mod number;
 mod picture;
 mod quickstart;
+mod ranks;
 mod table;
 mod terminal;
 
@@ -32,6 +33,7 @@ use crate::error::CommandError;
 Examples:
   striate quickstart                                   see it work, in a second
   striate describe 'vector(768, 3KiB, stride=7596)'    look at an access pattern
+  striate bench strided --block 64 --method all        measure one
 
 Exit status: 0 success, 1 it failed, 2 it was called wrongly."
 )]
@@ -53,7 +55,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    // All ranks of a job come to the same answer or error; one of them says it.
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if ranks::speaks() => error.exit(),
+        Err(error) => return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    };
     let result = match &cli.command {
         Command::Describe(args) => describe::run(args, cli.json),
         Command::Quickstart(args) => quickstart::run(args, cli.json),
@@ -69,11 +76,15 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example() {
+        fn check(command: &clap::Command) {
+            for command in command.get_subcommands() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("striate "), "{} has no example", command.get_name());
+                check(command);
+            }
+        }
         let command = super::Cli::command();
         command.clone().debug_assert();
-        for command in command.get_subcommands() {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("striate "), "{} has no example", command.get_name());
-        }
+        check(&command);
     }
 }

@@ -2,21 +2,26 @@
 //!
 //! A cube of integers, block-distributed over some ranks: each rank's block is described, packed out
 //! of the array, checked against coordinates counted by hand, and unpacked into a second array.
-//! Then the access methods are compared for the same blocks in a file \[CHING\].
+//! Then ranks (threads here) write the blocks into one file and read them back, by every access
+//! method, with the settings of \[CHING\]; what each method costs is counted at the file.
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use striate_bench::io::{self, Contender, Options, Repeated, Results, paper_hints};
 use striate_bench::workload::{Block3d, Workload};
+use striate_comm::Threads;
 use striate_datatype::notation::Notation;
 use striate_datatype::{Bytes, Order, Packer};
-use striate_layout::characteristics::{Access, Characteristics, Settings, characteristics};
+use striate_file::{Method, MethodChoice};
 
-use crate::document::{Document, available_memory};
-use crate::number::grouped;
+use crate::bench::{COST_COLUMNS, cost_cells, io_failed, progress_bar};
+use crate::document::{Document, available_memory, filesystem};
+use crate::number::{grouped, short};
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
@@ -26,7 +31,10 @@ const ELEMENT: usize = 4;
 /// Blocks that are listed; more would hide the rest.
 const LISTED: usize = 8;
 
-/// Describe, pack and verify a block-distributed array, and compare access methods for it
+/// How often every method writes and reads.
+const REPETITIONS: usize = 3;
+
+/// Describe a block-distributed array, and write and read it in parallel by every method
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,8 +47,12 @@ pub(crate) struct QuickstartArgs {
     edge: u64,
 
     /// Ranks that share the array
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks: u64,
+
+    /// The directory for the file, which is removed; by default the temporary one
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 /// A row of the JSON document: the block of a rank, or a method.
@@ -48,12 +60,7 @@ pub(crate) struct QuickstartArgs {
 #[serde(untagged)]
 enum Row {
     Block(Block),
-    Method {
-        workload: &'static str,
-        ranks: u64,
-        #[serde(flatten)]
-        characteristics: Characteristics,
-    },
+    Method(Box<io::Row>),
 }
 
 /// What was found out about the block of one rank.
@@ -75,16 +82,49 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
     let array_bytes = check_memory(args.edge)?;
     let workload = Block3d::near_cubic(args.edge, args.ranks);
     let blocks = distribute(&workload, array_bytes)?;
-    let methods = compare_methods(&workload)?;
+    let options = options(args);
+    let measured = measure(&workload, &options)?;
     if json {
-        let ranks = args.ranks;
-        let method =
-            |characteristics| Row::Method { workload: workload.name(), ranks, characteristics };
-        let rows = blocks.into_iter().map(Row::Block).chain(methods.into_iter().map(method));
-        return Document::new(rows.collect(), Vec::new()).print();
+        let methods = measured.rows.into_iter().map(|row| Row::Method(Box::new(row)));
+        let rows = blocks.into_iter().map(Row::Block).chain(methods);
+        return Document::new(rows.collect(), measured.ratios).print();
     }
-    let text = text(&workload, array_bytes, &blocks, &methods);
+    let text = text(&workload, array_bytes, &blocks, &measured, &options);
     terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
+}
+
+fn options(args: &QuickstartArgs) -> Options {
+    let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let methods = Method::ALL.map(MethodChoice::Fixed).into_iter().chain([MethodChoice::Auto]);
+    Options {
+        contenders: methods.map(|method| Contender::striate(method, None)).collect(),
+        repeat: REPETITIONS,
+        write: true,
+        read: true,
+        collective: true,
+        fsync: false,
+        verify: true,
+        include_open: false,
+        store: filesystem(&directory),
+        directory,
+        hints: paper_hints(args.ranks),
+        goals: io::Goals::default(),
+    }
+}
+
+/// Writes and reads the array by every method, and verifies all bytes.
+fn measure(workload: &Block3d, options: &Options) -> Result<Results, CommandError> {
+    let bar = progress_bar();
+    let pattern = Repeated::once(workload.clone());
+    let progress = |at: &io::Progress<'_>| {
+        bar.set_length(at.total as u64);
+        bar.set_position(at.done as u64);
+        bar.set_message(format!("{}, {}", at.contender.label(), at.op.name()));
+    };
+    let ranks = Threads::new(workload.ranks() as usize);
+    let found = ranks.try_run(|comm| io::run(&comm, &pattern, options, &progress));
+    bar.finish_and_clear();
+    found.map(|mut found| found.swap_remove(0)).map_err(io_failed)
 }
 
 /// Bytes of the array, if two of them and a block fit into memory.
@@ -200,19 +240,6 @@ impl BlockOfArray {
     }
 }
 
-fn compare_methods(workload: &Block3d) -> Result<[Characteristics; 5], CommandError> {
-    let accesses = (0..workload.ranks())
-        .map(|rank| {
-            let access = workload.access(rank).map_err(|error| failed("the workload", error))?;
-            let (memory, file) = (&access.memory, &access.file);
-            Access::new(memory, access.memory_count, file, access.file_count)
-                .map_err(|error| failed("the workload", error))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    characteristics(&accesses, &Settings::default())
-        .map_err(|error| failed("the characteristics", error))
-}
-
 fn failed(
     what: impl std::fmt::Display,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -241,7 +268,8 @@ fn text(
     workload: &Block3d,
     array_bytes: usize,
     blocks: &[Block],
-    methods: &[Characteristics],
+    measured: &Results,
+    options: &Options,
 ) -> String {
     let edge = workload.edge;
     let [planes, rows, columns] = workload.grid;
@@ -285,12 +313,17 @@ fn text(
         "Verified: every block was packed and compared byte by byte with values counted by hand,\n\
          then unpacked into a second array, which is equal to the first.\n\n",
     );
+    let store = options.store.as_deref().unwrap_or("file system");
+    let directory = options.directory.display();
+    let heading =
+        format!("The array as a file on {store} ({directory}): MiB/s, and what a rank pays");
+    let _ = writeln!(text, "{}", terminal::heading(&heading));
+    text.push_str(&method_table(measured));
     let _ = writeln!(
         text,
-        "{}",
-        terminal::heading("If the array were a file: what each access method costs a rank")
+        "Verified: every byte of every file that was written, and of every block that was read.\n\
+         Medians of {REPETITIONS}, through the page cache, with the settings of the paper.",
     );
-    text.push_str(&method_table(methods));
     let _ = write!(text, "\n{}\n", terminal::heading("Next"));
     if (edge, workload.ranks()) != (600, 8) {
         text.push_str("  striate quickstart --edge 600      the paper's numbers for this table\n");
@@ -298,6 +331,7 @@ fn text(
     let block = Block3d::default();
     let example = compact(&BlockOfArray::of(&block, 2).notation(&block).to_string());
     let _ = writeln!(text, "  striate describe '{example}' --svg block.svg");
+    text.push_str("  striate bench strided --block 64 --api striate,posix\n");
     text.push_str("  striate bench --help\n");
     text
 }
@@ -307,25 +341,21 @@ fn compact(notation: &str) -> String {
     notation.replace(", ", ",").replace(",[", ", [")
 }
 
-fn method_table(methods: &[Characteristics]) -> String {
-    let mut table = Table::new(&[
-        ("method", Side::Left),
-        ("wanted", Side::Right),
-        ("accessed", Side::Right),
-        ("operations", Side::Right),
-        ("resent", Side::Right),
-        ("region size", Side::Right),
-    ]);
-    for row in methods {
-        let at_least = if row.at_least { "≥ " } else { "" };
-        table.row([
-            row.method.to_string(),
-            Bytes(row.wanted).to_string(),
-            Bytes(row.accessed).to_string(),
-            format!("{at_least}{}", grouped(row.operations)),
-            row.resent.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string()),
-            Bytes(row.region_size).to_string(),
-        ]);
+/// A line per method: the rates both ways, and the costs of the read.
+fn method_table(measured: &Results) -> String {
+    let mut columns = vec![("method", Side::Left), ("write", Side::Right), ("read", Side::Right)];
+    columns.extend(COST_COLUMNS);
+    let mut table = Table::new(&columns);
+    let (writes, reads): (Vec<_>, Vec<_>) =
+        measured.rows.iter().partition(|row| row.op == io::Op::Write);
+    for (write, read) in writes.iter().zip(&reads) {
+        let method = match (&read.method, read.chosen) {
+            (Some(method), Some(chosen)) => format!("{method}: {chosen}"),
+            (method, _) => method.clone().unwrap_or_default(),
+        };
+        let mut cells = vec![method, short(write.median_mib_s), short(read.median_mib_s)];
+        cells.extend(cost_cells(read.cost.as_ref()));
+        table.row(cells);
     }
     table.render()
 }

@@ -60,6 +60,11 @@ fn help_of_every_command_has_an_example() {
         let help = answer(&[command, "--help"]);
         assert!(help.contains("Examples:") && help.contains("--json"), "{help}");
     }
+    for workload in ["pack", "tile-reader", "block3d", "flash", "strided", "ior"] {
+        assert!(answer(&["bench", "--help"]).contains(workload));
+        let help = answer(&["bench", workload, "--help"]);
+        assert!(help.contains("Examples:") && help.contains("--json"), "{help}");
+    }
 }
 
 #[test]
@@ -75,6 +80,7 @@ fn called_wrongly_is_2() {
     complaint(&["describe", "i32", "--count", "many"], 2);
     complaint(&["quickstart", "--edge", "0"], 2);
     complaint(&["completions", "tcsh"], 2);
+    complaint(&["bench"], 2);
 }
 
 #[test]
@@ -244,7 +250,8 @@ fn quickstart_verifies_and_compares() {
     let text = answer(&["quickstart", "--edge", "20"]);
     assert!(text.contains("subarray([20,20,20] of i32, [10,10,10] at [0,10,0])"), "{text}");
     assert!(text.contains("Verified: every block"), "{text}");
-    for method in ["posix", "sieve", "two-phase", "list", "datatype"] {
+    assert!(text.contains("Verified: every byte of every file"), "{text}");
+    for method in ["posix", "sieve", "two-phase", "list", "datatype", "auto:"] {
         assert!(text.lines().any(|line| line.starts_with(&format!("  {method} "))), "{text}");
     }
     assert!(text.contains("striate quickstart --edge 600"), "{text}");
@@ -257,13 +264,18 @@ fn quickstart_in_json_has_blocks_and_methods() {
     let blocks: Vec<_> = rows.iter().filter(|row| row["rank"].is_u64()).collect();
     assert_eq!(blocks.len(), 8);
     assert!(blocks.iter().all(|row| row["verified"] == true && row["runs"] == 100));
-    let methods: Vec<_> = rows.iter().filter(|row| row["method"].is_string()).collect();
-    let operations: Vec<_> = methods.iter().map(|row| row["operations"].as_u64()).collect();
-    assert_eq!(operations, [Some(100), Some(1), Some(1), Some(2), Some(1)]);
-    assert_eq!(methods[2]["method"], "two-phase");
-    assert_eq!((&methods[2]["wanted"], &methods[2]["resent"]), (&4000.into(), &3000.into()));
-    assert!(methods[0].get("resent").is_none());
-    assert_eq!(methods[0]["region_size"], 40);
+    for op in ["write", "read"] {
+        let methods: Vec<_> = rows.iter().filter(|row| row["op"] == op).collect();
+        assert_eq!(methods.len(), 6);
+        assert!(methods.iter().all(|row| row["verified"] == true), "{methods:?}");
+        let operations: Vec<_> = methods.iter().map(|row| row["operations"].as_u64()).collect();
+        assert_eq!(operations[..5], [Some(100), Some(1), Some(1), Some(2), Some(1)]);
+        assert_eq!(methods[2]["method"], "two-phase");
+        assert_eq!((&methods[2]["wanted"], &methods[2]["resent"]), (&4000.into(), &3000.into()));
+        assert!(methods[0].get("resent").is_none());
+        assert_eq!(methods[0]["region_size"], 40);
+        assert!(methods.iter().all(|row| row["median_mib_s"].as_f64() > Some(0.0)));
+    }
 }
 
 #[test]
@@ -312,6 +324,238 @@ fn bench_pack_measures_and_verifies() {
 fn bench_pack_names_its_cases_when_asked_for_another() {
     let complaint = complaint(&["bench", "pack", "--case", "no-such"], 2);
     assert!(complaint.contains("no case has 'no-such'") && complaint.contains("flash"));
+}
+
+/// A benchmark of file I/O in a directory of its own, which is empty afterwards.
+fn bench(arguments: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let mut all = vec!["bench"];
+    all.extend(arguments);
+    all.extend(["--dir", directory.path().to_str().unwrap(), "--json"]);
+    let document = document(&all);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
+    for row in document["rows"].as_array().unwrap() {
+        for field in ["workload", "api", "store", "op"] {
+            assert!(row[field].is_string(), "{field} of {row}");
+        }
+        for field in ["ranks", "block", "bytes"] {
+            assert!(row[field].as_u64() > Some(0), "{field} of {row}");
+        }
+        assert!(row["collective"].is_boolean() && row["verified"].is_boolean(), "{row}");
+        assert!(row["median_mib_s"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["ci95"].as_array().unwrap().len(), 2);
+        for field in ["method", "wanted", "accessed", "operations", "region_size"] {
+            assert_eq!(row.get(field).is_some(), row["api"] == "striate", "{field} of {row}");
+        }
+    }
+    document
+}
+
+/// The rows of one direction, in order.
+fn rows<'d>(document: &'d Value, op: &str) -> Vec<&'d Value> {
+    document["rows"].as_array().unwrap().iter().filter(|row| row["op"] == op).collect()
+}
+
+#[test]
+fn bench_tile_reader_counts_as_the_paper() {
+    let document = bench(&["tile-reader", "--frames", "2", "--repeat", "2"]);
+    assert!(rows(&document, "write").is_empty());
+    let rows = rows(&document, "read");
+    let operations: Vec<_> = rows.iter().map(|row| row["operations"].as_u64()).collect();
+    assert_eq!(operations[..5], [Some(768), Some(2), Some(1), Some(12), Some(1)]);
+    assert_eq!(rows[1]["accessed"], 5_829_204);
+    assert_eq!((&rows[2]["accessed"], &rows[2]["domains"]), (&1_782_528.into(), &"even".into()));
+    assert_eq!((&rows[5]["method"], rows[5]["chosen"].is_string()), (&"auto".into(), true));
+    assert!(rows.iter().all(|row| row["ranks"] == 6 && row["wanted"] == 2_359_296));
+    assert!(rows.iter().all(|row| row["samples"].as_array().unwrap().len() == 2));
+
+    let small = ["tile-reader", "--columns", "2", "--rows", "1", "--tile", "30x20"];
+    let document =
+        bench(&[&small[..], &["--overlap", "4x0", "--op", "write,read", "--tuned"]].concat());
+    assert_eq!(document["rows"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn bench_block3d_takes_any_grid() {
+    let document = bench(&["block3d", "--edge", "10", "--grid", "3x1x2", "--repeat", "1"]);
+    for op in ["write", "read"] {
+        assert_eq!(rows(&document, op).len(), 6);
+        assert!(rows(&document, op).iter().all(|row| row["ranks"] == 6 && row["bytes"] == 4000));
+    }
+    let document = bench(&["block3d", "--edge", "9", "-n", "5", "--tuned", "--independent"]);
+    let row = rows(&document, "write")[0];
+    assert_eq!((&row["collective"], &row["method"]), (&false.into(), &"auto".into()));
+}
+
+#[test]
+fn bench_flash_spares_guard_cells() {
+    let document = bench(&["flash", "--blocks", "2", "--cells", "4", "-n", "3", "--repeat", "1"]);
+    let writes = rows(&document, "write");
+    assert_eq!(writes[0]["operations"], 2 * 4 * 4 * 4 * 24);
+    assert_eq!(writes[0]["region_size"], 8);
+    assert_eq!(writes[4]["operations"], 1);
+}
+
+#[test]
+fn bench_strided_compares_with_plain_calls() {
+    let document = bench(&[
+        "strided",
+        "--block",
+        "1k",
+        "--count",
+        "20",
+        "--api",
+        "striate,posix",
+        "--method",
+        "list,auto",
+        "--goal",
+        "posix=0",
+        "--goal",
+        "best=1e9",
+        "--repeat",
+        "3",
+        "--fsync",
+        "--hint",
+        "striate_list_regions=5",
+    ]);
+    for op in ["write", "read"] {
+        let rows = rows(&document, op);
+        assert_eq!(rows.len(), 3);
+        assert_eq!((&rows[0]["operations"], &rows[0]["block"]), (&4.into(), &1024.into()));
+        assert_eq!((&rows[2]["api"], rows[2].get("method")), (&"posix".into(), None));
+    }
+    let ratios = document["ratios"].as_array().unwrap();
+    assert_eq!(ratios.len(), 4);
+    for (ratio, met) in ratios.iter().zip([true, false, true, false]) {
+        assert_eq!(ratio["met"], met, "{ratio}");
+        assert!(ratio["name"].as_str().unwrap().contains("striate auto over"), "{ratio}");
+    }
+    let text = answer(&["bench", "strided", "--total", "1m", "--no-verify", "-i", "1"]);
+    assert!(text.contains("strided: 4 ranks, collective") && text.contains("not verified"));
+}
+
+#[test]
+fn bench_ior_speaks_ior() {
+    let arguments = ["ior", "-a", "POSIX,striate", "-b", "64k", "-t", "16k", "-s", "3", "-i", "2"];
+    let document = bench(&[&arguments[..], &["-F", "-C", "-e", "-z"]].concat());
+    let reads = rows(&document, "read");
+    assert_eq!((&reads[0]["api"], &reads[1]["api"]), (&"posix".into(), &"striate".into()));
+    assert_eq!(reads[0]["file_per_process"], true);
+    assert_eq!((&reads[1]["block"], &reads[1]["transfer"]), (&65_536.into(), &16_384.into()));
+    assert_eq!(reads[1]["wanted"], 3 * 65_536);
+    let document = bench(&[&arguments[..], &["-c", "-C", "-r", "-W", "-R"]].concat());
+    assert!(rows(&document, "write").is_empty());
+    assert_eq!(rows(&document, "read")[0]["collective"], true);
+}
+
+#[test]
+fn bench_called_wrongly_is_2() {
+    for (arguments, words) in [
+        (&["strided", "--block", "0"][..], "at least 1 byte"),
+        (&["strided", "--method", "magic"], "two-phase"),
+        (&["strided", "--domains", "round"], "static-cycling"),
+        (&["strided", "--api", "hdf5"], "there is no API 'hdf5'"),
+        (&["strided", "--api", "mpiio"], "MPI"),
+        (&["strided", "--hint", "cb_nodes"], "has no value"),
+        (&["strided", "--hint", "cb_nodes=0"], "cb_nodes"),
+        (&["strided", "--goal", "fast"], "not a number"),
+        (&["strided", "--count", "1", "--total", "1m"], "cannot be used with"),
+        (&["strided", "--independent", "--method", "two-phase"], "collective calls"),
+        (&["strided", "--op", "append"], "append"),
+        (&["block3d", "--grid", "2x2"], "3 numbers"),
+        (&["block3d", "--grid", "2x2x2", "-n", "4"], "8 ranks, but there are 4"),
+        (&["tile-reader", "--columns", "2", "-n", "5"], "2 ranks, but there are 5"),
+        (&["tile-reader", "--overlap", "2000x1"], "--overlap"),
+        (&["flash", "--blocks", "0"], "0"),
+        (&["ior", "-b", "10", "-t", "3"], "multiple"),
+        (&["ior", "-b", "1t", "-t", "1"], "smaller"),
+        (&["ior", "-n", "0"], "0"),
+    ] {
+        let mut all = vec!["bench"];
+        all.extend(arguments);
+        let text = complaint(&all, 2);
+        assert!(text.starts_with("error: ") && text.contains(words), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn bench_that_cannot_be_done_is_1() {
+    let text = complaint(&["bench", "strided", "--dir", "/nonexistent"], 1);
+    assert!(text.contains("cannot make the file /nonexistent/striate-bench-"), "{text}");
+    assert!(text.contains("  hint: --dir names the directory"), "{text}");
+    complaint(&["quickstart", "--edge", "4", "--dir", "/nonexistent"], 1);
+    let text = complaint(&["bench", "strided", "--total", "1000t", "--block", "1g"], 1);
+    assert!(text.contains("of memory, but"), "{text}");
+}
+
+#[test]
+fn an_interrupted_benchmark_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let entries = || std::fs::read_dir(&directory).unwrap().count();
+    let dir = directory.path().to_str().unwrap();
+    let mut child = striate(&["bench", "strided", "--repeat", "100000", "--dir", dir])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while entries() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it began");
+    }
+    let signal = Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap();
+    assert!(signal.success());
+    assert_eq!(child.wait().unwrap().code(), None, "it ends by the signal");
+    assert_eq!(entries(), 0);
+}
+
+/// The binary under the `mpiexec` of its MPI, with so many ranks.
+#[cfg(feature = "mpi")]
+fn mpiexec(ranks: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("mpiexec");
+    command.args(["--oversubscribe", "-n", ranks, env!("CARGO_BIN_EXE_striate")]).args(arguments);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("LC_ALL", "C.UTF-8").output().unwrap()
+}
+
+#[cfg(feature = "mpi")]
+#[test]
+fn bench_under_mpi_has_peers_and_one_voice() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    let output = mpiexec(
+        "3",
+        &[
+            "bench",
+            "strided",
+            "--total",
+            "100k",
+            "--api",
+            "striate,mpiio,posix",
+            "--repeat",
+            "2",
+            "--goal",
+            "0",
+            "--json",
+            "--dir",
+            dir,
+        ],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // One document only.
+    let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let apis: Vec<_> = rows(&document, "read").iter().map(|row| row["api"].clone()).collect();
+    assert!(apis.contains(&"mpiio-romio".into()) && apis.contains(&"striate".into()), "{apis:?}");
+    assert!(document["rows"].as_array().unwrap().iter().all(|row| row["ranks"] == 3));
+    let ratios = document["ratios"].as_array().unwrap();
+    assert!(ratios[0]["name"].as_str().unwrap().contains("over mpiio-"), "{ratios:?}");
+    assert_eq!(ratios[0]["met"], true);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
+
+    let output = mpiexec("2", &["bench", "ior", "-c", "--dir", "/nonexistent"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output).matches("error: cannot finish the benchmark").count(), 1);
+    let output = mpiexec("2", &["bench", "ior", "-F", "--api", "mpiio"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output).matches("error: ").count(), 1, "{}", stderr(&output));
 }
 
 /// The outcome of `describe -` with these bytes as input.

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 pub use crate::peer::Direction;
 use crate::peer::{Peer, PeerError};
+use crate::ratio::Ratio;
 use crate::statistics::{self, Median};
 pub use cases::{Case, Family, Size};
 use engine::Engine;
@@ -77,21 +78,6 @@ pub struct Row {
     pub ci95: [f64; 2],
     /// All samples in order.
     pub samples: Vec<f64>,
-}
-
-/// A rate of ours over another's.
-#[derive(Clone, Debug, Serialize)]
-pub struct Ratio {
-    /// What is compared, in words.
-    pub name: String,
-    /// Median of the ratios within rounds.
-    pub value: f64,
-    /// Its 95 % interval.
-    pub ci95: [f64; 2],
-    /// The least we want.
-    pub goal: f64,
-    /// Whether the value reaches the goal.
-    pub met: bool,
 }
 
 /// All that was measured.
@@ -212,9 +198,6 @@ fn ratios(case: &Case, direction: Direction, rows: &[Row]) -> Vec<Ratio> {
         .into_iter()
         .flatten()
         .filter_map(|(other, goal)| {
-            let within: Vec<f64> =
-                ours.samples.iter().zip(&other.samples).map(|(ours, other)| ours / other).collect();
-            let Median { value, ci95 } = statistics::median(&within)?;
             let name = format!(
                 "{} of {} ({}): striate over {}",
                 direction.name(),
@@ -222,7 +205,7 @@ fn ratios(case: &Case, direction: Direction, rows: &[Row]) -> Vec<Ratio> {
                 case.size.name(),
                 other.implementation
             );
-            Some(Ratio { name, value, ci95, goal, met: value >= goal })
+            Ratio::within(name, &ours.samples, &other.samples, Some(goal))
         })
         .collect()
 }
