@@ -1,0 +1,93 @@
+//! Our own files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use striate_comm::Comm;
+use striate_datatype::{Datatype, Element};
+use striate_file::{File, Hints, Memory, MemoryMut, Mode, View};
+
+use super::{Engine, EngineError, Report, not_open, whole};
+use crate::io::Op;
+use crate::io::plan::{Call, Plan};
+
+/// A file of ours, by one method.
+#[derive(Debug)]
+pub(super) struct Striate {
+    comm: Arc<dyn Comm>,
+    hints: Hints,
+    collective: bool,
+    file: Option<File>,
+}
+
+impl Striate {
+    pub(super) fn new(comm: &Arc<dyn Comm>, hints: Hints, collective: bool) -> Self {
+        Self { comm: Arc::clone(comm), hints, collective, file: None }
+    }
+
+    fn file(&mut self) -> Result<&mut File, EngineError> {
+        self.file.as_mut().ok_or_else(not_open)
+    }
+}
+
+/// The part of the buffer that a call without gaps in memory is about.
+fn part(plan: &Plan, call: &Call) -> std::ops::Range<usize> {
+    call.origin..call.origin + plan.call_bytes() as usize
+}
+
+impl Engine for Striate {
+    fn open(&mut self, path: &Path, op: Op, plan: &Plan) -> Result<(), EngineError> {
+        let mode = match op {
+            Op::Write => Mode::READ | Mode::WRITE | Mode::CREATE,
+            Op::Read => Mode::READ,
+        };
+        let mut file = File::open(&self.comm, path, mode, &self.hints)?;
+        let byte = Datatype::element(Element::U8);
+        file.set_view(View::new(0, &byte, &plan.filetype)?)?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn write(&mut self, plan: &Plan, call: &Call, buffer: &[u8]) -> Result<(), EngineError> {
+        let collective = self.collective;
+        let file = self.file()?;
+        let memory = if plan.memory_is_contiguous() {
+            Memory::from(&buffer[part(plan, call)])
+        } else {
+            Memory::new(buffer, call.origin, plan.memory_count, &plan.memory)?
+        };
+        if collective {
+            file.write_at_all(call.offset, memory)?;
+        } else {
+            file.write_at(call.offset, memory)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, plan: &Plan, call: &Call, buffer: &mut [u8]) -> Result<(), EngineError> {
+        let collective = self.collective;
+        let file = self.file()?;
+        let memory = if plan.memory_is_contiguous() {
+            MemoryMut::from(&mut buffer[part(plan, call)])
+        } else {
+            MemoryMut::new(buffer, call.origin, plan.memory_count, &plan.memory)?
+        };
+        let got = if collective {
+            file.read_at_all(call.offset, memory)?
+        } else {
+            file.read_at(call.offset, memory)?
+        };
+        whole(got, plan.call_bytes())
+    }
+
+    fn sync(&mut self) -> Result<(), EngineError> {
+        Ok(self.file()?.sync()?)
+    }
+
+    fn close(&mut self) -> Result<Option<Report>, EngineError> {
+        let file = self.file.take().ok_or_else(not_open)?;
+        let report = Report { stats: file.stats(), last: file.last_call().copied() };
+        file.close()?;
+        Ok(Some(report))
+    }
+}

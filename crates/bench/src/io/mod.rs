@@ -1,0 +1,256 @@
+//! `bench` of parallel file I/O: one pattern, carried out by several engines in turn.
+//!
+//! [`run`] measures. In each repetition every contender writes a new file and reads it back; their
+//! order rotates, so that none is always the first. A sample is the time from one barrier to the next
+//! around the data calls of all ranks. Every byte is verified outside of it: the files against what
+//! they should hold, the memory of reads against the same, gaps included.
+//!
+//! Files are read back from where they were written a moment ago, so what is measured is the path
+//! through the page cache; nothing here empties it.
+
+pub mod content;
+mod engine;
+mod measure;
+pub mod plan;
+mod report;
+mod scratch;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use striate_comm::CommError;
+use striate_datatype::TypeError;
+use striate_file::{DomainChoice, Exchange, Hints, MethodChoice};
+use thiserror::Error;
+
+use self::content::Mismatch;
+pub use self::engine::EngineError;
+pub use self::measure::run;
+pub use self::plan::{Ior, Pattern, Repeated};
+pub use self::report::{Cost, Results, Row};
+
+/// The direction of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// From memory to the file.
+    Write,
+    /// From the file to memory.
+    Read,
+}
+
+impl Op {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// Who does the I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Our files.
+    Striate,
+    /// Plain system calls, one per piece.
+    Posix,
+    /// The named implementation of the job's MPI-IO.
+    MpiIo(&'static str),
+}
+
+impl Api {
+    /// The name in reports.
+    pub fn name(self) -> String {
+        match self {
+            Self::Striate => "striate".into(),
+            Self::Posix => "posix".into(),
+            Self::MpiIo(component) => format!("mpiio-{component}"),
+        }
+    }
+}
+
+/// One side of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contender {
+    /// Who.
+    pub api: Api,
+    /// By which method; ours only.
+    pub method: Option<MethodChoice>,
+    /// With which file domains, if not those of the hints; ours only.
+    pub domains: Option<DomainChoice>,
+}
+
+impl Contender {
+    /// Ours.
+    pub const fn striate(method: MethodChoice, domains: Option<DomainChoice>) -> Self {
+        Self { api: Api::Striate, method: Some(method), domains }
+    }
+
+    /// Another.
+    pub const fn peer(api: Api) -> Self {
+        Self { api, method: None, domains: None }
+    }
+
+    /// As people read it: `striate two-phase`, `mpiio-romio`.
+    pub fn label(&self) -> String {
+        match self.method {
+            Some(method) => format!("{} {method}", self.api.name()),
+            None => self.api.name(),
+        }
+    }
+}
+
+/// The settings of \[CHING\] for so many ranks: all aggregate, in even domains, by messages; buffers of
+/// 4 MiB; 64 regions per list request.
+pub fn paper_hints(ranks: u64) -> Hints {
+    const BUFFER: u64 = 4 << 20;
+    Hints {
+        cb_nodes: Some(ranks.max(1)),
+        cb_buffer_size: Some(BUFFER),
+        ind_rd_buffer_size: BUFFER,
+        ind_wr_buffer_size: BUFFER,
+        domains: DomainChoice::Even,
+        exchange: Exchange::Messages,
+        list_regions: 64,
+        ..Hints::default()
+    }
+}
+
+/// The least that ratios should reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Goals {
+    /// Ours over the faster peer.
+    pub peer: Option<f64>,
+    /// Ours over plain system calls.
+    pub posix: Option<f64>,
+    /// What chooses by itself over the best fixed method.
+    pub best: Option<f64>,
+}
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
+pub struct Options {
+    /// Who takes part.
+    pub contenders: Vec<Contender>,
+    /// Repetitions of everything.
+    pub repeat: usize,
+    /// Whether writes are measured.
+    pub write: bool,
+    /// Whether reads are measured.
+    pub read: bool,
+    /// Whether calls are collective.
+    pub collective: bool,
+    /// Whether a write ends when its data is durable.
+    pub fsync: bool,
+    /// Whether every byte is verified.
+    pub verify: bool,
+    /// Whether opening, setting the view and closing count.
+    pub include_open: bool,
+    /// Where the files are made.
+    pub directory: PathBuf,
+    /// What kind of file system that is, for reports.
+    pub store: Option<String>,
+    /// Our settings; method and domains are those of the contender.
+    pub hints: Hints,
+    /// What ratios are compared with.
+    pub goals: Goals,
+}
+
+/// Where a benchmark is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Measurements done.
+    pub done: usize,
+    /// Measurements in all.
+    pub total: usize,
+    /// The repetition, from 0 on.
+    pub repetition: usize,
+    /// Who is at it.
+    pub contender: &'a Contender,
+    /// What it does.
+    pub op: Op,
+}
+
+/// Why a benchmark ended early.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum IoBenchError {
+    /// The ranks cannot reach each other.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+    /// A pattern cannot be described.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// The pattern is for another number of ranks.
+    #[error("the pattern is for {pattern} ranks, but there are {ranks}")]
+    Ranks {
+        /// Ranks of the pattern.
+        pattern: u64,
+        /// Ranks there are.
+        ranks: u64,
+    },
+    /// A file could not be made, looked at or removed.
+    #[error("cannot {attempted} {}: {source}", .path.display())]
+    File {
+        /// What was tried.
+        attempted: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// An engine failed.
+    #[error("{contender} cannot {attempted} {}: {source}", .path.display())]
+    Engine {
+        /// Which.
+        contender: String,
+        /// What it tried.
+        attempted: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: Box<EngineError>,
+    },
+    /// A file has the wrong length after it was written.
+    #[error("{contender} left a file of {found} bytes, but {expected} were written")]
+    Length {
+        /// Who wrote it.
+        contender: String,
+        /// Its length.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
+    /// A file has a wrong byte after it was written.
+    #[error("{contender} wrote {:#04x} instead of {:#04x} at offset {} of the file",
+        .mismatch.found, .mismatch.expected, .mismatch.offset)]
+    Written {
+        /// Who wrote it.
+        contender: String,
+        /// The first wrong byte.
+        mismatch: Mismatch,
+    },
+    /// Memory has a wrong byte after it was read into.
+    #[error("{contender} left {:#04x} instead of {:#04x} at index {} of the memory{}",
+        .mismatch.found, .mismatch.expected, .mismatch.offset,
+        if *.gap { ", in a gap that is not to be touched" } else { "" })]
+    ReadBack {
+        /// Who read it.
+        contender: String,
+        /// The first wrong byte.
+        mismatch: Mismatch,
+        /// Whether it lies in a gap of the memory's description.
+        gap: bool,
+    },
+    /// A rank failed.
+    #[error("rank {rank}: {reason}")]
+    Rank {
+        /// Which.
+        rank: u64,
+        /// Its error.
+        reason: String,
+    },
+}

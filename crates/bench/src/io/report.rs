@@ -1,0 +1,235 @@
+//! What a benchmark found: rows, and the ratios between them.
+
+use serde::Serialize;
+use striate_datatype::{Bytes, TypeError};
+use striate_file::{CallReport, Method, MethodChoice};
+
+use super::plan::Pattern;
+use super::{Api, Contender, Op, Options};
+use crate::ratio::Ratio;
+use crate::statistics::{self, Median};
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) mib_s: f64,
+    /// Seconds of opening, setting the view and closing.
+    pub(super) around: f64,
+    /// Wanted, accessed, operations, resent, regions and read back of all ranks, and among how many
+    /// clients and steps they are shared.
+    pub(super) sums: Option<([u64; 6], u64)>,
+    pub(super) last: Option<CallReport>,
+}
+
+/// All measurements of a contender, by direction.
+#[derive(Debug)]
+pub(super) struct Series {
+    contender: Contender,
+    samples: [Vec<Sample>; 2],
+}
+
+impl Series {
+    pub(super) fn new(contender: &Contender) -> Self {
+        Self { contender: contender.clone(), samples: [Vec::new(), Vec::new()] }
+    }
+
+    pub(super) fn add(&mut self, op: Op, sample: Sample) {
+        self.samples[usize::from(op == Op::Read)].push(sample);
+    }
+}
+
+/// What a call cost a client: the characteristics of \[CHING\], counted at the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Bytes the client asked for.
+    pub wanted: u64,
+    /// Bytes read or written for it.
+    pub accessed: u64,
+    /// I/O operations.
+    pub operations: u64,
+    /// Bytes sent to other clients, if the method does so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resent: Option<u64>,
+    /// Bytes of a contiguous region, on average.
+    pub region_size: u64,
+    /// Bytes that a write had to read, if it had to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_back: Option<u64>,
+}
+
+/// The samples of one contender in one direction. What does not apply is absent.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The pattern.
+    pub workload: &'static str,
+    /// Who did the I/O.
+    pub api: String,
+    /// By which method.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The method that was chosen, where the choice was left open: by the last call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<&'static str>,
+    /// The file domains of the last call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<&'static str>,
+    /// Type of the file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// Number of ranks.
+    pub ranks: u64,
+    /// Whether calls were collective.
+    pub collective: bool,
+    /// The direction.
+    pub op: Op,
+    /// Bytes that lie together in the file.
+    pub block: u64,
+    /// Bytes of a call, where a block takes several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<u64>,
+    /// Whether every rank had a file of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub file_per_process: bool,
+    /// Bytes that all ranks wanted in one repetition.
+    pub bytes: u64,
+    /// Median rate: bytes wanted by all ranks over the time of the slowest.
+    pub median_mib_s: f64,
+    /// Its 95 % interval.
+    pub ci95: [f64; 2],
+    /// All samples in order.
+    pub samples: Vec<f64>,
+    /// Whether every byte was verified.
+    pub verified: bool,
+    /// Median seconds of opening, setting the view and closing.
+    pub open_s: f64,
+    /// What a call cost a client: the mean over the ranks, and over the calls of a sequence.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+impl Row {
+    /// Who did it, as people read it.
+    pub fn label(&self) -> String {
+        match &self.method {
+            Some(method) => format!("{} {method}", self.api),
+            None => self.api.clone(),
+        }
+    }
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// A row per direction and contender.
+    pub rows: Vec<Row>,
+    /// The comparisons.
+    pub ratios: Vec<Ratio>,
+}
+
+impl Results {
+    pub(super) fn new(
+        pattern: &dyn Pattern,
+        options: &Options,
+        series: &[Series],
+        wanted: u64,
+    ) -> Result<Self, TypeError> {
+        let mut results = Self::default();
+        for op in [Op::Write, Op::Read] {
+            let mut rows = Vec::new();
+            for series in series {
+                rows.extend(row(pattern, options, series, op, wanted)?);
+            }
+            results.ratios.extend(ratios(&rows, options));
+            results.rows.extend(rows);
+        }
+        Ok(results)
+    }
+}
+
+fn row(
+    pattern: &dyn Pattern,
+    options: &Options,
+    series: &Series,
+    op: Op,
+    wanted: u64,
+) -> Result<Option<Row>, TypeError> {
+    let all = &series.samples[usize::from(op == Op::Read)];
+    let samples: Vec<f64> = all.iter().map(|sample| sample.mib_s).collect();
+    let around: Vec<f64> = all.iter().map(|sample| sample.around).collect();
+    let Some(Median { value, ci95 }) = statistics::median(&samples) else { return Ok(None) };
+    let open_s = statistics::median(&around).map_or(0.0, |median| median.value);
+    let last = all.last().and_then(|sample| sample.last);
+    let contender = &series.contender;
+    let chosen = last
+        .filter(|_| contender.method == Some(MethodChoice::Auto))
+        .map(|report| report.method.name());
+    Ok(Some(Row {
+        workload: pattern.name(),
+        api: contender.api.name(),
+        method: contender.method.map(|method| method.to_string()),
+        chosen,
+        domains: last.and_then(|report| report.domains),
+        store: options.store.clone(),
+        ranks: pattern.ranks(),
+        collective: options.collective,
+        op,
+        block: pattern.block()?,
+        transfer: pattern.transfer(),
+        file_per_process: pattern.files() > 1,
+        bytes: wanted,
+        median_mib_s: value,
+        ci95,
+        samples,
+        verified: options.verify,
+        open_s,
+        cost: all.last().and_then(cost),
+    }))
+}
+
+fn cost(sample: &Sample) -> Option<Cost> {
+    let ([wanted, accessed, operations, resent, regions, read_back], clients) = sample.sums?;
+    let mean = |sum: u64| (sum + clients / 2).checked_div(clients).unwrap_or(0);
+    let two_phase = sample.last.is_some_and(|report| report.method == Method::TwoPhase);
+    Some(Cost {
+        wanted: mean(wanted),
+        accessed: mean(accessed),
+        operations: mean(operations),
+        resent: (two_phase || resent > 0).then(|| mean(resent)),
+        region_size: accessed.checked_div(regions).unwrap_or(0),
+        read_back: (read_back > 0).then(|| mean(read_back)),
+    })
+}
+
+/// Ours over the faster peer, over plain system calls, and what chooses by itself over the best
+/// method; for rows of one direction.
+fn ratios(rows: &[Row], options: &Options) -> Vec<Ratio> {
+    let fastest = |belongs: &dyn Fn(&Row) -> bool| {
+        let rows = rows.iter().filter(|row| belongs(row));
+        rows.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s))
+    };
+    let is_ours = |row: &Row| row.api == Api::Striate.name();
+    let is_auto = |row: &Row| is_ours(row) && row.method.as_deref() == Some("auto");
+    let auto = rows.iter().find(|row| is_auto(row));
+    let Some(ours) = auto.or_else(|| fastest(&is_ours)) else { return Vec::new() };
+    let peer = fastest(&|row| row.api.starts_with("mpiio"));
+    let posix = rows.iter().find(|row| row.api == Api::Posix.name());
+    let fixed = auto.and_then(|_| fastest(&|row| is_ours(row) && !is_auto(row)));
+    let goals = options.goals;
+    [(peer, goals.peer), (posix, goals.posix), (fixed, goals.best)]
+        .into_iter()
+        .filter_map(|(other, goal)| {
+            let other = other?;
+            let name = format!(
+                "{} {} of {}, blocks of {}, {} ranks: {} over {}",
+                if ours.collective { "collective" } else { "independent" },
+                ours.op.name(),
+                ours.workload,
+                Bytes(ours.block),
+                ours.ranks,
+                ours.label(),
+                other.label()
+            );
+            Ratio::within(name, &ours.samples, &other.samples, goal)
+        })
+        .collect()
+}

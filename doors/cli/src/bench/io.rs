@@ -1,0 +1,448 @@
+//! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use striate_bench::io::{
+    self, Api, Contender, Cost, Goals, IoBenchError, Op, Options, Pattern, Results, Row,
+    paper_hints,
+};
+use striate_comm::Comm;
+use striate_datatype::Bytes;
+use striate_file::{DomainChoice, Hints, Method, MethodChoice};
+
+use super::{progress_bar, ratio_table};
+use crate::document::{Document, available_memory, filesystem};
+use crate::number::{grouped, short};
+use crate::table::{Side, Table};
+use crate::{CommandError, ranks, terminal};
+
+/// More threads than this are no machine any more.
+const MOST_RANKS: u64 = 4096;
+
+/// Options of every benchmark of file I/O.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
+pub(super) struct IoArgs {
+    /// Ranks: threads, unless mpiexec started the program
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
+    pub(super) ranks: Option<u64>,
+    /// Who does the I/O, in turn: striate, posix (plain system calls), mpiio (all there is),
+    /// mpiio-ompio, mpiio-romio
+    #[arg(
+        short = 'a',
+        long,
+        value_name = "API",
+        value_delimiter = ',',
+        default_value = "striate",
+        ignore_case = true
+    )]
+    api: Vec<String>,
+    /// Our methods: posix, sieve, two-phase, list, datatype, auto, or all
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
+    method: Vec<Methods>,
+    /// File domains of two-phase: even, aligned, static-cycling, group-cycling, x-target, auto
+    #[arg(long, value_name = "KIND", value_parser = domains)]
+    domains: Option<DomainChoice>,
+    /// Repetitions of everything; the results are medians
+    #[arg(short = 'i', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeat: u32,
+    /// The directory for the files, which are removed; by default the temporary one
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// A hint for our files, by ROMIO's names or ours; may be given again
+    #[arg(long = "hint", value_name = "NAME=VALUE")]
+    hints: Vec<String>,
+    /// A write ends when its data is durable
+    #[arg(short = 'e', long)]
+    fsync: bool,
+    /// Count opening, setting the view and closing as well, not only the data calls
+    #[arg(long)]
+    include_open: bool,
+    /// Verify every byte that is written and read; this is the default
+    #[arg(long, overrides_with = "no_verify")]
+    verify: bool,
+    /// Do not verify
+    #[arg(long, overrides_with = "verify")]
+    no_verify: bool,
+    /// The least ratio wanted: over the faster peer (peer=R or R), over plain system calls (posix=R),
+    /// of auto over the best method (best=R)
+    #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
+    goals: Vec<Goals>,
+}
+
+/// What differs between the benchmarks.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
+pub(super) struct Setting {
+    /// Ranks, unless told otherwise.
+    pub(super) ranks: u64,
+    /// Whether the settings are the paper's.
+    pub(super) paper: bool,
+    pub(super) write: bool,
+    pub(super) read: bool,
+    pub(super) collective: bool,
+}
+
+/// A word of `--method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Methods {
+    One(MethodChoice),
+    All,
+}
+
+fn method(text: &str) -> Result<Methods, String> {
+    if text.eq_ignore_ascii_case("all") {
+        return Ok(Methods::All);
+    }
+    text.parse().map(Methods::One).map_err(|reason: String| format!("it {reason}, all"))
+}
+
+fn domains(text: &str) -> Result<DomainChoice, String> {
+    text.parse().map_err(|reason: String| format!("it {reason}"))
+}
+
+fn goal(text: &str) -> Result<Goals, String> {
+    let (what, ratio) = text.split_once('=').unwrap_or(("peer", text));
+    let ratio: f64 = ratio.parse().map_err(|_| format!("'{ratio}' is not a number"))?;
+    if !ratio.is_finite() || ratio < 0.0 {
+        return Err("it must be 0 or more".into());
+    }
+    let none = Goals::default();
+    match what {
+        "peer" => Ok(Goals { peer: Some(ratio), ..none }),
+        "posix" => Ok(Goals { posix: Some(ratio), ..none }),
+        "best" => Ok(Goals { best: Some(ratio), ..none }),
+        _ => Err(format!("'{what}' is none of peer, posix, best")),
+    }
+}
+
+impl IoArgs {
+    /// Runs a benchmark and prints what it found. `pattern` is asked for the number of ranks that
+    /// there are.
+    pub(super) fn run(
+        &self,
+        json: bool,
+        setting: Setting,
+        pattern: impl Fn(u64) -> Result<Box<dyn Pattern>, CommandError> + Sync,
+    ) -> Result<(), CommandError> {
+        let bar = progress_bar();
+        let found = ranks::run(self.ranks.unwrap_or(setting.ranks), |comm| {
+            let ranks = comm.size() as u64;
+            if let Some(asked) = self.ranks.filter(|asked| *asked != ranks) {
+                return Err(CommandError::usage(
+                    format!("--ranks says {asked}, but mpiexec started {ranks}"),
+                    "leave --ranks out under mpiexec",
+                ));
+            }
+            let pattern = pattern(ranks)?;
+            let options = self.options(setting, comm.as_ref(), pattern.as_ref())?;
+            check_memory(comm.as_ref(), pattern.as_ref())?;
+            let results = measure(comm, pattern.as_ref(), &options, &bar)?;
+            Ok((results, options))
+        });
+        bar.finish_and_clear();
+        let Some((results, options)) = found? else { return Ok(()) };
+        if json {
+            return Document::new(results.rows, results.ratios).print();
+        }
+        let text = render(&results, &options);
+        terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
+    }
+
+    fn options(
+        &self,
+        setting: Setting,
+        comm: &dyn Comm,
+        pattern: &dyn Pattern,
+    ) -> Result<Options, CommandError> {
+        let directory = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let merge = |all: Goals, one: &Goals| Goals {
+            peer: one.peer.or(all.peer),
+            posix: one.posix.or(all.posix),
+            best: one.best.or(all.best),
+        };
+        Ok(Options {
+            contenders: self.contenders(setting, pattern)?,
+            repeat: self.repeat as usize,
+            write: setting.write,
+            read: setting.read,
+            collective: setting.collective,
+            fsync: self.fsync,
+            verify: !self.no_verify,
+            include_open: self.include_open,
+            store: filesystem(&directory),
+            directory,
+            hints: self.hints(setting, comm)?,
+            goals: self.goals.iter().fold(Goals::default(), merge),
+        })
+    }
+
+    fn hints(&self, setting: Setting, comm: &dyn Comm) -> Result<Hints, CommandError> {
+        let wrong = |error: striate_file::FileError| {
+            CommandError::usage(error.to_string(), "hints are written --hint cb_nodes=4")
+        };
+        let mut hints = if setting.paper {
+            paper_hints(comm.size() as u64)
+        } else {
+            Hints::from_environment().map_err(wrong)?
+        };
+        for hint in &self.hints {
+            let (name, value) = hint.split_once('=').ok_or_else(|| {
+                let message = format!("the hint '{hint}' has no value");
+                CommandError::usage(message, "hints are written --hint cb_nodes=4")
+            })?;
+            hints.set(name, value).map_err(wrong)?;
+        }
+        Ok(hints)
+    }
+
+    /// Every side that was asked for, once.
+    fn contenders(
+        &self,
+        setting: Setting,
+        pattern: &dyn Pattern,
+    ) -> Result<Vec<Contender>, CommandError> {
+        let mut contenders = Vec::new();
+        for api in &self.api {
+            match api.to_ascii_lowercase().as_str() {
+                "striate" => {
+                    let ours = |method| Contender::striate(method, self.domains);
+                    contenders.extend(self.methods(setting)?.into_iter().map(ours));
+                }
+                "posix" => contenders.push(Contender::peer(Api::Posix)),
+                name => contenders.extend(
+                    mpiio(name, pattern)?.into_iter().map(|c| Contender::peer(Api::MpiIo(c))),
+                ),
+            }
+        }
+        let mut once = Vec::new();
+        for contender in contenders {
+            if !once.contains(&contender) {
+                once.push(contender);
+            }
+        }
+        Ok(once)
+    }
+
+    fn methods(&self, setting: Setting) -> Result<Vec<MethodChoice>, CommandError> {
+        const TWO_PHASE: MethodChoice = MethodChoice::Fixed(Method::TwoPhase);
+        let asked: &[Methods] = match self.method.as_slice() {
+            [] if setting.paper => &[Methods::All],
+            [] => &[Methods::One(MethodChoice::Auto)],
+            asked => asked,
+        };
+        if !setting.collective && asked.contains(&Methods::One(TWO_PHASE)) {
+            return Err(CommandError::usage(
+                "two-phase is a method of collective calls, but these are independent",
+                "leave --independent out, or give -c to ior",
+            ));
+        }
+        let mut methods = Vec::new();
+        for word in asked {
+            match word {
+                Methods::One(method) => methods.push(*method),
+                Methods::All => {
+                    methods.extend(Method::ALL.map(MethodChoice::Fixed));
+                    methods.push(MethodChoice::Auto);
+                    methods.retain(|method| setting.collective || *method != TWO_PHASE);
+                }
+            }
+        }
+        Ok(methods)
+    }
+}
+
+/// The implementations of MPI-IO that a name of `--api` stands for.
+fn mpiio(name: &str, pattern: &dyn Pattern) -> Result<Vec<&'static str>, CommandError> {
+    let known = "the APIs are striate, posix, mpiio, mpiio-ompio, mpiio-romio";
+    let wanted = match name {
+        "mpiio" => None,
+        "mpiio-ompio" => Some("ompio"),
+        "mpiio-romio" => Some("romio"),
+        _ => return Err(CommandError::usage(format!("there is no API '{name}'"), known)),
+    };
+    if !cfg!(feature = "mpi") {
+        return Err(CommandError::usage(
+            format!("this program was built without MPI, so there is no API '{name}'"),
+            "build it with --features mpi",
+        ));
+    }
+    if !ranks::is_job() {
+        return Err(CommandError::usage(
+            "MPI-IO needs processes as ranks, but these are threads",
+            format!("start it as: mpiexec -n {} striate bench …", pattern.ranks()),
+        ));
+    }
+    if pattern.files() > 1 {
+        return Err(CommandError::usage(
+            "MPI-IO runs on a shared file only, not on one per rank",
+            "leave -F out, or compare with --api posix",
+        ));
+    }
+    let there = components();
+    let found: Vec<_> =
+        there.iter().copied().filter(|c| wanted.is_none_or(|wanted| wanted == *c)).collect();
+    if found.is_empty() {
+        let message = format!("the MPI of this program has no {name}");
+        return Err(CommandError::usage(message, format!("it has {}", there.join(", "))));
+    }
+    Ok(found)
+}
+
+#[cfg(feature = "mpi")]
+fn components() -> Vec<&'static str> {
+    striate_bench::mpiio::MpiIo::components()
+}
+
+#[cfg(not(feature = "mpi"))]
+const fn components() -> Vec<&'static str> {
+    Vec::new()
+}
+
+/// Measures, with a bar.
+fn measure(
+    comm: &Arc<dyn Comm>,
+    pattern: &dyn Pattern,
+    options: &Options,
+    bar: &indicatif::ProgressBar,
+) -> Result<Results, CommandError> {
+    let progress = |at: &io::Progress<'_>| {
+        bar.set_length(at.total as u64);
+        bar.set_position(at.done as u64);
+        let (repetition, label) = (at.repetition + 1, at.contender.label());
+        bar.set_message(format!("repetition {repetition}: {label}, {}", at.op.name()));
+        bar.enable_steady_tick(Duration::from_millis(500));
+    };
+    io::run(comm, pattern, options, &progress).map_err(io_failed)
+}
+
+/// What to say when a benchmark fails.
+pub(crate) fn io_failed(error: IoBenchError) -> CommandError {
+    let hint = match &error {
+        IoBenchError::Rank { .. } => {
+            "--dir names the directory for the files: it must be writable and have room for them"
+        }
+        IoBenchError::Type(_) => "use smaller sizes or fewer ranks",
+        _ => "",
+    };
+    CommandError::failed("cannot finish the benchmark", error, hint)
+}
+
+/// Refuses what does not fit: every rank has its data twice, to write and to read.
+fn check_memory(comm: &dyn Comm, pattern: &dyn Pattern) -> Result<(), CommandError> {
+    let rank = comm.rank();
+    let plan = pattern.plan(rank as u64, Op::Read).map_err(|error| io_failed(error.into()))?;
+    let nodes = comm.nodes();
+    let ranks = nodes.iter().filter(|node| **node == nodes[rank]).count() as u64;
+    let needed = (plan.buffer as u64).saturating_mul(2 * ranks);
+    let available = available_memory();
+    if needed <= available {
+        return Ok(());
+    }
+    let what = format!("the data of {ranks} ranks, to write and to read,");
+    let hint = "use smaller sizes or fewer ranks".into();
+    Err(CommandError::Memory { what, needed, available, hint })
+}
+
+fn render(results: &Results, options: &Options) -> String {
+    let Some(first) = results.rows.first() else { return String::new() };
+    let calls = if first.collective { "collective" } else { "independent" };
+    let files = if first.file_per_process { "a file per rank" } else { "one file" };
+    let store = options.store.as_deref().unwrap_or("unknown file system");
+    let verified = if options.verify { "every byte verified" } else { "not verified" };
+    let mut text = format!(
+        "{}: {} ranks, {calls}, {files} on {store} ({}), {} in blocks of {}, {verified}\n\n",
+        first.workload,
+        first.ranks,
+        options.directory.display(),
+        Bytes(first.bytes),
+        Bytes(first.block),
+    );
+    let repetitions = match options.repeat {
+        1 => "1 repetition".into(),
+        n => format!("median of {n} [95 % interval]"),
+    };
+    let heading = format!("MiB/s, {repetitions}, and what a call costs a client");
+    let _ = writeln!(text, "{}", terminal::heading(&heading));
+    let mut columns = vec![("", Side::Left), ("api", Side::Left), ("method", Side::Left)];
+    columns.extend([("MiB/s", Side::Right), ("", Side::Left)]);
+    columns.extend(COST_COLUMNS);
+    let mut table = Table::new(&columns);
+    for row in &results.rows {
+        let mut cells = vec![row.op.name().into(), row.api.clone(), method_cell(row)];
+        cells.extend(rate_cells(row));
+        cells.extend(cost_cells(row.cost.as_ref()));
+        table.row(cells);
+    }
+    text.push_str(&table.render());
+    text.push_str(&ratio_table(&results.ratios));
+    text
+}
+
+/// The method, and what it came to.
+fn method_cell(row: &Row) -> String {
+    let method = row.method.as_deref().unwrap_or("-");
+    match (row.chosen, row.domains) {
+        (Some(chosen), Some(domains)) => format!("{method}: {chosen}, {domains}"),
+        (Some(what), None) => format!("{method}: {what}"),
+        (None, Some(domains)) => format!("{method}, {domains}"),
+        (None, None) => method.to_owned(),
+    }
+}
+
+fn rate_cells(row: &Row) -> [String; 2] {
+    let [low, high] = row.ci95;
+    let interval = if row.samples.len() > 1 {
+        format!("[{}–{}]", short(low), short(high))
+    } else {
+        String::new()
+    };
+    [short(row.median_mib_s), interval]
+}
+
+/// The characteristics of a method, as columns of a table.
+pub(crate) const COST_COLUMNS: [(&str, Side); 5] = [
+    ("wanted", Side::Right),
+    ("accessed", Side::Right),
+    ("operations", Side::Right),
+    ("resent", Side::Right),
+    ("region size", Side::Right),
+];
+
+/// The cells of [`COST_COLUMNS`].
+pub(crate) fn cost_cells(cost: Option<&Cost>) -> [String; 5] {
+    let Some(cost) = cost else { return std::array::from_fn(|_| "-".into()) };
+    [
+        Bytes(cost.wanted).to_string(),
+        Bytes(cost.accessed).to_string(),
+        grouped(cost.operations),
+        cost.resent.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string()),
+        Bytes(cost.region_size).to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_for_the_peer_unless_said_otherwise() {
+        assert_eq!(goal("1.5"), Ok(Goals { peer: Some(1.5), ..Goals::default() }));
+        assert_eq!(goal("posix=0.9"), Ok(Goals { posix: Some(0.9), ..Goals::default() }));
+        assert_eq!(goal("best=1"), Ok(Goals { best: Some(1.0), ..Goals::default() }));
+        for wrong in ["", "fast", "memcpy=1", "peer=", "-1", "inf"] {
+            assert!(goal(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn methods_have_names() {
+        assert_eq!(method("ALL"), Ok(Methods::All));
+        assert_eq!(method("two-phase"), Ok(Methods::One(MethodChoice::Fixed(Method::TwoPhase))));
+        assert!(method("magic").unwrap_err().contains("two-phase"));
+    }
+}
