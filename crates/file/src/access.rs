@@ -50,6 +50,11 @@ impl FileSide {
         Ok(Self { placement, copies, packer })
     }
 
+    /// Nothing, in the same place.
+    pub(crate) fn emptied(&self) -> Result<Self, TypeError> {
+        Self::from_placement(Placement { len: 0, ..self.placement.clone() })
+    }
+
     pub(crate) const fn placement(&self) -> &Placement {
         &self.placement
     }

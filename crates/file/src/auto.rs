@@ -100,12 +100,16 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
             let windows = (t.spans / setting.sieve_buffer).ceil();
             let cpu = copies(t.bytes, t.regions) / setting.nodes / parallel;
             // What several ranks span is new to the file once only.
-            let again = if setting.write { costs.rewrite_byte } else { byte };
+            let (byte, again) = if setting.write {
+                (costs.hot_write_byte, costs.rewrite_byte)
+            } else {
+                (costs.hot_read_byte, costs.hot_read_byte)
+            };
             let span = t.span.min(t.spans);
             let spans = windows * op + span * byte + (t.spans - span) * again;
             // A dense access is not read first.
             let back = if setting.write && t.bytes < t.spans {
-                t.spans * costs.read_byte / setting.nodes / parallel
+                t.spans * costs.hot_read_byte / setting.nodes / parallel
                     + windows * (costs.read_op + 3.0 * op)
             } else {
                 0.0
@@ -114,9 +118,13 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
         }
         Method::TwoPhase => {
             let windows = (t.span / setting.window).ceil();
-            let back = if setting.write && !setting.tiled { t.span * costs.read_byte } else { 0.0 };
-            let io = transfer(windows, t.span) / setting.nodes;
-            let cpu = (copies(t.bytes, t.regions) + back) / setting.nodes;
+            let hot = if setting.write { costs.hot_write_byte } else { costs.hot_read_byte };
+            let read_back = setting.write && !setting.tiled;
+            let back = if read_back { t.span * costs.hot_read_byte } else { 0.0 };
+            let io = (windows * op + t.span * hot) / setting.nodes;
+            // A window is mostly filled by one core and emptied by another.
+            let handed = t.bytes * (costs.handed_byte - costs.copy_byte) * (1.0 - 1.0 / parallel);
+            let cpu = (copies(t.bytes, t.regions) + handed + back) / setting.nodes;
             // Messages are packed, sent, received and unpacked.
             let travel = if setting.in_memory {
                 0.0

@@ -19,14 +19,22 @@ use striate_layout::characteristics::Method;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
     pub(crate) write_op: f64,
+    /// For a byte from memory that is in no cache: a user's.
     pub(crate) write_byte: f64,
+    /// For a byte from memory that is in a core's cache: a window's.
+    pub(crate) hot_write_byte: f64,
     /// For a request while another rank writes to the same file.
     pub(crate) contended_op: f64,
     /// For a byte that the file has already.
     pub(crate) rewrite_byte: f64,
     pub(crate) read_op: f64,
+    /// As for writes.
     pub(crate) read_byte: f64,
+    pub(crate) hot_read_byte: f64,
+    /// Between a window and a user's memory.
     pub(crate) copy_byte: f64,
+    /// The same, when another core has filled the window.
+    pub(crate) handed_byte: f64,
     pub(crate) copy_run: f64,
     /// For one collective call to come together and to end.
     pub(crate) meet: f64,
@@ -40,11 +48,14 @@ impl Default for Costs {
         Self {
             write_op: 0.4e-6,
             write_byte: 1.0 / 4e9,
+            hot_write_byte: 1.0 / 5e9,
             contended_op: 1e-6,
             rewrite_byte: 1.0 / 6e9,
             read_op: 0.3e-6,
-            read_byte: 1.0 / 8e9,
+            read_byte: 1.0 / 6e9,
+            hot_read_byte: 1.0 / 8e9,
             copy_byte: 1.0 / 8e9,
+            handed_byte: 1.0 / 5e9,
             copy_run: 2e-9,
             meet: 20e-6,
             corrections: [1.0; 5],
@@ -53,18 +64,22 @@ impl Default for Costs {
 }
 
 impl Costs {
-    pub(crate) const fn to_array(self) -> [f64; 14] {
+    pub(crate) const fn to_array(self) -> [f64; 17] {
         let [a, b, c, d, e] = self.corrections;
-        let Self { write_op, write_byte, contended_op, rewrite_byte, .. } = self;
-        let Self { read_op, read_byte, copy_byte, copy_run, meet, .. } = self;
+        let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
+        let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
+        let Self { copy_run, meet, .. } = self;
         [
             write_op,
             write_byte,
+            hot_write_byte,
             contended_op,
             rewrite_byte,
             read_op,
             read_byte,
+            hot_read_byte,
             copy_byte,
+            handed_byte,
             copy_run,
             meet,
             a,
@@ -75,17 +90,21 @@ impl Costs {
         ]
     }
 
-    pub(crate) const fn from_array(array: [f64; 14]) -> Self {
-        let [write_op, write_byte, contended_op, rewrite_byte, read_op, ..] = array;
-        let [.., read_byte, copy_byte, copy_run, meet, a, b, c, d, e] = array;
+    pub(crate) const fn from_array(array: [f64; 17]) -> Self {
+        let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
+        let [.., read_op, read_byte, hot_read_byte, copy_byte, _, _, _, _, _, _, _, _] = array;
+        let [.., handed_byte, copy_run, meet, a, b, c, d, e] = array;
         Self {
             write_op,
             write_byte,
+            hot_write_byte,
             contended_op,
             rewrite_byte,
             read_op,
             read_byte,
+            hot_read_byte,
             copy_byte,
+            handed_byte,
             copy_run,
             meet,
             corrections: [a, b, c, d, e],
@@ -155,7 +174,7 @@ impl CostModel {
 
 fn try_out(directory: &Path) -> Costs {
     let mut costs = Costs::default();
-    (costs.copy_byte, costs.copy_run) = try_copies();
+    try_copies(&mut costs);
     let nameless = OpenOptions::new()
         .read(true)
         .write(true)
@@ -171,30 +190,27 @@ fn try_out(directory: &Path) -> Costs {
 
 fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     const WINDOW: usize = 256 << 10;
-    const WINDOWS: u64 = 4;
+    /// Together longer than a core's cache.
+    const WINDOWS: usize = 12;
     const SMALL: usize = 64;
     const CONTENDED: u64 = 256;
-    let mut buffer = vec![1u8; WINDOW];
-    let time = |work: &mut dyn FnMut(u64) -> std::io::Result<()>, times: u64| {
-        // The best of some: what disturbs only ever adds.
-        let mut best = f64::INFINITY;
-        for i in 0..times {
-            let start = Instant::now();
-            work(i)?;
-            best = best.min(start.elapsed().as_secs_f64());
-        }
-        Ok::<_, std::io::Error>(best)
-    };
-    let long = time(&mut |i| file.write_all_at(&buffer, i * WINDOW as u64), WINDOWS)?;
-    let short = time(
-        &mut |i| (0..16).try_for_each(|j| file.write_all_at(&buffer[..SMALL], (16 * i + j) * 128)),
-        8,
-    )? / 16.0;
-    costs.write_byte = long / WINDOW as f64;
-    costs.write_op = (short - SMALL as f64 * costs.write_byte).max(1e-8);
-    let again = time(&mut |i| file.write_all_at(&buffer, i * WINDOW as u64), WINDOWS)?;
-    costs.rewrite_byte = again / WINDOW as f64;
-    // Two at a time, both of whom wait for each other: what one request costs all together.
+    let mut buffer = vec![1u8; WINDOW * WINDOWS];
+    let at = |i: usize| (i * WINDOW) as u64;
+    let per_byte = |seconds: f64| seconds / WINDOW as f64;
+    let part = |i: usize| i * WINDOW..(i + 1) * WINDOW;
+
+    let cold = best(WINDOWS, |i| file.write_all_at(&buffer[part(i)], at(i)))?;
+    let hot = best(4, |i| file.write_all_at(&buffer[part(0)], at(WINDOWS + i)))?;
+    let again = best(4, |i| file.write_all_at(&buffer[part(0)], at(i)))?;
+    costs.write_byte = per_byte(cold);
+    costs.hot_write_byte = per_byte(hot);
+    costs.rewrite_byte = per_byte(again);
+    let small = |i: usize| (16 * i as u64..16 * i as u64 + 16).map(|place| place * 128);
+    let short =
+        best(8, |i| small(i).try_for_each(|at| file.write_all_at(&buffer[..SMALL], at)))? / 16.0;
+    costs.write_op = (short - SMALL as f64 * costs.rewrite_byte).max(1e-8);
+
+    // Two at a time, who wait for each other: what a request costs them together.
     let start = Instant::now();
     std::thread::scope(|scope| {
         let both = [0, 1].map(|half| {
@@ -208,40 +224,90 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
         both.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })?;
     let contended = start.elapsed().as_secs_f64() / (2 * CONTENDED) as f64;
-    costs.contended_op = (contended - SMALL as f64 * costs.write_byte).max(costs.write_op);
-    let long = time(&mut |i| file.read_exact_at(&mut buffer, i * WINDOW as u64), WINDOWS)?;
-    let short = time(
-        &mut |i| {
-            (0..16).try_for_each(|j| file.read_exact_at(&mut buffer[..SMALL], (16 * i + j) * 128))
-        },
-        8,
-    )? / 16.0;
-    costs.read_byte = long / WINDOW as f64;
-    costs.read_op = (short - SMALL as f64 * costs.read_byte).max(1e-8);
+    costs.contended_op = (contended - SMALL as f64 * costs.rewrite_byte).max(costs.write_op);
+
+    let cold = best(WINDOWS, |i| file.read_exact_at(&mut buffer[part(i)], at(i)))?;
+    let hot = best(4, |i| file.read_exact_at(&mut buffer[part(0)], at(i)))?;
+    costs.read_byte = per_byte(cold);
+    costs.hot_read_byte = per_byte(hot);
+    let short =
+        best(8, |i| small(i).try_for_each(|at| file.read_exact_at(&mut buffer[..SMALL], at)))?
+            / 16.0;
+    costs.read_op = (short - SMALL as f64 * costs.hot_read_byte).max(1e-8);
     Ok(())
 }
 
-/// Seconds per byte and per run of a copy.
-fn try_copies() -> (f64, f64) {
+/// Seconds of the fastest of some tries: what disturbs only ever adds.
+fn best<E>(tries: usize, mut work: impl FnMut(usize) -> Result<(), E>) -> Result<f64, E> {
+    let mut best = f64::INFINITY;
+    for i in 0..tries {
+        let start = Instant::now();
+        work(i)?;
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
+/// Copies from a window to memory that is in no cache.
+fn try_copies(costs: &mut Costs) {
     const LEN: usize = 128 << 10;
-    let source = vec![1u8; 2 * LEN];
-    let mut target = vec![0u8; LEN];
-    let mut rate = |block: u64| {
-        let count = LEN as u64 / block;
+    /// Together longer than a core's cache.
+    const TARGETS: usize = 24;
+    let mut source = vec![1u8; 2 * LEN];
+    let mut targets = vec![1u8; TARGETS * LEN];
+    let packer = |block: u64| {
         let byte = Datatype::bytes(1)?;
-        let packer = Packer::new(&Datatype::vector(count, block, 2 * block as i64, &byte)?, 1)?;
-        let mut best = f64::INFINITY;
-        for _ in 0..4 {
-            let start = Instant::now();
-            let _ = packer.pack(black_box(&source), 0, black_box(&mut target));
-            best = best.min(start.elapsed().as_secs_f64());
+        let vector = Datatype::vector(LEN as u64 / block, block, 2 * block as i64, &byte)?;
+        Packer::new(&vector, 1)
+    };
+    let (Ok(long), Ok(short)) = (packer(16 << 10), packer(64)) else { return };
+    let mut copy = |packer: &Packer, source: &[u8], i: usize| {
+        let start = Instant::now();
+        // It fits.
+        let _ = packer.pack(black_box(source), 0, black_box(&mut targets[i * LEN..(i + 1) * LEN]));
+        start.elapsed().as_secs_f64()
+    };
+    let fastest = |times: &mut dyn Iterator<Item = f64>| times.fold(f64::INFINITY, f64::min);
+    let plain = fastest(&mut (0..TARGETS).map(|i| copy(&long, &source, i)));
+    let scattered = fastest(&mut (0..TARGETS).map(|i| copy(&short, &source, i)));
+    let handed = fastest(&mut (0..6).map(|i| {
+        std::thread::scope(|scope| scope.spawn(|| source.fill(i as u8)).join().ok());
+        copy(&long, &source, i)
+    }));
+    costs.copy_byte = plain / LEN as f64;
+    costs.copy_run = ((scattered - plain) / (LEN as f64 / 64.0)).max(0.2e-9);
+    costs.handed_byte = (handed / LEN as f64).max(costs.copy_byte);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_out_costs_something() {
+        let directory = tempfile::tempdir().unwrap();
+        let costs = try_out(directory.path());
+        for seconds in costs.to_array() {
+            assert!(seconds > 0.0 && seconds.is_finite(), "{costs:?}");
         }
-        Ok::<_, striate_datatype::TypeError>(best)
-    };
-    let default = Costs::default();
-    let (Ok(long), Ok(short)) = (rate(16 << 10), rate(64)) else {
-        return (default.copy_byte, default.copy_run);
-    };
-    let byte = long / LEN as f64;
-    (byte, ((short - long) / (LEN as f64 / 64.0)).max(0.2e-9))
+        assert_eq!(Costs::from_array(costs.to_array()), costs);
+        let distinct: [f64; 17] = std::array::from_fn(|i| i as f64);
+        assert_eq!(Costs::from_array(distinct).to_array(), distinct);
+    }
+
+    #[test]
+    fn calls_correct_the_estimate_of_their_method_only() {
+        let model = CostModel::default();
+        for _ in 0..100 {
+            let estimate = model.costs(true).correction(Method::Sieve);
+            model.learn(true, Method::Sieve, estimate, 2.0);
+        }
+        assert!((model.costs(true).correction(Method::Sieve) - 2.0).abs() < 0.01);
+        assert_eq!(model.costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
+        assert_eq!(model.costs(false), Costs::default());
+        // What cannot be is not learned from.
+        model.learn(true, Method::Posix, 0.0, 1.0);
+        model.learn(true, Method::Posix, f64::INFINITY, 1.0);
+        assert_eq!(model.costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use striate_layout::characteristics::Method;
@@ -24,7 +24,7 @@ use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats};
 /// How an independent access is carried out.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    method: Method,
+    pub(super) method: Method,
     list_regions: u64,
     atomic: bool,
     /// The sieve's first window.
@@ -111,7 +111,7 @@ impl File {
             capabilities: self.store.capabilities(),
             ranks_per_node: ranks as f64 / nodes as f64,
             nodes: nodes as f64,
-            cores: std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+            cores: cores(),
             in_memory: true,
             tiled: false,
             window: self.hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
@@ -135,7 +135,11 @@ impl File {
         let here = self.comm.nodes()[self.comm.rank()];
         let ranks = self.comm.nodes().iter().filter(|&&node| node == here).count();
         let setting = Setting { tiled: side.regions() <= 1, ..self.setting(write, ranks, 1) };
-        let methods = candidates(&self.hints, &setting, false, self.reads_back);
+        let mut methods = candidates(&self.hints, &setting, false, self.reads_back);
+        if side.regions() <= 1 && shape.runs() <= 1 && methods.len() > 1 {
+            // One request is one request.
+            methods = vec![Method::Posix];
+        }
         let (method, seconds) = if let [only] = methods.as_slice() {
             // Nothing to decide: no need to know what things cost.
             (*only, 0.0)
@@ -270,6 +274,12 @@ impl File {
             stats,
         });
     }
+}
+
+/// Cores of this machine; the standard library reads files to find out, so it is asked once.
+fn cores() -> f64 {
+    static CORES: OnceLock<f64> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64))
 }
 
 pub(super) fn cost_of(write: bool, wanted: u64, counts: Counts) -> Stats {

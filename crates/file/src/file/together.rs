@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use striate_datatype::{Boundary, Point};
 use striate_layout::characteristics::Method;
+use striate_store::AlignedBuffer;
 use striate_store::store::Store;
-use striate_store::{AlignedBuffer, Counts};
 
 use super::independent::{Way, read_independently, write_independently};
 use crate::access::FileSide;
-use crate::auto::{candidates, choose};
+use crate::auto::{Setting, candidates, choose};
 use crate::collective::{Card, disagree};
 use crate::hints::Exchange;
 use crate::memory::Shape;
@@ -39,6 +39,23 @@ pub(super) enum Work<'a> {
         call: &'a Call<'a>,
         remote: &'a [(usize, FileSide)],
     },
+}
+
+/// How a meeting went.
+enum Meet {
+    /// This rank cannot take part.
+    Failed(FileError),
+    /// Another cannot, or has failed early.
+    SomeoneFailed,
+    Agreed(Agreed),
+}
+
+struct Agreed {
+    /// What is left for this rank to do.
+    side: FileSide,
+    cards: Vec<Card>,
+    /// The point at which this call's boundary sums are taken.
+    seed: u64,
 }
 
 impl File {
@@ -77,7 +94,7 @@ impl File {
         })
     }
 
-    /// A collective call: meet, decide, carry out, conclude.
+    /// A collective call: do what needs nobody, meet, decide, carry out the rest, conclude.
     pub(super) fn together(
         &mut self,
         write: bool,
@@ -86,90 +103,157 @@ impl File {
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         let comm = Arc::clone(&self.comm);
-        self.calls += 1;
-        let point = Point::new(self.seed.wrapping_add(self.calls));
         if write {
             // What is read back must not be under way from this rank; the others do the same.
             self.join_threads();
         }
-        let boundary = side.and_then(|side| {
-            // Only a write needs to know about holes.
-            let range = if write { side.range().unwrap_or(0..0) } else { 0..0 };
-            Ok((side.boundary(&range, &point)?, side))
-        });
-        let card = match &boundary {
-            Ok((boundary, side)) => Card { boundary: *boundary, ..self.card(side, shape, write) },
-            Err(_) => Card { failed: true, ..Card::default() },
+        let alone = side.as_ref().is_ok_and(|side| self.needs_nobody(write, side, shape));
+        let early = match &side {
+            Ok(side) if alone => {
+                let method = self.decide_alone(write, side, shape).0.method;
+                Some(self.carry_out_alone(write, side, method, work))
+            }
+            _ => None,
         };
-        let cards = self.meeting.show(comm.as_ref(), card)?;
-        if cards.iter().any(|card| card.failed) {
-            return disagree(comm.as_ref(), boundary.map(|_| 0));
-        }
-        let (_, side) = boundary?;
+        let Agreed { side, cards, seed } = match self.meet(write, side, shape, early.as_ref())? {
+            Meet::Failed(error) => {
+                return disagree(comm.as_ref(), early.unwrap_or(Ok(0)).and(Err(error)));
+            }
+            Meet::SomeoneFailed => return disagree(comm.as_ref(), early.unwrap_or(Ok(0))),
+            Meet::Agreed(agreed) => agreed,
+        };
         let mut taking_part = cards.iter().filter(|card| card.len > 0);
-        let Some(first) = taking_part.next() else { return Ok(0) };
+        let Some(first) = taking_part.next() else { return early.unwrap_or(Ok(0)) };
         let range = taking_part
             .fold(first.low..first.high, |all, one| all.start.min(one.low)..all.end.max(one.high));
-        let whole = point.interval(range.start as i64..range.end as i64);
-        let tiled = write && cards.iter().map(|card| card.boundary).sum::<Boundary>() == whole;
+        // Only a write needs to know about holes.
+        let point = write.then(|| Point::new(seed));
+        let whole = point.as_ref().map(|p| p.interval(range.start as i64..range.end as i64));
+        let tiled = whole == Some(cards.iter().map(|card| card.boundary).sum::<Boundary>());
 
-        let nodes = comm.nodes().iter().max().map_or(1, |max| max + 1);
-        let mut setting = self.setting(write, comm.size(), nodes);
+        let mut setting = self.setting_together(write);
         setting.tiled = tiled;
-        setting.in_memory = self
-            .exchange
-            .as_ref()
-            .map_or(self.hints.exchange == Exchange::Auto && nodes < comm.size(), |ring| {
-                ring.groups.in_memory
-            });
         let reads_back = cards.iter().all(|card| card.reads_back);
-        let together = !self.atomic;
-        let methods = candidates(&self.hints, &setting, together, reads_back);
+        let methods = candidates(&self.hints, &setting, !self.atomic, reads_back);
         // The costs of rank 0 count, so that all decide alike.
         let (method, estimate) = choose(&methods, &cards, &cards[0].costs, &setting);
-        let before = self.store.counts();
         let start = Instant::now();
         let done = if method == Method::TwoPhase {
-            self.two_phase(write, &side, range, tiled, &point, before, work)
+            self.two_phase(&side, range, point.as_ref().map(|point| (point, tiled)), work)
         } else {
-            let way = self.way_of(method, write, &side);
-            let local = self.with_buffer(write, &side, method, |file, buffer| {
-                let store: &dyn Store = file.store.as_ref();
-                guarded(|| work(Work::Alone { store, side: &side, way: &way, buffer }))
-            });
-            let local = local.map(|outcome| outcome.bytes);
-            let done = self.meeting.conclude(comm.as_ref(), local);
-            self.account(write, &side, method, before, None, 0);
-            done
+            let local = self.carry_out_alone(write, &side, method, work);
+            self.meeting.conclude(comm.as_ref(), local)
         };
         if methods.len() > 1 && done.is_ok() {
             let took = start.elapsed().as_secs_f64();
             self.costs().learn(write, method, estimate, took);
         }
-        done
+        match early {
+            Some(early) => done.and(early),
+            None => done,
+        }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that `together` has found out")]
-    pub(super) fn two_phase(
+    /// Whether nothing is gained by waiting for the others: they are asked for nothing, or the access
+    /// is one request that costs less than to meet.
+    fn needs_nobody(&mut self, write: bool, side: &FileSide, shape: &Shape) -> bool {
+        let setting = Setting { tiled: true, ..self.setting_together(write) };
+        let methods = candidates(&self.hints, &setting, !self.atomic, self.reads_back);
+        if !methods.contains(&Method::TwoPhase) {
+            return true;
+        }
+        let costs = self.costs().costs(write);
+        let op = if write { costs.contended_op } else { costs.read_op };
+        methods.len() > 1 && side.regions() == 1 && shape.runs() == 1 && op < costs.meet
+    }
+
+    fn setting_together(&self, write: bool) -> Setting {
+        let (ranks, nodes) = (self.comm.size(), self.nodes());
+        let shares_memory = self.hints.exchange == Exchange::Auto && nodes < ranks;
+        let ring = self.exchange.as_ref();
+        Setting {
+            in_memory: ring.map_or(shares_memory, |ring| ring.groups.in_memory),
+            ..self.setting(write, ranks, nodes)
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        self.comm.nodes().iter().max().map_or(1, |max| max + 1)
+    }
+
+    /// Shows the others what is left to do, and learns the same of them.
+    fn meet(
+        &mut self,
+        write: bool,
+        side: Result<FileSide, FileError>,
+        shape: &Shape,
+        early: Option<&Result<u64, FileError>>,
+    ) -> Result<Meet, FileError> {
+        let comm = Arc::clone(&self.comm);
+        self.calls += 1;
+        let seed = self.seed.wrapping_add(self.calls);
+        let left = side.and_then(|side| {
+            let side = if early.is_some() { side.emptied()? } else { side };
+            let boundary = match side.range() {
+                Some(range) if write => side.boundary(&range, &Point::new(seed))?,
+                _ => Boundary::default(),
+            };
+            Ok((boundary, side))
+        });
+        let card = match &left {
+            Ok((boundary, side)) => Card {
+                boundary: *boundary,
+                failed: early.is_some_and(Result::is_err),
+                ..self.card(side, shape, write)
+            },
+            Err(_) => Card { failed: true, ..Card::default() },
+        };
+        let cards = self.meeting.show(comm.as_ref(), card)?;
+        let failed = cards.iter().any(|card| card.failed);
+        Ok(match left {
+            Err(error) => Meet::Failed(error),
+            Ok(_) if failed => Meet::SomeoneFailed,
+            Ok((_, side)) => Meet::Agreed(Agreed { side, cards, seed }),
+        })
+    }
+
+    /// This rank's part, by a method that needs nobody else.
+    fn carry_out_alone(
         &mut self,
         write: bool,
         side: &FileSide,
+        method: Method,
+        work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
+    ) -> Result<u64, FileError> {
+        let before = self.store.counts();
+        let way = self.way_of(method, write, side);
+        let local = self.with_buffer(write, side, method, |file, buffer| {
+            let store: &dyn Store = file.store.as_ref();
+            guarded(|| work(Work::Alone { store, side, way: &way, buffer }))
+        });
+        self.account(write, side, method, before, None, 0);
+        local.map(|outcome| outcome.bytes)
+    }
+
+    /// The rest of a call, in two phases. A write comes with the point at which holes are looked for,
+    /// and whether it is known that there are none.
+    pub(super) fn two_phase(
+        &mut self,
+        side: &FileSide,
         range: std::ops::Range<u64>,
-        tiled: bool,
-        point: &Point,
-        before: Counts,
+        write: Option<(&Point, bool)>,
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         let comm = Arc::clone(&self.comm);
+        let before = self.store.counts();
         let mut ring = match self.exchange.take() {
             Some(ring) => ring,
             None => disagree(comm.as_ref(), self.make_ring())?,
         };
         let domains = ring.groups.domains(range);
-        let holes = if write {
-            Holes::find(comm.as_ref(), &domains, side, point, tiled)?
-        } else {
-            Holes::None
+        let holes = match write {
+            Some((point, tiled)) => Holes::find(comm.as_ref(), &domains, side, point, tiled)?,
+            None => Holes::None,
         };
         let store = Arc::clone(&self.store);
         let call = Call {
@@ -201,7 +285,7 @@ impl File {
             ring.staging.forget_failure();
         }
         let report = (ring.groups.kind.name(), ring.groups.in_memory);
-        self.account(write, side, Method::TwoPhase, before, Some(report), outcome.resent);
+        self.account(write.is_some(), side, Method::TwoPhase, before, Some(report), outcome.resent);
         self.exchange = Some(ring);
         done
     }

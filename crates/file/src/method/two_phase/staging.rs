@@ -29,8 +29,11 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The same where ranks also send messages, which only get on while somebody looks.
 const IMPATIENCE: Duration = Duration::from_micros(500);
 
+/// How often a rank lets others run before it sleeps: to sleep and be woken costs several times more.
+const YIELDS: u32 = 16;
+
 /// Header bytes that a rank can show the others in one call.
-pub(crate) const CARD: usize = 192;
+pub(crate) const CARD: usize = 256;
 
 /// What is wrong with a slot's window, from a participant's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,10 @@ struct Head {
     sieving: AtomicU32,
     /// Ranks that write without a lock just now.
     unlocked: AtomicU32,
+    /// Calls for which all ranks have shown their cards; wraps.
+    meetings: AtomicU32,
+    /// Cards shown for the next.
+    cards: AtomicU32,
     table: Table,
 }
 
@@ -69,10 +76,6 @@ struct Table {
     retired: u64,
     /// I/O under way.
     tickets: u64,
-    /// Calls for which all ranks have shown their cards.
-    meetings: u64,
-    /// Cards shown for the next.
-    cards: u64,
 }
 
 #[repr(C)]
@@ -282,6 +285,14 @@ impl Staging {
             let seen = self.changes().load(Ordering::SeqCst);
             if let Some(result) = attempt() {
                 return Ok(result);
+            }
+            // Whoever is needed is often only waiting for this core.
+            let soon = (0..YIELDS).any(|_| {
+                std::thread::yield_now();
+                self.changes().load(Ordering::SeqCst) != seen
+            });
+            if soon {
+                continue;
             }
             self.sleepers().fetch_add(1, Ordering::SeqCst);
             if self.changes().load(Ordering::SeqCst) == seen {
@@ -532,15 +543,19 @@ impl Staging {
         // SAFETY: inside of the memory; only this rank writes its card, and nobody reads it before
         // the meeting below says that all are shown.
         unsafe { place(p).write(*card) };
-        self.update(|books| {
-            books.table.cards += 1;
-            if books.table.cards == books.progress.len() as u64 {
-                books.table.cards = 0;
-                books.table.meetings += 1;
-                books.changed = true;
-            }
-        });
-        self.wait_for(health, || self.with(|books| (books.table.meetings > call).then_some(())))?;
+        // SAFETY: fields of the head.
+        let (shown, meetings) = unsafe {
+            (self.word(|head| &raw mut (*head).cards), self.word(|head| &raw mut (*head).meetings))
+        };
+        if shown.fetch_add(1, Ordering::AcqRel) + 1 == self.participants as u32 {
+            shown.store(0, Ordering::Relaxed);
+            meetings.fetch_add(1, Ordering::Release);
+            self.notify();
+        } else {
+            // Nobody is a whole turn of the counter ahead.
+            let over = || meetings.load(Ordering::Acquire) != call as u32;
+            self.wait_for(health, || over().then_some(()))?;
+        }
         // SAFETY: all cards of this call are shown, and not replaced before everyone came on to the
         // next but one.
         Ok((0..self.participants).map(|p| unsafe { place(p).read() }).collect())
