@@ -123,7 +123,8 @@ fn flash_checkpoint() {
     let [posix, _, _, list, datatype] = model(&Flash::default());
     assert_eq!(mb(posix.wanted, 1), "7.5");
     assert_eq!((posix.operations, posix.region_size, posix.at_least), (983_040, 8, false));
-    assert_eq!((list.operations, datatype.operations), (1, 1));
+    // 24 file regions are one request by the paper's limit; ours also ends after 4,096 pieces.
+    assert_eq!((list.operations, datatype.operations), (983_040 / 4096, 1));
     assert_eq!(datatype.region_size, 320 << 10);
 }
 
@@ -142,9 +143,8 @@ fn three_dimensional_block_counted() {
 #[test]
 fn flash_checkpoint_counted() {
     let flash = Flash::default();
-    let methods = [Method::Posix, Method::TwoPhase, Method::Datatype, Method::Sieve];
     for op in [Op::Read, Op::Write] {
-        assert_counted_as_modelled(&flash, op, &methods);
+        assert_counted_as_modelled(&flash, op, &Method::ALL);
     }
     assert_eq!(counted(&flash, Method::Posix, Op::Write).region_size, 8);
 }

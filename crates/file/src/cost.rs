@@ -15,6 +15,9 @@ use std::time::Instant;
 use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
 
+/// Numbers in [`Costs`].
+const COSTS: usize = 17;
+
 /// Seconds per thing; and how far the estimate of each method was off, as a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
@@ -64,7 +67,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    pub(crate) const fn to_array(self) -> [f64; 17] {
+    pub(crate) const fn to_array(self) -> [f64; COSTS] {
         let [a, b, c, d, e] = self.corrections;
         let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
         let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
@@ -90,7 +93,7 @@ impl Costs {
         ]
     }
 
-    pub(crate) const fn from_array(array: [f64; 17]) -> Self {
+    pub(crate) const fn from_array(array: [f64; COSTS]) -> Self {
         let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
         let [.., read_op, read_byte, hot_read_byte, copy_byte, _, _, _, _, _, _, _, _] = array;
         let [.., handed_byte, copy_run, meet, a, b, c, d, e] = array;
@@ -128,10 +131,33 @@ const LEARNING: (f64, f64) = (0.3, 0.1);
 #[derive(Clone, Debug, Default)]
 pub struct CostModel(Arc<Mutex<Known>>);
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
+/// What was known at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Known {
     reads: Costs,
     writes: Costs,
+}
+
+impl Known {
+    pub(crate) const fn costs(&self, write: bool) -> Costs {
+        if write { self.writes } else { self.reads }
+    }
+
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let both = self.reads.to_array().into_iter().chain(self.writes.to_array());
+        both.flat_map(f64::to_le_bytes).collect()
+    }
+
+    /// What [`Known::to_bytes`] made; the defaults for anything else.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let (numbers, rest) = bytes.as_chunks();
+        let mut numbers = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes));
+        if rest.is_empty() && numbers.len() == 2 * COSTS {
+            let mut costs = || std::array::from_fn(|_| numbers.next().unwrap_or_default());
+            return Self { reads: Costs::from_array(costs()), writes: Costs::from_array(costs()) };
+        }
+        Self::default()
+    }
 }
 
 impl CostModel {
@@ -149,9 +175,9 @@ impl CostModel {
         model.clone()
     }
 
-    pub(crate) fn costs(&self, write: bool) -> Costs {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if write { known.writes } else { known.reads }
+    /// What is known now.
+    pub(crate) fn known(&self) -> Known {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Corrects the estimate for `method` by what a call really took.
@@ -193,7 +219,8 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     /// Together longer than a core's cache.
     const WINDOWS: usize = 12;
     const SMALL: usize = 64;
-    const CONTENDED: u64 = 256;
+    const PAGE: usize = 4096;
+    const PAGES: u64 = 128;
     let mut buffer = vec![1u8; WINDOW * WINDOWS];
     let at = |i: usize| (i * WINDOW) as u64;
     let per_byte = |seconds: f64| seconds / WINDOW as f64;
@@ -210,21 +237,20 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
         best(8, |i| small(i).try_for_each(|at| file.write_all_at(&buffer[..SMALL], at)))? / 16.0;
     costs.write_op = (short - SMALL as f64 * costs.rewrite_byte).max(1e-8);
 
-    // Two at a time, who wait for each other: what a request costs them together.
+    // Several at a time, who wait for each other, each on every so many-th new page: what a request
+    // costs them together.
+    let new = at(2 * WINDOWS);
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let both = [0, 1].map(|half| {
-            let buffer = &buffer;
-            scope.spawn(move || {
-                (0..CONTENDED).try_for_each(|i| {
-                    file.write_all_at(&buffer[..SMALL], (2 * i + half) * SMALL as u64)
-                })
-            })
+        let all = [0, 1, 2, 3].map(|who| {
+            let page = &buffer[..PAGE];
+            let at = move |i| new + (4 * i + who) * PAGE as u64;
+            scope.spawn(move || (0..PAGES).try_for_each(|i| file.write_all_at(page, at(i))))
         });
-        both.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+        all.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })?;
-    let contended = start.elapsed().as_secs_f64() / (2 * CONTENDED) as f64;
-    costs.contended_op = (contended - SMALL as f64 * costs.rewrite_byte).max(costs.write_op);
+    let contended = start.elapsed().as_secs_f64() / (4 * PAGES) as f64;
+    costs.contended_op = (contended - PAGE as f64 * costs.hot_write_byte).max(costs.write_op);
 
     let cold = best(WINDOWS, |i| file.read_exact_at(&mut buffer[part(i)], at(i)))?;
     let hot = best(4, |i| file.read_exact_at(&mut buffer[part(0)], at(i)))?;
@@ -291,23 +317,29 @@ mod tests {
             assert!(seconds > 0.0 && seconds.is_finite(), "{costs:?}");
         }
         assert_eq!(Costs::from_array(costs.to_array()), costs);
-        let distinct: [f64; 17] = std::array::from_fn(|i| i as f64);
-        assert_eq!(Costs::from_array(distinct).to_array(), distinct);
+        let distinct: [f64; COSTS] = std::array::from_fn(|i| i as f64);
+        assert_eq!(
+            Costs::from_array(distinct).to_array().map(f64::to_bits),
+            distinct.map(f64::to_bits)
+        );
+        let known = Known { reads: costs, writes: Costs::from_array(distinct) };
+        assert_eq!(Known::from_bytes(&known.to_bytes()), known);
+        assert_eq!(Known::from_bytes(b"garbled"), Known::default());
     }
 
     #[test]
     fn calls_correct_the_estimate_of_their_method_only() {
         let model = CostModel::default();
         for _ in 0..100 {
-            let estimate = model.costs(true).correction(Method::Sieve);
+            let estimate = model.known().costs(true).correction(Method::Sieve);
             model.learn(true, Method::Sieve, estimate, 2.0);
         }
-        assert!((model.costs(true).correction(Method::Sieve) - 2.0).abs() < 0.01);
-        assert_eq!(model.costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
-        assert_eq!(model.costs(false), Costs::default());
+        assert!((model.known().costs(true).correction(Method::Sieve) - 2.0).abs() < 0.01);
+        assert_eq!(model.known().costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
+        assert_eq!(model.known().costs(false), Costs::default());
         // What cannot be is not learned from.
         model.learn(true, Method::Posix, 0.0, 1.0);
         model.learn(true, Method::Posix, f64::INFINITY, 1.0);
-        assert_eq!(model.costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
+        assert_eq!(model.known().costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
     }
 }

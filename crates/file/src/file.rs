@@ -17,8 +17,8 @@ use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted, PosixFile, PosixOptions};
 
 use crate::collective::{Card, Meeting, disagree};
-use crate::cost::CostModel;
-use crate::hints::Switch;
+use crate::cost::{CostModel, Known};
+use crate::hints::{MethodChoice, Switch};
 use crate::{CallReport, FileError, Hints, Mode, Stats, View};
 use nonblocking::Pending;
 use together::Ring;
@@ -60,7 +60,10 @@ pub struct File {
     /// Draws the points at which holes are looked for.
     seed: u64,
     calls: u64,
-    costs: Option<CostModel>,
+    /// What things cost, the same on all ranks, so that they decide alike alone as well.
+    costs: Known,
+    /// What rank 0 learns from collective calls.
+    model: CostModel,
     stats: Stats,
     last: Option<CallReport>,
     buffer: Option<AlignedBuffer>,
@@ -94,6 +97,7 @@ impl File {
         let (store, reads_back) = disagree(comm.as_ref(), others)?;
         let mut file = Self::assemble(comm, Arc::new(store), mode, hints, seed, reads_back)?;
         file.path = Some(path.to_path_buf());
+        file.learn_costs(path)?;
         file.start_at_end()?;
         Ok(file)
     }
@@ -135,13 +139,29 @@ impl File {
             exchange: None,
             seed,
             calls: 0,
-            costs: None,
+            costs: Known::default(),
+            model: CostModel::default(),
             stats: Stats::default(),
             last: None,
             buffer: None,
             pending: VecDeque::new(),
             threads: Vec::new(),
         })
+    }
+
+    /// Rank 0 tries out what things cost where the file is, if that is not known, and tells the others.
+    fn learn_costs(&mut self, path: &Path) -> Result<(), FileError> {
+        if self.hints.method != MethodChoice::Auto {
+            return Ok(());
+        }
+        if self.comm.rank() == 0 {
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            self.model = CostModel::measure(directory.unwrap_or(Path::new(".")));
+        }
+        let mut bytes = self.model.known().to_bytes();
+        self.comm.broadcast(0, &mut bytes)?;
+        self.costs = Known::from_bytes(&bytes);
+        Ok(())
     }
 
     fn start_at_end(&mut self) -> Result<(), FileError> {

@@ -63,6 +63,10 @@ impl fmt::Display for Method {
     }
 }
 
+/// Pieces that one list request carries at most. A file region that meets many pieces of memory is one
+/// region of the paper's limit, but a request must be of bounded length all the same.
+pub const PIECES_PER_LIST_REQUEST: u64 = 4096;
+
 /// What the methods are configured with; the defaults are the paper's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -297,16 +301,16 @@ pub fn characteristics(
         region_size,
     };
 
-    let mut pieces = 0u128;
+    let per_request = settings.regions_per_list_request.get();
+    let (mut pieces, mut requests) = (0u128, 0u128);
     let mut at_least = false;
     for access in accesses {
-        match access.pieces(settings.regions_looked_at)? {
-            Pieces::Exactly(n) => pieces += u128::from(n),
-            Pieces::AtLeast(n) => {
-                pieces += u128::from(n);
-                at_least = true;
-            }
-        }
+        let counted = access.pieces(settings.regions_looked_at)?;
+        at_least |= matches!(counted, Pieces::AtLeast(_));
+        let (Pieces::Exactly(n) | Pieces::AtLeast(n)) = counted;
+        let by_regions = access.regions().div_ceil(per_request);
+        pieces += u128::from(n);
+        requests += u128::from(by_regions.max(n.div_ceil(PIECES_PER_LIST_REQUEST)));
     }
     let clients = accesses.len() as u128;
     let posix = Characteristics {
@@ -329,9 +333,7 @@ pub fn characteristics(
         ..plain(Method::TwoPhase, operations, region_size)
     };
 
-    let per_request = settings.regions_per_list_request.get();
-    let requests = mean(accesses, |access| access.regions().div_ceil(per_request));
-    let list = plain(Method::List, requests, ratio(total, regions));
+    let list = plain(Method::List, ratio(requests, clients), ratio(total, regions));
     let calls = mean(accesses, |access| u64::from(access.wanted() > 0));
     let datatype = plain(Method::Datatype, calls, ratio(total, regions));
 

@@ -1,9 +1,7 @@
 //! How a rank carries out an access by itself: the decision, the method, the books.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use striate_layout::characteristics::Method;
 use striate_store::store::{Lock, LockKind, Store};
@@ -14,7 +12,6 @@ use striate_datatype::Boundary;
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
-use crate::cost::CostModel;
 use crate::hints::{MethodChoice, Switch};
 use crate::memory::Shape;
 use crate::method::two_phase::staging::Staging;
@@ -75,9 +72,11 @@ impl File {
         FileSide::new(&self.view, position, shape.len())
     }
 
-    pub(super) fn card(&mut self, side: &FileSide, shape: &Shape, write: bool) -> Card {
+    pub(super) fn card(&self, side: &FileSide, shape: &Shape, write: bool) -> Card {
         let range = side.range().unwrap_or(0..0);
-        let costs = self.costs().costs(write);
+        // Rank 0 tells what it has learned since the file was opened.
+        let first = self.comm.rank() == 0;
+        let costs = if first { self.model.known() } else { self.costs }.costs(write);
         let regions = side.regions();
         Card {
             failed: false,
@@ -90,17 +89,6 @@ impl File {
             pieces: regions.max(shape.runs()),
             costs,
         }
-    }
-
-    pub(super) fn costs(&mut self) -> &CostModel {
-        let path = self.path.as_deref();
-        self.costs.get_or_insert_with(|| match path {
-            Some(path) => {
-                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                CostModel::measure(directory.unwrap_or(Path::new(".")))
-            }
-            None => CostModel::default(),
-        })
     }
 
     pub(super) fn setting(&self, write: bool, ranks: usize, nodes: usize) -> Setting {
@@ -121,34 +109,25 @@ impl File {
     }
 
     /// Decides how an independent call is carried out.
-    pub(super) fn way(&mut self, write: bool, side: &FileSide, shape: &Shape) -> Way {
-        self.decide_alone(write, side, shape).0
+    pub(super) fn way(&self, write: bool, side: &FileSide, shape: &Shape) -> Way {
+        self.way_of(self.best_alone(write, side, shape), write, side)
     }
 
-    pub(super) fn decide_alone(
-        &mut self,
-        write: bool,
-        side: &FileSide,
-        shape: &Shape,
-    ) -> (Way, f64) {
+    pub(super) fn best_alone(&self, write: bool, side: &FileSide, shape: &Shape) -> Method {
         // The others are likely to do the same at the same time.
         let here = self.comm.nodes()[self.comm.rank()];
         let ranks = self.comm.nodes().iter().filter(|&&node| node == here).count();
         let setting = Setting { tiled: side.regions() <= 1, ..self.setting(write, ranks, 1) };
-        let mut methods = candidates(&self.hints, &setting, false, self.reads_back);
-        if side.regions() <= 1 && shape.runs() <= 1 && methods.len() > 1 {
-            // One request is one request.
-            methods = vec![Method::Posix];
+        let methods = candidates(&self.hints, &setting, false, self.reads_back);
+        if let [only] = methods.as_slice() {
+            return *only;
         }
-        let (method, seconds) = if let [only] = methods.as_slice() {
-            // Nothing to decide: no need to know what things cost.
-            (*only, 0.0)
-        } else {
-            let card = self.card(side, shape, write);
-            let cards = vec![card; ranks];
-            choose(&methods, &cards, &card.costs, &setting)
-        };
-        (self.way_of(method, write, side), seconds)
+        if side.regions() <= 1 && shape.runs() <= 1 {
+            // One request is one request.
+            return Method::Posix;
+        }
+        let cards = vec![self.card(side, shape, write); ranks];
+        choose(&methods, &cards, &self.costs.costs(write), &setting).0
     }
 
     pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {
@@ -214,17 +193,12 @@ impl File {
         shape: &Shape,
         work: impl FnOnce(&dyn Store, &Way, &mut Option<AlignedBuffer>) -> Result<u64, FileError>,
     ) -> Result<u64, FileError> {
-        let (way, estimate) = self.decide_alone(write, side, shape);
+        let way = self.way(write, side, shape);
         let before = self.store.counts();
-        let start = Instant::now();
         let method = way.method;
         let done = self.with_buffer(write, side, method, |file, buffer| {
             work(file.store.as_ref(), &way, buffer)
         })?;
-        if estimate > 0.0 {
-            let took = start.elapsed().as_secs_f64();
-            self.costs().learn(write, method, estimate, took);
-        }
         self.account(write, side, method, before, None, 0);
         Ok(done)
     }
@@ -263,7 +237,8 @@ impl File {
     ) {
         let mut stats = cost_of(write, side.len(), self.store.counts() - before);
         stats.resent = resent;
-        if method == Method::Datatype {
+        if matches!(method, Method::Datatype | Method::List) {
+            // The store sees none of them, or pieces of them.
             stats.regions = side.regions();
         }
         self.stats += stats;

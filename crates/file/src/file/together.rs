@@ -110,7 +110,7 @@ impl File {
         let alone = side.as_ref().is_ok_and(|side| self.needs_nobody(write, side, shape));
         let early = match &side {
             Ok(side) if alone => {
-                let method = self.decide_alone(write, side, shape).0.method;
+                let method = self.best_alone(write, side, shape);
                 Some(self.carry_out_alone(write, side, method, work))
             }
             _ => None,
@@ -146,7 +146,7 @@ impl File {
         };
         if methods.len() > 1 && done.is_ok() {
             let took = start.elapsed().as_secs_f64();
-            self.costs().learn(write, method, estimate, took);
+            self.model.learn(write, method, estimate, took);
         }
         match early {
             Some(early) => done.and(early),
@@ -156,13 +156,13 @@ impl File {
 
     /// Whether nothing is gained by waiting for the others: they are asked for nothing, or the access
     /// is one request that costs less than to meet.
-    fn needs_nobody(&mut self, write: bool, side: &FileSide, shape: &Shape) -> bool {
+    fn needs_nobody(&self, write: bool, side: &FileSide, shape: &Shape) -> bool {
         let setting = Setting { tiled: true, ..self.setting_together(write) };
         let methods = candidates(&self.hints, &setting, !self.atomic, self.reads_back);
         if !methods.contains(&Method::TwoPhase) {
             return true;
         }
-        let costs = self.costs().costs(write);
+        let costs = self.costs.costs(write);
         let op = if write { costs.contended_op } else { costs.read_op };
         methods.len() > 1 && side.regions() == 1 && shape.runs() == 1 && op < costs.meet
     }

@@ -1,15 +1,12 @@
 //! Requests that carry lists of regions, up to so many file regions each.
 
+use striate_layout::characteristics::PIECES_PER_LIST_REQUEST;
 use striate_store::store::{Region, Store};
 
 use crate::FileError;
 use crate::access::FileSide;
 use crate::memory::{Memory, MemoryMut, Shape};
 use crate::method::posix::pieces;
-
-/// Pieces that a request carries at most. A file region that meets many pieces of memory counts as
-/// one region, but the request still has to be of bounded length.
-const PIECES_PER_REQUEST: usize = 4096;
 
 /// Hands the pieces on in requests of at most `limit` file regions, until `carry_out` says stop.
 fn requests(
@@ -22,7 +19,7 @@ fn requests(
     let (mut regions, mut end) = (0, None);
     for (memory, offset, len) in pieces(file, shape, 0)? {
         let new_region = end != Some(offset);
-        if (new_region && regions == limit) || request.len() == PIECES_PER_REQUEST {
+        if (new_region && regions == limit) || request.len() as u64 == PIECES_PER_LIST_REQUEST {
             if !carry_out(&request)? {
                 return Ok(());
             }
