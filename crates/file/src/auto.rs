@@ -64,8 +64,7 @@ fn totals(cards: &[Card]) -> Totals {
     totals
 }
 
-/// Seconds that a call is expected to take with each method; infinite for those that are out of
-/// the question.
+/// Seconds that a call is expected to take with a method.
 pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &Setting) -> f64 {
     let t = totals(cards);
     let parallel = setting.ranks_per_node.min(setting.cores).max(1.0);
@@ -82,7 +81,7 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
     let transfer = |ops: f64, bytes: f64| ops * op + bytes * byte;
     let copies = |bytes: f64, runs: f64| bytes * costs.copy_byte + runs * costs.copy_run;
     let ranks = (setting.ranks_per_node * setting.nodes).max(1.0);
-    let seconds = match method {
+    match method {
         Method::Posix => shared(transfer(t.pieces, t.bytes), transfer(t.most_pieces, t.most_bytes)),
         Method::List | Method::Datatype => {
             let requests = match method {
@@ -138,8 +137,7 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
             };
             serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + costs.meet
         }
-    };
-    seconds * costs.correction(method)
+    }
 }
 
 /// The methods that a call may use.
@@ -187,22 +185,16 @@ pub(crate) fn candidates(
         .collect()
 }
 
-/// The cheapest of `methods`, and what it is expected to take.
+/// The cheapest of `methods` as experience has it, and what it would take without experience.
 pub(crate) fn choose(
     methods: &[Method],
     cards: &[Card],
     costs: &Costs,
     setting: &Setting,
 ) -> (Method, f64) {
-    let mut best = (Method::Posix, f64::INFINITY);
-    for &method in methods {
-        let seconds = estimate(method, cards, costs, setting);
-        if seconds < best.1 {
-            best = (method, seconds);
-        }
-    }
-    match methods {
-        [only] => (*only, best.1),
-        _ => best,
-    }
+    let estimates = methods.iter().map(|&method| (method, estimate(method, cards, costs, setting)));
+    let by_experience = |&(method, seconds): &(Method, f64)| seconds * costs.correction(method);
+    estimates
+        .min_by(|a, b| by_experience(a).total_cmp(&by_experience(b)))
+        .unwrap_or((Method::Posix, f64::INFINITY))
 }

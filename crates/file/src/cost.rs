@@ -125,7 +125,14 @@ impl Costs {
 
 /// How much one call moves the correction of its method: down, and up. What disturbs a call only
 /// ever makes it slower, so good news is believed sooner.
-const LEARNING: (f64, f64) = (0.3, 0.1);
+const LEARNING: (f64, f64) = (0.4, 0.2);
+
+/// How much the corrections of the other methods fade with each call, so that who was judged badly once
+/// is tried again some day.
+const FORGETTING: f64 = 0.003;
+
+/// What a method without experience is taken for, so that it gets a chance if it comes close.
+const OPTIMISM: f64 = 0.85;
 
 /// What is known about the costs of a device, for reads and for writes. Clones share what they learn.
 #[derive(Clone, Debug, Default)]
@@ -136,11 +143,23 @@ pub struct CostModel(Arc<Mutex<Known>>);
 pub(crate) struct Known {
     reads: Costs,
     writes: Costs,
+    /// Calls that the corrections come from: reads, writes.
+    calls: [[u32; 5]; 2],
 }
 
 impl Known {
     pub(crate) const fn costs(&self, write: bool) -> Costs {
         if write { self.writes } else { self.reads }
+    }
+
+    /// The costs, methods without experience in a good light: for those who learn from the outcome.
+    pub(crate) fn hopeful_costs(&self, write: bool) -> Costs {
+        let mut costs = self.costs(write);
+        for (correction, calls) in costs.corrections.iter_mut().zip(self.calls[usize::from(write)])
+        {
+            *correction *= if calls == 0 { OPTIMISM } else { 1.0 };
+        }
+        costs
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
@@ -154,7 +173,8 @@ impl Known {
         let mut numbers = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes));
         if rest.is_empty() && numbers.len() == 2 * COSTS {
             let mut costs = || std::array::from_fn(|_| numbers.next().unwrap_or_default());
-            return Self { reads: Costs::from_array(costs()), writes: Costs::from_array(costs()) };
+            let (reads, writes) = (Costs::from_array(costs()), Costs::from_array(costs()));
+            return Self { reads, writes, ..Self::default() };
         }
         Self::default()
     }
@@ -170,7 +190,8 @@ impl CostModel {
         let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
         let model = devices.entry(metadata.dev()).or_insert_with(|| {
             let costs = try_out(directory);
-            Self(Arc::new(Mutex::new(Known { reads: costs, writes: costs })))
+            let known = Known { reads: costs, writes: costs, ..Known::default() };
+            Self(Arc::new(Mutex::new(known)))
         });
         model.clone()
     }
@@ -185,15 +206,19 @@ impl CostModel {
         if !(estimate > 0.0 && estimate.is_finite() && took > 0.0) {
             return;
         }
+        let Some(index) = Method::ALL.iter().position(|&known| known == method) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = &mut known.calls[usize::from(write)][index];
+        *calls = calls.saturating_add(1);
         let costs = if write { &mut known.writes } else { &mut known.reads };
-        for (known, correction) in Method::ALL.iter().zip(&mut costs.corrections) {
-            if *known == method {
-                // `estimate` has a correction in it, though perhaps not the newest.
-                let right = (*correction * took / estimate).clamp(0.125, 8.0);
-                let weight = if right < *correction { LEARNING.0 } else { LEARNING.1 };
-                *correction += (right - *correction) * weight;
-            }
+        for (i, correction) in costs.corrections.iter_mut().enumerate() {
+            let (right, weight) = if i == index {
+                let right = (took / estimate).clamp(0.25, 4.0);
+                (right, if right < *correction { LEARNING.0 } else { LEARNING.1 })
+            } else {
+                (1.0, FORGETTING)
+            };
+            *correction += (right - *correction) * weight;
         }
     }
 }
@@ -322,7 +347,8 @@ mod tests {
             Costs::from_array(distinct).to_array().map(f64::to_bits),
             distinct.map(f64::to_bits)
         );
-        let known = Known { reads: costs, writes: Costs::from_array(distinct) };
+        let writes = Costs::from_array(distinct);
+        let known = Known { reads: costs, writes, ..Known::default() };
         assert_eq!(Known::from_bytes(&known.to_bytes()), known);
         assert_eq!(Known::from_bytes(b"garbled"), Known::default());
     }
@@ -331,10 +357,12 @@ mod tests {
     fn calls_correct_the_estimate_of_their_method_only() {
         let model = CostModel::default();
         for _ in 0..100 {
-            let estimate = model.known().costs(true).correction(Method::Sieve);
-            model.learn(true, Method::Sieve, estimate, 2.0);
+            model.learn(true, Method::Sieve, 0.5, 1.0);
         }
         assert!((model.known().costs(true).correction(Method::Sieve) - 2.0).abs() < 0.01);
+        // Who has no experience is seen in a good light.
+        let hopeful = model.known().hopeful_costs(true);
+        assert!(hopeful.correction(Method::Posix) < 1.0 && hopeful.correction(Method::Sieve) > 1.9);
         assert_eq!(model.known().costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
         assert_eq!(model.known().costs(false), Costs::default());
         // What cannot be is not learned from.

@@ -75,8 +75,10 @@ impl File {
     pub(super) fn card(&self, side: &FileSide, shape: &Shape, write: bool) -> Card {
         let range = side.range().unwrap_or(0..0);
         // Rank 0 tells what it has learned since the file was opened.
-        let first = self.comm.rank() == 0;
-        let costs = if first { self.model.known() } else { self.costs }.costs(write);
+        let costs = match self.comm.rank() {
+            0 => self.model.known().hopeful_costs(write),
+            _ => self.costs.costs(write),
+        };
         let regions = side.regions();
         Card {
             failed: false,
