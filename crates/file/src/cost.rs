@@ -123,16 +123,19 @@ impl Costs {
     }
 }
 
-/// How much one call moves the correction of its method: down, and up. What disturbs a call only
-/// ever makes it slower, so good news is believed sooner.
-const LEARNING: (f64, f64) = (0.4, 0.2);
+/// How much one call moves the correction of its method: the first ones, later ones down, and up. What
+/// disturbs a call only ever makes it slower, so good news is believed sooner.
+const LEARNING: (f64, f64, f64) = (0.5, 0.4, 0.2);
+
+/// Calls that count as the first ones.
+const FIRST: u32 = 2;
 
 /// How much the corrections of the other methods fade with each call, so that who was judged badly once
 /// is tried again some day.
 const FORGETTING: f64 = 0.003;
 
 /// What a method without experience is taken for, so that it gets a chance if it comes close.
-const OPTIMISM: f64 = 0.85;
+const OPTIMISM: f64 = 0.9;
 
 /// What is known about the costs of a device, for reads and for writes. Clones share what they learn.
 #[derive(Clone, Debug, Default)]
@@ -148,22 +151,36 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) const fn costs(&self, write: bool) -> Costs {
-        if write { self.writes } else { self.reads }
+    /// The costs. Estimates that were off for the methods that were tried are off as much for others:
+    /// the machine is busy, or its ranks are more than its cores.
+    pub(crate) fn costs(&self, write: bool) -> Costs {
+        self.costs_with(write, 1.0)
     }
 
     /// The costs, methods without experience in a good light: for those who learn from the outcome.
     pub(crate) fn hopeful_costs(&self, write: bool) -> Costs {
-        let mut costs = self.costs(write);
-        for (correction, calls) in costs.corrections.iter_mut().zip(self.calls[usize::from(write)])
-        {
-            *correction *= if calls == 0 { OPTIMISM } else { 1.0 };
+        self.costs_with(write, OPTIMISM)
+    }
+
+    fn costs_with(&self, write: bool, optimism: f64) -> Costs {
+        let mut costs = if write { self.writes } else { self.reads };
+        let calls = self.calls[usize::from(write)];
+        let tried = costs.corrections.iter().zip(calls).filter(|&(_, calls)| calls > 0);
+        let (sum, count) =
+            tried.fold((0.0, 0), |(sum, n), (correction, _)| (sum + correction, n + 1));
+        if count > 0 {
+            let mean = sum / f64::from(count);
+            for (correction, calls) in costs.corrections.iter_mut().zip(calls) {
+                if calls == 0 {
+                    *correction = mean * optimism;
+                }
+            }
         }
         costs
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let both = self.reads.to_array().into_iter().chain(self.writes.to_array());
+        let both = self.costs(false).to_array().into_iter().chain(self.costs(true).to_array());
         both.flat_map(f64::to_le_bytes).collect()
     }
 
@@ -209,12 +226,18 @@ impl CostModel {
         let Some(index) = Method::ALL.iter().position(|&known| known == method) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let calls = &mut known.calls[usize::from(write)][index];
+        let is_first = *calls < FIRST;
         *calls = calls.saturating_add(1);
         let costs = if write { &mut known.writes } else { &mut known.reads };
         for (i, correction) in costs.corrections.iter_mut().enumerate() {
             let (right, weight) = if i == index {
                 let right = (took / estimate).clamp(0.25, 4.0);
-                (right, if right < *correction { LEARNING.0 } else { LEARNING.1 })
+                let weight = match is_first {
+                    true => LEARNING.0,
+                    false if right < *correction => LEARNING.1,
+                    false => LEARNING.2,
+                };
+                (right, weight)
             } else {
                 (1.0, FORGETTING)
             };
@@ -354,20 +377,20 @@ mod tests {
     }
 
     #[test]
-    fn calls_correct_the_estimate_of_their_method_only() {
+    fn calls_correct_the_estimate_of_their_method() {
         let model = CostModel::default();
         for _ in 0..100 {
             model.learn(true, Method::Sieve, 0.5, 1.0);
         }
         assert!((model.known().costs(true).correction(Method::Sieve) - 2.0).abs() < 0.01);
-        // Who has no experience is seen in a good light.
+        // Who has no experience is taken for as far off as the others, but in a good light.
         let hopeful = model.known().hopeful_costs(true);
-        assert!(hopeful.correction(Method::Posix) < 1.0 && hopeful.correction(Method::Sieve) > 1.9);
-        assert_eq!(model.known().costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
+        assert!((hopeful.correction(Method::Posix) - 2.0 * OPTIMISM).abs() < 0.01);
         assert_eq!(model.known().costs(false), Costs::default());
         // What cannot be is not learned from.
+        let before = model.known();
         model.learn(true, Method::Posix, 0.0, 1.0);
         model.learn(true, Method::Posix, f64::INFINITY, 1.0);
-        assert_eq!(model.known().costs(true).correction(Method::Posix).to_bits(), 1f64.to_bits());
+        assert_eq!(model.known(), before);
     }
 }
