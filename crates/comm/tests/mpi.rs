@@ -6,7 +6,7 @@ mod job;
 
 use std::path::PathBuf;
 
-use job::{Ended, ranks};
+use job::{Ended, LIMIT, ranks};
 
 /// The program with the suite, which `cargo test` builds next to the tests.
 fn program() -> PathBuf {

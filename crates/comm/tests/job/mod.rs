@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use striate_comm::mpi;
 
-const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// One job at a time: two that poll on the same cores would crawl.
 static MACHINE: Mutex<()> = Mutex::new(());
