@@ -49,7 +49,7 @@ pub use cost::CostModel;
 pub use error::FileError;
 pub use file::File;
 pub use hints::{DomainChoice, Exchange, Hints, MethodChoice, Switch};
-pub use memory::{Memory, MemoryMut};
+pub use memory::{Memory, MemoryMut, Source, Target, Typed};
 pub use mode::Mode;
 pub use request::Request;
 pub use stats::{CallReport, Stats};
