@@ -36,6 +36,7 @@ mod auto;
 mod collective;
 mod cost;
 mod error;
+mod experience;
 mod file;
 mod hints;
 mod memory;
@@ -45,8 +46,8 @@ mod request;
 mod stats;
 mod view;
 
-pub use cost::CostModel;
 pub use error::FileError;
+pub use experience::CostModel;
 pub use file::File;
 pub use hints::{DomainChoice, Exchange, Hints, MethodChoice, Switch};
 pub use memory::{Memory, MemoryMut, Source, Target, Typed};

@@ -12,6 +12,7 @@ use striate_datatype::Boundary;
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
+use crate::experience::Size;
 use crate::hints::{MethodChoice, Switch};
 use crate::memory::Shape;
 use crate::method::two_phase::staging::Staging;
@@ -74,12 +75,13 @@ impl File {
 
     pub(super) fn card(&self, side: &FileSide, shape: &Shape, write: bool) -> Card {
         let range = side.range().unwrap_or(0..0);
+        let regions = side.regions();
+        let pieces = regions.max(shape.runs());
         // Rank 0 tells what it has learned since the file was opened.
         let costs = match self.comm.rank() {
-            0 => self.model.known().hopeful_costs(write),
-            _ => self.costs.costs(write),
+            0 => self.model.known().hopeful_costs(write, Size::of(side.len(), pieces)),
+            _ => self.costs.costs(write, Size::of(side.len(), pieces)),
         };
-        let regions = side.regions();
         Card {
             failed: false,
             reads_back: self.reads_back,
@@ -88,7 +90,7 @@ impl File {
             high: range.end,
             boundary: Boundary::default(),
             regions,
-            pieces: regions.max(shape.runs()),
+            pieces,
             costs,
         }
     }
@@ -128,8 +130,9 @@ impl File {
             // One request is one request.
             return Method::Posix;
         }
-        let cards = vec![self.card(side, shape, write); ranks];
-        choose(&methods, &cards, &self.costs.costs(write), &setting).0
+        let card = self.card(side, shape, write);
+        let costs = self.costs.costs(write, Size::of(card.len, card.pieces));
+        choose(&methods, &vec![card; ranks], &costs, &setting).0
     }
 
     pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {

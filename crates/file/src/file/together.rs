@@ -12,6 +12,7 @@ use super::independent::{Way, read_independently, write_independently};
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::{Card, disagree};
+use crate::experience::Size;
 use crate::hints::Exchange;
 use crate::memory::Shape;
 use crate::method::two_phase::plan::Groups;
@@ -146,7 +147,9 @@ impl File {
         };
         if methods.len() > 1 && done.is_ok() {
             let took = start.elapsed().as_secs_f64();
-            self.model.learn(write, method, estimate, took);
+            // Rank 0's experience counts: it is kept by the size of its own pieces.
+            let size = Size::of(cards[0].len, cards[0].pieces);
+            self.model.learn(write, size, method, estimate, took);
         }
         match early {
             Some(early) => done.and(early),
@@ -162,7 +165,7 @@ impl File {
         if !methods.contains(&Method::TwoPhase) {
             return true;
         }
-        let costs = self.costs.costs(write);
+        let costs = self.costs.costs(write, Size::of(side.len(), 1));
         let op = if write { costs.contended_op } else { costs.read_op };
         methods.len() > 1 && side.regions() == 1 && shape.runs() == 1 && op < costs.meet
     }
