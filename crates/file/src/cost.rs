@@ -13,7 +13,7 @@ use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
 
 /// Numbers in [`Costs`].
-pub(crate) const COSTS: usize = 17;
+pub(crate) const COSTS: usize = 18;
 
 /// Seconds per thing; and how far the estimate of each method was off, as a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +38,8 @@ pub(crate) struct Costs {
     pub(crate) copy_run: f64,
     /// For one collective call to come together and to end.
     pub(crate) meet: f64,
+    /// For the first such call on a file to make its windows.
+    pub(crate) ring: f64,
     /// In the order of [`Method::ALL`].
     pub(crate) corrections: [f64; 5],
 }
@@ -58,6 +60,7 @@ impl Default for Costs {
             handed_byte: 1.0 / 5e9,
             copy_run: 2e-9,
             meet: 20e-6,
+            ring: 1e-3,
             corrections: [1.0; 5],
         }
     }
@@ -68,7 +71,7 @@ impl Costs {
         let [a, b, c, d, e] = self.corrections;
         let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
         let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
-        let Self { copy_run, meet, .. } = self;
+        let Self { copy_run, meet, ring, .. } = self;
         [
             write_op,
             write_byte,
@@ -82,6 +85,7 @@ impl Costs {
             handed_byte,
             copy_run,
             meet,
+            ring,
             a,
             b,
             c,
@@ -92,8 +96,8 @@ impl Costs {
 
     pub(crate) const fn from_array(array: [f64; COSTS]) -> Self {
         let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
-        let [.., read_op, read_byte, hot_read_byte, copy_byte, _, _, _, _, _, _, _, _] = array;
-        let [.., handed_byte, copy_run, meet, a, b, c, d, e] = array;
+        let [_, _, _, _, _, read_op, read_byte, hot_read_byte, copy_byte, ..] = array;
+        let [.., handed_byte, copy_run, meet, ring, a, b, c, d, e] = array;
         Self {
             write_op,
             write_byte,
@@ -107,6 +111,7 @@ impl Costs {
             handed_byte,
             copy_run,
             meet,
+            ring,
             corrections: [a, b, c, d, e],
         }
     }

@@ -105,6 +105,7 @@ impl File {
             nodes: nodes as f64,
             cores: cores(),
             in_memory: true,
+            new_rings: if self.exchange.is_some() { 0.0 } else { 1.0 },
             tiled: false,
             window: self.hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
             sieve_buffer: sieve_buffer as f64,
@@ -118,21 +119,28 @@ impl File {
     }
 
     pub(super) fn best_alone(&self, write: bool, side: &FileSide, shape: &Shape) -> Method {
+        self.estimate_alone(write, side, shape).0
+    }
+
+    /// The cheapest method that needs nobody, and the seconds it would take.
+    pub(super) fn estimate_alone(
+        &self,
+        write: bool,
+        side: &FileSide,
+        shape: &Shape,
+    ) -> (Method, f64) {
         // The others are likely to do the same at the same time.
         let here = self.comm.nodes()[self.comm.rank()];
         let ranks = self.comm.nodes().iter().filter(|&&node| node == here).count();
         let setting = Setting { tiled: side.regions() <= 1, ..self.setting(write, ranks, 1) };
-        let methods = candidates(&self.hints, &setting, false, self.reads_back);
-        if let [only] = methods.as_slice() {
-            return *only;
-        }
-        if side.regions() <= 1 && shape.runs() <= 1 {
+        let mut methods = candidates(&self.hints, &setting, false, self.reads_back);
+        if methods.len() > 1 && side.regions() <= 1 && shape.runs() <= 1 {
             // One request is one request.
-            return Method::Posix;
+            methods = vec![Method::Posix];
         }
         let card = self.card(side, shape, write);
         let costs = self.costs.costs(write, Size::of(card.len, card.pieces));
-        choose(&methods, &vec![card; ranks], &costs, &setting).0
+        choose(&methods, &vec![card; ranks], &costs, &setting)
     }
 
     pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {

@@ -158,16 +158,23 @@ impl File {
     }
 
     /// Whether nothing is gained by waiting for the others: they are asked for nothing, or the access
-    /// is one request that costs less than to meet.
+    /// costs less than to meet.
     fn needs_nobody(&self, write: bool, side: &FileSide, shape: &Shape) -> bool {
         let setting = Setting { tiled: true, ..self.setting_together(write) };
         let methods = candidates(&self.hints, &setting, !self.atomic, self.reads_back);
         if !methods.contains(&Method::TwoPhase) {
             return true;
         }
+        if methods.len() == 1 {
+            return false;
+        }
         let costs = self.costs.costs(write, Size::of(side.len(), 1));
         let op = if write { costs.contended_op } else { costs.read_op };
-        methods.len() > 1 && side.regions() == 1 && shape.runs() == 1 && op < costs.meet
+        // What is one request stays one; only the system call counts, the bytes have to move anyway.
+        if side.regions() == 1 && shape.runs() == 1 {
+            return op < costs.meet;
+        }
+        self.estimate_alone(write, side, shape).1 < costs.meet
     }
 
     fn setting_together(&self, write: bool) -> Setting {
