@@ -11,6 +11,9 @@ use crate::collective::Card;
 use crate::cost::Costs;
 use crate::hints::{Hints, MethodChoice, Switch};
 
+/// Seconds to set up a buffer and the copies through it; what that takes depends little on the machine.
+const SIEVE: f64 = 3e-6;
+
 /// What a decision is based on beside the cards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
@@ -23,6 +26,8 @@ pub(crate) struct Setting {
     pub(crate) cores: f64,
     /// Whether two-phase works in shared memory.
     pub(crate) in_memory: bool,
+    /// Rings of windows that two-phase has to make first: one or none.
+    pub(crate) new_rings: f64,
     /// Whether the accesses tile their range.
     pub(crate) tiled: bool,
     pub(crate) window: f64,
@@ -113,7 +118,8 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
             } else {
                 0.0
             };
-            shared(spans, t.most_span * again) + cpu + back
+            let set_up = SIEVE * setting.ranks_per_node / parallel;
+            shared(spans, t.most_span * again) + cpu + back + set_up
         }
         Method::TwoPhase => {
             let windows = (t.span / setting.window).ceil();
@@ -135,7 +141,8 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
             } else {
                 io / parallel
             };
-            serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + costs.meet
+            let meet = costs.meet + setting.new_rings * costs.ring;
+            serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + meet
         }
     }
 }

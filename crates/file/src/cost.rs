@@ -1,22 +1,19 @@
 //! What things cost here: measured, not assumed.
 //!
-//! [`CostModel::measure`] tries the file system with a nameless file in the directory that matters,
-//! for some milliseconds, once per device and process. From then on every call that was carried
-//! out corrects the estimate for its method.
+//! [`try_out`] tries the file system with a nameless file in the directory that matters, for some
+//! milliseconds. What calls teach later is [`crate::experience`]'s.
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
 
 /// Numbers in [`Costs`].
-const COSTS: usize = 17;
+pub(crate) const COSTS: usize = 18;
 
 /// Seconds per thing; and how far the estimate of each method was off, as a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +38,8 @@ pub(crate) struct Costs {
     pub(crate) copy_run: f64,
     /// For one collective call to come together and to end.
     pub(crate) meet: f64,
+    /// For the first such call on a file to make its windows.
+    pub(crate) ring: f64,
     /// In the order of [`Method::ALL`].
     pub(crate) corrections: [f64; 5],
 }
@@ -61,6 +60,7 @@ impl Default for Costs {
             handed_byte: 1.0 / 5e9,
             copy_run: 2e-9,
             meet: 20e-6,
+            ring: 1e-3,
             corrections: [1.0; 5],
         }
     }
@@ -71,7 +71,7 @@ impl Costs {
         let [a, b, c, d, e] = self.corrections;
         let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
         let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
-        let Self { copy_run, meet, .. } = self;
+        let Self { copy_run, meet, ring, .. } = self;
         [
             write_op,
             write_byte,
@@ -85,6 +85,7 @@ impl Costs {
             handed_byte,
             copy_run,
             meet,
+            ring,
             a,
             b,
             c,
@@ -95,8 +96,8 @@ impl Costs {
 
     pub(crate) const fn from_array(array: [f64; COSTS]) -> Self {
         let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
-        let [.., read_op, read_byte, hot_read_byte, copy_byte, _, _, _, _, _, _, _, _] = array;
-        let [.., handed_byte, copy_run, meet, a, b, c, d, e] = array;
+        let [_, _, _, _, _, read_op, read_byte, hot_read_byte, copy_byte, ..] = array;
+        let [.., handed_byte, copy_run, meet, ring, a, b, c, d, e] = array;
         Self {
             write_op,
             write_byte,
@@ -110,6 +111,7 @@ impl Costs {
             handed_byte,
             copy_run,
             meet,
+            ring,
             corrections: [a, b, c, d, e],
         }
     }
@@ -123,130 +125,9 @@ impl Costs {
     }
 }
 
-/// How much one call moves the correction of its method: the first ones, later ones down, and up. What
-/// disturbs a call only ever makes it slower, so good news is believed sooner.
-const LEARNING: (f64, f64, f64) = (0.5, 0.4, 0.2);
-
-/// Calls that count as the first ones.
-const FIRST: u32 = 2;
-
-/// How much the corrections of the other methods fade with each call, so that who was judged badly once
-/// is tried again some day.
-const FORGETTING: f64 = 0.003;
-
-/// What a method without experience is taken for, so that it gets a chance if it comes close.
-const OPTIMISM: f64 = 0.9;
-
-/// What is known about the costs of a device, for reads and for writes. Clones share what they learn.
-#[derive(Clone, Debug, Default)]
-pub struct CostModel(Arc<Mutex<Known>>);
-
-/// What was known at one time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Known {
-    reads: Costs,
-    writes: Costs,
-    /// Calls that the corrections come from: reads, writes.
-    calls: [[u32; 5]; 2],
-}
-
-impl Known {
-    /// The costs. Estimates that were off for the methods that were tried are off as much for others:
-    /// the machine is busy, or its ranks are more than its cores.
-    pub(crate) fn costs(&self, write: bool) -> Costs {
-        self.costs_with(write, 1.0)
-    }
-
-    /// The costs, methods without experience in a good light: for those who learn from the outcome.
-    pub(crate) fn hopeful_costs(&self, write: bool) -> Costs {
-        self.costs_with(write, OPTIMISM)
-    }
-
-    fn costs_with(&self, write: bool, optimism: f64) -> Costs {
-        let mut costs = if write { self.writes } else { self.reads };
-        let calls = self.calls[usize::from(write)];
-        let tried = costs.corrections.iter().zip(calls).filter(|&(_, calls)| calls > 0);
-        let (sum, count) =
-            tried.fold((0.0, 0), |(sum, n), (correction, _)| (sum + correction, n + 1));
-        if count > 0 {
-            let mean = sum / f64::from(count);
-            for (correction, calls) in costs.corrections.iter_mut().zip(calls) {
-                if calls == 0 {
-                    *correction = mean * optimism;
-                }
-            }
-        }
-        costs
-    }
-
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let both = self.costs(false).to_array().into_iter().chain(self.costs(true).to_array());
-        both.flat_map(f64::to_le_bytes).collect()
-    }
-
-    /// What [`Known::to_bytes`] made; the defaults for anything else.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        let (numbers, rest) = bytes.as_chunks();
-        let mut numbers = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes));
-        if rest.is_empty() && numbers.len() == 2 * COSTS {
-            let mut costs = || std::array::from_fn(|_| numbers.next().unwrap_or_default());
-            let (reads, writes) = (Costs::from_array(costs()), Costs::from_array(costs()));
-            return Self { reads, writes, ..Self::default() };
-        }
-        Self::default()
-    }
-}
-
-impl CostModel {
-    /// The costs of the device that `directory` is on, tried once per process. Directories that
-    /// refuse a nameless file get the costs of memory.
-    pub fn measure(directory: &Path) -> Self {
-        static DEVICES: OnceLock<Mutex<HashMap<u64, CostModel>>> = OnceLock::new();
-        let Ok(metadata) = directory.metadata() else { return Self::default() };
-        let devices = DEVICES.get_or_init(Mutex::default);
-        let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let model = devices.entry(metadata.dev()).or_insert_with(|| {
-            let costs = try_out(directory);
-            let known = Known { reads: costs, writes: costs, ..Known::default() };
-            Self(Arc::new(Mutex::new(known)))
-        });
-        model.clone()
-    }
-
-    /// What is known now.
-    pub(crate) fn known(&self) -> Known {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Corrects the estimate for `method` by what a call really took.
-    pub(crate) fn learn(&self, write: bool, method: Method, estimate: f64, took: f64) {
-        if !(estimate > 0.0 && estimate.is_finite() && took > 0.0) {
-            return;
-        }
-        let Some(index) = Method::ALL.iter().position(|&known| known == method) else { return };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = &mut known.calls[usize::from(write)][index];
-        let is_first = *calls < FIRST;
-        *calls = calls.saturating_add(1);
-        let costs = if write { &mut known.writes } else { &mut known.reads };
-        for (i, correction) in costs.corrections.iter_mut().enumerate() {
-            let (right, weight) = if i == index {
-                let right = (took / estimate).clamp(0.25, 4.0);
-                let weight = match is_first {
-                    true => LEARNING.0,
-                    false if right < *correction => LEARNING.1,
-                    false => LEARNING.2,
-                };
-                (right, weight)
-            } else {
-                (1.0, FORGETTING)
-            };
-            *correction += (right - *correction) * weight;
-        }
-    }
-}
-
-fn try_out(directory: &Path) -> Costs {
+/// Measures the costs of the device that `directory` is on. One that refuses a nameless file gets the
+/// costs of memory.
+pub(crate) fn try_out(directory: &Path) -> Costs {
     let mut costs = Costs::default();
     try_copies(&mut costs);
     let nameless = OpenOptions::new()
@@ -370,27 +251,5 @@ mod tests {
             Costs::from_array(distinct).to_array().map(f64::to_bits),
             distinct.map(f64::to_bits)
         );
-        let writes = Costs::from_array(distinct);
-        let known = Known { reads: costs, writes, ..Known::default() };
-        assert_eq!(Known::from_bytes(&known.to_bytes()), known);
-        assert_eq!(Known::from_bytes(b"garbled"), Known::default());
-    }
-
-    #[test]
-    fn calls_correct_the_estimate_of_their_method() {
-        let model = CostModel::default();
-        for _ in 0..100 {
-            model.learn(true, Method::Sieve, 0.5, 1.0);
-        }
-        assert!((model.known().costs(true).correction(Method::Sieve) - 2.0).abs() < 0.01);
-        // Who has no experience is taken for as far off as the others, but in a good light.
-        let hopeful = model.known().hopeful_costs(true);
-        assert!((hopeful.correction(Method::Posix) - 2.0 * OPTIMISM).abs() < 0.01);
-        assert_eq!(model.known().costs(false), Costs::default());
-        // What cannot be is not learned from.
-        let before = model.known();
-        model.learn(true, Method::Posix, 0.0, 1.0);
-        model.learn(true, Method::Posix, f64::INFINITY, 1.0);
-        assert_eq!(model.known(), before);
     }
 }

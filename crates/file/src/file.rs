@@ -17,7 +17,7 @@ use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted, PosixFile, PosixOptions};
 
 use crate::collective::{Card, Meeting, disagree};
-use crate::cost::{CostModel, Known};
+use crate::experience::{CostModel, Known};
 use crate::hints::{MethodChoice, Switch};
 use crate::{CallReport, FileError, Hints, Mode, Stats, View};
 use nonblocking::Pending;

@@ -1,4 +1,5 @@
-//! Memory as a call describes it: a buffer, a datatype, and how many of it.
+//! Memory as a call describes it: a buffer, a datatype, and how many of it. [`Memory`] and [`MemoryMut`]
+//! borrow it; a [`Source`] or [`Target`] owns it.
 
 use std::sync::OnceLock;
 
@@ -176,5 +177,66 @@ impl<'a> From<&'a mut Vec<u8>> for MemoryMut<'a> {
 impl<'a, const N: usize> From<&'a mut [u8; N]> for MemoryMut<'a> {
     fn from(bytes: &'a mut [u8; N]) -> Self {
         bytes.as_mut_slice().into()
+    }
+}
+
+/// What a nonblocking write owns while it goes on: a buffer, or a [`Typed`] one.
+pub trait Source: Send + 'static {
+    /// The bytes to write.
+    fn memory(&self) -> Memory<'_>;
+}
+
+/// What a nonblocking read owns while it goes on: a buffer, or a [`Typed`] one.
+pub trait Target: Send + 'static {
+    /// Where the bytes go.
+    fn memory_mut(&mut self) -> MemoryMut<'_>;
+}
+
+impl<B: AsRef<[u8]> + Send + 'static> Source for B {
+    fn memory(&self) -> Memory<'_> {
+        self.as_ref().into()
+    }
+}
+
+impl<B: AsMut<[u8]> + Send + 'static> Target for B {
+    fn memory_mut(&mut self) -> MemoryMut<'_> {
+        self.as_mut().into()
+    }
+}
+
+/// A buffer and the bytes of it that are meant.
+#[derive(Clone, Debug)]
+pub struct Typed<B> {
+    buffer: B,
+    shape: Shape,
+}
+
+impl<B: AsRef<[u8]>> Typed<B> {
+    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of the buffer.
+    pub fn new(
+        buffer: B,
+        origin: usize,
+        count: u64,
+        datatype: &Datatype,
+    ) -> Result<Self, PackError> {
+        let shape = Shape::new(buffer.as_ref().len(), origin, count, datatype)?;
+        Ok(Self { buffer, shape })
+    }
+
+    /// The buffer.
+    pub fn into_inner(self) -> B {
+        self.buffer
+    }
+}
+
+impl<B: AsRef<[u8]> + Send + 'static> Source for Typed<B> {
+    fn memory(&self) -> Memory<'_> {
+        Memory { bytes: self.buffer.as_ref(), shape: self.shape.clone() }
+    }
+}
+
+impl<B: AsMut<[u8]> + Send + 'static> Target for Typed<B> {
+    fn memory_mut(&mut self) -> MemoryMut<'_> {
+        MemoryMut { bytes: self.buffer.as_mut(), shape: self.shape.clone() }
     }
 }

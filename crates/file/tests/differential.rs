@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use striate_comm::{Comm, Threads};
-use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, View};
+use striate_datatype::Datatype;
+use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, Typed, View};
 use striate_store::{MemoryStore, PosixFile, PosixOptions, Store};
 use support::{
     PlainMemory, PlainView, Random, Watchdog, content, number_from, random_threads, random_views,
@@ -60,10 +61,6 @@ enum How {
 impl How {
     const ALL: [Self; 7] =
         [Self::AtAll, Self::All, Self::At, Self::Own, Self::IAtAll, Self::IAt, Self::I];
-
-    fn blocks(self) -> bool {
-        matches!(self, Self::AtAll | Self::All | Self::At | Self::Own)
-    }
 
     fn uses_pointer(self) -> bool {
         matches!(self, Self::All | Self::Own | Self::I)
@@ -278,11 +275,7 @@ fn calls(random: &mut Random, model: &mut Model, salt: u64) -> Step {
             let len = random.mostly_small(0, scale * view.etype).min(most);
             let len = if model.mute[rank] || random.percent(idle) { 0 } else { len };
             let offset = random.mostly_small(0, 600).min(most / view.etype);
-            let memory = if how.blocks() {
-                PlainMemory::random(random, len, view.etype)
-            } else {
-                PlainMemory::plain(random, len / view.etype * view.etype)
-            };
+            let memory = PlainMemory::random(random, len, view.etype);
             calls.push(model.call(rank, write, how, offset, salt, memory));
         }
     }
@@ -428,17 +421,24 @@ fn blocking(file: &mut File, call: &Call) -> Result<(), FileError> {
     check(call, &buffer, moved, Some(file.position()))
 }
 
+/// What a nonblocking call gets; buffers as they are, too, by way of a type.
+fn typed(memory: &PlainMemory) -> Result<Typed<Vec<u8>>, FileError> {
+    let PlainMemory { buffer, origin, count, datatype, .. } = memory;
+    let all = Datatype::bytes(buffer.len() as u64)?;
+    Ok(Typed::new(buffer.clone(), *origin, *count, datatype.as_ref().unwrap_or(&all))?)
+}
+
 fn run_calls(file: &mut File, calls: &[Call], waits: &[usize]) -> Result<(), FileError> {
     let mut requests = Vec::new();
     for call in calls {
-        let buffer = || call.memory.buffer.clone();
+        let buffer = || typed(&call.memory);
         requests.push(match (call.how, call.write) {
-            (How::IAtAll, true) => Some(file.iwrite_at_all(call.offset, buffer())),
-            (How::IAtAll, false) => Some(file.iread_at_all(call.offset, buffer())),
-            (How::IAt, true) => Some(file.iwrite_at(call.offset, buffer())?),
-            (How::IAt, false) => Some(file.iread_at(call.offset, buffer())?),
-            (How::I, true) => Some(file.iwrite(buffer())?),
-            (How::I, false) => Some(file.iread(buffer())?),
+            (How::IAtAll, true) => Some(file.iwrite_at_all(call.offset, buffer()?)),
+            (How::IAtAll, false) => Some(file.iread_at_all(call.offset, buffer()?)),
+            (How::IAt, true) => Some(file.iwrite_at(call.offset, buffer()?)?),
+            (How::IAt, false) => Some(file.iread_at(call.offset, buffer()?)?),
+            (How::I, true) => Some(file.iwrite(buffer()?)?),
+            (How::I, false) => Some(file.iread(buffer()?)?),
             _ => {
                 blocking(file, call)?;
                 None
@@ -449,7 +449,7 @@ fn run_calls(file: &mut File, calls: &[Call], waits: &[usize]) -> Result<(), Fil
     for &i in waits {
         if let Some(request) = requests[i].take() {
             let (buffer, moved) = file.wait(request);
-            check(&calls[i], &buffer, moved, None)?;
+            check(&calls[i], &buffer.into_inner(), moved, None)?;
         }
     }
     Ok(())

@@ -13,6 +13,11 @@ use crate::error::CommError;
 /// How long a rank that failed waits for the others to finish by themselves.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long a launcher is given to read a last message.
+const READING: Duration = Duration::from_secs(2);
+/// How long it is given to pass it to the user.
+const HANDING_ON: Duration = Duration::from_millis(100);
+
 /// MPI is initialised while this lives.
 pub(super) struct Session {
     /// Finalises MPI when dropped; `None` if the application initialised it.
@@ -101,11 +106,24 @@ impl Session {
     #[allow(clippy::unused_self, reason = "MPI has to be initialised")]
     pub(super) fn abort(&self, rank: usize, reason: &str) -> ! {
         eprintln!("rank {rank} failed: {reason}; the MPI job is ended");
+        wait_for_reader();
         // SAFETY: MPI is initialised while a session lives.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
         // The standard lets MPI_Abort return; the launcher notices the exit of the process then.
         std::process::exit(1)
     }
+}
+
+/// Waits until the launcher has read what this rank said on standard error: one that ends a job drops
+/// what is still in the pipe.
+fn wait_for_reader() {
+    let start = Instant::now();
+    let unread = || rustix::io::ioctl_fionread(std::io::stderr()).unwrap_or(0);
+    while unread() > 0 && start.elapsed() < READING {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // And has handed it on.
+    std::thread::sleep(HANDING_ON);
 }
 
 /// A communicator that is ours: errors on it return, and it is freed with this value.

@@ -12,6 +12,7 @@ use striate_datatype::Boundary;
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
+use crate::experience::Size;
 use crate::hints::{MethodChoice, Switch};
 use crate::memory::Shape;
 use crate::method::two_phase::staging::Staging;
@@ -74,12 +75,13 @@ impl File {
 
     pub(super) fn card(&self, side: &FileSide, shape: &Shape, write: bool) -> Card {
         let range = side.range().unwrap_or(0..0);
+        let regions = side.regions();
+        let pieces = regions.max(shape.runs());
         // Rank 0 tells what it has learned since the file was opened.
         let costs = match self.comm.rank() {
-            0 => self.model.known().hopeful_costs(write),
-            _ => self.costs.costs(write),
+            0 => self.model.known().hopeful_costs(write, Size::of(side.len(), pieces)),
+            _ => self.costs.costs(write, Size::of(side.len(), pieces)),
         };
-        let regions = side.regions();
         Card {
             failed: false,
             reads_back: self.reads_back,
@@ -88,7 +90,7 @@ impl File {
             high: range.end,
             boundary: Boundary::default(),
             regions,
-            pieces: regions.max(shape.runs()),
+            pieces,
             costs,
         }
     }
@@ -103,6 +105,7 @@ impl File {
             nodes: nodes as f64,
             cores: cores(),
             in_memory: true,
+            new_rings: if self.exchange.is_some() { 0.0 } else { 1.0 },
             tiled: false,
             window: self.hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
             sieve_buffer: sieve_buffer as f64,
@@ -116,20 +119,28 @@ impl File {
     }
 
     pub(super) fn best_alone(&self, write: bool, side: &FileSide, shape: &Shape) -> Method {
+        self.estimate_alone(write, side, shape).0
+    }
+
+    /// The cheapest method that needs nobody, and the seconds it would take.
+    pub(super) fn estimate_alone(
+        &self,
+        write: bool,
+        side: &FileSide,
+        shape: &Shape,
+    ) -> (Method, f64) {
         // The others are likely to do the same at the same time.
         let here = self.comm.nodes()[self.comm.rank()];
         let ranks = self.comm.nodes().iter().filter(|&&node| node == here).count();
         let setting = Setting { tiled: side.regions() <= 1, ..self.setting(write, ranks, 1) };
-        let methods = candidates(&self.hints, &setting, false, self.reads_back);
-        if let [only] = methods.as_slice() {
-            return *only;
-        }
-        if side.regions() <= 1 && shape.runs() <= 1 {
+        let mut methods = candidates(&self.hints, &setting, false, self.reads_back);
+        if methods.len() > 1 && side.regions() <= 1 && shape.runs() <= 1 {
             // One request is one request.
-            return Method::Posix;
+            methods = vec![Method::Posix];
         }
-        let cards = vec![self.card(side, shape, write); ranks];
-        choose(&methods, &cards, &self.costs.costs(write), &setting).0
+        let card = self.card(side, shape, write);
+        let costs = self.costs.costs(write, Size::of(card.len, card.pieces));
+        choose(&methods, &vec![card; ranks], &costs, &setting)
     }
 
     pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {

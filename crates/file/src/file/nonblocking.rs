@@ -8,7 +8,7 @@ use striate_store::{AlignedBuffer, Counted};
 use super::independent::{cost_of, read_independently, write_independently};
 use crate::method::two_phase::guarded;
 use crate::request::Slot;
-use crate::{File, FileError, Memory, MemoryMut, Request, View};
+use crate::{File, FileError, Request, Source, Target, View};
 
 /// A collective call that was begun and not carried out.
 pub(super) struct Pending(Box<dyn FnOnce(&mut File) + Send>);
@@ -20,42 +20,41 @@ impl std::fmt::Debug for Pending {
 }
 
 impl File {
-    /// Begins to read `buffer.len()` bytes at `offset` etypes.
+    /// Begins to read at `offset` etypes.
     pub fn iread_at<B>(&mut self, offset: u64, mut buffer: B) -> Result<Request<B>, FileError>
     where
-        B: AsMut<[u8]> + Send + 'static,
+        B: Target,
     {
         self.check_mode(false, "iread_at")?;
-        let shape = MemoryMut::from(buffer.as_mut()).shape;
+        let shape = buffer.memory_mut().shape;
         let side = self.side("iread_at", offset, &shape)?;
         let way = self.way(false, &side, &shape);
         Ok(self.on_a_thread(false, buffer, move |store, buffer: &mut B, scratch| {
-            let mut to = MemoryMut::from(buffer.as_mut());
-            read_independently(store, &side, &mut to, &way, scratch)
+            read_independently(store, &side, &mut buffer.memory_mut(), &way, scratch)
         }))
     }
 
-    /// Begins to write `buffer` at `offset` etypes.
+    /// Begins to write at `offset` etypes.
     pub fn iwrite_at<B>(&mut self, offset: u64, buffer: B) -> Result<Request<B>, FileError>
     where
-        B: AsRef<[u8]> + Send + 'static,
+        B: Source,
     {
         self.check_mode(true, "iwrite_at")?;
-        let shape = Memory::from(buffer.as_ref()).shape;
+        let shape = buffer.memory().shape;
         let side = self.side("iwrite_at", offset, &shape)?;
         let way = self.way(true, &side, &shape);
         Ok(self.on_a_thread(true, buffer, move |store, buffer: &mut B, scratch| {
-            let from = Memory::from(B::as_ref(buffer));
+            let from = buffer.memory();
             write_independently(store, &side, &from, &way, scratch).map(|()| side.len())
         }))
     }
 
-    /// Begins to read at the individual pointer, and moves it on by the buffer's length.
+    /// Begins to read at the individual pointer, and moves it on by what was asked for.
     pub fn iread<B>(&mut self, mut buffer: B) -> Result<Request<B>, FileError>
     where
-        B: AsMut<[u8]> + Send + 'static,
+        B: Target,
     {
-        let bytes = buffer.as_mut().len() as u64;
+        let bytes = buffer.memory_mut().len();
         let request = self.iread_at(self.position, buffer)?;
         self.move_on(bytes);
         Ok(request)
@@ -64,9 +63,9 @@ impl File {
     /// Begins to write at the individual pointer, and moves it on.
     pub fn iwrite<B>(&mut self, buffer: B) -> Result<Request<B>, FileError>
     where
-        B: AsRef<[u8]> + Send + 'static,
+        B: Source,
     {
-        let bytes = buffer.as_ref().len() as u64;
+        let bytes = buffer.memory().len();
         let request = self.iwrite_at(self.position, buffer)?;
         self.move_on(bytes);
         Ok(request)
@@ -76,13 +75,13 @@ impl File {
     /// calls in the same order, and may wait for them in any.
     pub fn iread_at_all<B>(&mut self, offset: u64, mut buffer: B) -> Request<B>
     where
-        B: AsMut<[u8]> + Send + 'static,
+        B: Target,
     {
         let slot = Slot::new();
         let (result, view) = (Arc::clone(&slot), self.view.clone());
         self.pending.push_back(Pending(Box::new(move |file: &mut Self| {
-            let done =
-                file.with_view(view, |file| file.read_together(offset, buffer.as_mut().into()));
+            let to = buffer.memory_mut();
+            let done = file.with_view(view, |file| file.read_together(offset, to));
             result.fill((buffer, done));
         })));
         Request { slot, collective: true }
@@ -92,12 +91,12 @@ impl File {
     /// such calls in the same order, and may wait for them in any.
     pub fn iwrite_at_all<B>(&mut self, offset: u64, buffer: B) -> Request<B>
     where
-        B: AsRef<[u8]> + Send + 'static,
+        B: Source,
     {
         let slot = Slot::new();
         let (result, view) = (Arc::clone(&slot), self.view.clone());
         self.pending.push_back(Pending(Box::new(move |file: &mut Self| {
-            let from = buffer.as_ref().into();
+            let from = buffer.memory();
             let done = file.with_view(view, |file| file.write_together(offset, &from));
             result.fill((buffer, done));
         })));

@@ -12,6 +12,7 @@ use super::independent::{Way, read_independently, write_independently};
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::{Card, disagree};
+use crate::experience::Size;
 use crate::hints::Exchange;
 use crate::memory::Shape;
 use crate::method::two_phase::plan::Groups;
@@ -146,7 +147,9 @@ impl File {
         };
         if methods.len() > 1 && done.is_ok() {
             let took = start.elapsed().as_secs_f64();
-            self.model.learn(write, method, estimate, took);
+            // Rank 0's experience counts: it is kept by the size of its own pieces.
+            let size = Size::of(cards[0].len, cards[0].pieces);
+            self.model.learn(write, size, method, estimate, took);
         }
         match early {
             Some(early) => done.and(early),
@@ -155,16 +158,23 @@ impl File {
     }
 
     /// Whether nothing is gained by waiting for the others: they are asked for nothing, or the access
-    /// is one request that costs less than to meet.
+    /// costs less than to meet.
     fn needs_nobody(&self, write: bool, side: &FileSide, shape: &Shape) -> bool {
         let setting = Setting { tiled: true, ..self.setting_together(write) };
         let methods = candidates(&self.hints, &setting, !self.atomic, self.reads_back);
         if !methods.contains(&Method::TwoPhase) {
             return true;
         }
-        let costs = self.costs.costs(write);
+        if methods.len() == 1 {
+            return false;
+        }
+        let costs = self.costs.costs(write, Size::of(side.len(), 1));
         let op = if write { costs.contended_op } else { costs.read_op };
-        methods.len() > 1 && side.regions() == 1 && shape.runs() == 1 && op < costs.meet
+        // What is one request stays one; only the system call counts, the bytes have to move anyway.
+        if side.regions() == 1 && shape.runs() == 1 {
+            return op < costs.meet;
+        }
+        self.estimate_alone(write, side, shape).1 < costs.meet
     }
 
     fn setting_together(&self, write: bool) -> Setting {

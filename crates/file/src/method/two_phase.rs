@@ -5,27 +5,28 @@
 //! the ring, and sends those of other groups' windows, packed straight from user memory, to a
 //! *delegate* in that group, who puts them for it. The delegate knows where they belong from the
 //! sender's description, exchanged once per call; no list of offsets ever travels, and no header
-//! comes with the data, since both sides compute its length. Reads go the other way.
+//! comes with the data, since both sides compute its length. Reads go the other way. What a rank has
+//! under way to others is bounded by its share of the windows ([`exchange`]).
 //!
 //! # Why nobody waits for ever
 //!
-//! Ranks work through windows in order of their index in their domain. At each index a write sends
-//! to other groups first, then serves its own; a read serves its own first, then receives. The rank
-//! with the lowest index waits for nothing but ranks that have already passed that point, so it gets
-//! on, and so all do. A rank that fails goes on with the protocol without moving data, and the error
+//! Ranks work through windows in order of their index in their domain, and leave an index when they
+//! have handed over or taken all its bytes. A rank at the lowest index needs the ring's slots, which
+//! ranks at no higher index free, and ranks at the same index, who send and receive at the same time.
+//! So some rank gets on, and so all do. A rank that fails goes on with the protocol without moving data, and the error
 //! is agreed at the end.
 
 pub(crate) mod plan;
 pub(crate) mod staging;
 
+mod exchange;
 mod holes;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use striate_comm::{Comm, CommError, Request};
+use striate_comm::{Comm, CommError};
 use striate_datatype::Datatype;
 use striate_layout::file_domain::Domains;
 use striate_store::store::{Placement, Store};
@@ -35,12 +36,10 @@ use crate::access::{
     FileSide, Scratch, gather_from, put, put_stream, scatter_to, take, take_stream,
 };
 use crate::memory::{Memory, MemoryMut};
+use exchange::{Exchange, Leg};
 pub(crate) use holes::Holes;
 use plan::Groups;
 use staging::{Entry, Staging};
-
-/// Messages of the data exchange.
-const DATA: u32 = 1;
 
 /// One two-phase call of one rank.
 pub(crate) struct Call<'a> {
@@ -223,59 +222,51 @@ impl Call<'_> {
     ) -> Result<u64, CommError> {
         let mut customers = self.customers(remote);
         let mut elsewhere = self.elsewhere();
-        let mut sends = Sends::new(self.comm, 2 * elsewhere.len());
+        let mut exchange = Exchange::new(self.comm, self.groups.under_way());
         let mut scratch = Scratch::default();
         let mut resent = 0;
         for customer in &customers {
             self.pass_write(customer);
         }
         while let Some(index) = lowest(&customers, &elsewhere) {
-            for part in elsewhere.iter_mut().filter(|part| part.next == Some(index)) {
-                let window = self.domains.window(part.aggregator, index).unwrap_or(0..0);
-                let range = self.file.within(&window);
-                let mut message = vec![0; (range.end - range.start) as usize];
-                resent += message.len() as u64;
-                if trouble.attempt(|| gather_from(from, range.start, &mut message)).is_none() {
-                    // Shorter than it must be: the receiver knows that this rank failed.
-                    message.clear();
-                }
-                sends.push(part.delegate, message)?;
-                part.next = next_window(self.domains, part.aggregator, self.file, index + 1);
-            }
             let g = self.first + index;
-            for customer in customers.iter_mut().filter(|customer| customer.next == Some(index)) {
-                let window = self.window(g);
-                let part = customer.file.within(&window);
-                let message = if customer.rank == self.comm.rank() {
-                    None
-                } else {
-                    let capacity = (part.end - part.start) as usize;
-                    let request = self.comm.receive(customer.rank, DATA, capacity)?;
-                    Some(self.comm.wait(request)?)
-                };
+            let window = self.window(g);
+            let (slot, len) = (self.staging.slot(g), (window.end - window.start) as usize);
+            let mut incoming = Vec::new();
+            let here = |customer: &Customer<'_>| customer.next == Some(index);
+            for customer in customers.iter().filter(|customer| here(customer)) {
                 self.enter(customer.rank, g, trouble, alone, &mut resent)?;
-                let slot = self.staging.slot(g);
-                let len = (window.end - window.start) as usize;
-                let bytes = trouble.attempt(|| {
-                    let Some(message) = &message else {
+                if customer.rank == self.comm.rank() {
+                    let bytes = trouble.attempt(|| {
                         // SAFETY: the slot is entered and long enough; ranks put at their own bytes.
-                        return unsafe {
-                            put(customer.file, from, window.start, slot, len, &mut scratch)
-                        };
+                        unsafe { put(customer.file, from, window.start, slot, len, &mut scratch) }
+                    });
+                    self.staging.put(g, bytes.unwrap_or(0));
+                } else {
+                    incoming.push(leg(customer.rank, customer.file.within(&window)));
+                }
+            }
+            let mut outgoing = self.legs(&mut elsewhere, index);
+            resent += outgoing.iter().map(|leg| leg.range.end - leg.range.start).sum::<u64>();
+            let pack = |leg: &Leg, piece: &mut [u8]| {
+                trouble.attempt(|| gather_from(from, leg.range.start, piece)).is_some()
+            };
+            exchange.run(&mut outgoing, &mut incoming, pack, |leg, piece| {
+                let bytes = trouble.attempt(|| {
+                    let sender = remote.iter().find(|(rank, _)| *rank == leg.rank);
+                    let Some((_, file)) = sender.filter(|_| !piece.is_empty()) else {
+                        let reason = "it sent no data".into();
+                        return Err(FileError::Rank { rank: leg.rank, reason });
                     };
-                    if message.len() as u64 != part.end - part.start {
-                        return Err(FileError::Rank {
-                            rank: customer.rank,
-                            reason: "it sent no data".into(),
-                        });
-                    }
                     // SAFETY: as above.
                     unsafe {
-                        put_stream(customer.file, part.start, message, window.start, slot, len)?;
+                        put_stream(file, leg.range.start, piece, window.start, slot, len)?;
                     };
-                    Ok(message.len() as u64)
+                    Ok(piece.len() as u64)
                 });
-                self.staging.arrive(customer.rank, g, bytes.unwrap_or(0));
+                self.staging.put(g, bytes.unwrap_or(0));
+            })?;
+            for customer in customers.iter_mut().filter(|customer| here(customer)) {
                 self.advance(customer, index);
                 self.pass_write(customer);
             }
@@ -288,8 +279,19 @@ impl Call<'_> {
             }
         }
         self.staging.notify();
-        sends.finish()?;
+        exchange.finish()?;
         Ok(resent)
+    }
+
+    /// The bytes of this rank that other groups' windows with this index hold; moves on to the next.
+    fn legs(&self, elsewhere: &mut [Elsewhere], index: u64) -> Vec<Leg> {
+        let mut legs = Vec::new();
+        for part in elsewhere.iter_mut().filter(|part| part.next == Some(index)) {
+            let window = self.domains.window(part.aggregator, index).unwrap_or(0..0);
+            legs.push(leg(part.delegate, self.file.within(&window)));
+            part.next = next_window(self.domains, part.aggregator, self.file, index + 1);
+        }
+        legs
     }
 
     /// Waits until window `g` may be put into; meanwhile writes complete ones.
@@ -406,15 +408,17 @@ impl Call<'_> {
         alone: bool,
     ) -> Result<(u64, u64), CommError> {
         let mut elsewhere = self.elsewhere();
-        let mut sends = Sends::new(self.comm, 2 * customers.len());
+        let mut exchange = Exchange::new(self.comm, self.groups.under_way());
         let mut scratch = Scratch::default();
         let (mut total, mut resent) = (0, 0);
         // Windows that this rank read itself and has not taken from yet.
         let mut read_here = Vec::new();
         while let Some(index) = lowest(customers, &elsewhere) {
             let g = self.first + index;
-            for customer in customers.iter_mut().filter(|customer| customer.next == Some(index)) {
-                let window = self.window(g);
+            let window = self.window(g);
+            let here = |customer: &Customer<'_>| customer.next == Some(index);
+            let mut slot: &[u8] = &[];
+            if customers.iter().any(here) {
                 let got = self.staging.wait_for(&self.health(false), || {
                     loop {
                         if let Some(got) = self.staging.bytes_read(g) {
@@ -426,46 +430,51 @@ impl Call<'_> {
                         read_here.push(self.read_one(&[(0, self.file)], trouble)?);
                     }
                 })?;
-                let in_file = window.start..window.start + got;
-                let part = customer.file.within(&in_file);
-                let bytes = part.end - part.start;
-                // SAFETY: the window has been read, and stays until this customer has taken.
-                let slot = unsafe {
+                // SAFETY: the window has been read, and stays until the last customer has taken.
+                slot = unsafe {
                     std::slice::from_raw_parts(self.staging.slot(g).cast_const(), got as usize)
                 };
-                if customer.rank == self.comm.rank() {
-                    trouble.attempt(|| take(customer.file, to, window.start, slot, &mut scratch));
-                    total += bytes;
-                    let position = read_here.iter().position(|&read| read == g);
-                    match position {
-                        Some(position) => drop(read_here.swap_remove(position)),
-                        None if !alone => resent += bytes,
-                        None => {}
-                    }
-                } else {
-                    let mut message = vec![0; bytes as usize];
-                    trouble.attempt(|| {
-                        take_stream(customer.file, part.start, &mut message, window.start, slot)
-                    });
-                    sends.push(customer.rank, message)?;
+            }
+            let in_file = window.start..window.start + slot.len() as u64;
+            let mut outgoing = Vec::new();
+            for customer in customers.iter().filter(|customer| here(customer)) {
+                let range = customer.file.within(&in_file);
+                if customer.rank != self.comm.rank() {
+                    let expected = customer.file.within(&window).end;
+                    outgoing.push(Leg { rank: customer.rank, range, expected });
+                    continue;
                 }
+                trouble.attempt(|| take(customer.file, to, window.start, slot, &mut scratch));
+                let bytes = range.end - range.start;
+                total += bytes;
+                match read_here.iter().position(|&read| read == g) {
+                    Some(position) => drop(read_here.swap_remove(position)),
+                    None if !alone => resent += bytes,
+                    None => {}
+                }
+            }
+            let mut incoming = self.legs(&mut elsewhere, index);
+            let pack = |leg: &Leg, piece: &mut [u8]| {
+                let receiver = customers.iter().find(|customer| customer.rank == leg.rank);
+                let packed = receiver.and_then(|receiver| {
+                    let position = leg.range.start;
+                    trouble
+                        .attempt(|| take_stream(receiver.file, position, piece, window.start, slot))
+                });
+                packed.is_some()
+            };
+            exchange.run(&mut outgoing, &mut incoming, pack, |leg, piece| {
+                trouble.attempt(|| scatter_to(to, leg.range.start, piece));
+                total += piece.len() as u64;
+                resent += piece.len() as u64;
+            })?;
+            for customer in customers.iter_mut().filter(|customer| here(customer)) {
                 self.advance(customer, index);
                 self.pass_read(customer);
             }
-            for part in elsewhere.iter_mut().filter(|part| part.next == Some(index)) {
-                let window = self.domains.window(part.aggregator, index).unwrap_or(0..0);
-                let range = self.file.within(&window);
-                let capacity = (range.end - range.start) as usize;
-                let request = self.comm.receive(part.delegate, DATA, capacity)?;
-                let message = self.comm.wait(request)?;
-                trouble.attempt(|| scatter_to(to, range.start, &message));
-                total += message.len() as u64;
-                resent += message.len() as u64;
-                part.next = next_window(self.domains, part.aggregator, self.file, index + 1);
-            }
         }
         self.staging.notify();
-        sends.finish()?;
+        exchange.finish()?;
         self.staging
             .wait_for(&self.health(false), || self.staging.all_taken(self.end()).then_some(()))?;
         Ok((total, resent))
@@ -506,6 +515,10 @@ impl Call<'_> {
             }
         })
     }
+}
+
+const fn leg(rank: usize, range: Range<u64>) -> Leg {
+    Leg { rank, expected: range.end, range }
 }
 
 fn lowest(customers: &[Customer<'_>], elsewhere: &[Elsewhere]) -> Option<u64> {
@@ -556,34 +569,6 @@ impl<'a> Trouble<'a> {
 
     fn into_error(self) -> Option<FileError> {
         self.error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// Sends under way; the oldest is waited for when there are too many.
-struct Sends<'a> {
-    comm: &'a dyn Comm,
-    under_way: VecDeque<Request>,
-    limit: usize,
-}
-
-impl<'a> Sends<'a> {
-    const fn new(comm: &'a dyn Comm, limit: usize) -> Self {
-        Self { comm, under_way: VecDeque::new(), limit }
-    }
-
-    fn push(&mut self, to: usize, message: Vec<u8>) -> Result<(), CommError> {
-        // Those of two indices ago have been received, or will be without our help.
-        while self.under_way.len() > self.limit {
-            if let Some(request) = self.under_way.pop_front() {
-                self.comm.wait(request)?;
-            }
-        }
-        self.under_way.push_back(self.comm.send(to, DATA, message)?);
-        Ok(())
-    }
-
-    fn finish(self) -> Result<(), CommError> {
-        self.under_way.into_iter().try_for_each(|request| self.comm.wait(request).map(drop))
     }
 }
 

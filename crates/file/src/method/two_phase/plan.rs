@@ -20,6 +20,8 @@ const SHARED_SLOTS: usize = 8;
 const OWN_WINDOW: u64 = 4 << 20;
 /// Two: one is exchanged while the other is written.
 const OWN_SLOTS: usize = 2;
+/// Bytes that a rank may have under way to others, at least.
+const UNDER_WAY: u64 = 64 << 10;
 /// The unit of aligned domains where nothing is known of stripes.
 const PAGE: u64 = 4096;
 /// The unit of cycling domains where nothing is known of stripes.
@@ -107,6 +109,15 @@ impl Groups {
             slots,
             kind: domain_kind(hints, capabilities, aggregators),
         }
+    }
+
+    /// Bytes that a rank may have under way to others: two windows for each aggregator, shared out
+    /// among the ranks.
+    pub(crate) fn under_way(&self) -> u64 {
+        let window = self.window.get();
+        let ranks = self.ranks.iter().map(Vec::len).sum::<usize>().max(1) as u64;
+        let share = window.saturating_mul(2).saturating_mul(self.aggregators.get()) / ranks;
+        share.clamp(UNDER_WAY.min(window), window)
     }
 
     pub(crate) fn group_of(&self, rank: usize) -> usize {

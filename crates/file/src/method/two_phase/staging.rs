@@ -12,7 +12,7 @@
 //! # Soundness
 //!
 //! The memory is shared by threads or processes. The table is touched only by [`Staging::with`],
-//! under the lock. A slot is written by [`Staging::slot`]'s users between *enter* and *arrive* (each
+//! under the lock. A slot is written by [`Staging::slot`]'s users between *enter* and *pass* (each
 //! at its own bytes) or by the one who claimed the window; it is read by the one who claimed it, or
 //! after *ready*. The lock orders these.
 
@@ -358,12 +358,9 @@ impl Staging {
         });
     }
 
-    /// Participant `p` has put `bytes` into window `g`, and is done with all up to it.
-    pub(crate) fn arrive(&self, p: usize, g: u64, bytes: u64) {
-        self.with(|books| {
-            books.slot(g).bytes += bytes;
-            books.progress[p] = g + 1;
-        });
+    /// A participant has put `bytes` into window `g`.
+    pub(crate) fn put(&self, g: u64, bytes: u64) {
+        self.with(|books| books.slot(g).bytes += bytes);
     }
 
     /// Participant `p` has nothing (more) to put before window `g`.

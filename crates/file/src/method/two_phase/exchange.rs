@@ -1,0 +1,148 @@
+//! [`Exchange`]: bytes that travel between ranks, in pieces, with a limit on what is under way.
+//!
+//! A rank sends and receives at the same time, so none waits to send to one that waits to send to it.
+//! A piece counts as under way until its receiver says that it has taken it: without that, libraries
+//! of messages keep short ones somewhere, however many they are.
+
+use std::ops::Range;
+
+use striate_comm::{Comm, CommError, Request};
+
+/// Messages with data.
+const PIECE: u32 = 1;
+/// Messages that say that a piece was taken.
+const TAKEN: u32 = 2;
+
+/// Pieces are not made smaller than this for the sake of taking turns.
+const SHORT: u64 = 32 << 10;
+
+/// Bytes that go to or come from another rank, as positions in the stream of whose access it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Leg {
+    /// The other rank.
+    pub(crate) rank: usize,
+    /// Bytes that are still to be moved.
+    pub(crate) range: Range<u64>,
+    /// Where the receiver expects the end, which it does not reach at the end of the file, or if the
+    /// sender failed.
+    pub(crate) expected: u64,
+}
+
+/// What a request under way is for.
+enum Purpose {
+    Sending,
+    /// A piece of so many bytes is taken.
+    Taken(u64),
+    /// A piece of an incoming leg.
+    Piece(usize),
+}
+
+/// See the module.
+pub(crate) struct Exchange<'a> {
+    comm: &'a dyn Comm,
+    /// Bytes of a piece, at most.
+    piece: u64,
+    /// Bytes under way, at most.
+    limit: u64,
+    under_way: u64,
+    requests: Vec<Request>,
+    purposes: Vec<Purpose>,
+}
+
+impl<'a> Exchange<'a> {
+    /// `limit` bytes may be under way from this rank.
+    pub(crate) fn new(comm: &'a dyn Comm, limit: u64) -> Self {
+        Self {
+            comm,
+            piece: (limit / 8).max(limit.min(SHORT)),
+            limit,
+            under_way: 0,
+            requests: Vec::new(),
+            purposes: Vec::new(),
+        }
+    }
+
+    /// Hands all outgoing bytes over, and takes all incoming ones. `pack` fills a piece of an outgoing
+    /// leg and says whether it could; `unpack` gets those of an incoming leg, and an empty one where
+    /// the sender has no more.
+    pub(crate) fn run(
+        &mut self,
+        outgoing: &mut [Leg],
+        incoming: &mut [Leg],
+        mut pack: impl FnMut(&Leg, &mut [u8]) -> bool,
+        mut unpack: impl FnMut(&Leg, &[u8]),
+    ) -> Result<(), CommError> {
+        for (leg, from) in incoming.iter().enumerate() {
+            self.expect(leg, from)?;
+        }
+        let mut left = incoming.len();
+        // In turn, so that nobody gets everything first.
+        let mut turn = 0;
+        let mut to_send = outgoing.len();
+        loop {
+            while to_send > 0 && (self.under_way == 0 || self.under_way + self.piece <= self.limit)
+            {
+                turn = (turn + 1) % outgoing.len();
+                let leg = &mut outgoing[turn];
+                if leg.expected == leg.range.start {
+                    continue;
+                }
+                let len = self.piece.min(leg.range.end - leg.range.start);
+                let mut message = vec![0; len as usize];
+                if len == 0 || !pack(leg, &mut message) {
+                    // An empty piece: there is no more.
+                    message.clear();
+                    leg.expected = leg.range.start;
+                }
+                leg.range.start += message.len() as u64;
+                to_send -= usize::from(leg.expected == leg.range.start);
+                self.send(leg.rank, message)?;
+            }
+            if to_send == 0 && left == 0 {
+                return Ok(());
+            }
+            let (index, bytes) = self.comm.wait_any(&mut self.requests)?;
+            match self.purposes.remove(index) {
+                Purpose::Sending => {}
+                Purpose::Taken(bytes) => self.under_way -= bytes,
+                Purpose::Piece(number) => {
+                    let leg = &mut incoming[number];
+                    unpack(leg, &bytes);
+                    self.push(self.comm.send(leg.rank, TAKEN, Vec::new())?, Purpose::Sending);
+                    leg.range.start += bytes.len() as u64;
+                    if bytes.is_empty() || leg.range.is_empty() {
+                        left -= 1;
+                    } else {
+                        self.expect(number, &incoming[number])?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until everything is taken.
+    pub(crate) fn finish(self) -> Result<(), CommError> {
+        self.requests.into_iter().try_for_each(|request| self.comm.wait(request).map(drop))
+    }
+
+    fn expect(&mut self, number: usize, leg: &Leg) -> Result<(), CommError> {
+        let request = self.comm.receive(leg.rank, PIECE, self.piece as usize)?;
+        self.push(request, Purpose::Piece(number));
+        Ok(())
+    }
+
+    fn send(&mut self, to: usize, message: Vec<u8>) -> Result<(), CommError> {
+        let bytes = message.len() as u64;
+        self.under_way += bytes;
+        let taken = self.comm.receive(to, TAKEN, 0)?;
+        self.push(taken, Purpose::Taken(bytes));
+        let request = self.comm.send(to, PIECE, message)?;
+        self.push(request, Purpose::Sending);
+        Ok(())
+    }
+
+    fn push(&mut self, request: Request, purpose: Purpose) {
+        self.requests.push(request);
+        self.purposes.push(purpose);
+    }
+}
