@@ -1,0 +1,3 @@
+//! I/O servers: striped objects that understand structure, and their metadata.
+
+pub mod catalog;
