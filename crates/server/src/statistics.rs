@@ -17,6 +17,11 @@ impl Counter {
         self.0.fetch_sub(n, Ordering::Relaxed);
     }
 
+    /// Sets it; for what there is now.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
     /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -51,6 +56,8 @@ statistics! {
     handshakes_failed: counter,
     /// Frames that were malformed or damaged.
     bad_frames: counter,
+    /// Connections that ended by a fault of the server.
+    panics: counter,
     /// Requests of all kinds.
     requests: counter,
     /// Requests that were answered with a failure.

@@ -16,7 +16,7 @@ use crate::error::Malformed;
 pub const MAX_CONTROL: u32 = 1 << 20;
 
 /// Most payload bytes of a data frame.
-pub const MAX_DATA: u32 = 1 << 20;
+pub const MAX_DATA: u32 = 256 << 10;
 
 /// Most payload bytes of a frame of the handshake: who has not proved anything gets little memory.
 pub const MAX_HANDSHAKE: u32 = 256;

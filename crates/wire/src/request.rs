@@ -148,8 +148,9 @@ pub enum Request {
         access: Access,
     },
     /// Write bytes: all bytes of the access's share follow in data frames of the same id, in the
-    /// order of the stream. An I/O server answers [`Reply::Written`](crate::Reply::Written) after
-    /// the last; a failure may come before it, and what still comes of the data is then skipped.
+    /// order of the stream, and an empty data frame behind them, so that a server that cannot know
+    /// how many they are finds their end. An I/O server answers
+    /// [`Reply::Written`](crate::Reply::Written) or a failure after that.
     Write {
         /// Which bytes.
         access: Access,
