@@ -18,7 +18,7 @@ pub fn frame(bytes: &[u8]) {
     check_header(header);
     let mut header = *header;
     header[..5].copy_from_slice(b"STRI\x01");
-    let crc = crc32c::crc32c(&header[..24]);
+    let crc = striate_wire::checksum(&header[..24]);
     header[24..].copy_from_slice(&crc.to_le_bytes());
     check_header(&header);
 }
@@ -152,7 +152,7 @@ fn framed(mut bytes: &[u8]) -> Vec<u8> {
         let len = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
         let (payload, rest) = rest.split_at(len);
         let kind = KINDS[usize::from(*kind) % KINDS.len()];
-        let payload_crc = crc32c::crc32c(payload);
+        let payload_crc = striate_wire::checksum(payload);
         let header = Header { kind, id: frames.len() as u64, len: len as u32, payload_crc };
         frames.extend_from_slice(&header.encode());
         frames.extend_from_slice(payload);

@@ -26,7 +26,9 @@ pub enum ServerError {
         address: SocketAddr,
     },
     /// Everyone who reaches the port could read the metrics, which no key protects.
-    #[error("anyone who reaches {address} could read the metrics: set allow_anyone if that is meant")]
+    #[error(
+        "anyone who reaches {address} could read the metrics: set allow_anyone if that is meant"
+    )]
     MetricsOpenToAnyone {
         /// The address.
         address: SocketAddr,

@@ -10,6 +10,7 @@
 
 pub mod buffers;
 pub mod catalog;
+pub mod check;
 mod connection;
 mod directory;
 pub mod embedded;
@@ -31,5 +32,5 @@ mod watch;
 pub use embedded::Embedded;
 pub use error::ServerError;
 pub use server::Server;
-pub use settings::{Limits, Settings, parse_duration};
+pub use settings::{DurationError, Limits, Settings, parse_duration};
 pub use statistics::Statistics;

@@ -120,9 +120,12 @@ impl Locks {
         }
         if table.places.len() >= self.most {
             let files: Vec<u64> = table.files.keys().copied().collect();
-            files.into_iter().for_each(|file| self.expire(table, file, now));
+            for file in files {
+                self.expire(table, file, now);
+            }
             if table.places.len() >= self.most {
-                let text = format!("cannot lock file {}: all {} locks are taken", wanted.file, self.most);
+                let text =
+                    format!("cannot lock file {}: all {} locks are taken", wanted.file, self.most);
                 return Err(Failure::new(FailureCode::Busy, text));
             }
         }
@@ -284,10 +287,10 @@ mod tests {
     fn a_lease_runs_out_unless_it_is_renewed() {
         let locks = locks(1);
         let (mut a, mut b) = (locks.holder(), locks.holder());
-        let short = Wanted { lease: Duration::from_millis(20), ..wanted(0..10, true) };
+        let short = Wanted { lease: Duration::from_millis(300), ..wanted(0..10, true) };
         let lock = a.lock(&short, NOW, || Ok(())).unwrap();
         a.renew(lock, LONG).unwrap();
-        let wait = Duration::from_millis(50);
+        let wait = Duration::from_millis(350);
         assert_eq!(code(b.lock(&short, wait, || Ok(()))), FailureCode::LockTimeout);
         let elsewhere = Wanted { file: 1, ..short.clone() };
         assert_eq!(code(b.lock(&elsewhere, NOW, || Ok(()))), FailureCode::Busy);

@@ -81,12 +81,12 @@ impl Metadata {
         let (record, _) = self
             .change(|catalog| catalog.create(path, strip, &servers, exclusive, now_ms()))
             .map_err(|error| failed("create", path, &error))?;
-        self.file(path, record)
+        self.file(path, &record)
     }
 
     pub(crate) fn lookup(&self, path: &str) -> Result<Reply, Failure> {
         let record = self.read(|catalog| catalog.lookup(path));
-        self.file(path, record.map_err(|error| failed("find", path, &error))?)
+        self.file(path, &record.map_err(|error| failed("find", path, &error))?)
     }
 
     pub(crate) fn list(
@@ -101,7 +101,7 @@ impl Metadata {
         let mut entries = Vec::with_capacity(found.len());
         let mut room = MAX_CONTROL as usize - LISTING;
         for (name, record) in found {
-            let info = self.info(&name, record)?;
+            let info = self.info(&name, &record)?;
             // The first is let through: that it does not fit must be seen by who asks.
             if info.wire_len() > room && !entries.is_empty() {
                 more = true;
@@ -121,7 +121,7 @@ impl Metadata {
 
     pub(crate) fn remove(&self, path: &str) -> Result<Reply, Failure> {
         let record = self.change(|catalog| catalog.remove(path));
-        self.file(path, record.map_err(|error| failed("remove", path, &error))?)
+        self.file(path, &record.map_err(|error| failed("remove", path, &error))?)
     }
 
     pub(crate) fn bury(&self, file: u64) -> Result<Reply, Failure> {
@@ -146,11 +146,11 @@ impl Metadata {
         Ok(Reply::Ids { ids: records.iter().map(|record| record.file).collect(), more })
     }
 
-    fn file(&self, path: &str, record: FileRecord) -> Result<Reply, Failure> {
+    fn file(&self, path: &str, record: &FileRecord) -> Result<Reply, Failure> {
         Ok(Reply::File(self.info(path, record)?))
     }
 
-    fn info(&self, path: &str, record: FileRecord) -> Result<FileInfo, Failure> {
+    fn info(&self, path: &str, record: &FileRecord) -> Result<FileInfo, Failure> {
         let address = |&index: &u32| {
             self.addresses.get(index as usize).cloned().ok_or_else(|| {
                 let text = format!("{path:?} lies on server {index}, which is not in the list");
@@ -236,4 +236,74 @@ fn failed(attempt: &str, on: impl fmt::Debug, error: &CatalogError) -> Failure {
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use redb::StorageBackend;
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+
+    /// Storage that outlives its catalogue, and fails when told to.
+    #[derive(Clone, Debug, Default)]
+    struct Disk {
+        bytes: Arc<InMemoryBackend>,
+        fails: Arc<AtomicBool>,
+    }
+
+    impl Disk {
+        fn works(&self) -> io::Result<()> {
+            let failed = || Err(ErrorKind::StorageFull.into());
+            if self.fails.load(Ordering::SeqCst) { failed() } else { Ok(()) }
+        }
+    }
+
+    impl StorageBackend for Disk {
+        fn len(&self) -> io::Result<u64> {
+            self.bytes.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.bytes.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.works()?;
+            self.bytes.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.works()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.works()?;
+            self.bytes.write(offset, data)
+        }
+    }
+
+    #[test]
+    fn a_catalogue_whose_storage_failed_is_opened_again() {
+        let disk = Disk::default();
+        let fails = Arc::clone(&disk.fails);
+        let open = move || Catalog::on_backend(disk.clone());
+        let metadata = Metadata::new(vec!["here:1".into()], open).unwrap();
+        let create = |path| metadata.create(path, 512, None, None, true);
+        create("a").unwrap();
+
+        fails.store(true, Ordering::SeqCst);
+        assert_eq!(create("b").unwrap_err().code, FailureCode::NoSpace);
+        metadata.lookup("a").unwrap();
+        create("b").unwrap_err();
+        create("b").unwrap_err();
+
+        fails.store(false, Ordering::SeqCst);
+        metadata.lookup("a").unwrap();
+        create("c").unwrap();
+        metadata.remove("a").unwrap();
+        metadata.rename("c", "a", false).unwrap();
+    }
 }

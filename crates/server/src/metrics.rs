@@ -40,8 +40,10 @@ impl Metrics {
                 respond(request, &shared);
             }
         };
-        let thread =
-            thread::Builder::new().name("metrics".into()).spawn(serve).map_err(ServerError::Thread)?;
+        let thread = thread::Builder::new()
+            .name("metrics".into())
+            .spawn(serve)
+            .map_err(ServerError::Thread)?;
         Ok(Self { http, address: bound, thread: Some(thread) })
     }
 

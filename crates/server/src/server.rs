@@ -59,8 +59,8 @@ impl Server {
     pub fn start(settings: Settings) -> Result<Self, ServerError> {
         settings.check()?;
         let address = settings.listen;
-        let listener = TcpListener::bind(address)
-            .map_err(|source| ServerError::Listen { address, source })?;
+        let listener =
+            TcpListener::bind(address).map_err(|source| ServerError::Listen { address, source })?;
         Self::start_at(listener, settings)
     }
 
@@ -78,16 +78,16 @@ impl Server {
         };
         let listener = Arc::new(listener);
         let (watch, stop) = channel();
-        let accepting = {
-            let (shared, listener) = (Arc::clone(&shared), Arc::clone(&listener));
-            start_thread("accept", move || accept_all(&shared, &listener))?
-        };
         let registry = Arc::clone(&shared.registry);
         let watching = start_thread("watch", move || {
             while stop.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 registry.check(Instant::now());
             }
         })?;
+        let accepting = {
+            let (shared, listener) = (Arc::clone(&shared), Arc::clone(&listener));
+            start_thread("accept", move || accept_all(&shared, &listener))?
+        };
         let running = Some(Running { listener, accepting, watching, _watch: watch });
         tracing::info!(
             %address,
@@ -203,10 +203,10 @@ fn accept(
         refuse(shared, socket, peer, "the server has as many connections as it may have");
         return Ok(());
     };
-    shared.statistics.connections_accepted.add(1);
     let shared = Arc::clone(shared);
     thread::Builder::new().name(format!("client {number}")).stack_size(STACK).spawn(move || {
         let connection = tracing::error_span!("connection", %peer).entered();
+        shared.statistics.connections_accepted.add(1);
         tracing::debug!("accepted");
         // What panics has a fault, but one client's requests must not end the others'.
         if catch_unwind(AssertUnwindSafe(|| serve(&shared, socket, &watch))).is_err() {

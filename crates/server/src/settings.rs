@@ -4,14 +4,15 @@
 //! a key, or is told that anyone may come.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _, Visitor};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, Visitor};
 use striate_datatype::parse_size;
+use striate_wire::limits::{MAX_NAME, MAX_SERVERS};
+use thiserror::Error;
 
 use crate::error::ServerError;
 
@@ -167,12 +168,24 @@ impl Settings {
                 self.listen
             ));
         }
+        if self.servers.len() > MAX_SERVERS as usize {
+            return settings(format!("there can be {MAX_SERVERS} servers at most"));
+        }
+        let is_address = |address: &String| !address.is_empty() && address.len() <= MAX_NAME;
+        if let Some(address) = self.servers.iter().find(|address| !is_address(address)) {
+            return settings(format!("{address:?} is no address of a server"));
+        }
         if !self.metadata && !self.servers.is_empty() {
             return settings("only a server with metadata = true needs to know the servers".into());
         }
         Ok(())
     }
 }
+
+/// A text that is no duration.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{0}' is not a duration: write 200us, 50ms, 5s or 2m")]
+pub struct DurationError(String);
 
 /// Reads a duration: digits and one of the units `us`, `ms`, `s`, `m` (minutes).
 ///
@@ -181,7 +194,8 @@ impl Settings {
 /// assert_eq!(striate_server::parse_duration("200us"), Ok(Duration::from_micros(200)));
 /// assert!(striate_server::parse_duration("5").is_err());
 /// ```
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let nonsense = || DurationError(text.to_owned());
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let micros: u64 = match unit {
@@ -189,11 +203,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "ms" => 1000,
         "s" => 1_000_000,
         "m" => 60_000_000,
-        _ => return Err(format!("'{text}' is not a duration: write 200us, 50ms, 5s or 2m")),
+        _ => return Err(nonsense()),
     };
     let number: Option<u64> = number.parse().ok();
     let micros = number.and_then(|number| number.checked_mul(micros));
-    micros.map(Duration::from_micros).ok_or_else(|| format!("'{text}' is not a duration"))
+    micros.map(Duration::from_micros).ok_or_else(nonsense)
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -202,7 +216,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 
 /// A size as text with a unit, or as a plain number of bytes.
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    struct Size(PhantomData<usize>);
+    struct Size;
 
     impl Visitor<'_> for Size {
         type Value = usize;
@@ -220,7 +234,7 @@ fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
         }
     }
 
-    deserializer.deserialize_any(Size(PhantomData))
+    deserializer.deserialize_any(Size)
 }
 
 #[cfg(test)]
@@ -230,7 +244,8 @@ mod tests {
     #[test]
     fn what_is_not_said_has_its_default() {
         assert_eq!(Settings::from_toml("").unwrap(), Settings::default());
-        let text = "delay = \"200us\"\nmetrics = \"[::1]:9000\"\n[limits]\nlocks = 5\nmemory = 4096";
+        let text =
+            "delay = \"200us\"\nmetrics = \"[::1]:9000\"\n[limits]\nlocks = 5\nmemory = 4096";
         let settings = Settings::from_toml(text).unwrap();
         assert_eq!(settings.delay, Duration::from_micros(200));
         assert_eq!(settings.metrics, Some("[::1]:9000".parse().unwrap()));

@@ -269,7 +269,8 @@ impl Frames {
                 self.came += count;
                 bytes = &bytes[count..];
                 if self.came == Header::LEN {
-                    self.left = Header::decode(&self.header).map_or(0, |header| header.len as usize);
+                    self.left =
+                        Header::decode(&self.header).map_or(0, |header| header.len as usize);
                 }
             } else {
                 let count = bytes.len().min(self.left);

@@ -1,4 +1,5 @@
 //! Idle connections cost little. Alone in its process, whose memory is measured.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "server/support.rs"]
 #[expect(dead_code, reason = "the rest of it is for other tests")]

@@ -23,6 +23,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod upkeep;
 mod url;
 
 pub use client::Client;

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use crate::checksum::{Checksum, checksum};
 use crate::error::{Malformed, WireError};
 use crate::limits::{MAX_CONTROL, MAX_DATA, MAX_FAILURE, MAX_HANDSHAKE};
 
@@ -109,8 +110,9 @@ impl Header {
         let limit = kind.limit();
         match u32::try_from(len) {
             Ok(len) if len <= limit => {
-                let payload_crc = parts.fold(0, crc32c::crc32c_append);
-                Ok(Self { kind, id, len, payload_crc })
+                let mut crc = Checksum::new();
+                parts.for_each(|part| crc.add(part));
+                Ok(Self { kind, id, len, payload_crc: crc.finish() })
             }
             _ => Err(Malformed::TooLong { kind, len, limit }),
         }
@@ -125,7 +127,7 @@ impl Header {
         bytes[8..16].copy_from_slice(&self.id.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..24]);
+        let crc = checksum(&bytes[..24]);
         bytes[24..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -142,7 +144,7 @@ impl Header {
         if bytes[4] != VERSION {
             return Err(Malformed::Version(bytes[4]).into());
         }
-        let (expected, found) = (u32::from_le_bytes(part(bytes, 24)), crc32c::crc32c(&bytes[..24]));
+        let (expected, found) = (u32::from_le_bytes(part(bytes, 24)), checksum(&bytes[..24]));
         if expected != found {
             return Err(WireError::Checksum { part: "header", expected, found });
         }
@@ -196,7 +198,7 @@ mod tests {
     fn decode_changed(change: impl FnOnce(&mut [u8; 28])) -> Result<Header, WireError> {
         let mut bytes = header().encode();
         change(&mut bytes);
-        let crc = crc32c::crc32c(&bytes[..24]);
+        let crc = checksum(&bytes[..24]);
         bytes[24..].copy_from_slice(&crc.to_le_bytes());
         Header::decode(&bytes)
     }

@@ -33,6 +33,7 @@
 //! ```
 
 pub mod access;
+mod checksum;
 pub mod connection;
 pub mod description;
 pub mod error;
@@ -50,6 +51,7 @@ pub mod traffic;
 pub mod transport;
 
 pub use access::{Access, Bytes, Share};
+pub use checksum::checksum;
 pub use connection::Connection;
 pub use description::{Descriptions, Known};
 pub use error::{Malformed, WireError};

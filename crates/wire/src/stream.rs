@@ -6,6 +6,8 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
+use crate::checksum::Checksum;
+
 /// Bytes that are read ahead at most.
 const AHEAD: usize = 4096;
 
@@ -63,7 +65,7 @@ impl Input {
         stream: &mut impl Read,
         mut parts: &mut [IoSliceMut<'_>],
     ) -> io::Result<u32> {
-        let mut crc = 0;
+        let mut crc = Checksum::new();
         IoSliceMut::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             let count = if self.start < self.end {
@@ -77,10 +79,10 @@ impl Input {
                 return Err(cut_off());
             }
             // While the bytes are still in the processor's caches.
-            crc = checksum(crc, parts, count);
+            add(&mut crc, parts, count);
             IoSliceMut::advance_slices(&mut parts, count);
         }
-        Ok(crc)
+        Ok(crc.finish())
     }
 
     /// Passes over the next `len` bytes.
@@ -100,16 +102,15 @@ impl Input {
 }
 
 /// Continues the checksum over the first `count` bytes of the parts.
-fn checksum(mut crc: u32, parts: &[IoSliceMut<'_>], mut count: usize) -> u32 {
+fn add(crc: &mut Checksum, parts: &[IoSliceMut<'_>], mut count: usize) {
     for part in parts {
         let here = count.min(part.len());
-        crc = crc32c::crc32c_append(crc, &part[..here]);
+        crc.add(&part[..here]);
         count -= here;
         if count == 0 {
             break;
         }
     }
-    crc
 }
 
 /// Writes all slices, in as few writes as the stream allows.

@@ -95,7 +95,7 @@ fn an_announced_length_beyond_the_limit_is_refused_at_once() {
         (FrameKind::Request, 1 << 20),
         (FrameKind::Reply, 1 << 20),
         (FrameKind::Failure, 8 << 10),
-        (FrameKind::Data, 1 << 20),
+        (FrameKind::Data, 256 << 10),
     ] {
         for len in [limit + 1, u32::MAX] {
             let header = Header { kind, id: 1, len, payload_crc: 0 }.encode();

@@ -177,7 +177,7 @@ fn made_seeds() -> Seeds {
 
 /// A frame as it travels.
 fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
-    let payload_crc = crc32c::crc32c(payload);
+    let payload_crc = striate_wire::checksum(payload);
     let header = Header { kind, id: 3, len: payload.len() as u32, payload_crc };
     [&header.encode(), payload].concat()
 }

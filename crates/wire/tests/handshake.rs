@@ -84,8 +84,12 @@ fn different_keys_do_not_come_together() {
 }
 
 fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
-    let header =
-        Header { kind, id: 0, len: payload.len() as u32, payload_crc: crc32c::crc32c(payload) };
+    let header = Header {
+        kind,
+        id: 0,
+        len: payload.len() as u32,
+        payload_crc: striate_wire::checksum(payload),
+    };
     [&header.encode(), payload].concat()
 }
 

@@ -2,6 +2,7 @@
 
 mod io;
 mod pack;
+mod place;
 mod workloads;
 
 use clap::{Args, Subcommand};
@@ -11,7 +12,7 @@ use striate_bench::ratio::Ratio;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-pub(crate) use io::{COST_COLUMNS, cost_cells, io_failed};
+pub(crate) use io::{COST_COLUMNS, WIRE_COLUMNS, cost_cells, io_failed, wire_cells, wire_of};
 
 /// Measure, beside peers and the limits of the machine
 #[derive(Debug, Args)]
@@ -20,6 +21,8 @@ Examples:
   striate bench pack                                    copies of typed memory
   striate bench tile-reader                             the paper's displays, all methods
   striate bench strided --block 64 --api striate,posix  beside plain system calls
+  striate bench tile-reader --servers 16                on I/O servers within the program
+  striate bench block3d --store striate://host:7479     on I/O servers
   mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]

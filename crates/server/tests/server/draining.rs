@@ -23,7 +23,14 @@ fn requests_in_progress_are_finished() {
     let mut writer = Client::new(address);
     let id = begin_write(&mut writer);
     let mut holder = Client::new(address);
-    let lock = Request::Lock { file: 1, start: 0, end: 1, exclusive: true, wait_ms: 600_000, lease_ms: 600_000 };
+    let lock = Request::Lock {
+        file: 1,
+        start: 0,
+        end: 1,
+        exclusive: true,
+        wait_ms: 600_000,
+        lease_ms: 600_000,
+    };
     holder.ask(&lock).unwrap();
     let mut waiter = Client::new(address);
     let wait = waiter.send(&lock);

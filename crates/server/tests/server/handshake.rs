@@ -5,11 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use striate_server::{Embedded, Settings};
+use striate_wire::limits::MAX_DATA;
 use striate_wire::{
     ClientTls, Connection, FailureCode, HandshakeError, Key, Request, Transport, WireError, greet,
 };
 
-use crate::support::{Client, alone, connect};
+use crate::support::{Client, access, alone, connect, eventually};
 
 fn key_file(place: &tempfile::TempDir) -> PathBuf {
     let path = place.path().join("key");
@@ -40,7 +41,7 @@ fn only_those_with_the_key_are_let_in() {
     let error = greet_with(&embedded, None).unwrap_err();
     let WireError::Handshake(HandshakeError::Refused(failure)) = error else { panic!("{error}") };
     assert_eq!(failure.code, FailureCode::Denied);
-    crate::support::eventually("failures are counted", || {
+    eventually("failures are counted", || {
         embedded.servers()[0].statistics().handshakes_failed.get() == 2
     });
     greet_with(&embedded, Some(&key)).unwrap();
@@ -75,10 +76,11 @@ fn frames_travel_under_tls() {
     let transport = tls.connect(connect(server.address()), "127.0.0.1").unwrap();
     let mut connection = Connection::new(transport);
     greet(&mut connection, Some(&Key::from_file(&key_file).unwrap())).unwrap();
-    let access = crate::support::access(1, 0, 3 << 20);
+    let frame = MAX_DATA as usize;
+    let access = access(1, 0, 3 * frame as u64);
     connection.queue_request(1, &Request::Write { access: access.clone() }).unwrap();
     for _ in 0..3 {
-        connection.send_data(1, &[7; 1 << 20]).unwrap();
+        connection.send_data(1, &vec![7; frame]).unwrap();
     }
     connection.send_data(1, &[]).unwrap();
     let header = connection.receive_header().unwrap();
@@ -86,7 +88,7 @@ fn frames_travel_under_tls() {
     connection.send_request(2, &Request::Read { access }).unwrap();
     let header = connection.receive_header().unwrap();
     connection.receive_message(&header).unwrap();
-    let mut left = 3 << 20;
+    let mut left = 3 * frame;
     while left > 0 {
         let header = connection.receive_header().unwrap();
         let mut data = vec![0; header.len as usize];
@@ -97,6 +99,6 @@ fn frames_travel_under_tls() {
 
     // A client that does not speak TLS gets nowhere, and is seen.
     assert!(Client::try_new(server.address()).is_err());
-    crate::support::eventually("it is counted", || server.statistics().handshakes_failed.get() == 1);
+    eventually("it is counted", || server.statistics().handshakes_failed.get() == 1);
     assert_eq!(server.statistics().bad_frames.get(), 1);
 }

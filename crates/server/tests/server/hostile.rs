@@ -32,7 +32,16 @@ fn every_flipped_bit_is_noticed() {
 fn what_ends_in_the_middle_is_not_carried_out() {
     let embedded = alone(|_| {});
     let server = &embedded.servers()[0];
-    let whole = frame(1, &Request::Create { path: "a".into(), strip: 512, servers: None, first: None, exclusive: true });
+    let whole = frame(
+        1,
+        &Request::Create {
+            path: "a".into(),
+            strip: 512,
+            servers: None,
+            first: None,
+            exclusive: true,
+        },
+    );
     for len in 1..whole.len() {
         let mut client = Client::new(server.address());
         client.send_raw(&whole[..len]);
@@ -68,9 +77,9 @@ fn other_protocols_and_frames_that_are_not_due_are_refused() {
 #[test]
 fn slow_clients_are_dropped_and_others_served() {
     let embedded = alone(|settings| {
-        settings.limits.handshake_time = Duration::from_millis(300);
-        settings.limits.frame_time = Duration::from_millis(300);
-        settings.limits.stall_time = Duration::from_millis(500);
+        settings.limits.handshake_time = Duration::from_secs(1);
+        settings.limits.frame_time = Duration::from_secs(1);
+        settings.limits.stall_time = Duration::from_secs(1);
     });
     let server = &embedded.servers()[0];
     let address = server.address();
@@ -109,14 +118,14 @@ fn slow_clients_are_dropped_and_others_served() {
         assert!(asked.elapsed() < Duration::from_secs(1));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(start.elapsed() >= Duration::from_millis(200));
+    assert!(start.elapsed() >= Duration::from_millis(900));
     assert!(!dripping || ended(drips.connection.stream().socket()));
     assert!(ended(&silent) && ended(&half_hello));
     assert!(ended(half_header.connection.stream().socket()));
     drop((after_a_frame, writes_nothing, takes_nothing));
     assert_eq!(server.statistics().handshakes_failed.get(), 2);
     // The friend was idle for longer than any limit.
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(1300));
     friend.ask(&Request::Ping).unwrap();
 }
 
@@ -127,7 +136,13 @@ fn names_do_not_lead_out_of_the_data() {
     for path in ["../a", "a/../../etc/passwd", "..", "", "a\0b", "a//b", "a/"] {
         let path = path.to_owned();
         let (strip, from) = (512, path.clone());
-        let create = Request::Create { path: path.clone(), strip, servers: None, first: None, exclusive: true };
+        let create = Request::Create {
+            path: path.clone(),
+            strip,
+            servers: None,
+            first: None,
+            exclusive: true,
+        };
         assert_eq!(client.refused(&create), FailureCode::BadName, "{path:?}");
         assert_eq!(client.refused(&Request::Lookup { path: path.clone() }), FailureCode::BadName);
         assert_eq!(client.refused(&Request::Remove { path }), FailureCode::BadName);

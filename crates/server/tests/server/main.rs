@@ -1,4 +1,5 @@
 //! A server as its clients see it, friendly and hostile ones.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod draining;
 mod handshake;

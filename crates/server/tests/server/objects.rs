@@ -60,7 +60,13 @@ fn objects_are_made_changed_listed_and_removed() {
 #[test]
 fn what_was_stored_is_there_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let create = Request::Create { path: "a".into(), strip: 512, servers: None, first: Some(1), exclusive: false };
+    let create = Request::Create {
+        path: "a".into(),
+        strip: 512,
+        servers: None,
+        first: Some(1),
+        exclusive: false,
+    };
     let mut seen = Vec::new();
     for _ in 0..2 {
         let embedded = Embedded::in_directory(2, directory.path()).unwrap();
@@ -99,12 +105,11 @@ fn failed_data_requests_leave_the_connection_usable() {
 fn deeply_nested_descriptions_are_understood() {
     let embedded = alone(|_| {});
     let mut client = Client::new(embedded.servers()[0].address());
-    let depth = 63;
-    let notation = format!("{}i32{}", "vector(2, 1 of ".repeat(depth), ", stride=1)".repeat(depth));
-    let encoding = match notation.parse::<striate_datatype::Datatype>() {
-        Ok(datatype) => datatype.encode(),
-        Err(error) => panic!("{error}"),
-    };
+    // Each has a hole, so that none can be simplified away.
+    let nested = (1..64).fold("i8".to_owned(), |inner, level| {
+        format!("struct(1 of {inner} at 0, 1 of i8 at {})", 2 * level)
+    });
+    let encoding = nested.parse::<striate_datatype::Datatype>().unwrap().encode();
     let id = TypeId::of(&encoding);
     client.send(&Request::Define { id, encoding });
     let bytes = Bytes::Typed { id, displacement: 0, start: 0, len: 8 };

@@ -121,12 +121,29 @@ impl<'r> Typed<'r> {
 }
 
 impl Wanted<'_> {
-    /// The request as servers understand it.
-    pub(super) fn bytes(&self) -> Bytes {
+    /// The request as a server understands it: of a list only the regions that it has something of,
+    /// and those that touch in the file as one.
+    pub(super) fn bytes(&self, striping: Striping, server: u32) -> Bytes {
         match self {
             &Self::Contiguous { offset, len, .. } => Bytes::Contiguous { offset, len },
             Self::List(regions) => {
-                Bytes::List(regions.iter().map(|r| (r.offset, r.len as u32)).collect())
+                let mut list: Vec<(u64, u32)> = Vec::new();
+                for region in *regions {
+                    let (offset, len) = (region.offset, region.len as u32);
+                    if striping.object_range(server, offset..region.end()).is_empty() {
+                        continue;
+                    }
+                    match list.last_mut() {
+                        Some((start, before))
+                            if *start + u64::from(*before) == offset
+                                && before.checked_add(len).is_some() =>
+                        {
+                            *before += len;
+                        }
+                        _ => list.push((offset, len)),
+                    }
+                }
+                Bytes::List(list)
             }
             Self::Typed(typed) => {
                 let file = &typed.request.file;

@@ -97,7 +97,7 @@ impl Servers<'_> {
     fn access(&self, wanted: &Wanted<'_>, index: u32) -> Access {
         let (strip, servers) = (self.striping.strip.get(), self.striping.servers.get());
         let share = Share { strip, servers, index };
-        Access { object: self.file, share, bytes: wanted.bytes() }
+        Access { object: self.file, share, bytes: wanted.bytes(self.striping, index) }
     }
 
     /// Queues a request at a server, and the description that it needs, if the server must be told.

@@ -1,21 +1,21 @@
 //! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use striate_bench::io::{
-    self, Api, Contender, Cost, Goals, IoBenchError, Op, Options, Pattern, Results, Row,
+    self, Api, Contender, Cost, Goals, IoBenchError, Op, Options, Pattern, Results, Row, Wire,
     paper_hints,
 };
 use striate_comm::Comm;
 use striate_datatype::Bytes;
 use striate_file::{DomainChoice, Hints, Method, MethodChoice};
 
+use super::place::{Place, PlaceArgs};
 use super::{progress_bar, ratio_table};
-use crate::document::{Document, available_memory, filesystem};
+use crate::document::{Document, available_memory};
 use crate::number::{grouped, short};
 use crate::table::{Side, Table};
 use crate::{CommandError, ranks, terminal};
@@ -31,7 +31,7 @@ pub(super) struct IoArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
     pub(super) ranks: Option<u64>,
     /// Who does the I/O, in turn: striate, posix (plain system calls), mpiio (all there is),
-    /// mpiio-ompio, mpiio-romio
+    /// mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that only copy)
     #[arg(
         short = 'a',
         long,
@@ -50,9 +50,8 @@ pub(super) struct IoArgs {
     /// Repetitions of everything; the results are medians
     #[arg(short = 'i', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
-    /// The directory for the files, which are removed; by default the temporary one
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// A hint for our files, by ROMIO's names or ours; may be given again
     #[arg(long = "hint", value_name = "NAME=VALUE")]
     hints: Vec<String>,
@@ -69,7 +68,9 @@ pub(super) struct IoArgs {
     #[arg(long, overrides_with = "verify")]
     no_verify: bool,
     /// The least ratio wanted: over the faster peer (peer=R or R), over plain system calls (posix=R),
-    /// of auto over the best method (best=R)
+    /// of auto over the best method (best=R), over plain sockets (socket=R); of datatype over the same
+    /// bytes in one piece (contiguous=R), over list (list=R), over the best of posix, sieve and list
+    /// (next=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
     goals: Vec<Goals>,
 }
@@ -85,6 +86,12 @@ pub(super) struct Setting {
     pub(super) write: bool,
     pub(super) read: bool,
     pub(super) collective: bool,
+    /// Whether every call is in one piece.
+    pub(super) in_one_piece: bool,
+    /// Whether the bytes of each call are also moved in one piece.
+    pub(super) contiguous: bool,
+    /// Unless told otherwise.
+    pub(super) goals: Goals,
 }
 
 /// A word of `--method`.
@@ -116,7 +123,11 @@ fn goal(text: &str) -> Result<Goals, String> {
         "peer" => Ok(Goals { peer: Some(ratio), ..none }),
         "posix" => Ok(Goals { posix: Some(ratio), ..none }),
         "best" => Ok(Goals { best: Some(ratio), ..none }),
-        _ => Err(format!("'{what}' is none of peer, posix, best")),
+        "socket" => Ok(Goals { socket: Some(ratio), ..none }),
+        "contiguous" => Ok(Goals { contiguous: Some(ratio), ..none }),
+        "list" => Ok(Goals { list: Some(ratio), ..none }),
+        "next" => Ok(Goals { next: Some(ratio), ..none }),
+        _ => Err(format!("'{what}' is none of peer, posix, best, socket, contiguous, list, next")),
     }
 }
 
@@ -139,8 +150,11 @@ impl IoArgs {
                 ));
             }
             let pattern = pattern(ranks)?;
-            let options = self.options(setting, comm.as_ref(), pattern.as_ref())?;
+            let contenders = self.contenders(setting, pattern.as_ref())?;
+            let hints = self.hints(setting, comm.as_ref())?;
             check_memory(comm.as_ref(), pattern.as_ref())?;
+            let place = self.place.find(comm.as_ref())?;
+            let options = self.options(setting, contenders, hints, &place);
             let results = measure(comm, pattern.as_ref(), &options, &bar)?;
             Ok((results, options))
         });
@@ -156,17 +170,14 @@ impl IoArgs {
     fn options(
         &self,
         setting: Setting,
-        comm: &dyn Comm,
-        pattern: &dyn Pattern,
-    ) -> Result<Options, CommandError> {
-        let directory = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let merge = |all: Goals, one: &Goals| Goals {
-            peer: one.peer.or(all.peer),
-            posix: one.posix.or(all.posix),
-            best: one.best.or(all.best),
-        };
-        Ok(Options {
-            contenders: self.contenders(setting, pattern)?,
+        contenders: Vec<Contender>,
+        hints: Hints,
+        place: &Place,
+    ) -> Options {
+        // The last of equal ones counts.
+        let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));
+        Options {
+            contenders,
             repeat: self.repeat as usize,
             write: setting.write,
             read: setting.read,
@@ -174,11 +185,12 @@ impl IoArgs {
             fsync: self.fsync,
             verify: !self.no_verify,
             include_open: self.include_open,
-            store: filesystem(&directory),
-            directory,
-            hints: self.hints(setting, comm)?,
-            goals: self.goals.iter().fold(Goals::default(), merge),
-        })
+            store: place.store.clone(),
+            directory: place.files.clone(),
+            local_directory: place.local.clone(),
+            hints,
+            goals: goals.or(setting.goals),
+        }
     }
 
     fn hints(&self, setting: Setting, comm: &dyn Comm) -> Result<Hints, CommandError> {
@@ -190,6 +202,7 @@ impl IoArgs {
         } else {
             Hints::from_environment().map_err(wrong)?
         };
+        hints.striping_unit = self.place.strip().or(hints.striping_unit);
         for hint in &self.hints {
             let (name, value) = hint.split_once('=').ok_or_else(|| {
                 let message = format!("the hint '{hint}' has no value");
@@ -213,11 +226,27 @@ impl IoArgs {
                     let ours = |method| Contender::striate(method, self.domains);
                     contenders.extend(self.methods(setting)?.into_iter().map(ours));
                 }
+                "posix" | "mpiio" | "mpiio-ompio" | "mpiio-romio" if self.place.is_remote() => {
+                    return Err(CommandError::usage(
+                        format!("{api} knows files of file systems only, none on servers"),
+                        "leave --store and --servers out, or compare with --api socket",
+                    ));
+                }
                 "posix" => contenders.push(Contender::peer(Api::Posix)),
+                "socket" if !self.place.is_remote() || !setting.in_one_piece => {
+                    return Err(CommandError::usage(
+                        "sockets are compared with files on servers, for calls in one piece",
+                        "use: striate bench ior --servers 4 --api striate,socket",
+                    ));
+                }
+                "socket" => contenders.push(Contender::peer(Api::Socket)),
                 name => contenders.extend(
                     mpiio(name, pattern)?.into_iter().map(|c| Contender::peer(Api::MpiIo(c))),
                 ),
             }
+        }
+        if setting.contiguous {
+            contenders.push(Contender::contiguous());
         }
         let mut once = Vec::new();
         for contender in contenders {
@@ -258,7 +287,7 @@ impl IoArgs {
 
 /// The implementations of MPI-IO that a name of `--api` stands for.
 fn mpiio(name: &str, pattern: &dyn Pattern) -> Result<Vec<&'static str>, CommandError> {
-    let known = "the APIs are striate, posix, mpiio, mpiio-ompio, mpiio-romio";
+    let known = "the APIs are striate, posix, mpiio, mpiio-ompio, mpiio-romio, socket";
     let wanted = match name {
         "mpiio" => None,
         "mpiio-ompio" => Some("ompio"),
@@ -324,7 +353,8 @@ fn measure(
 pub(crate) fn io_failed(error: IoBenchError) -> CommandError {
     let hint = match &error {
         IoBenchError::Rank { .. } => {
-            "--dir names the directory for the files: it must be writable and have room for them"
+            "--dir names the directory for the files: it must be writable and have room for them; \
+             servers, if there are any, must be running"
         }
         IoBenchError::Type(_) => "use smaller sizes or fewer ranks",
         _ => "",
@@ -354,11 +384,16 @@ fn render(results: &Results, options: &Options) -> String {
     let files = if first.file_per_process { "a file per rank" } else { "one file" };
     let store = options.store.as_deref().unwrap_or("unknown file system");
     let verified = if options.verify { "every byte verified" } else { "not verified" };
+    // On servers the name of the store says where it is.
+    let on_servers = results.rows.iter().any(|row| wire_of(row).is_some());
+    let place = match on_servers {
+        true => String::new(),
+        false => format!(" ({})", options.directory.display()),
+    };
     let mut text = format!(
-        "{}: {} ranks, {calls}, {files} on {store} ({}), {} in blocks of {}, {verified}\n\n",
+        "{}: {} ranks, {calls}, {files} on {store}{place}, {} in blocks of {}, {verified}\n\n",
         first.workload,
         first.ranks,
-        options.directory.display(),
         Bytes(first.bytes),
         Bytes(first.block),
     );
@@ -371,11 +406,17 @@ fn render(results: &Results, options: &Options) -> String {
     let mut columns = vec![("", Side::Left), ("api", Side::Left), ("method", Side::Left)];
     columns.extend([("MiB/s", Side::Right), ("", Side::Left)]);
     columns.extend(COST_COLUMNS);
+    if on_servers {
+        columns.extend(WIRE_COLUMNS);
+    }
     let mut table = Table::new(&columns);
     for row in &results.rows {
         let mut cells = vec![row.op.name().into(), row.api.clone(), method_cell(row)];
         cells.extend(rate_cells(row));
         cells.extend(cost_cells(row.cost.as_ref()));
+        if on_servers {
+            cells.extend(wire_cells(wire_of(row)));
+        }
         table.row(cells);
     }
     text.push_str(&table.render());
@@ -425,6 +466,29 @@ pub(crate) fn cost_cells(cost: Option<&Cost>) -> [String; 5] {
     ]
 }
 
+/// What a call sends to servers besides data, as columns of a table.
+pub(crate) const WIRE_COLUMNS: [(&str, Side); 3] =
+    [("requests", Side::Right), ("their bytes", Side::Right), ("per server", Side::Right)];
+
+/// The cells of [`WIRE_COLUMNS`]; in brackets the first call, which tells descriptions.
+pub(crate) fn wire_cells(wire: Option<&Wire>) -> [String; 3] {
+    let Some(wire) = wire else { return std::array::from_fn(|_| "-".into()) };
+    let with_first = |steady: u64, first: Option<u64>| match first {
+        Some(first) => format!("{} (first {})", grouped(steady), grouped(first)),
+        None => grouped(steady),
+    };
+    [
+        with_first(wire.requests, wire.first_call_requests),
+        with_first(wire.request_bytes, wire.first_call_request_bytes),
+        grouped(wire.request_bytes_per_server),
+    ]
+}
+
+/// What the calls of a row sent to servers, if it is on such.
+pub(crate) fn wire_of(row: &Row) -> Option<&Wire> {
+    row.cost.as_ref()?.wire.as_ref()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -433,6 +497,7 @@ mod tests {
     fn goals_are_for_the_peer_unless_said_otherwise() {
         assert_eq!(goal("1.5"), Ok(Goals { peer: Some(1.5), ..Goals::default() }));
         assert_eq!(goal("posix=0.9"), Ok(Goals { posix: Some(0.9), ..Goals::default() }));
+        assert_eq!(goal("next=1.5"), Ok(Goals { next: Some(1.5), ..Goals::default() }));
         assert_eq!(goal("best=1"), Ok(Goals { best: Some(1.0), ..Goals::default() }));
         for wrong in ["", "fast", "memcpy=1", "peer=", "-1", "inf"] {
             assert!(goal(wrong).is_err(), "{wrong}");
