@@ -17,6 +17,7 @@ use striate_layout::characteristics::{
 };
 use striate_layout::striping::Striping;
 use striate_server::Embedded;
+use striate_server::statistics::Counter;
 use striate_store::remote::{Client, ClientOptions, RemoteFile, RemoteOptions, RemoteUrl};
 use striate_store::{AlignedBuffer, Store};
 
@@ -69,7 +70,7 @@ fn counted(
                 &statistics.list_requests,
                 &statistics.typed_requests,
             ];
-            kinds.map(|counter| counter.get()).iter().sum::<u64>()
+            kinds.map(Counter::get).iter().sum::<u64>()
         };
         embedded.servers().iter().map(of).sum()
     };
@@ -112,7 +113,6 @@ fn counted(
             Ok(([first, second], seen))
         })
         .unwrap();
-    RemoteFile::open(&url, &RemoteOptions::default()).unwrap();
     Client::shared(&url).unwrap().remove(&url.path).unwrap();
     let calls = [0, 1].map(|call| all.iter().map(|(costs, _)| costs[call]).collect());
     (calls, all[0].1)

@@ -41,14 +41,30 @@ impl Embedded {
         Ok(Self { servers, _directory: Some(directory) })
     }
 
-    /// Starts servers that store in a directory, with all that was stored there before.
-    pub fn in_directory(servers: usize, directory: &Path) -> Result<Self, ServerError> {
-        Ok(Self { servers: start(servers, directory, |_| {})?, _directory: None })
+    /// Starts servers that store in a directory, with all that was stored there before, after the
+    /// settings of each went through `change`.
+    pub fn in_directory(
+        servers: usize,
+        directory: &Path,
+        change: impl FnMut(&mut Settings),
+    ) -> Result<Self, ServerError> {
+        Ok(Self { servers: start(servers, directory, change)?, _directory: None })
     }
 
     /// The address of the metadata server, as clients are told it.
     pub fn url(&self) -> String {
         format!("striate://{}", self.servers[0].address())
+    }
+
+    /// Stops all servers as [`Server::drain`] does, at the same time; returns how many connections had
+    /// to be cut.
+    pub fn drain(self) -> usize {
+        let Self { servers, _directory } = self;
+        std::thread::scope(|scope| {
+            let drains: Vec<_> =
+                servers.into_iter().map(|server| scope.spawn(|| server.drain())).collect();
+            drains.into_iter().map(|drain| drain.join().unwrap_or(0)).sum()
+        })
     }
 
     /// The servers, in their order.

@@ -13,6 +13,9 @@ use lru::LruCache;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use striate_wire::{Failure, FailureCode};
 
+/// Bytes that objects leave free, or a sixteenth of a small disk: names must be removable when it is full.
+const RESERVE: u64 = 16 << 20;
+
 /// Locks that objects share; so many that few have the same.
 const LOCKS: usize = 64;
 
@@ -136,6 +139,7 @@ impl Objects {
         if len == 0 {
             return Ok(());
         }
+        self.check_room(id, &object, len, len)?;
         fallocate(&object, FallocateFlags::empty(), 0, len)
             .map_err(|error| failed("reserve space for", id, &error.into()))
     }
@@ -195,6 +199,27 @@ impl Objects {
         let names = read.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned()));
         let ids = names.filter(|name| name.len() == 16);
         Ok(ids.filter_map(|name| u64::from_str_radix(&name, 16).ok()).collect())
+    }
+
+    /// Whether an object may grow to `len` bytes by `bytes` new ones: not into what is kept for the
+    /// catalogue.
+    pub(crate) fn check_room(
+        &self,
+        id: u64,
+        file: &File,
+        len: u64,
+        bytes: u64,
+    ) -> Result<(), Failure> {
+        let has = file.metadata().map_err(|error| failed("look at", id, &error))?.len();
+        if len <= has {
+            return Ok(());
+        }
+        let (total, _, available) = self.space()?;
+        let new = bytes.min(len - has);
+        if available < RESERVE.min(total / 16).saturating_add(new) {
+            return Err(failed("extend", id, &io::ErrorKind::StorageFull.into()));
+        }
+        Ok(())
     }
 
     /// Bytes of the storage: all, free, and free for this server.

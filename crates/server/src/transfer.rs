@@ -120,13 +120,20 @@ impl Engine {
         let [mut out, mut stage] = self.buffers.take()?;
         connection.queue_reply(id, &Reply::Reading { object_len })?;
         let Some(file) = file else { return Ok(connection.flush()?) };
-        let reader = Work { engine: self, file: &file, object: access.object, target: &target };
+        let mut reader = Work::new(self, &file, access.object, &target)?;
         self.count(&access.bytes);
         let mut filled = 0;
         for part in target.parts(Some(object_len))? {
             let part = part?;
             self.statistics.parts.add(1);
             let mut left = part.stream.clone();
+            // A part that fits in a frame is not cut, since its gaps may be read with it.
+            let bytes = (left.end - left.start) as usize;
+            if filled > 0 && filled + bytes > CHUNK && bytes <= CHUNK / 2 {
+                self.statistics.bytes_read.add(filled as u64);
+                connection.send_data(id, &out[..filled])?;
+                filled = 0;
+            }
             while !left.is_empty() {
                 let take = (left.end - left.start).min((CHUNK - filled) as u64);
                 let now = left.start..left.start + take;
@@ -156,8 +163,10 @@ impl Engine {
     ) -> Result<u64, Trouble> {
         let target = Target::new(access, &self.descriptions)?;
         let file = self.objects.find_or_make(access.object)?;
+        let (end, bytes) = target.reach();
+        self.objects.check_room(access.object, &file, end, bytes)?;
         let [mut incoming, mut stage] = self.buffers.take()?;
-        let writer = Work { engine: self, file: &file, object: access.object, target: &target };
+        let mut writer = Work::new(self, &file, access.object, &target)?;
         self.count(&access.bytes);
         let mut parts = target.parts(None)?;
         let mut part: Option<Part> = None;

@@ -63,7 +63,7 @@ fn costs_what_is_there(name: &str, datatype: &Datatype) {
     let server = &embedded.servers()[0];
     let mut link = Link::to(server);
     // As long as the file, full of holes: nothing is cut off.
-    link.prepare(1, 1 << 50);
+    link.prepare(1, 1 << 42);
     let share = Share { strip: STRIP, servers: 4, index: 1 };
     let start = Instant::now();
     let got = link.read(datatype, share, 1);

@@ -3,6 +3,7 @@
 mod io;
 mod pack;
 mod place;
+mod rows;
 mod workloads;
 
 use clap::{Args, Subcommand};
@@ -12,7 +13,8 @@ use striate_bench::ratio::Ratio;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-pub(crate) use io::{COST_COLUMNS, WIRE_COLUMNS, cost_cells, io_failed, wire_cells, wire_of};
+pub(crate) use io::io_failed;
+pub(crate) use rows::{COST_COLUMNS, WIRE_COLUMNS, cost_cells, wire_cells, wire_of};
 
 /// Measure, beside peers and the limits of the machine
 #[derive(Debug, Args)]

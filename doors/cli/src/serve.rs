@@ -33,8 +33,7 @@ Examples:
   striate serve --config /etc/striate/striate.toml --print-config
 
 The first word of the line that it prints is the URL or the address; --json prints it as JSON.
-SIGTERM and SIGINT let requests in progress finish and end the server; a second one does not wait.
-Embedded servers end at once.")]
+SIGTERM and SIGINT let requests in progress finish and end the server; a second one does not wait.")]
 pub(crate) struct ServeArgs {
     /// The directory that all is stored in; made if it is not there
     #[arg(long, value_name = "DIR")]
@@ -194,39 +193,43 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), CommandError> {
     // Before the server starts, so that no signal finds nobody.
     let ending = Ending::new()?;
     allow_many_files();
-    match args.embedded {
+    let cut = match args.embedded {
         None => {
             let server = Server::start(settings.clone()).map_err(failed)?;
             let data = Some(settings.data.clone());
             Started::new(std::slice::from_ref(&server), &settings, settings.metadata, data)
                 .print(json)?;
             ending.wait();
-            match server.drain() {
-                0 => Ok(()),
-                cut => Err(CommandError::failed(
-                    "not all requests could finish",
-                    format!("{cut} connections were cut after {:?}", settings.limits.drain_time),
-                    "drain_time in the section [limits] of the configuration allows for more",
-                )),
-            }
+            server.drain()
         }
         Some(count) => {
-            let embedded = Embedded::with(count.into(), |server| {
-                let name = server.data.file_name().map(PathBuf::from).unwrap_or_default();
+            let change = |server: &mut Settings| {
                 *server = Settings {
-                    data: args.data.as_ref().map_or(server.data.clone(), |data| data.join(name)),
+                    data: server.data.clone(),
                     listen: server.listen,
                     metadata: server.metadata,
                     servers: server.servers.clone(),
                     metrics: None,
                     ..settings.clone()
                 };
-            })
-            .map_err(failed)?;
+            };
+            let embedded = match &args.data {
+                Some(data) => Embedded::in_directory(count.into(), data, change),
+                None => Embedded::with(count.into(), change),
+            };
+            let embedded = embedded.map_err(failed)?;
             Started::new(embedded.servers(), &settings, true, args.data.clone()).print(json)?;
             ending.wait();
-            Ok(())
+            embedded.drain()
         }
+    };
+    match cut {
+        0 => Ok(()),
+        cut => Err(CommandError::failed(
+            "not all requests could finish",
+            format!("{cut} connections were cut after {:?}", settings.limits.drain_time),
+            "drain_time in the section [limits] of the configuration allows for more",
+        )),
     }
 }
 

@@ -6,7 +6,6 @@
 mod cluster;
 
 use std::process::Command;
-use std::time::Duration;
 
 use cluster::{Process, Server, random, striate};
 use striate_store::remote::{Client, ClientOptions, RemoteFile, RemoteOptions};
@@ -96,7 +95,6 @@ fn a_full_disk_is_told_and_harms_nothing() {
     let url = format!("striate://{}/large", server.address);
     let removed = striate(&["fs", "rm", &url]).output().unwrap();
     assert!(removed.status.success(), "{}", cluster::told(&removed));
-    std::thread::sleep(Duration::from_millis(10));
     kept.write_at(300_000, &bytes).unwrap();
     kept.sync().unwrap();
 }

@@ -67,9 +67,9 @@ pub fn run(
     Ok(Results::new(pattern_of, options, &series, bench.courses[0].wanted)?)
 }
 
-/// A step of a plan of a course.
+/// A step of a plan of a course, each by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct At {
     course: usize,
     plan: usize,
     step: usize,
@@ -84,7 +84,7 @@ struct Bench<'b> {
     /// What memory holds when all is well, gaps included: written from, and compared with.
     model: AlignedBuffer,
     /// What the model is for.
-    modelled: Option<Step>,
+    modelled: Option<At>,
     /// What is read into.
     memory: AlignedBuffer,
     /// There if the files are on servers.
@@ -194,7 +194,7 @@ impl<'b> Bench<'b> {
         let mut sent: Option<(Sent, Sent)> = None;
         let steps = self.courses[course].plans[plan].steps.len();
         for step in 0..steps {
-            let at = Step { course, plan, step };
+            let at = At { course, plan, step };
             self.model_step(at)?;
             if op == Op::Read {
                 self.memory.fill(UNTOUCHED);
@@ -217,7 +217,10 @@ impl<'b> Bench<'b> {
         if op == Op::Write && self.options.verify {
             self.agree(self.verify_file(contender, course))?;
         }
-        let wire = self.wire(course, plan, sent.unwrap_or_default())?;
+        let wire = match &report {
+            Some(_) => self.wire(course, plan, sent.unwrap_or_default())?,
+            None => None,
+        };
         self.sample(moving, opening + closing, report.as_ref(), (course, plan), wire)
     }
 
@@ -225,7 +228,7 @@ impl<'b> Bench<'b> {
         &mut self,
         engine: &mut dyn Engine,
         op: Op,
-        at: Step,
+        at: At,
         last: bool,
     ) -> Result<(), EngineError> {
         let plan = &self.courses[at.course].plans[at.plan];
@@ -309,10 +312,10 @@ impl<'b> Bench<'b> {
     }
 
     /// Makes the model that of a step.
-    fn model_step(&mut self, at: Step) -> Result<(), IoBenchError> {
+    fn model_step(&mut self, at: At) -> Result<(), IoBenchError> {
         if self.modelled != Some(at) {
             // Gaps of another plan's memory are elsewhere.
-            let same = |before: Step| (before.course, before.plan) == (at.course, at.plan);
+            let same = |before: At| (before.course, before.plan) == (at.course, at.plan);
             if !self.modelled.is_some_and(same) {
                 self.model.fill(UNTOUCHED);
             }
@@ -366,7 +369,7 @@ impl<'b> Bench<'b> {
         }
     }
 
-    fn verify_memory(&self, contender: &Contender, at: Step) -> Result<(), IoBenchError> {
+    fn verify_memory(&self, contender: &Contender, at: At) -> Result<(), IoBenchError> {
         let plan = &self.courses[at.course].plans[at.plan];
         let (memory, model) = (&self.memory[..plan.buffer], &self.model[..plan.buffer]);
         let Some(index) = first_difference(memory, model) else { return Ok(()) };

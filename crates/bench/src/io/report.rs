@@ -93,6 +93,7 @@ pub struct Wire {
 
 /// The samples of one contender in one direction. What does not apply is absent.
 #[derive(Clone, Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the document")]
 pub struct Row {
     /// The pattern.
     pub workload: &'static str,

@@ -58,14 +58,11 @@ impl Scratch {
     pub(super) fn renew(&self) -> Result<(), IoBenchError> {
         for path in &self.paths {
             remove(path)?;
-            match remote(path)? {
-                Some(url) => {
-                    Client::shared(&url)?.create(&url.path, &self.layout, true)?;
-                }
-                None => {
-                    let made = OpenOptions::new().write(true).create_new(true).open(path);
-                    made.map_err(failed("make the file", path))?;
-                }
+            if let Some(url) = remote(path)? {
+                Client::shared(&url)?.create(&url.path, &self.layout, true)?;
+            } else {
+                let made = OpenOptions::new().write(true).create_new(true).open(path);
+                made.map_err(failed("make the file", path))?;
             }
         }
         Ok(())

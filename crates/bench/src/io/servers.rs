@@ -1,5 +1,6 @@
 //! [`LocalServers`]: I/O servers within the program, for benchmarks that are given none.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,9 +35,15 @@ impl Kept {
 
 impl LocalServers {
     /// Starts so many servers that store below `directory` and hold every read or write of data back
-    /// for `delay`.
+    /// for `delay`. The directory must be there.
     pub fn start(servers: usize, directory: &Path, delay: Duration) -> Result<Self, ServerError> {
-        let data = directory.join(format!("striate-servers-{}", std::process::id()));
+        let run = RandomState::new().hash_one(std::process::id());
+        let data = directory.join(format!("striate-servers-{run:016x}"));
+        std::fs::create_dir(&data).map_err(|source| ServerError::System {
+            attempt: "create the directory",
+            path: data.clone(),
+            source,
+        })?;
         let kept = Kept { servers: Arc::default(), data };
         let at_signal = AtSignal::new({
             let kept = kept.clone();
@@ -77,6 +84,9 @@ mod tests {
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
         drop(servers);
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-        assert!(LocalServers::start(1, Path::new("/nonexistent"), Duration::ZERO).is_err());
+        let missing = directory.path().join("missing");
+        let error = LocalServers::start(1, &missing, Duration::ZERO).unwrap_err().to_string();
+        assert!(error.starts_with("cannot create the directory "), "{error}");
+        assert!(!missing.exists());
     }
 }

@@ -50,7 +50,8 @@ impl Sockets {
 
     /// Where the servers are, as text.
     pub(super) fn addresses(&self) -> String {
-        self.addresses.iter().map(|address| format!("{address} ")).collect()
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        addresses.join(" ")
     }
 
     /// The error of an attempt on the files.

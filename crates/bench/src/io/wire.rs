@@ -118,6 +118,8 @@ impl Add for Sent {
 
 #[cfg(test)]
 mod tests {
+    use striate_wire::{Header, Request, TypeId};
+
     use super::*;
 
     #[test]
@@ -133,9 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_an_encoding_takes_a_byte_per_seven_bits() {
-        for (encoding, bytes) in [(1, 47), (127, 173), (128, 175), (20_000, 20_048)] {
-            assert_eq!(description_bytes(encoding), bytes);
+    fn a_description_takes_what_the_wire_says() {
+        for len in [1, 20, 127, 128, 16_383, 16_384, 20_000] {
+            let encoding = vec![0; len];
+            let request = Request::Define { id: TypeId::of(&encoding), encoding };
+            let frame = Header::LEN + request.encode().unwrap().len();
+            assert_eq!(description_bytes(len as u64), frame as u64);
         }
     }
 }

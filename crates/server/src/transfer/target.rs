@@ -59,6 +59,23 @@ impl Target {
         Ok(Self { striping: Striping { strip, servers }, index: share.index, bytes })
     }
 
+    /// One past the last byte of the object that may be meant, and how many bytes are at most.
+    pub(super) fn reach(&self) -> (u64, u64) {
+        let (end, bytes) = match &self.bytes {
+            Meant::Contiguous(range) => (range.end, range.end - range.start),
+            Meant::List(regions) => regions.iter().fold((0, 0), |(end, bytes), &(offset, len)| {
+                let len = u64::from(len);
+                (end.max(offset + len), bytes + len)
+            }),
+            Meant::Typed { copies, stream, .. } => {
+                (copies.true_upper_bound().max(0) as u64, stream.end - stream.start)
+            }
+        };
+        // Contiguous bytes are dealt out evenly; of others all may be meant for this server.
+        let end = self.striping.object_range(self.index, 0..end).end;
+        (end, bytes.min(end))
+    }
+
     /// The parts in the order of the stream; with `object_len` only those in front of an object's end.
     pub(super) fn parts(&self, object_len: Option<u64>) -> Result<Parts<'_>, Failure> {
         let limit = object_len.map_or(u64::MAX, |len| self.striping.offset_of(self.index, len));

@@ -1,7 +1,7 @@
 //! [`Work`]: bytes of one request on their way to or from an object.
 //!
-//! A described part is worked through in *stretches*, as much of it as a chunk holds with its gaps. The
-//! bytes of a stretch are moved with all that lies between them, in one system call, or run by run.
+//! The bytes of a described part are moved with all that lies between them, in one system call, or run by
+//! run, whichever takes less. What a chunk cannot hold as a whole is moved in several *stretches*.
 
 use std::fs::File;
 use std::io;
@@ -28,10 +28,17 @@ const READ_AND_WRITE: f64 = 2.5;
 
 /// One request at work on an object.
 pub(super) struct Work<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) file: &'a File,
-    pub(super) object: u64,
-    pub(super) target: &'a Target,
+    plain: Plain<'a>,
+    typed: Option<Typed<'a>>,
+}
+
+/// A description at work.
+struct Typed<'a> {
+    copies: &'a Datatype,
+    packer: &'a Packer,
+    /// Mean length of a run.
+    run: f64,
+    cursor: Cursor<'a>,
 }
 
 /// Bytes of a part that are moved together.
@@ -50,72 +57,109 @@ impl Stretch {
     const fn bytes(&self) -> u64 {
         self.stream.end - self.stream.start
     }
-
-    /// Whether runs of this length are better moved with all that lies between them.
-    fn as_a_whole(&self, run: f64, passes: f64) -> bool {
-        let bytes = self.bytes() as f64;
-        let one_by_one = bytes / run * CALL;
-        passes * (CALL + self.span as f64 * COPY) < one_by_one
-    }
 }
 
 fn unusable(error: impl std::fmt::Display) -> Failure {
     Failure::new(FailureCode::Malformed, format!("the description cannot be used: {error}"))
 }
 
-/// The stretch at the beginning of `left`; it spans at most `room` bytes.
-fn stretch(
-    copies: &Datatype,
-    cursor: &mut Cursor<'_>,
-    part: &Part,
-    left: &Range<u64>,
-    room: usize,
-) -> Result<Stretch, Failure> {
-    let offset_of = |cursor: &mut Cursor<'_>, position| {
-        cursor.seek(position);
-        cursor.offset().map(|offset| offset as u64).ok_or_else(|| unusable("it has ended"))
-    };
-    let low = offset_of(cursor, left.start)?;
-    let high = part.file.end.min(low + room as u64);
-    let end = copies.bytes_before(1, high as i64).map_err(unusable)?;
-    let stream = left.start..end.clamp(left.start + 1, left.end);
-    let span = offset_of(cursor, stream.end - 1)? + 1 - low;
-    Ok(Stretch { stream, low, place: part.object + (low - part.file.start), span })
+impl Typed<'_> {
+    /// Whether the bytes of a part are better moved with all that lies between them, which passes so
+    /// often over what they span.
+    fn as_a_whole(&self, part: &Part, passes: f64) -> bool {
+        let span = (part.file.end - part.file.start) as f64;
+        let one_by_one = (part.stream.end - part.stream.start) as f64 / self.run * CALL;
+        passes * (CALL + span * COPY) < one_by_one
+    }
+
+    fn offset_of(&mut self, position: u64) -> Result<u64, Failure> {
+        self.cursor.seek(position);
+        let offset = self.cursor.offset().ok_or_else(|| unusable("it has ended"))?;
+        Ok(offset as u64)
+    }
+
+    /// The stretch at the beginning of `left`, of a part; it spans at most `room` bytes.
+    fn stretch(&mut self, part: &Part, left: &Range<u64>, room: usize) -> Result<Stretch, Failure> {
+        if *left == part.stream && part.file.end - part.file.start <= room as u64 {
+            let span = part.file.end - part.file.start;
+            let (low, place) = (part.file.start, part.object);
+            return Ok(Stretch { stream: left.clone(), low, place, span });
+        }
+        let low = self.offset_of(left.start)?;
+        let high = part.file.end.min(low + room as u64);
+        let end = self.copies.bytes_before(1, high as i64).map_err(unusable)?;
+        let stream = left.start..end.clamp(left.start + 1, left.end);
+        let span = self.offset_of(stream.end - 1)? + 1 - low;
+        Ok(Stretch { stream, low, place: part.object + (low - part.file.start), span })
+    }
+
+    /// Calls `each` with the runs of `len` bytes from a position on: which of them, and where they lie
+    /// in the object.
+    fn for_runs(
+        &mut self,
+        part: &Part,
+        position: u64,
+        len: usize,
+        mut each: impl FnMut(Range<usize>, u64) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.cursor.seek(position);
+        let mut done = 0;
+        while done < len
+            && let Some(run) = self.cursor.next_run((len - done) as u64)
+        {
+            let end = done + run.len as usize;
+            each(done..end, part.object + (run.offset as u64 - part.file.start))?;
+            done = end;
+        }
+        Ok(())
+    }
 }
 
-impl Work<'_> {
-    fn writers(&self) -> &RwLock<()> {
-        self.engine.objects.writers(self.object)
+impl<'a> Work<'a> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        file: &'a File,
+        object: u64,
+        target: &'a Target,
+    ) -> Result<Self, Failure> {
+        let typed = match &target.bytes {
+            Meant::Typed { copies, packer, run, .. } => {
+                let cursor = Cursor::new(copies, 1).map_err(unusable)?;
+                Some(Typed { copies, packer, run: *run, cursor })
+            }
+            _ => None,
+        };
+        Ok(Self { plain: Plain { engine, file, object }, typed })
     }
 
     /// Gathers the bytes `now` of a part's stream into `out`, with `stage` to work in.
     pub(super) fn gather(
-        &self,
+        &mut self,
         part: &Part,
         now: Range<u64>,
         mut out: &mut [u8],
         stage: &mut [u8],
     ) -> Result<(), Failure> {
-        let Meant::Typed { copies, packer, run, .. } = &self.target.bytes else {
-            return self.read_at(part.object + now.start - part.stream.start, out);
+        let plain = self.plain;
+        let Some(typed) = &mut self.typed else {
+            return plain.read_at(part.object + now.start - part.stream.start, out);
         };
-        let mut cursor = Cursor::new(copies, 1).map_err(unusable)?;
+        if !typed.as_a_whole(part, READ) {
+            return typed.for_runs(part, now.start, out.len(), |range, place| {
+                plain.read_at(place, &mut out[range])
+            });
+        }
         let mut left = now;
         while !left.is_empty() {
-            let stretch = stretch(copies, &mut cursor, part, &left, stage.len())?;
+            let stretch = typed.stretch(part, &left, stage.len())?;
             let (these, rest) = out.split_at_mut(stretch.bytes() as usize);
             if stretch.span == stretch.bytes() {
-                self.read_at(stretch.place, these)?;
-            } else if stretch.as_a_whole(*run, READ) {
-                let window = &mut stage[..stretch.span as usize];
-                self.read_at(stretch.place, window)?;
-                let (base, position) = (stretch.low as i64, stretch.stream.start);
-                packer.pack_part(window, base, position, these).map_err(unusable)?;
+                plain.read_at(stretch.place, these)?;
             } else {
-                cursor.seek(stretch.stream.start);
-                for_runs(&mut cursor, these.len(), |range, offset| {
-                    self.read_at(part.object + (offset - part.file.start), &mut these[range])
-                })?;
+                let window = &mut stage[..stretch.span as usize];
+                plain.read_at(stretch.place, window)?;
+                let (base, position) = (stretch.low as i64, stretch.stream.start);
+                typed.packer.pack_part(window, base, position, these).map_err(unusable)?;
             }
             out = rest;
             left.start = stretch.stream.end;
@@ -125,55 +169,60 @@ impl Work<'_> {
 
     /// Scatters `bytes` to `now` of a part's stream, with `stage` to work in.
     pub(super) fn scatter(
-        &self,
+        &mut self,
         part: &Part,
         now: Range<u64>,
         mut bytes: &[u8],
         stage: &mut [u8],
     ) -> Result<(), Failure> {
-        let Meant::Typed { copies, packer, run, .. } = &self.target.bytes else {
-            let _others = self.writers().read().unwrap_or_else(PoisonError::into_inner);
+        let (plain, writers) = (self.plain, self.plain.writers());
+        let shared = || writers.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(typed) = &mut self.typed else {
+            let _others = shared();
             // The stream of a part shrinks as it comes; its file range tells where it began.
             let written = part.file.end - part.file.start - (part.stream.end - now.start);
-            return self.write_at(part.object + written, bytes);
+            return plain.write_at(part.object + written, bytes);
         };
-        let mut cursor = Cursor::new(copies, 1).map_err(unusable)?;
+        if !typed.as_a_whole(part, READ_AND_WRITE) {
+            let _others = shared();
+            return typed.for_runs(part, now.start, bytes.len(), |range, place| {
+                plain.write_at(place, &bytes[range])
+            });
+        }
         let mut left = now;
         while !left.is_empty() {
-            let stretch = stretch(copies, &mut cursor, part, &left, stage.len())?;
+            let stretch = typed.stretch(part, &left, stage.len())?;
             let (these, rest) = bytes.split_at(stretch.bytes() as usize);
             if stretch.span == stretch.bytes() {
-                let _others = self.writers().read().unwrap_or_else(PoisonError::into_inner);
-                self.write_at(stretch.place, these)?;
-            } else if stretch.as_a_whole(*run, READ_AND_WRITE) {
-                self.change(&stretch, packer, these, stage)?;
+                let _others = shared();
+                plain.write_at(stretch.place, these)?;
             } else {
-                let _others = self.writers().read().unwrap_or_else(PoisonError::into_inner);
-                cursor.seek(stretch.stream.start);
-                for_runs(&mut cursor, these.len(), |range, offset| {
-                    self.write_at(part.object + (offset - part.file.start), &these[range])
-                })?;
+                // Read, changed and written back while nobody else writes.
+                let _alone = writers.write().unwrap_or_else(PoisonError::into_inner);
+                let window = &mut stage[..stretch.span as usize];
+                plain.read_at(stretch.place, window)?;
+                let (base, position) = (stretch.low as i64, stretch.stream.start);
+                typed.packer.unpack_part(position, these, window, base).map_err(unusable)?;
+                plain.write_at(stretch.place, window)?;
             }
             bytes = rest;
             left.start = stretch.stream.end;
         }
         Ok(())
     }
+}
 
-    /// Reads a stretch, changes its bytes and writes it back, while nobody else writes.
-    fn change(
-        &self,
-        stretch: &Stretch,
-        packer: &Packer,
-        bytes: &[u8],
-        stage: &mut [u8],
-    ) -> Result<(), Failure> {
-        let _alone = self.writers().write().unwrap_or_else(PoisonError::into_inner);
-        let window = &mut stage[..stretch.span as usize];
-        self.read_at(stretch.place, window)?;
-        let (base, position) = (stretch.low as i64, stretch.stream.start);
-        packer.unpack_part(position, bytes, window, base).map_err(unusable)?;
-        self.write_at(stretch.place, window)
+/// Contiguous bytes of the object.
+#[derive(Clone, Copy)]
+struct Plain<'a> {
+    engine: &'a Engine,
+    file: &'a File,
+    object: u64,
+}
+
+impl<'a> Plain<'a> {
+    fn writers(&self) -> &'a RwLock<()> {
+        self.engine.objects.writers(self.object)
     }
 
     /// Reads all; behind the end of the object there are zeros.
@@ -201,21 +250,4 @@ impl Work<'_> {
         let written = self.file.write_all_at(bytes, offset);
         written.map_err(|error| failed("write", self.object, &error))
     }
-}
-
-/// Calls `each` with the runs of the next `len` bytes: which of them, and where they lie in the file.
-fn for_runs(
-    cursor: &mut Cursor<'_>,
-    len: usize,
-    mut each: impl FnMut(Range<usize>, u64) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut done = 0;
-    while done < len
-        && let Some(run) = cursor.next_run((len - done) as u64)
-    {
-        let end = done + run.len as usize;
-        each(done..end, run.offset as u64)?;
-        done = end;
-    }
-    Ok(())
 }

@@ -69,7 +69,7 @@ fn what_was_stored_is_there_after_a_restart() {
     };
     let mut seen = Vec::new();
     for _ in 0..2 {
-        let embedded = Embedded::in_directory(2, directory.path()).unwrap();
+        let embedded = Embedded::in_directory(2, directory.path(), |_| {}).unwrap();
         let mut client = Client::new(embedded.servers()[0].address());
         let Ok(Reply::File(info)) = client.ask(&create) else { panic!() };
         let second = embedded.servers()[1].address();

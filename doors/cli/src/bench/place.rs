@@ -1,6 +1,6 @@
 //! Where the files of a benchmark are: in a directory, on servers, or on servers within the program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +15,8 @@ use crate::document::filesystem;
 
 /// The most servers within one program.
 const MOST_SERVERS: u64 = 256;
+
+const ATTEMPTED: &str = "cannot use the servers";
 
 /// Options that say where the files are.
 #[derive(Debug, Args)]
@@ -85,11 +87,9 @@ impl PlaceArgs {
         let known = Client::shared(&url).and_then(|client| client.servers());
         let known = agree(comm, known.map_err(|error| error.to_string()))
             .map_err(|error| CommandError::failed(ATTEMPTED, error, "are the servers running?"))?;
-        let mut store = format!("{url} ({} servers, {} strips", known.len(), Bytes(self.strip));
-        if let Some(delay) = self.delay {
-            store.push_str(&format!(", {delay:?} delay"));
-        }
-        store.push(')');
+        let delay = self.delay.map(|delay| format!(", {delay:?} delay")).unwrap_or_default();
+        let strips = Bytes(self.strip);
+        let store = format!("{url} ({} servers, {strips} strips{delay})", known.len());
         let files = url.to_string().into();
         Ok(Place { files, local, store: Some(store), _servers: servers })
     }
@@ -97,7 +97,7 @@ impl PlaceArgs {
     fn start(
         &self,
         comm: &dyn Comm,
-        directory: &std::path::Path,
+        directory: &Path,
     ) -> Result<Option<LocalServers>, CommandError> {
         let start = |servers: u64| {
             let delay = self.delay.unwrap_or_default();
@@ -111,8 +111,6 @@ impl PlaceArgs {
         })
     }
 }
-
-const ATTEMPTED: &str = "cannot use the servers";
 
 #[cfg(test)]
 mod tests {
