@@ -12,6 +12,7 @@ pub mod buffers;
 pub mod catalog;
 pub mod check;
 mod connection;
+mod costs;
 mod directory;
 pub mod embedded;
 pub mod error;

@@ -13,6 +13,8 @@ use lru::LruCache;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use striate_wire::{Failure, FailureCode};
 
+use crate::costs::Costs;
+
 /// Bytes that objects leave free, or a sixteenth of a small disk: names must be removable when it is full.
 const RESERVE: u64 = 16 << 20;
 
@@ -27,6 +29,8 @@ pub struct Objects {
     /// Held shared by who writes plainly, exclusively by who reads, changes and writes back: bytes
     /// between those meant must not be brought back to what they were.
     writers: [RwLock<()>; LOCKS],
+    /// What it takes to move their bytes.
+    pub(crate) costs: Costs,
 }
 
 /// Tells a client what the storage said.
@@ -55,7 +59,8 @@ impl Objects {
             .map_err(|error| failed("find a place for", 0, &error))?;
         let most = NonZeroUsize::new(most_open).unwrap_or(NonZeroUsize::MIN);
         let writers = std::array::from_fn(|_| RwLock::default());
-        Ok(Self { directory, open: Mutex::new(LruCache::new(most)), writers })
+        let costs = Costs::measure(&directory);
+        Ok(Self { directory, open: Mutex::new(LruCache::new(most)), writers, costs })
     }
 
     fn shelf(&self, id: u64) -> PathBuf {

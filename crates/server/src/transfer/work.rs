@@ -17,15 +17,6 @@ use super::Engine;
 use super::target::{Meant, Target};
 use crate::objects::failed;
 
-/// Seconds of a system call and of a byte copied, about: they only decide between two right ways.
-const CALL: f64 = 0.4e-6;
-const COPY: f64 = 1.0 / 10e9;
-
-/// Times that the span of a stretch is passed over when it is read, and when it is read, changed and
-/// written back.
-const READ: f64 = 1.0;
-const READ_AND_WRITE: f64 = 2.5;
-
 /// One request at work on an object.
 pub(super) struct Work<'a> {
     plain: Plain<'a>,
@@ -64,12 +55,10 @@ fn unusable(error: impl std::fmt::Display) -> Failure {
 }
 
 impl Typed<'_> {
-    /// Whether the bytes of a part are better moved with all that lies between them, which passes so
-    /// often over what they span.
-    fn as_a_whole(&self, part: &Part, passes: f64) -> bool {
-        let span = (part.file.end - part.file.start) as f64;
-        let one_by_one = (part.stream.end - part.stream.start) as f64 / self.run * CALL;
-        passes * (CALL + span * COPY) < one_by_one
+    /// Runs of a part, about, its bytes, and what they span.
+    fn figures(&self, part: &Part) -> (f64, f64, f64) {
+        let bytes = (part.stream.end - part.stream.start) as f64;
+        (bytes / self.run, bytes, (part.file.end - part.file.start) as f64)
     }
 
     fn offset_of(&mut self, position: u64) -> Result<u64, Failure> {
@@ -144,7 +133,8 @@ impl<'a> Work<'a> {
         let Some(typed) = &mut self.typed else {
             return plain.read_at(part.object + now.start - part.stream.start, out);
         };
-        if !typed.as_a_whole(part, READ) {
+        let (runs, bytes, span) = typed.figures(part);
+        if !plain.engine.objects.costs.reads_whole(runs, bytes, span) {
             return typed.for_runs(part, now.start, out.len(), |range, place| {
                 plain.read_at(place, &mut out[range])
             });
@@ -183,7 +173,8 @@ impl<'a> Work<'a> {
             let written = part.file.end - part.file.start - (part.stream.end - now.start);
             return plain.write_at(part.object + written, bytes);
         };
-        if !typed.as_a_whole(part, READ_AND_WRITE) {
+        let (runs, count, span) = typed.figures(part);
+        if !plain.engine.objects.costs.writes_whole(runs, count, span) {
             let _others = shared();
             return typed.for_runs(part, now.start, bytes.len(), |range, place| {
                 plain.write_at(place, &bytes[range])
