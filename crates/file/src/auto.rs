@@ -186,7 +186,8 @@ pub(crate) fn candidates(
     }
     // What the store would take apart itself costs what plain calls cost.
     let native = |method: Method| match method {
-        Method::List => setting.capabilities.list_regions.is_some(),
+        // Where types are understood, a list is only a longer way to say the same.
+        Method::List => setting.capabilities.list_regions.is_some() && !setting.capabilities.typed,
         Method::Datatype => setting.capabilities.typed,
         _ => true,
     };

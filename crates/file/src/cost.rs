@@ -149,7 +149,7 @@ pub(crate) fn ask_servers(store: &dyn Store) -> Costs {
         rewrite_byte: byte,
         read_byte: byte,
         hot_read_byte: byte,
-        region: 0.4e-6,
+        region: 0.05e-6,
         ..costs
     }
 }

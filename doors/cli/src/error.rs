@@ -87,7 +87,9 @@ impl CommandError {
     /// Prints the error on standard error and gives the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         // All ranks of a job fail alike; one of them says it.
-        if crate::ranks::speaks() && !matches!(self, Self::NotWell) {
+        if !crate::ranks::speaks() {
+            crate::ranks::let_the_first_speak();
+        } else if !matches!(self, Self::NotWell) {
             // If standard error is gone, the status still tells.
             let _ = anstream::stderr().write_all(self.render().as_bytes());
         }

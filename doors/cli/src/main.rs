@@ -68,7 +68,10 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if ranks::speaks() => error.exit(),
-        Err(error) => return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+        Err(error) => {
+            ranks::let_the_first_speak();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
     };
     let result = match &cli.command {
         Command::Describe(args) => describe::run(args, cli.json),

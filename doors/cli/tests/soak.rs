@@ -121,9 +121,9 @@ fn what_was_acknowledged_survives_every_kill() {
             std::thread::sleep(Duration::from_millis(pause));
             let start = Instant::now();
             if victim == HOLDERS {
-                cluster.metadata = None
+                cluster.metadata = None;
             } else {
-                cluster.kill(victim)
+                cluster.kill(victim);
             }
             // A writer that needs the victim fails soon; one that does not is told to stop.
             std::thread::sleep(Duration::from_millis(200));
