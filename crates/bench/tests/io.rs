@@ -21,6 +21,7 @@ fn options(directory: &Path, contenders: Vec<Contender>) -> Options {
         verify: true,
         include_open: false,
         directory: directory.to_path_buf(),
+        local_directory: directory.to_path_buf(),
         store: Some("test".into()),
         hints: paper_hints(4),
         goals: Goals { posix: Some(0.0), ..Goals::default() },

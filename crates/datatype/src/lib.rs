@@ -10,6 +10,7 @@
 
 mod array;
 mod boundary;
+mod comb;
 mod construct;
 mod cursor;
 mod datatype;
@@ -27,6 +28,7 @@ mod span;
 
 pub use array::{Distribution, Order};
 pub use boundary::{Boundary, Point};
+pub use comb::Comb;
 pub use cursor::{Cursor, Run, Window};
 pub use datatype::Datatype;
 pub use element::Element;

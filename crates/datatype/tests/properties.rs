@@ -3,10 +3,11 @@
 mod twin;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use striate_datatype::notation::Notation;
-use striate_datatype::{Cursor, Datatype, Order, Packer, Piece, Pieces, Run};
+use striate_datatype::{Comb, Cursor, Datatype, Order, Packer, Piece, Pieces, Run};
 use twin::{Twin, any_notation, any_view, runs};
 
 /// Streams longer than this are left out: the twin is slow.
@@ -172,6 +173,32 @@ proptest! {
                 position += run.len;
             }
             prop_assert_eq!(ty.bytes_before(count, low).unwrap(), before as u64);
+        }
+    }
+
+    #[test]
+    fn the_next_byte_in_a_comb_is_the_first_of_those_that_are(
+        notation in any_view(),
+        count in 0u64..4,
+        start in -300i64..300,
+        period in prop_oneof![Just(1u64), 1u64..9, 1u64..150, 1u64..2000, Just(u64::MAX)],
+        width in prop_oneof![Just(u64::MAX), 1u64..4, 1u64..100],
+        from in prop::collection::vec(-50i64..400, 1..8),
+    ) {
+        let Some((ty, twin)) = build(&notation) else { return Ok(()) };
+        let comb = Comb::new(start, NonZeroU64::new(period).unwrap(), width);
+        let works = ascends(&twin.offsets) && (count < 2 || ascends(&twin.copies(2)));
+        prop_assert_eq!(ty.next_in_comb(count, 0, comb).is_ok(), works);
+        if !works {
+            return Ok(());
+        }
+        let inside = |x: i64| {
+            (i128::from(x) - i128::from(start)).rem_euclid(i128::from(period)) < i128::from(width)
+        };
+        let inside: Vec<i64> = twin.copies(count).into_iter().filter(|&x| inside(x)).collect();
+        for from in from.into_iter().chain([i64::MIN, i64::MAX]) {
+            let first = inside.iter().copied().find(|&x| x >= from);
+            prop_assert_eq!(ty.next_in_comb(count, from, comb).unwrap(), first, "{}", ty);
         }
     }
 

@@ -40,12 +40,7 @@ impl FileSide {
 
     /// What another rank means, from its placement.
     pub(crate) fn from_placement(placement: Placement) -> Result<Self, TypeError> {
-        let too_far = || TypeError::Overflow { what: "an offset in the file" };
-        let size = placement.datatype.size().max(1);
-        let end = placement.start.checked_add(placement.len).ok_or_else(too_far)?;
-        let count = if placement.len == 0 { 0 } else { end.div_ceil(size) };
-        let displacement = i64::try_from(placement.displacement).map_err(|_| too_far())?;
-        let copies = Datatype::contiguous(count, &placement.datatype)?.displaced(displacement)?;
+        let copies = placement.as_type()?;
         let packer = Packer::new(&copies, 1)?;
         Ok(Self { placement, copies, packer })
     }

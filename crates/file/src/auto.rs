@@ -48,6 +48,7 @@ struct Totals {
     /// Of the rank that has most.
     most_bytes: f64,
     most_pieces: f64,
+    most_regions: f64,
     most_span: f64,
 }
 
@@ -62,6 +63,7 @@ fn totals(cards: &[Card]) -> Totals {
         totals.spans += span;
         totals.most_bytes = totals.most_bytes.max(card.len as f64);
         totals.most_pieces = totals.most_pieces.max(card.pieces as f64);
+        totals.most_regions = totals.most_regions.max(card.regions as f64);
         totals.most_span = totals.most_span.max(span);
         (low, high) = (low.min(card.low), high.max(card.high));
     }
@@ -88,17 +90,21 @@ pub(crate) fn estimate(method: Method, cards: &[Card], costs: &Costs, setting: &
     let ranks = (setting.ranks_per_node * setting.nodes).max(1.0);
     match method {
         Method::Posix => shared(transfer(t.pieces, t.bytes), transfer(t.most_pieces, t.most_bytes)),
-        Method::List | Method::Datatype => {
-            let requests = match method {
-                Method::List => (t.pieces / setting.list_regions).ceil(),
-                _ => ranks,
-            };
-            // What a region costs, in requests, where the store takes many at once; it is learned.
-            let region = 0.2;
+        Method::List => {
+            let requests = |pieces: f64| (pieces / setting.list_regions).ceil();
             shared(
-                transfer(t.pieces * region + requests, t.bytes),
-                transfer(t.most_pieces * region, t.most_bytes),
+                transfer(requests(t.pieces), t.bytes) + t.pieces * costs.region,
+                transfer(requests(t.most_pieces), t.most_bytes) + t.most_pieces * costs.region,
             )
+        }
+        Method::Datatype => {
+            // Memory that has a type of its own is packed on the way.
+            let packed = copies(t.bytes, t.pieces) / setting.nodes / parallel;
+            let packed = if t.pieces > t.regions { packed } else { 0.0 };
+            shared(
+                transfer(ranks, t.bytes) + t.regions * costs.region,
+                transfer(1.0, t.most_bytes) + t.most_regions * costs.region,
+            ) + packed
         }
         Method::Sieve => {
             let windows = (t.spans / setting.sieve_buffer).ceil();
@@ -180,7 +186,8 @@ pub(crate) fn candidates(
     }
     // What the store would take apart itself costs what plain calls cost.
     let native = |method: Method| match method {
-        Method::List => setting.capabilities.list_regions.is_some(),
+        // Where types are understood, a list is only a longer way to say the same.
+        Method::List => setting.capabilities.list_regions.is_some() && !setting.capabilities.typed,
         Method::Datatype => setting.capabilities.typed,
         _ => true,
     };

@@ -11,9 +11,10 @@ use std::time::Instant;
 
 use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
+use striate_store::store::Store;
 
 /// Numbers in [`Costs`].
-pub(crate) const COSTS: usize = 18;
+pub(crate) const COSTS: usize = 19;
 
 /// Seconds per thing; and how far the estimate of each method was off, as a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub(crate) struct Costs {
     /// As for writes.
     pub(crate) read_byte: f64,
     pub(crate) hot_read_byte: f64,
+    /// For a region of a list or of a description, where the store takes many at once.
+    pub(crate) region: f64,
     /// Between a window and a user's memory.
     pub(crate) copy_byte: f64,
     /// The same, when another core has filled the window.
@@ -56,6 +59,7 @@ impl Default for Costs {
             read_op: 0.3e-6,
             read_byte: 1.0 / 6e9,
             hot_read_byte: 1.0 / 8e9,
+            region: 0.08e-6,
             copy_byte: 1.0 / 8e9,
             handed_byte: 1.0 / 5e9,
             copy_run: 2e-9,
@@ -71,7 +75,7 @@ impl Costs {
         let [a, b, c, d, e] = self.corrections;
         let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
         let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
-        let Self { copy_run, meet, ring, .. } = self;
+        let Self { region, copy_run, meet, ring, .. } = self;
         [
             write_op,
             write_byte,
@@ -81,6 +85,7 @@ impl Costs {
             read_op,
             read_byte,
             hot_read_byte,
+            region,
             copy_byte,
             handed_byte,
             copy_run,
@@ -96,7 +101,7 @@ impl Costs {
 
     pub(crate) const fn from_array(array: [f64; COSTS]) -> Self {
         let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
-        let [_, _, _, _, _, read_op, read_byte, hot_read_byte, copy_byte, ..] = array;
+        let [_, _, _, _, _, read_op, read_byte, hot_read_byte, region, copy_byte, ..] = array;
         let [.., handed_byte, copy_run, meet, ring, a, b, c, d, e] = array;
         Self {
             write_op,
@@ -107,6 +112,7 @@ impl Costs {
             read_op,
             read_byte,
             hot_read_byte,
+            region,
             copy_byte,
             handed_byte,
             copy_run,
@@ -122,6 +128,29 @@ impl Costs {
             .zip(self.corrections)
             .find(|(m, _)| **m == method)
             .map_or(1.0, |(_, c)| c)
+    }
+}
+
+/// The costs of I/O servers: what a request takes is measured, what bytes take there is assumed, and
+/// corrected by experience.
+pub(crate) fn ask_servers(store: &dyn Store) -> Costs {
+    const TRIES: usize = 8;
+    let mut costs = Costs::default();
+    try_copies(&mut costs);
+    // Servers that do not answer will tell so again.
+    let op = best(TRIES, |_| store.len().map(drop)).unwrap_or(100e-6);
+    let byte = 1.0 / 1.5e9;
+    Costs {
+        write_op: op,
+        contended_op: op,
+        read_op: op,
+        write_byte: byte,
+        hot_write_byte: byte,
+        rewrite_byte: byte,
+        read_byte: byte,
+        hot_read_byte: byte,
+        region: 0.05e-6,
+        ..costs
     }
 }
 
@@ -189,6 +218,7 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
         best(8, |i| small(i).try_for_each(|at| file.read_exact_at(&mut buffer[..SMALL], at)))?
             / 16.0;
     costs.read_op = (short - SMALL as f64 * costs.hot_read_byte).max(1e-8);
+    costs.region = 0.2 * costs.read_op;
     Ok(())
 }
 

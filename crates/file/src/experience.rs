@@ -11,8 +11,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use striate_layout::characteristics::Method;
+use striate_store::store::Store;
 
-use crate::cost::{COSTS, Costs, try_out};
+use crate::cost::{COSTS, Costs, ask_servers, try_out};
 
 const METHODS: usize = Method::ALL.len();
 
@@ -153,6 +154,18 @@ impl CostModel {
         let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
         let model = devices.entry(metadata.dev()).or_insert_with(|| {
             let known = Known { costs: try_out(directory), ..Known::default() };
+            Self(Arc::new(Mutex::new(known)))
+        });
+        model.clone()
+    }
+
+    /// The costs of I/O servers, tried once per process: what a request takes there and back.
+    pub(crate) fn measure_servers(address: &str, store: &dyn Store) -> Self {
+        static SERVERS: OnceLock<Mutex<HashMap<String, CostModel>>> = OnceLock::new();
+        let servers = SERVERS.get_or_init(Mutex::default);
+        let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = servers.entry(address.to_owned()).or_insert_with(|| {
+            let known = Known { costs: ask_servers(store), ..Known::default() };
             Self(Arc::new(Mutex::new(known)))
         });
         model.clone()

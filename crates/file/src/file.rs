@@ -8,17 +8,18 @@ mod together;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use striate_comm::Comm;
 use striate_store::store::Store;
-use striate_store::{AlignedBuffer, Counted, PosixFile, PosixOptions};
+use striate_store::{AlignedBuffer, Counted};
 
 use crate::collective::{Card, Meeting, disagree};
 use crate::experience::{CostModel, Known};
-use crate::hints::{MethodChoice, Switch};
+use crate::hints::MethodChoice;
+use crate::place::Place;
 use crate::{CallReport, FileError, Hints, Mode, Stats, View};
 use nonblocking::Pending;
 use together::Ring;
@@ -46,7 +47,7 @@ use together::Ring;
 pub struct File {
     comm: Arc<dyn Comm>,
     store: Arc<Counted<Arc<dyn Store>>>,
-    path: Option<PathBuf>,
+    place: Option<Place>,
     mode: Mode,
     hints: Hints,
     view: View,
@@ -73,31 +74,33 @@ pub struct File {
 }
 
 impl File {
-    /// Opens the file at `path` on all ranks. Collective; the hints of rank 0 count.
+    /// Opens the file at `path` on all ranks: a path, or the URL of a file on I/O servers
+    /// (`striate://host:port/name`). Collective; the hints of rank 0 count.
     pub fn open(
         comm: &Arc<dyn Comm>,
         path: impl AsRef<Path>,
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let path = path.as_ref();
+        let place = Place::new(path.as_ref());
         let (hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
+        let place = disagree(comm.as_ref(), place)?;
         // One rank creates, so that EXCLUSIVE means: none of us found it there.
         let mut opened = None;
         let first = if comm.rank() == 0 {
-            open_posix(path, mode, &hints, true).map(|store| opened = Some(store))
+            place.open(mode, &hints, true).map(|store| opened = Some(store))
         } else {
             Ok(())
         };
         disagree(comm.as_ref(), first)?;
         let others = match opened {
             Some(opened) => Ok(opened),
-            None => open_posix(path, mode, &hints, false),
+            None => place.open(mode, &hints, false),
         };
         let (store, reads_back) = disagree(comm.as_ref(), others)?;
-        let mut file = Self::assemble(comm, Arc::new(store), mode, hints, seed, reads_back)?;
-        file.path = Some(path.to_path_buf());
-        file.learn_costs(path)?;
+        let mut file = Self::assemble(comm, store, mode, hints, seed, reads_back)?;
+        file.learn_costs(&place)?;
+        file.place = Some(place);
         file.start_at_end()?;
         Ok(file)
     }
@@ -128,7 +131,7 @@ impl File {
         Ok(Self {
             comm: Arc::clone(comm),
             store: Arc::new(Counted::new(store)),
-            path: None,
+            place: None,
             mode,
             hints,
             view: View::bytes(),
@@ -150,13 +153,12 @@ impl File {
     }
 
     /// Rank 0 tries out what things cost where the file is, if that is not known, and tells the others.
-    fn learn_costs(&mut self, path: &Path) -> Result<(), FileError> {
+    fn learn_costs(&mut self, place: &Place) -> Result<(), FileError> {
         if self.hints.method != MethodChoice::Auto {
             return Ok(());
         }
         if self.comm.rank() == 0 {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            self.model = CostModel::measure(directory.unwrap_or(Path::new(".")));
+            self.model = place.costs(self.store.as_ref());
         }
         let mut bytes = self.model.known().to_bytes();
         self.comm.broadcast(0, &mut bytes)?;
@@ -184,8 +186,8 @@ impl File {
         if !delete {
             return Ok(());
         }
-        let deleted = match &self.path {
-            Some(path) if self.comm.rank() == 0 => Self::delete(path),
+        let deleted = match &self.place {
+            Some(place) if self.comm.rank() == 0 => place.delete(),
             _ => Ok(()),
         };
         self.meeting.conclude(self.comm.as_ref(), deleted)
@@ -193,11 +195,7 @@ impl File {
 
     /// Deletes the file at `path`. Not collective: one rank calls it.
     pub fn delete(path: impl AsRef<Path>) -> Result<(), FileError> {
-        let path = path.as_ref();
-        std::fs::remove_file(path).map_err(|error| FileError::Argument {
-            call: "delete",
-            reason: format!("{}: {error}", path.display()),
-        })
+        Place::new(path.as_ref())?.delete()
     }
 
     /// Replaces the view and puts the individual pointer at its start. Collective; the views of ranks
@@ -368,31 +366,4 @@ fn first_agreement(comm: &dyn Comm, mode: Mode, hints: &Hints) -> Result<(Hints,
     let text = String::from_utf8_lossy(&text);
     let (seed, hints) = text.split_once(' ').unwrap_or(("0", &text));
     Ok((hints.parse()?, seed.parse().unwrap_or(0)))
-}
-
-/// Opens for reading, too, where only writing is asked for: methods that change a part of a window
-/// must read the rest. Where that is forbidden, such methods are out of the question.
-fn open_posix(
-    path: &Path,
-    mode: Mode,
-    hints: &Hints,
-    first: bool,
-) -> Result<(PosixFile, bool), FileError> {
-    let write = mode.contains(Mode::WRITE);
-    let options = PosixOptions {
-        read: true,
-        write,
-        create: first && mode.contains(Mode::CREATE),
-        exclusive: first && mode.contains(Mode::EXCLUSIVE),
-        direct: hints.direct == Switch::Enable,
-        list_regions: hints.list_regions as usize,
-        ..PosixOptions::default()
-    };
-    let write_only = PosixOptions { read: false, ..options.clone() };
-    match PosixFile::open(path, &options) {
-        Err(_) if write && !mode.contains(Mode::READ) => {
-            Ok((PosixFile::open(path, &write_only)?, false))
-        }
-        opened => Ok((opened?, true)),
-    }
 }

@@ -42,6 +42,7 @@ mod hints;
 mod memory;
 mod method;
 mod mode;
+mod place;
 mod request;
 mod stats;
 mod view;

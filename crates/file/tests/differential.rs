@@ -24,6 +24,8 @@ use std::time::Duration;
 use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
 use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, Typed, View};
+use striate_server::Embedded;
+use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
 use striate_store::{MemoryStore, PosixFile, PosixOptions, Store};
 use support::{
     PlainMemory, PlainView, Random, Watchdog, content, number_from, random_threads, random_views,
@@ -321,6 +323,8 @@ fn tell(story: &mut String, step: &Step, len: usize) {
 enum Object {
     File(PathBuf),
     Memory(MemoryStore),
+    /// By its URL.
+    Servers(String),
 }
 
 impl Object {
@@ -338,11 +342,10 @@ impl Object {
     fn image(&self) -> Vec<u8> {
         match self {
             Self::File(path) => std::fs::read(path).unwrap(),
-            Self::Memory(store) => {
-                let mut image = vec![0; store.len().unwrap() as usize];
-                assert_eq!(store.read_at(0, &mut image).unwrap(), image.len());
-                image
-            }
+            Self::Memory(store) => image_of(store),
+            Self::Servers(url) => image_of(
+                &RemoteFile::open(&url.parse().unwrap(), &RemoteOptions::default()).unwrap(),
+            ),
         }
     }
 
@@ -352,11 +355,18 @@ impl Object {
             Self::File(path) if case.place == Place::Path => {
                 return File::open(comm, path, mode | Mode::CREATE, &case.hints);
             }
+            Self::Servers(url) => return File::open(comm, url, mode, &case.hints),
             Self::File(path) => Arc::new(PosixFile::open(path, &PosixOptions::read_write())?),
             Self::Memory(store) => Arc::new(store.clone()),
         };
         File::on_store(comm, store, mode, &case.hints)
     }
+}
+
+fn image_of(store: &dyn Store) -> Vec<u8> {
+    let mut image = vec![0; store.len().unwrap() as usize];
+    assert_eq!(store.read_at(0, &mut image).unwrap(), image.len());
+    image
 }
 
 fn differing(what: &str, found: &[u8], expected: &[u8]) {
@@ -485,7 +495,11 @@ fn run_case(number: u64, disk: &Path, shm: &Path, talk: bool) {
     }
     let object =
         Object::new(case.place, if case.place == Place::Shm { shm } else { disk }, &case.initial);
-    let results = case.threads.try_run(|comm| run_rank(&case, &object, &comm));
+    run_on(number, &case, &object);
+}
+
+fn run_on(number: u64, case: &Case, object: &Object) {
+    let results = case.threads.try_run(|comm| run_rank(case, object, &comm));
     match results {
         Ok(ranks) => assert_eq!(ranks.len(), case.ranks),
         Err(error) => {
@@ -530,6 +544,34 @@ fn third_quarter_of_the_cases() {
 #[test]
 fn last_quarter_of_the_cases() {
     run_group(3);
+}
+
+/// The same with files that are striped over servers, in strips that most accesses cross.
+#[test]
+fn on_servers() {
+    let embedded = Embedded::start(3).unwrap();
+    let watchdog = Watchdog::new(Duration::from_secs(60), "the start");
+    let run = |number: u64| {
+        watchdog.at(format!("case {number} on servers"));
+        let case = Case::new(number);
+        let url = format!("{}/case-{number}", embedded.url());
+        let strip = [512, 513, 4096, 64 << 10][(number % 4) as usize];
+        let servers = Some((number / 4 % 3) as u32 + 1);
+        let layout = Layout { strip, servers, first: None };
+        let options = RemoteOptions { create: true, exclusive: true, layout };
+        let file = RemoteFile::open(&url.parse().unwrap(), &options).unwrap();
+        file.write_at(0, &case.initial).unwrap();
+        run_on(number, &case, &Object::Servers(url.clone()));
+        File::delete(&url).unwrap();
+    };
+    match number_from("STRIATE_CASE") {
+        Some(number) => run(number),
+        None => (0..number_from("STRIATE_CASES").unwrap_or(CASES) / 10).for_each(run),
+    }
+    let client = Client::shared(&embedded.url().parse().unwrap()).unwrap();
+    for address in client.servers().unwrap() {
+        assert_eq!(client.space(&address).unwrap().objects, 0, "objects of deleted files");
+    }
 }
 
 /// The same with ranks that are processes. Each makes the case from its number, so nothing but the

@@ -12,6 +12,8 @@
 //! [`two_phase_exact`] tell what an implementation does that leaves out what nobody wants; they look
 //! at each window that somebody touches, though never at regions.
 
+mod requests;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -23,6 +25,7 @@ use striate_datatype::{Cursor, Datatype, TypeError};
 use thiserror::Error;
 
 use crate::file_domain::{DomainKind, Domains};
+pub use requests::{requests, servers};
 
 /// A way to carry out a noncontiguous access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -432,19 +435,31 @@ fn dealt(accesses: &[Access], domains: &Domains) -> Result<Vec<AggregatorWork>, 
 ///
 /// The cost is a seek per window.
 pub fn sieve_exact(access: &Access, buffer: NonZeroU64) -> Result<(u64, u64), AccessError> {
-    let Some(range) = access.file_range() else { return Ok((0, 0)) };
-    let mut cursor = Cursor::new(&access.file, 1)?;
     let (mut accessed, mut operations) = (0, 0);
+    sieve_windows(access, buffer, |window| {
+        accessed += window.end - window.start;
+        operations += 1;
+    })?;
+    Ok((accessed, operations))
+}
+
+/// Goes through the windows of a sieve that hold a wanted byte.
+fn sieve_windows(
+    access: &Access,
+    buffer: NonZeroU64,
+    mut each: impl FnMut(std::ops::Range<u64>),
+) -> Result<(), AccessError> {
+    let Some(range) = access.file_range() else { return Ok(()) };
+    let mut cursor = Cursor::new(&access.file, 1)?;
     while let Some(next) = cursor.offset() {
         let index = (next as u64 - range.start) / buffer;
         let start = range.start + index * buffer.get();
         let end = range.end.min(start.saturating_add(buffer.get()));
-        accessed += end - start;
-        operations += 1;
+        each(start..end);
         // Not beyond 2⁶³: it is the end of the range at most.
         cursor.seek_offset(end as i64)?;
     }
-    Ok((accessed, operations))
+    Ok(())
 }
 
 /// The range that all clients touch together, dealt to the aggregators.

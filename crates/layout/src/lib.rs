@@ -6,3 +6,4 @@
 
 pub mod characteristics;
 pub mod file_domain;
+pub mod striping;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use striate_datatype::TypeError;
 use thiserror::Error;
 
-/// What a store is asked to do.
+use crate::remote::ServerError;
+
+/// What a store, or the file system that it is in, is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Open or create the object.
@@ -31,10 +33,19 @@ pub enum Operation {
     Sync,
     /// Lock a range of bytes.
     Lock,
+    /// List the files of a file system.
+    List,
+    /// Give a file another name.
+    Rename,
+    /// Remove a file.
+    Remove,
+    /// Ask a server about itself or others.
+    Ask,
 }
 
 impl Operation {
-    const ALL: [(Self, &'static str); 8] = [
+    /// Those of a store. Fault plans and traces know no others.
+    const OF_STORES: [(Self, &'static str); 8] = [
         (Self::Open, "open"),
         (Self::Read, "read"),
         (Self::Write, "write"),
@@ -45,9 +56,18 @@ impl Operation {
         (Self::Lock, "lock"),
     ];
 
-    /// The name used in fault plans and traces.
+    /// Those of a file system.
+    const OF_FILE_SYSTEMS: [(Self, &'static str); 4] = [
+        (Self::List, "list"),
+        (Self::Rename, "rename"),
+        (Self::Remove, "remove"),
+        (Self::Ask, "ask"),
+    ];
+
+    /// The name used in messages, fault plans and traces.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(operation, _)| *operation == self).map_or("", |(_, name)| name)
+        let mut all = Self::OF_STORES.iter().chain(&Self::OF_FILE_SYSTEMS);
+        all.find(|(operation, _)| *operation == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -61,12 +81,12 @@ impl FromStr for Operation {
     type Err = UnknownOperation;
 
     fn from_str(text: &str) -> Result<Self, UnknownOperation> {
-        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        let found = Self::OF_STORES.iter().find(|(_, name)| *name == text);
         found.map(|(operation, _)| *operation).ok_or_else(|| UnknownOperation(text.to_owned()))
     }
 }
 
-/// A text that names no [`Operation`].
+/// A text that names no [`Operation`] of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown operation '{0}': one of open, read, write, len, set-len, preallocate, sync, lock")]
 pub struct UnknownOperation(pub String);
@@ -151,6 +171,9 @@ pub enum Cause {
     /// A wait came to its limit.
     #[error("others held it for {} s, the limit of the wait", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// A server, or the way to it, failed.
+    #[error("{0}")]
+    Server(#[source] ServerError),
     /// A store's own reason.
     #[error("{0}")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -224,6 +247,7 @@ impl Failure {
             (Operation::Open, _) => format!("open {object}"),
             (Operation::Len, _) => format!("find the length of {object}"),
             (Operation::Sync, _) => format!("make {object} durable"),
+            (Operation::Ask, _) => format!("ask for {object}"),
             (Operation::SetLen, Some((_, len))) => {
                 format!("set the length of {object} to {}", bytes(len))
             }
@@ -253,6 +277,11 @@ impl StoreError {
     /// The request is wrong.
     pub fn malformed(operation: Operation, object: impl Into<String>, what: Malformed) -> Self {
         Self::new(operation, object, Cause::Malformed(what))
+    }
+
+    /// A server, or the way to it, failed.
+    pub fn server(operation: Operation, object: impl Into<String>, source: ServerError) -> Self {
+        Self::new(operation, object, Cause::Server(source))
     }
 
     /// The store cannot do this, and why.
@@ -306,6 +335,7 @@ impl StoreError {
             Cause::Malformed(_) => ErrorKind::Malformed,
             Cause::Unsupported(_) => ErrorKind::Unsupported,
             Cause::TimedOut(_) => ErrorKind::TimedOut,
+            Cause::Server(source) => source.kind(),
             Cause::Other(_) => ErrorKind::Io,
             Cause::System(source) => match (source.raw_os_error(), source.kind()) {
                 (Some(ENOSPC | EDQUOT | EFBIG), _) => ErrorKind::OutOfSpace,
@@ -373,8 +403,12 @@ mod tests {
 
     #[test]
     fn operations_have_names() {
-        for (operation, name) in Operation::ALL {
+        for (operation, name) in Operation::OF_STORES {
             assert_eq!(name.parse::<Operation>().unwrap(), operation);
+        }
+        for (operation, name) in Operation::OF_FILE_SYSTEMS {
+            assert_eq!(operation.name(), name);
+            assert!(name.parse::<Operation>().is_err(), "no store can be made to fail at it");
         }
         assert!("wirte".parse::<Operation>().unwrap_err().to_string().contains("'wirte'"));
     }

@@ -30,6 +30,7 @@ use nix::libc;
 use crate::error::{Operation, StoreError};
 use crate::placement::check_extent;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
+pub(crate) use plan::parse_time;
 pub use plan::{Fault, FaultError, FaultKind, FaultPlan};
 
 /// A store with faults.

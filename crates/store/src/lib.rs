@@ -2,8 +2,9 @@
 //! and wrappers that add one thing each.
 //!
 //! [`Store`] is the trait, with its contract. Back-ends: [`PosixFile`], [`MemoryStore`],
-//! [`NullStore`]. Wrappers, any of them around any store: [`Counted`], [`Traced`], [`Throttled`],
-//! [`Faulty`]. A store that does not understand typed requests carries them out by [`expand`].
+//! [`NullStore`], and files on I/O servers ([`remote`]). Wrappers, any of them around any store:
+//! [`Counted`], [`Traced`], [`Throttled`], [`Faulty`]. A store that does not understand typed
+//! requests carries them out by [`expand`].
 //!
 //! ```
 //! use striate_store::{Counted, MemoryStore, Region, Store};
@@ -33,6 +34,7 @@ pub mod null;
 pub mod placement;
 pub mod posix;
 mod range_table;
+pub mod remote;
 pub mod store;
 pub mod throttle;
 pub mod trace;

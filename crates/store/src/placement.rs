@@ -5,7 +5,7 @@
 //! outside, because a copy is used in part, by walking. So a request that is refused has touched
 //! nothing, and one that is accepted needs no further checks.
 
-use striate_datatype::{Cursor, Datatype, Pieces};
+use striate_datatype::{Cursor, Datatype, Pieces, TypeError};
 
 use crate::error::Malformed;
 use crate::store::{MemoryPlacement, Placement, Region, TypedRequest};
@@ -60,6 +60,15 @@ impl Placement {
     /// `len` bytes that lie together from `offset` on.
     pub fn contiguous(offset: u64, len: u64) -> Self {
         Self { displacement: offset, datatype: bytes_type(), start: 0, len }
+    }
+
+    /// All copies that are touched, as one type whose offsets are those of the object.
+    pub fn as_type(&self) -> Result<Datatype, TypeError> {
+        let too_far = || TypeError::Overflow { what: "an offset in the file" };
+        let end = self.start.checked_add(self.len).ok_or_else(too_far)?;
+        let count = if self.len == 0 { 0 } else { end.div_ceil(self.datatype.size().max(1)) };
+        let displacement = i64::try_from(self.displacement).map_err(|_| too_far())?;
+        Datatype::contiguous(count, &self.datatype)?.displaced(displacement)
     }
 
     /// Copies of the datatype that the bytes lie in, the skipped ones included.

@@ -2,6 +2,8 @@
 
 mod io;
 mod pack;
+mod place;
+mod rows;
 mod workloads;
 
 use clap::{Args, Subcommand};
@@ -11,7 +13,8 @@ use striate_bench::ratio::Ratio;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-pub(crate) use io::{COST_COLUMNS, cost_cells, io_failed};
+pub(crate) use io::io_failed;
+pub(crate) use rows::{COST_COLUMNS, WIRE_COLUMNS, cost_cells, wire_cells, wire_of};
 
 /// Measure, beside peers and the limits of the machine
 #[derive(Debug, Args)]
@@ -20,6 +23,8 @@ Examples:
   striate bench pack                                    copies of typed memory
   striate bench tile-reader                             the paper's displays, all methods
   striate bench strided --block 64 --api striate,posix  beside plain system calls
+  striate bench tile-reader --servers 16                on I/O servers within the program
+  striate bench block3d --store striate://host:7479     on I/O servers
   mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]

@@ -14,6 +14,9 @@ use anstyle::{AnsiColor, Style};
 use striate_comm::CommError;
 use striate_datatype::notation::NotationError;
 use striate_datatype::{Bytes, TypeError};
+use striate_store::error::Cause;
+use striate_store::remote::CallError;
+use striate_store::{ErrorKind, StoreError};
 use thiserror::Error;
 
 /// Characters of a text that are shown around the place of an error.
@@ -33,6 +36,12 @@ pub(crate) enum CommandError {
     /// An argument that makes no sense.
     #[error("{message}")]
     Usage { message: String, hint: String },
+    /// A file, or a server that holds a part of it.
+    #[error("{source}")]
+    Store { hint: String, source: StoreError },
+    /// What was asked for was found out and printed, and not all is well.
+    #[error("not all is well")]
+    NotWell,
     /// Anything else that was attempted.
     #[error("{attempted}: {source}")]
     Failed { attempted: String, hint: String, source: Box<dyn Error + Send + Sync> },
@@ -41,6 +50,22 @@ pub(crate) enum CommandError {
 impl From<CommError> for CommandError {
     fn from(error: CommError) -> Self {
         Self::failed("the ranks cannot go on", error, "")
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(source: StoreError) -> Self {
+        let hint = match (source.kind(), source.cause()) {
+            (ErrorKind::NotFound, Cause::Server(_)) => "'striate fs ls URL' shows what there is",
+            (ErrorKind::Denied, Cause::Server(_)) => {
+                "STRIATE_KEY_FILE names the file with the key that clients and servers share"
+            }
+            (_, Cause::Server(error)) if matches!(error.reason(), CallError::Connection(_)) => {
+                "'striate fs health URL' shows which servers answer"
+            }
+            _ => "",
+        };
+        Self::Store { hint: hint.into(), source }
     }
 }
 
@@ -62,7 +87,9 @@ impl CommandError {
     /// Prints the error on standard error and gives the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         // All ranks of a job fail alike; one of them says it.
-        if crate::ranks::speaks() {
+        if !crate::ranks::speaks() {
+            crate::ranks::let_the_first_speak();
+        } else if !matches!(self, Self::NotWell) {
             // If standard error is gone, the status still tells.
             let _ = anstream::stderr().write_all(self.render().as_bytes());
         }
@@ -73,7 +100,11 @@ impl CommandError {
     const fn status(&self) -> u8 {
         match self {
             Self::Notation { .. } | Self::Usage { .. } => 2,
-            Self::Memory { .. } | Self::Write { .. } | Self::Failed { .. } => 1,
+            Self::Memory { .. }
+            | Self::Write { .. }
+            | Self::Store { .. }
+            | Self::NotWell
+            | Self::Failed { .. } => 1,
         }
     }
 
@@ -98,9 +129,11 @@ impl CommandError {
                 ..
             } => type_hint(source).into(),
             Self::Notation { .. } => "'striate describe --help' shows the notation".into(),
-            Self::Memory { hint, .. } | Self::Usage { hint, .. } | Self::Failed { hint, .. } => {
-                hint.clone()
-            }
+            Self::Memory { hint, .. }
+            | Self::Usage { hint, .. }
+            | Self::Store { hint, .. }
+            | Self::Failed { hint, .. } => hint.clone(),
+            Self::NotWell => String::new(),
             Self::Write { .. } => "check that the directory exists and may be written to".into(),
         }
     }

@@ -9,12 +9,17 @@ mod completions;
 mod describe;
 mod document;
 mod error;
+mod fs;
+mod fsck;
 mod number;
 mod picture;
 mod quickstart;
 mod ranks;
+mod serve;
+mod signals;
 mod table;
 mod terminal;
+mod time;
 
 use std::process::ExitCode;
 
@@ -34,6 +39,7 @@ Examples:
   striate quickstart                                   see it work, in a second
   striate describe 'vector(768, 3KiB, stride=7596)'    look at an access pattern
   striate bench strided --block 64 --method all        measure one
+  striate serve --embedded 4                           try a parallel file system
 
 Exit status: 0 success, 1 it failed, 2 it was called wrongly."
 )]
@@ -51,6 +57,9 @@ enum Command {
     Describe(describe::DescribeArgs),
     Quickstart(quickstart::QuickstartArgs),
     Bench(bench::BenchArgs),
+    Serve(serve::ServeArgs),
+    Fs(fs::FsArgs),
+    Fsck(fsck::FsckArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -59,12 +68,18 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if ranks::speaks() => error.exit(),
-        Err(error) => return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+        Err(error) => {
+            ranks::let_the_first_speak();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
     };
     let result = match &cli.command {
         Command::Describe(args) => describe::run(args, cli.json),
         Command::Quickstart(args) => quickstart::run(args, cli.json),
         Command::Bench(args) => bench::run(args, cli.json),
+        Command::Serve(args) => serve::run(args, cli.json),
+        Command::Fs(args) => fs::run(args, cli.json),
+        Command::Fsck(args) => fsck::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

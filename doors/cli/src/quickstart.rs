@@ -3,7 +3,10 @@
 //! A cube of integers, block-distributed over some ranks: each rank's block is described, packed out
 //! of the array, checked against coordinates counted by hand, and unpacked into a second array.
 //! Then ranks (threads here) write the blocks into one file and read them back, by every access
-//! method, with the settings of \[CHING\]; what each method costs is counted at the file.
+//! method, with the settings of \[CHING\]; what each method costs is counted at the file. The same is
+//! done on a few I/O servers that are started for it, where requests and their bytes are counted, too.
+
+mod methods;
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -12,16 +15,14 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use striate_bench::io::{self, Contender, Options, Repeated, Results, paper_hints};
+use striate_bench::io;
 use striate_bench::workload::{Block3d, Workload};
-use striate_comm::Threads;
 use striate_datatype::notation::Notation;
 use striate_datatype::{Bytes, Order, Packer};
-use striate_file::{Method, MethodChoice};
 
-use crate::bench::{COST_COLUMNS, cost_cells, io_failed, progress_bar};
-use crate::document::{Document, available_memory, filesystem};
-use crate::number::{grouped, short};
+use self::methods::{EDGE_ON_SERVERS, Measured, REPETITIONS, SERVERS};
+use crate::document::{Document, available_memory};
+use crate::number::grouped;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
@@ -30,9 +31,6 @@ const ELEMENT: usize = 4;
 
 /// Blocks that are listed; more would hide the rest.
 const LISTED: usize = 8;
-
-/// How often every method writes and reads.
-const REPETITIONS: usize = 3;
 
 /// Describe a block-distributed array, and write and read it in parallel by every method
 #[derive(Debug, Args)]
@@ -82,49 +80,20 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
     let array_bytes = check_memory(args.edge)?;
     let workload = Block3d::near_cubic(args.edge, args.ranks);
     let blocks = distribute(&workload, array_bytes)?;
-    let options = options(args);
-    let measured = measure(&workload, &options)?;
-    if json {
-        let methods = measured.rows.into_iter().map(|row| Row::Method(Box::new(row)));
-        let rows = blocks.into_iter().map(Row::Block).chain(methods);
-        return Document::new(rows.collect(), measured.ratios).print();
-    }
-    let text = text(&workload, array_bytes, &blocks, &measured, &options);
-    terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
-}
-
-fn options(args: &QuickstartArgs) -> Options {
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let methods = Method::ALL.map(MethodChoice::Fixed).into_iter().chain([MethodChoice::Auto]);
-    Options {
-        contenders: methods.map(|method| Contender::striate(method, None)).collect(),
-        repeat: REPETITIONS,
-        write: true,
-        read: true,
-        collective: true,
-        fsync: false,
-        verify: true,
-        include_open: false,
-        store: filesystem(&directory),
-        directory,
-        hints: paper_hints(args.ranks),
-        goals: io::Goals::default(),
+    let in_file = methods::in_directory(&workload, &directory)?;
+    let small = Block3d::near_cubic(args.edge.min(EDGE_ON_SERVERS), args.ranks);
+    let on_servers = methods::on_servers(&small, &directory)?;
+    if json {
+        let results = [in_file.results, on_servers.results];
+        let ratios = results.iter().flat_map(|results| results.ratios.clone()).collect();
+        let methods = results.into_iter().flat_map(|results| results.rows);
+        let methods = methods.map(|row| Row::Method(Box::new(row)));
+        let rows = blocks.into_iter().map(Row::Block).chain(methods);
+        return Document::new(rows.collect(), ratios).print();
     }
-}
-
-/// Writes and reads the array by every method, and verifies all bytes.
-fn measure(workload: &Block3d, options: &Options) -> Result<Results, CommandError> {
-    let bar = progress_bar();
-    let pattern = Repeated::once(workload.clone());
-    let progress = |at: &io::Progress<'_>| {
-        bar.set_length(at.total as u64);
-        bar.set_position(at.done as u64);
-        bar.set_message(format!("{}, {}", at.contender.label(), at.op.name()));
-    };
-    let ranks = Threads::new(workload.ranks() as usize);
-    let found = ranks.try_run(|comm| io::run(&comm, &pattern, options, &progress));
-    bar.finish_and_clear();
-    found.map(|mut found| found.swap_remove(0)).map_err(io_failed)
+    let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers));
+    terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
 }
 
 /// Bytes of the array, if two of them and a block fit into memory.
@@ -268,8 +237,8 @@ fn text(
     workload: &Block3d,
     array_bytes: usize,
     blocks: &[Block],
-    measured: &Results,
-    options: &Options,
+    in_file: &Measured,
+    (small, on_servers): (&Block3d, &Measured),
 ) -> String {
     let edge = workload.edge;
     let [planes, rows, columns] = workload.grid;
@@ -313,12 +282,16 @@ fn text(
         "Verified: every block was packed and compared byte by byte with values counted by hand,\n\
          then unpacked into a second array, which is equal to the first.\n\n",
     );
-    let store = options.store.as_deref().unwrap_or("file system");
-    let directory = options.directory.display();
-    let heading =
-        format!("The array as a file on {store} ({directory}): MiB/s, and what a rank pays");
+    let heading = format!("The array as a file on {}: MiB/s, and what a rank pays", in_file.store);
     let _ = writeln!(text, "{}", terminal::heading(&heading));
-    text.push_str(&method_table(measured));
+    text.push_str(&methods::table(&in_file.results));
+    let heading = format!(
+        "An array of {0} × {0} × {0} on {SERVERS} I/O servers within this program: the same, and what \
+         is asked of servers",
+        small.edge
+    );
+    let _ = writeln!(text, "\n{}", terminal::heading(&heading));
+    text.push_str(&methods::table(&on_servers.results));
     let _ = writeln!(
         text,
         "Verified: every byte of every file that was written, and of every block that was read.\n\
@@ -332,6 +305,7 @@ fn text(
     let example = compact(&BlockOfArray::of(&block, 2).notation(&block).to_string());
     let _ = writeln!(text, "  striate describe '{example}' --svg block.svg");
     text.push_str("  striate bench strided --block 64 --api striate,posix\n");
+    text.push_str("  striate bench tile-reader --servers 16 --independent --contiguous\n");
     text.push_str("  striate bench --help\n");
     text
 }
@@ -339,25 +313,6 @@ fn text(
 /// The notation with less space in its lists.
 fn compact(notation: &str) -> String {
     notation.replace(", ", ",").replace(",[", ", [")
-}
-
-/// A line per method: the rates both ways, and the costs of the read.
-fn method_table(measured: &Results) -> String {
-    let mut columns = vec![("method", Side::Left), ("write", Side::Right), ("read", Side::Right)];
-    columns.extend(COST_COLUMNS);
-    let mut table = Table::new(&columns);
-    let (writes, reads): (Vec<_>, Vec<_>) =
-        measured.rows.iter().partition(|row| row.op == io::Op::Write);
-    for (write, read) in writes.iter().zip(&reads) {
-        let method = match (&read.method, read.chosen) {
-            (Some(method), Some(chosen)) => format!("{method}: {chosen}"),
-            (method, _) => method.clone().unwrap_or_default(),
-        };
-        let mut cells = vec![method, short(write.median_mib_s), short(read.median_mib_s)];
-        cells.extend(cost_cells(read.cost.as_ref()));
-        table.row(cells);
-    }
-    table.render()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Ranks to work with: those of the MPI job if there is one, threads otherwise.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use striate_comm::{Comm, Threads};
 
@@ -17,6 +18,12 @@ fn launched_rank() -> Option<u64> {
 /// Whether this process is the one that speaks: of the processes of a job, the first.
 pub(crate) fn speaks() -> bool {
     launched_rank().is_none_or(|rank| rank == 0)
+}
+
+/// Waits a moment before this process fails in silence: launchers end a job when one of its processes
+/// fails, and the first may not have spoken yet.
+pub(crate) fn let_the_first_speak() {
+    std::thread::sleep(Duration::from_secs(1));
 }
 
 /// Runs `body` as every rank: of the job, or `threads` of them. Returns what rank 0 found, in the

@@ -255,9 +255,12 @@ fn quickstart_verifies_and_compares() {
     assert!(text.contains("subarray([20,20,20] of i32, [10,10,10] at [0,10,0])"), "{text}");
     assert!(text.contains("Verified: every block"), "{text}");
     assert!(text.contains("Verified: every byte of every file"), "{text}");
+    // Once in a file, once on servers.
     for method in ["posix", "sieve", "two-phase", "list", "datatype", "auto:"] {
-        assert!(text.lines().any(|line| line.starts_with(&format!("  {method} "))), "{text}");
+        let lines = text.lines().filter(|line| line.starts_with(&format!("  {method} ")));
+        assert_eq!(lines.count(), 2, "{text}");
     }
+    assert!(text.contains("on 4 I/O servers") && text.contains("per server"), "{text}");
     assert!(text.contains("striate quickstart --edge 600"), "{text}");
 }
 
@@ -268,9 +271,12 @@ fn quickstart_in_json_has_blocks_and_methods() {
     let blocks: Vec<_> = rows.iter().filter(|row| row["rank"].is_u64()).collect();
     assert_eq!(blocks.len(), 8);
     assert!(blocks.iter().all(|row| row["verified"] == true && row["runs"] == 100));
-    for op in ["write", "read"] {
-        let methods: Vec<_> = rows.iter().filter(|row| row["op"] == op).collect();
+    let on_servers = |row: &Value| row["store"].as_str().unwrap().starts_with("striate://");
+    for (op, servers) in [("write", false), ("write", true), ("read", false), ("read", true)] {
+        let methods: Vec<_> =
+            rows.iter().filter(|row| row["op"] == op && on_servers(row) == servers).collect();
         assert_eq!(methods.len(), 6);
+        assert!(methods.iter().all(|row| row.get("requests").is_some() == servers), "{methods:?}");
         assert!(methods.iter().all(|row| row["verified"] == true), "{methods:?}");
         let operations: Vec<_> = methods.iter().map(|row| row["operations"].as_u64()).collect();
         assert_eq!(operations[..5], [Some(100), Some(1), Some(1), Some(2), Some(1)]);
@@ -474,6 +480,15 @@ fn bench_called_wrongly_is_2() {
         (&["ior", "-b", "10", "-t", "3"], "multiple"),
         (&["ior", "-b", "1t", "-t", "1"], "smaller"),
         (&["ior", "-n", "0"], "0"),
+        (&["ior", "--api", "socket"], "servers"),
+        (&["strided", "--servers", "2", "--api", "striate,socket"], "calls in one piece"),
+        (&["ior", "--servers", "2", "--api", "posix"], "file systems only"),
+        (&["ior", "--servers", "0"], "0"),
+        (&["ior", "--servers", "2", "--store", "striate://h"], "cannot be used with"),
+        (&["ior", "--store", "/tmp"], "begins neither"),
+        (&["ior", "--servers", "2", "--strip", "5"], "512"),
+        (&["ior", "--delay", "1ms"], "--servers"),
+        (&["ior", "--servers", "2", "--delay", "5"], "not a duration"),
     ] {
         let mut all = vec!["bench"];
         all.extend(arguments);

@@ -6,6 +6,7 @@
 #[cfg(feature = "mpi")]
 mod mpiio;
 mod posix;
+mod socket;
 mod striate;
 
 use std::io;
@@ -18,6 +19,7 @@ use striate_file::{CallReport, FileError, Hints, Stats};
 use thiserror::Error;
 
 use super::plan::{Call, Plan};
+use super::socket::Sockets;
 use super::{Api, Contender, Op};
 
 /// Why an engine could not do what it was asked for.
@@ -47,8 +49,8 @@ pub enum EngineError {
         /// What it should get.
         wanted: u64,
     },
-    /// The engine is not in this program.
-    #[error("this program was built without it")]
+    /// The engine is not in this program, or has nobody to talk to.
+    #[error("it is not there: the program was built without it, or there are no servers")]
     Absent,
 }
 
@@ -92,15 +94,12 @@ pub(super) trait Engine {
 }
 
 /// The engine of a contender. `comm` holds the ranks that share a file.
-#[cfg_attr(
-    feature = "mpi",
-    expect(clippy::unnecessary_wraps, reason = "without MPI there are engines that are absent")
-)]
 pub(super) fn engine(
     contender: &Contender,
     comm: &Arc<dyn Comm>,
     hints: &Hints,
     collective: bool,
+    sockets: Option<&Sockets>,
 ) -> Result<Box<dyn Engine>, EngineError> {
     match contender.api {
         Api::Striate => {
@@ -112,6 +111,10 @@ pub(super) fn engine(
             Ok(Box::new(striate::Striate::new(comm, hints, collective)))
         }
         Api::Posix => Ok(Box::new(posix::Posix::default())),
+        Api::Socket => {
+            let sockets = sockets.ok_or(EngineError::Absent)?.clone();
+            Ok(Box::new(socket::Socket::new(sockets)))
+        }
         #[cfg(feature = "mpi")]
         Api::MpiIo(component) => Ok(Box::new(mpiio::Peer::new(component, collective))),
         #[cfg(not(feature = "mpi"))]

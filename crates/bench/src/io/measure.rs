@@ -1,22 +1,24 @@
 //! The loop that measures.
 
 use std::hash::{BuildHasher, RandomState};
-use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_store::AlignedBuffer;
+use striate_store::remote::Client;
 
-use super::content::{Content, Mismatch, first_difference};
+use super::content::{Mismatch, first_difference};
+use super::contiguous::Contiguous;
+use super::course::Course;
 use super::engine::{Engine, EngineError, Report, engine};
-use super::plan::{Pattern, Plan};
-use super::report::{Results, Sample, Series};
-use super::scratch::Scratch;
-use super::{Contender, IoBenchError, Op, Options, Progress};
-
-/// Bytes of a file that are verified or prepared at a time.
-const CHUNK: usize = 1 << 20;
+use super::plan::Pattern;
+use super::report::{Results, Sample, Series, WireSums};
+use super::scratch::remote;
+use super::socket::{SocketServers, Sockets};
+use super::wire::{self, Sent, Watch, process_of};
+use super::{Api, Contender, IoBenchError, Op, Options, Progress};
 
 /// What memory holds where nothing was read.
 const UNTOUCHED: u8 = 0xA5;
@@ -30,7 +32,12 @@ pub fn run(
     options: &Options,
     progress: &dyn Fn(&Progress<'_>),
 ) -> Result<Results, IoBenchError> {
-    let mut bench = Bench::new(comm, pattern, options)?;
+    let contenders = &options.contenders;
+    let limit = contenders.iter().any(|contender| contender.contiguous);
+    let limit = limit.then(|| Contiguous::of(pattern)).transpose()?;
+    let patterns: Vec<&dyn Pattern> =
+        [pattern].into_iter().chain(limit.iter().map(|limit| limit as &dyn Pattern)).collect();
+    let mut bench = Bench::new(comm, &patterns, options)?;
     let ops: Vec<Op> = [(options.write, Op::Write), (options.read, Op::Read)]
         .into_iter()
         .filter_map(|(wanted, op)| wanted.then_some(op))
@@ -38,7 +45,6 @@ pub fn run(
     if !options.write {
         bench.prepare_files()?;
     }
-    let contenders = &options.contenders;
     let mut series: Vec<Series> = contenders.iter().map(Series::new).collect();
     let total = options.repeat * contenders.len() * ops.len();
     let mut done = 0;
@@ -57,79 +63,118 @@ pub fn run(
             }
         }
     }
-    Ok(Results::new(pattern, options, &series, bench.wanted)?)
+    let pattern_of = |contender: &Contender| patterns[usize::from(contender.contiguous)];
+    Ok(Results::new(pattern_of, options, &series, bench.courses[0].wanted)?)
+}
+
+/// A step of a plan of a course, each by its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct At {
+    course: usize,
+    plan: usize,
+    step: usize,
 }
 
 /// What stays the same from one measurement to the next.
 struct Bench<'b> {
     comm: &'b Arc<dyn Comm>,
-    /// The ranks that share a file with this one.
-    sharing: Arc<dyn Comm>,
     options: &'b Options,
-    scratch: Scratch,
-    file_bytes: u64,
-    /// Bytes that all ranks want in one measurement.
-    wanted: u64,
-    /// For writing and for reading; only one if they are alike.
-    plans: Vec<Plan>,
+    /// The pattern's, and that of its limit if it is measured.
+    courses: Vec<Course>,
     /// What memory holds when all is well, gaps included: written from, and compared with.
     model: AlignedBuffer,
-    /// The plan and the step that the model is for.
-    modelled: Option<(usize, usize)>,
+    /// What the model is for.
+    modelled: Option<At>,
     /// What is read into.
     memory: AlignedBuffer,
+    /// There if the files are on servers.
+    watch: Option<Watch>,
+    sockets: Option<Sockets>,
+    /// On rank 0, while there are sockets.
+    socket_servers: Option<SocketServers>,
 }
 
 impl<'b> Bench<'b> {
     fn new(
         comm: &'b Arc<dyn Comm>,
-        pattern: &dyn Pattern,
+        patterns: &[&dyn Pattern],
         options: &'b Options,
     ) -> Result<Self, IoBenchError> {
-        let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
-        if pattern.ranks() != ranks {
-            return Err(IoBenchError::Ranks { pattern: pattern.ranks(), ranks });
+        let ranks = comm.size() as u64;
+        if patterns[0].ranks() != ranks {
+            return Err(IoBenchError::Ranks { pattern: patterns[0].ranks(), ranks });
         }
-        let mut plans = vec![pattern.plan(rank, Op::Write)?];
-        let reading = pattern.plan(rank, Op::Read)?;
-        let alike = plans[0].file == reading.file && plans[0].steps == reading.steps;
-        if comm.reduce_u64(Reduction::Min, u64::from(alike))? == 0 {
-            plans.push(reading);
-        }
-        let shared = pattern.files() == 1;
-        let sharing = if shared {
-            Arc::clone(comm)
-        } else {
-            // Every rank has a color, so every rank is in a group.
-            comm.split(Some(rank), 0)?.unwrap_or_else(|| Arc::clone(comm))
-        };
         let run = comm.broadcast_u64(0, RandomState::new().hash_one(std::process::id()))?;
-        let buffer = plans.iter().map(|plan| plan.buffer).max().unwrap_or(0);
+        let name = format!("striate-bench-{run:016x}");
+        let process = process_of(comm.as_ref())?;
+        let course = |(pattern, suffix): (&&dyn Pattern, &str)| {
+            Course::new(comm, *pattern, options, &format!("{name}{suffix}"), &process)
+        };
+        let courses = patterns.iter().zip(["", "-contiguous"]).map(course);
+        let courses = courses.collect::<Result<Vec<_>, _>>()?;
+        let plans = courses.iter().flat_map(|course| &course.plans);
+        let buffer = plans.map(|plan| plan.buffer).max().unwrap_or(0);
         let [mut model, mut memory] = [(); 2].map(|()| AlignedBuffer::new(buffer));
         // Pages are there before a clock runs.
         model.fill(UNTOUCHED);
         memory.fill(UNTOUCHED);
-        Ok(Self {
+        let mut bench = Self {
             comm,
-            sharing,
             options,
-            scratch: Scratch::new(&options.directory, run, pattern.files(), rank == 0),
-            file_bytes: pattern.file_bytes()?,
-            wanted: comm.reduce_u64(Reduction::Sum, plans[0].bytes())?,
-            plans,
+            courses,
             model,
             modelled: None,
             memory,
-        })
+            watch: None,
+            sockets: None,
+            socket_servers: None,
+        };
+        let is_first = process[0] == comm.rank();
+        let watch = remote(&options.directory)
+            .and_then(|url| Ok(url.map(|url| Watch::new(&url, is_first)).transpose()?));
+        bench.watch = bench.agree(watch)?;
+        if options.contenders.iter().any(|contender| contender.api == Api::Socket) {
+            bench.start_sockets(options.local_directory.join(format!("{name}-socket")))?;
+        }
+        Ok(bench)
+    }
+
+    /// Rank 0 starts plain servers, as many as there are I/O servers.
+    fn start_sockets(&mut self, files: PathBuf) -> Result<(), IoBenchError> {
+        let start = || -> Result<Option<SocketServers>, IoBenchError> {
+            if self.comm.rank() != 0 {
+                return Ok(None);
+            }
+            let servers = match remote(&self.options.directory)? {
+                Some(url) => Client::shared(&url)?.servers()?.len(),
+                None => 1,
+            };
+            let started = SocketServers::start(servers, &files, self.courses[0].files);
+            Ok(Some(started.map_err(|source| {
+                let path = files.clone();
+                IoBenchError::File { attempted: "start servers for", path, source }
+            })?))
+        };
+        self.socket_servers = self.agree(start())?;
+        let addresses = self.socket_servers.as_ref().map(|servers| servers.sockets().addresses());
+        let mut addresses = addresses.unwrap_or_default().into_bytes();
+        self.comm.broadcast(0, &mut addresses)?;
+        self.sockets = Some(Sockets::new(&String::from_utf8_lossy(&addresses), files));
+        Ok(())
     }
 
     /// One contender, once, in one direction.
     fn measure(&mut self, contender: &Contender, op: Op) -> Result<Sample, IoBenchError> {
+        let course = usize::from(contender.contiguous);
         if op == Op::Write {
-            self.renew_files()?;
+            match &self.sockets {
+                Some(sockets) if contender.api == Api::Socket => self.renew_sockets(sockets)?,
+                _ => self.renew_files(course)?,
+            }
         }
-        let plan = self.plan_of(op);
-        let path = self.scratch.path(self.plans[plan].file).to_path_buf();
+        let plan = self.courses[course].plan_of(op);
+        let file = self.courses[course].plans[plan].file;
+        let path = self.courses[course].scratch.path(file).to_path_buf();
         let failed = |attempted: &'static str| {
             let (contender, path) = (contender.label(), path.clone());
             move |source: EngineError| {
@@ -138,44 +183,56 @@ impl<'b> Bench<'b> {
             }
         };
         let (hints, collective) = (&self.options.hints, self.options.collective);
-        let made = engine(contender, &self.sharing, hints, collective);
+        let sharing = &self.courses[course].sharing;
+        let made = engine(contender, sharing, hints, collective, self.sockets.as_ref());
         let mut engine = self.agree(made.map_err(failed("be used for")))?;
 
-        let (opened, opening) = self.time(|bench| engine.open(&path, op, &bench.plans[plan]))?;
+        let (opened, opening) =
+            self.time(|bench| engine.open(&path, op, &bench.courses[course].plans[plan]))?;
         self.agree(opened.map_err(failed("open")))?;
         let mut moving = Duration::ZERO;
-        for step in 0..self.plans[plan].steps.len() {
-            self.model_step(plan, step)?;
+        let mut sent: Option<(Sent, Sent)> = None;
+        let steps = self.courses[course].plans[plan].steps.len();
+        for step in 0..steps {
+            let at = At { course, plan, step };
+            self.model_step(at)?;
             if op == Op::Read {
                 self.memory.fill(UNTOUCHED);
             }
-            let last = step + 1 == self.plans[plan].steps.len();
+            // Others of this process wait in a barrier before and after, so the count is of this step.
+            let before = self.sent();
+            let last = step + 1 == steps;
             let (moved, took) =
-                self.time(|bench| bench.carry_out(engine.as_mut(), op, plan, step, last))?;
+                self.time(|bench| bench.carry_out(engine.as_mut(), op, at, last))?;
+            let now = self.sent() - before;
+            sent = Some(sent.map_or((now, now), |(first, all)| (first, all + now)));
             self.agree(moved.map_err(failed(op.name())))?;
             moving += took;
             if op == Op::Read && self.options.verify {
-                self.agree(self.verify_memory(contender, plan, step))?;
+                self.agree(self.verify_memory(contender, at))?;
             }
         }
         let (closed, closing) = self.time(|_| engine.close())?;
         let report = self.agree(closed.map_err(failed("close")))?;
         if op == Op::Write && self.options.verify {
-            self.agree(self.verify_file(contender))?;
+            self.agree(self.verify_file(contender, course))?;
         }
-        self.sample(moving, opening + closing, report.as_ref(), plan)
+        let wire = match &report {
+            Some(_) => self.wire(course, plan, sent.unwrap_or_default())?,
+            None => None,
+        };
+        self.sample(moving, opening + closing, report.as_ref(), (course, plan), wire)
     }
 
     fn carry_out(
         &mut self,
         engine: &mut dyn Engine,
         op: Op,
-        plan: usize,
-        step: usize,
+        at: At,
         last: bool,
     ) -> Result<(), EngineError> {
-        let plan = &self.plans[plan];
-        for call in &plan.steps[step] {
+        let plan = &self.courses[at.course].plans[at.plan];
+        for call in &plan.steps[at.step] {
             match op {
                 Op::Write => engine.write(plan, call, &self.model)?,
                 Op::Read => engine.read(plan, call, &mut self.memory)?,
@@ -198,15 +255,36 @@ impl<'b> Bench<'b> {
         Ok((done, Duration::from_nanos(slowest)))
     }
 
+    fn sent(&self) -> Sent {
+        self.watch.as_ref().map_or_else(Sent::default, Watch::sent)
+    }
+
+    /// What was sent to servers, if there are any.
+    fn wire(
+        &self,
+        course: usize,
+        plan: usize,
+        (first, all): (Sent, Sent),
+    ) -> Result<Option<WireSums>, IoBenchError> {
+        if self.watch.is_none() {
+            return Ok(None);
+        }
+        let course = &self.courses[course];
+        let servers = self.agree(course.servers(plan))?;
+        Ok(Some(wire::sum(self.comm.as_ref(), first, all, course.told[plan], servers)?))
+    }
+
     fn sample(
         &self,
         moving: Duration,
         around: Duration,
         report: Option<&Report>,
-        plan: usize,
+        (course, plan): (usize, usize),
+        wire: Option<WireSums>,
     ) -> Result<Sample, IoBenchError> {
+        let course = &self.courses[course];
         let counted = if self.options.include_open { moving + around } else { moving };
-        let mib = self.wanted as f64 / f64::from(1 << 20);
+        let mib = course.wanted as f64 / f64::from(1 << 20);
         let per_client = match report {
             None => None,
             Some(report) => {
@@ -220,7 +298,7 @@ impl<'b> Bench<'b> {
                     stats.read_back,
                 ];
                 self.comm.allreduce_u64(Reduction::Sum, &mut sums)?;
-                let clients = (self.comm.size() * self.plans[plan].steps.len()) as u64;
+                let clients = (self.comm.size() * course.plans[plan].steps.len()) as u64;
                 Some((sums, clients))
             }
         };
@@ -229,95 +307,74 @@ impl<'b> Bench<'b> {
             around: around.as_secs_f64(),
             sums: per_client,
             last: report.and_then(|report| report.last),
+            wire,
         })
     }
 
-    fn plan_of(&self, op: Op) -> usize {
-        if op == Op::Read { self.plans.len() - 1 } else { 0 }
-    }
-
     /// Makes the model that of a step.
-    fn model_step(&mut self, plan: usize, step: usize) -> Result<(), IoBenchError> {
-        if self.modelled != Some((plan, step)) {
-            let filled = self.plans[plan].fill(step, &mut self.model);
+    fn model_step(&mut self, at: At) -> Result<(), IoBenchError> {
+        if self.modelled != Some(at) {
+            // Gaps of another plan's memory are elsewhere.
+            let same = |before: At| (before.course, before.plan) == (at.course, at.plan);
+            if !self.modelled.is_some_and(same) {
+                self.model.fill(UNTOUCHED);
+            }
+            let plan = &self.courses[at.course].plans[at.plan];
+            let filled = plan.fill(at.step, &mut self.model);
             self.agree(filled.map_err(IoBenchError::from))?;
-            self.modelled = Some((plan, step));
+            self.modelled = Some(at);
         }
         Ok(())
     }
 
-    /// New, empty files.
-    fn renew_files(&self) -> Result<(), IoBenchError> {
-        self.agree(if self.comm.rank() == 0 { self.scratch.renew() } else { Ok(()) })
+    /// New, empty files of a course.
+    fn renew_files(&self, course: usize) -> Result<(), IoBenchError> {
+        let course = &self.courses[course];
+        self.agree(if self.comm.rank() == 0 { course.scratch.renew() } else { Ok(()) })
+    }
+
+    /// New, empty files of the plain servers.
+    fn renew_sockets(&self, sockets: &Sockets) -> Result<(), IoBenchError> {
+        let renewed = match self.comm.rank() {
+            0 => sockets.renew(self.courses[0].files),
+            _ => Ok(()),
+        };
+        self.agree(renewed.map_err(|source| sockets.failed("make files", source)))
     }
 
     /// Files with what they should hold, written without any engine; each rank writes a share.
     fn prepare_files(&self) -> Result<(), IoBenchError> {
-        self.renew_files()?;
-        let (file, range) = self.share();
-        let path = self.scratch.path(file);
-        let prepare = || -> std::io::Result<()> {
-            let target = std::fs::OpenOptions::new().write(true).open(path)?;
-            let mut chunk = vec![0; CHUNK];
-            for start in range.clone().step_by(CHUNK) {
-                let chunk = &mut chunk[..(range.end - start).min(CHUNK as u64) as usize];
-                Content { seed: file }.fill(start, chunk);
-                target.write_all_at(chunk, start)?;
-            }
-            Ok(())
-        };
-        self.agree(prepare().map_err(|source| {
-            let path = path.to_path_buf();
-            IoBenchError::File { attempted: "fill", path, source }
-        }))
-    }
-
-    /// The file and the part of it that this rank prepares and verifies.
-    fn share(&self) -> (u64, std::ops::Range<u64>) {
-        let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
-        if self.sharing.size() == self.comm.size() {
-            let share = self.file_bytes.div_ceil(ranks);
-            let start = (rank * share).min(self.file_bytes);
-            (0, start..(start + share).min(self.file_bytes))
-        } else {
-            (rank, 0..self.file_bytes)
+        for course in 0..self.courses.len() {
+            self.renew_files(course)?;
+            self.agree(self.courses[course].prepare())?;
         }
-    }
-
-    fn verify_file(&self, contender: &Contender) -> Result<(), IoBenchError> {
-        let (file, range) = self.share();
-        let path = self.scratch.path(file);
-        let failed = |source| {
-            let path = path.to_path_buf();
-            IoBenchError::File { attempted: "verify", path, source }
-        };
-        let written = std::fs::File::open(path).map_err(failed)?;
-        let found = written.metadata().map_err(failed)?.len();
-        if found != self.file_bytes {
-            let (contender, expected) = (contender.label(), self.file_bytes);
-            return Err(IoBenchError::Length { contender, found, expected });
-        }
-        let mut chunk = vec![0; CHUNK];
-        for start in range.clone().step_by(CHUNK) {
-            let chunk = &mut chunk[..(range.end - start).min(CHUNK as u64) as usize];
-            written.read_exact_at(chunk, start).map_err(failed)?;
-            if let Some(mismatch) = (Content { seed: file }).mismatch(start, chunk) {
-                return Err(IoBenchError::Written { contender: contender.label(), mismatch });
-            }
+        if let Some(sockets) = &self.sockets {
+            self.renew_sockets(sockets)?;
+            let course = &self.courses[0];
+            let prepared = sockets.prepare(&course.plans[course.plan_of(Op::Read)]);
+            self.agree(prepared.map_err(|source| sockets.failed("fill files", source)))?;
         }
         Ok(())
     }
 
-    fn verify_memory(
-        &self,
-        contender: &Contender,
-        plan: usize,
-        step: usize,
-    ) -> Result<(), IoBenchError> {
-        let Some(index) = first_difference(&self.memory, &self.model) else { return Ok(()) };
-        let plan = &self.plans[plan];
+    fn verify_file(&self, contender: &Contender, course: usize) -> Result<(), IoBenchError> {
+        let course = &self.courses[course];
+        let (Api::Socket, Some(sockets)) = (contender.api, &self.sockets) else {
+            return course.verify(contender);
+        };
+        let found = sockets.mismatch(&course.plans[0]);
+        match found.map_err(|source| sockets.failed("verify files", source))? {
+            None => Ok(()),
+            Some(mismatch) => Err(IoBenchError::Written { contender: contender.label(), mismatch }),
+        }
+    }
+
+    fn verify_memory(&self, contender: &Contender, at: At) -> Result<(), IoBenchError> {
+        let plan = &self.courses[at.course].plans[at.plan];
+        let (memory, model) = (&self.memory[..plan.buffer], &self.model[..plan.buffer]);
+        let Some(index) = first_difference(memory, model) else { return Ok(()) };
         let mut gap = true;
-        for call in &plan.steps[step] {
+        for call in &plan.steps[at.step] {
             gap &= !plan.pieces(call)?.any(|piece| {
                 let start = call.origin + piece.memory as usize;
                 (start..start + piece.len as usize).contains(&index)

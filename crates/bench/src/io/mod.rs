@@ -8,26 +8,37 @@
 //! Files are read back from where they were written a moment ago, so what is measured is the path
 //! through the page cache; nothing here empties it.
 
+mod at_signal;
 pub mod content;
+mod contiguous;
+mod course;
 mod engine;
 mod measure;
 pub mod plan;
+mod ratios;
 mod report;
 mod scratch;
+mod servers;
+mod socket;
+mod wire;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 use striate_comm::CommError;
 use striate_datatype::TypeError;
-use striate_file::{DomainChoice, Exchange, Hints, MethodChoice};
+use striate_file::{DomainChoice, Exchange, Hints, Method, MethodChoice};
+use striate_store::StoreError;
+use striate_store::remote::UrlError;
 use thiserror::Error;
 
 use self::content::Mismatch;
 pub use self::engine::EngineError;
 pub use self::measure::run;
 pub use self::plan::{Ior, Pattern, Repeated};
-pub use self::report::{Cost, Results, Row};
+pub use self::ratios::Goals;
+pub use self::report::{Cost, Results, Row, Wire};
+pub use self::servers::LocalServers;
 
 /// The direction of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -58,6 +69,8 @@ pub enum Api {
     Posix,
     /// The named implementation of the job's MPI-IO.
     MpiIo(&'static str),
+    /// Plain sockets to servers that only copy.
+    Socket,
 }
 
 impl Api {
@@ -67,6 +80,7 @@ impl Api {
             Self::Striate => "striate".into(),
             Self::Posix => "posix".into(),
             Self::MpiIo(component) => format!("mpiio-{component}"),
+            Self::Socket => "socket".into(),
         }
     }
 }
@@ -80,22 +94,38 @@ pub struct Contender {
     pub method: Option<MethodChoice>,
     /// With which file domains, if not those of the hints; ours only.
     pub domains: Option<DomainChoice>,
+    /// Whether the bytes of each call are moved in one piece instead: the limit for the methods.
+    pub contiguous: bool,
 }
 
 impl Contender {
     /// Ours.
     pub const fn striate(method: MethodChoice, domains: Option<DomainChoice>) -> Self {
-        Self { api: Api::Striate, method: Some(method), domains }
+        Self { api: Api::Striate, method: Some(method), domains, contiguous: false }
     }
 
     /// Another.
     pub const fn peer(api: Api) -> Self {
-        Self { api, method: None, domains: None }
+        Self { api, method: None, domains: None, contiguous: false }
+    }
+
+    /// Ours, with the bytes of each call in one piece.
+    pub const fn contiguous() -> Self {
+        let method = MethodChoice::Fixed(Method::Posix);
+        Self { contiguous: true, ..Self::striate(method, None) }
+    }
+
+    /// The name of the method.
+    pub fn method_name(&self) -> Option<String> {
+        if self.contiguous {
+            return Some("contiguous".into());
+        }
+        self.method.map(|method| method.to_string())
     }
 
     /// As people read it: `striate two-phase`, `mpiio-romio`.
     pub fn label(&self) -> String {
-        match self.method {
+        match self.method_name() {
             Some(method) => format!("{} {method}", self.api.name()),
             None => self.api.name(),
         }
@@ -118,17 +148,6 @@ pub fn paper_hints(ranks: u64) -> Hints {
     }
 }
 
-/// The least that ratios should reach.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Goals {
-    /// Ours over the faster peer.
-    pub peer: Option<f64>,
-    /// Ours over plain system calls.
-    pub posix: Option<f64>,
-    /// What chooses by itself over the best fixed method.
-    pub best: Option<f64>,
-}
-
 /// What to measure, and how.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
@@ -149,9 +168,11 @@ pub struct Options {
     pub verify: bool,
     /// Whether opening, setting the view and closing count.
     pub include_open: bool,
-    /// Where the files are made.
+    /// Where the files are made: a directory, or a URL on I/O servers.
     pub directory: PathBuf,
-    /// What kind of file system that is, for reports.
+    /// The directory for what must be on this machine: the files of [`Api::Socket`].
+    pub local_directory: PathBuf,
+    /// What kind of file system the files are on, for reports.
     pub store: Option<String>,
     /// Our settings; method and domains are those of the contender.
     pub hints: Hints,
@@ -192,6 +213,12 @@ pub enum IoBenchError {
         /// Ranks there are.
         ranks: u64,
     },
+    /// Files on servers, or a file that is looked at, failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The place of the files is none.
+    #[error(transparent)]
+    Url(#[from] UrlError),
     /// A file could not be made, looked at or removed.
     #[error("cannot {attempted} {}: {source}", .path.display())]
     File {

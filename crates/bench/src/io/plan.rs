@@ -4,7 +4,10 @@
 //! steps; a step is timed as a whole, and the rank's memory holds one step. Together the ranks cover
 //! their files without holes, so that a file can be verified as a whole.
 
+use std::ops::Range;
+
 use striate_datatype::{Cursor, Datatype, Pieces, TypeError};
+use striate_layout::striping::{Share, Striping};
 
 use super::Op;
 use super::content::Content;
@@ -39,7 +42,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn new(
+    pub(super) fn new(
         file: u64,
         filetype: &Datatype,
         memory: &Datatype,
@@ -81,12 +84,34 @@ impl Plan {
         self.whole.0.runs() <= 1 && self.whole.0.true_lower_bound() == 0
     }
 
+    /// The part of the buffer that a call without gaps in memory is about.
+    pub(super) fn memory_of(&self, call: &Call) -> Range<usize> {
+        call.origin..call.origin + self.call_bytes() as usize
+    }
+
     /// The pieces of a call that lie together in memory and in the file.
     pub fn pieces(&self, call: &Call) -> Result<Pieces<'_, '_>, TypeError> {
         let (memory, file) = &self.whole;
         let mut file = Cursor::new(file, 1)?;
         file.seek(call.offset);
         Ok(Pieces::new(Cursor::new(memory, 1)?, file))
+    }
+
+    /// How many servers hold bytes of a step.
+    pub(super) fn servers(&self, step: usize, striping: Striping) -> Result<u64, TypeError> {
+        let mut servers = 0;
+        for server in 0..striping.servers.get() {
+            let mut concerned = false;
+            for call in &self.steps[step] {
+                let stream = call.offset..call.offset + self.call_bytes();
+                concerned = Share::of(striping, server, &self.whole.1, stream)?.next().is_some();
+                if concerned {
+                    break;
+                }
+            }
+            servers += u64::from(concerned);
+        }
+        Ok(servers)
     }
 
     /// Puts into `buffer` what the file holds for the calls of a step; gaps stay as they are.

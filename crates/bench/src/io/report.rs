@@ -1,11 +1,12 @@
 //! What a benchmark found: rows, and the ratios between them.
 
 use serde::Serialize;
-use striate_datatype::{Bytes, TypeError};
+use striate_datatype::TypeError;
 use striate_file::{CallReport, Method, MethodChoice};
 
 use super::plan::Pattern;
-use super::{Api, Contender, Op, Options};
+use super::ratios::ratios;
+use super::{Contender, Op, Options};
 use crate::ratio::Ratio;
 use crate::statistics::{self, Median};
 
@@ -19,6 +20,18 @@ pub(super) struct Sample {
     /// clients and steps they are shared.
     pub(super) sums: Option<([u64; 6], u64)>,
     pub(super) last: Option<CallReport>,
+    pub(super) wire: Option<WireSums>,
+}
+
+/// What the calls of all ranks sent to servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WireSums {
+    /// Requests and their bytes, without those that tell descriptions.
+    pub(super) steady: [u64; 2],
+    /// The same of the first step, with all.
+    pub(super) first: [u64; 2],
+    /// Servers that held bytes of a client's step, all together.
+    pub(super) servers: u64,
 }
 
 /// All measurements of a contender, by direction.
@@ -55,10 +68,32 @@ pub struct Cost {
     /// Bytes that a write had to read, if it had to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_back: Option<u64>,
+    /// What it sent to servers, if the file is on such.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
+}
+
+/// What a call sent to servers for a client, data aside. A description is told once and named from
+/// then on; such requests count for the first call only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Wire {
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes, with headers.
+    pub request_bytes: u64,
+    /// Bytes of requests for each server that holds bytes of the call.
+    pub request_bytes_per_server: u64,
+    /// Requests of the first call, if they were more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_call_requests: Option<u64>,
+    /// Their bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_call_request_bytes: Option<u64>,
 }
 
 /// The samples of one contender in one direction. What does not apply is absent.
 #[derive(Clone, Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the document")]
 pub struct Row {
     /// The pattern.
     pub workload: &'static str,
@@ -70,6 +105,9 @@ pub struct Row {
     /// The method that was chosen, where the choice was left open: by the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<&'static str>,
+    /// Whether the bytes of each call were moved in one piece.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contiguous: bool,
     /// The file domains of the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domains: Option<&'static str>,
@@ -127,8 +165,9 @@ pub struct Results {
 }
 
 impl Results {
-    pub(super) fn new(
-        pattern: &dyn Pattern,
+    /// The rows of all series; `pattern` tells what a contender did.
+    pub(super) fn new<'p>(
+        pattern: impl Fn(&Contender) -> &'p dyn Pattern,
         options: &Options,
         series: &[Series],
         wanted: u64,
@@ -137,9 +176,9 @@ impl Results {
         for op in [Op::Write, Op::Read] {
             let mut rows = Vec::new();
             for series in series {
-                rows.extend(row(pattern, options, series, op, wanted)?);
+                rows.extend(row(pattern(&series.contender), options, series, op, wanted)?);
             }
-            results.ratios.extend(ratios(&rows, options));
+            results.ratios.extend(ratios(&rows, &options.goals));
             results.rows.extend(rows);
         }
         Ok(results)
@@ -166,8 +205,9 @@ fn row(
     Ok(Some(Row {
         workload: pattern.name(),
         api: contender.api.name(),
-        method: contender.method.map(|method| method.to_string()),
+        method: contender.method_name(),
         chosen,
+        contiguous: contender.contiguous,
         domains: last.and_then(|report| report.domains),
         store: options.store.clone(),
         ranks: pattern.ranks(),
@@ -182,14 +222,30 @@ fn row(
         samples,
         verified: options.verify,
         open_s,
-        cost: all.last().and_then(cost),
+        cost: cost(all, pattern.ranks()),
     }))
 }
 
-fn cost(sample: &Sample) -> Option<Cost> {
+/// The costs of the last sample, and of the first call of all.
+fn cost(samples: &[Sample], ranks: u64) -> Option<Cost> {
+    let sample = samples.last()?;
     let ([wanted, accessed, operations, resent, regions, read_back], clients) = sample.sums?;
-    let mean = |sum: u64| (sum + clients / 2).checked_div(clients).unwrap_or(0);
+    let share = |sum: u64, among: u64| (sum + among / 2).checked_div(among).unwrap_or(0);
+    let mean = |sum: u64| share(sum, clients);
     let two_phase = sample.last.is_some_and(|report| report.method == Method::TwoPhase);
+    let first = samples.first().and_then(|sample| sample.wire).unwrap_or_default().first;
+    let wire = sample.wire.map(|WireSums { steady, servers, .. }| {
+        let [requests, request_bytes] = steady.map(mean);
+        let [first_requests, first_bytes] = first.map(|sum| share(sum, ranks));
+        let more = first_requests > requests;
+        Wire {
+            requests,
+            request_bytes,
+            request_bytes_per_server: share(steady[1], servers),
+            first_call_requests: more.then_some(first_requests),
+            first_call_request_bytes: more.then_some(first_bytes),
+        }
+    });
     Some(Cost {
         wanted: mean(wanted),
         accessed: mean(accessed),
@@ -197,39 +253,6 @@ fn cost(sample: &Sample) -> Option<Cost> {
         resent: (two_phase || resent > 0).then(|| mean(resent)),
         region_size: accessed.checked_div(regions).unwrap_or(0),
         read_back: (read_back > 0).then(|| mean(read_back)),
+        wire,
     })
-}
-
-/// Ours over the faster peer, over plain system calls, and what chooses by itself over the best
-/// method; for rows of one direction.
-fn ratios(rows: &[Row], options: &Options) -> Vec<Ratio> {
-    let fastest = |belongs: &dyn Fn(&Row) -> bool| {
-        let rows = rows.iter().filter(|row| belongs(row));
-        rows.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s))
-    };
-    let is_ours = |row: &Row| row.api == Api::Striate.name();
-    let is_auto = |row: &Row| is_ours(row) && row.method.as_deref() == Some("auto");
-    let auto = rows.iter().find(|row| is_auto(row));
-    let Some(ours) = auto.or_else(|| fastest(&is_ours)) else { return Vec::new() };
-    let peer = fastest(&|row| row.api.starts_with("mpiio"));
-    let posix = rows.iter().find(|row| row.api == Api::Posix.name());
-    let fixed = auto.and_then(|_| fastest(&|row| is_ours(row) && !is_auto(row)));
-    let goals = options.goals;
-    [(peer, goals.peer), (posix, goals.posix), (fixed, goals.best)]
-        .into_iter()
-        .filter_map(|(other, goal)| {
-            let other = other?;
-            let name = format!(
-                "{} {} of {}, blocks of {}, {} ranks: {} over {}",
-                if ours.collective { "collective" } else { "independent" },
-                ours.op.name(),
-                ours.workload,
-                Bytes(ours.block),
-                ours.ranks,
-                ours.label(),
-                other.label()
-            );
-            Ratio::within(name, &ours.samples, &other.samples, goal)
-        })
-        .collect()
 }

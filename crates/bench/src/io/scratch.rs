@@ -1,37 +1,52 @@
-//! The files of a benchmark: made by rank 0, and gone when it ends, also by a signal.
+//! The files of a benchmark, on a file system or on servers: made by rank 0, and gone when it ends,
+//! also by a signal.
 
-use std::ffi::CString;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Arc;
 
-use nix::libc;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use striate_file::Hints;
+use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
+use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
 use super::IoBenchError;
+use super::at_signal::AtSignal;
 
 /// The names of a benchmark's files. On rank 0 they are removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Scratch {
     paths: Vec<PathBuf>,
-    owner: bool,
+    layout: Layout,
+    /// There on rank 0.
+    at_signal: Option<AtSignal>,
 }
 
 impl Scratch {
-    /// So many files in `directory`, told apart from those of other runs by `run`.
-    pub(super) fn new(directory: &Path, run: u64, files: u64, owner: bool) -> Self {
-        let name = |file: u64| match files {
-            1 => format!("striate-bench-{run:016x}"),
-            _ => format!("striate-bench-{run:016x}.{file}"),
+    /// So many files in `directory`, or on servers if that is a URL, with a `name` of their own.
+    pub(super) fn new(
+        directory: &Path,
+        name: &str,
+        files: u64,
+        hints: &Hints,
+        owner: bool,
+    ) -> Self {
+        let path = |file: u64| match files {
+            1 => directory.join(name),
+            _ => directory.join(format!("{name}.{file}")),
         };
-        let paths: Vec<PathBuf> = (0..files).map(|file| directory.join(name(file))).collect();
-        if owner {
-            remove_on_signal(&paths);
-        }
-        Self { paths, owner }
+        let paths: Vec<PathBuf> = (0..files).map(path).collect();
+        let at_signal = owner.then(|| {
+            let paths = paths.clone();
+            AtSignal::new(move || remove_all(&paths))
+        });
+        let small = |number: Option<u64>| number.and_then(|n| u32::try_from(n).ok());
+        let layout = Layout {
+            strip: hints.striping_unit.unwrap_or(Layout::default().strip),
+            servers: small(hints.striping_factor),
+            first: small(hints.start_iodevice),
+        };
+        Self { paths, layout, at_signal }
     }
 
     /// The name of a file.
@@ -42,82 +57,83 @@ impl Scratch {
     /// Makes all files anew and empty.
     pub(super) fn renew(&self) -> Result<(), IoBenchError> {
         for path in &self.paths {
-            let made = remove(path).and_then(|()| {
-                OpenOptions::new().write(true).create_new(true).open(path).map(drop)
-            });
-            made.map_err(|source| {
-                let path = path.clone();
-                IoBenchError::File { attempted: "make the file", path, source }
-            })?;
+            remove(path)?;
+            if let Some(url) = remote(path)? {
+                Client::shared(&url)?.create(&url.path, &self.layout, true)?;
+            } else {
+                let made = OpenOptions::new().write(true).create_new(true).open(path);
+                made.map_err(failed("make the file", path))?;
+            }
         }
         Ok(())
+    }
+
+    /// A file, without any engine.
+    pub(super) fn open(&self, file: u64, write: bool) -> Result<Arc<dyn Store>, IoBenchError> {
+        let path = self.path(file);
+        if let Some(url) = remote(path)? {
+            return Ok(Arc::new(RemoteFile::open(&url, &RemoteOptions::default())?));
+        }
+        let options = if write { PosixOptions::read_write() } else { PosixOptions::read_only() };
+        Ok(Arc::new(PosixFile::open(path, &options)?))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if self.owner {
-            forget_names();
-            for path in &self.paths {
-                // Nothing more can be done about a file that does not go.
-                let _ = remove(path);
+        if self.at_signal.take().is_some() {
+            remove_all(&self.paths);
+        }
+    }
+}
+
+/// The URL that a name is, if it is one.
+pub(super) fn remote(path: &Path) -> Result<Option<RemoteUrl>, IoBenchError> {
+    let text = path.to_str().filter(|text| RemoteUrl::is_remote(text));
+    Ok(text.map(str::parse).transpose()?)
+}
+
+fn failed(attempted: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IoBenchError {
+    let path = path.to_path_buf();
+    move |source| IoBenchError::File { attempted, path, source }
+}
+
+/// Nothing more can be done about a file that does not go.
+pub(super) fn remove_all(paths: &[PathBuf]) {
+    for path in paths {
+        let _ = remove(path);
+    }
+}
+
+fn remove(path: &Path) -> Result<(), IoBenchError> {
+    match remote(path)? {
+        Some(url) => match Client::shared(&url)?.remove(&url.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        },
+        None => match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", path)(error))
             }
-        }
-    }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// What the signal handler removes. Lists are never freed: a handler may be reading one.
-static NAMES: AtomicPtr<Vec<CString>> = AtomicPtr::new(std::ptr::null_mut());
-
-fn remove_on_signal(paths: &[PathBuf]) {
-    static INSTALLED: Once = Once::new();
-    let name = |path: &PathBuf| CString::new(path.as_os_str().as_bytes()).ok();
-    let names: Vec<CString> = paths.iter().filter_map(name).collect();
-    NAMES.store(Box::leak(Box::new(names)), Ordering::Release);
-    INSTALLED.call_once(|| {
-        let handler = SigHandler::Handler(remove_and_end);
-        let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-            // SAFETY: the handler calls only what may be called in one. Without it, files stay.
-            let _ = unsafe { sigaction(signal, &action) };
-        }
-    });
-}
-
-fn forget_names() {
-    NAMES.store(std::ptr::null_mut(), Ordering::Release);
-}
-
-/// Removes the files and ends as the signal would have.
-extern "C" fn remove_and_end(signal: libc::c_int) {
-    // SAFETY: the pointer is null or leads to a list that is never freed or changed.
-    let names = unsafe { NAMES.load(Ordering::Acquire).as_ref() };
-    for name in names.into_iter().flatten() {
-        // SAFETY: a string with its end, and unlink is safe in a handler.
-        unsafe { libc::unlink(name.as_ptr()) };
-    }
-    // SAFETY: both are safe in a handler; the signal is delivered when it returns.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
+            _ => Ok(()),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use striate_server::Embedded;
+
     use super::*;
+
+    fn scratch(directory: &Path, files: u64) -> Scratch {
+        Scratch::new(directory, "striate-bench-7", files, &Hints::default(), true)
+    }
 
     #[test]
     fn files_come_and_go() {
         let directory = tempfile::tempdir().unwrap();
-        let scratch = Scratch::new(directory.path(), 7, 3, true);
+        let scratch = scratch(directory.path(), 3);
         scratch.renew().unwrap();
         fs::write(scratch.path(1), b"old").unwrap();
         scratch.renew().unwrap();
@@ -128,9 +144,23 @@ mod tests {
     }
 
     #[test]
+    fn files_come_and_go_on_servers() {
+        let embedded = Embedded::start(2).unwrap();
+        let directory = PathBuf::from(format!("{}/some/where", embedded.url()));
+        let scratch = scratch(&directory, 3);
+        scratch.renew().unwrap();
+        scratch.open(1, true).unwrap().write_at(70_000, b"old").unwrap();
+        scratch.renew().unwrap();
+        assert_eq!(scratch.open(1, false).unwrap().len().unwrap(), 0);
+        let client = Client::shared(&embedded.url().parse().unwrap()).unwrap();
+        assert_eq!(client.list("some/where/").unwrap().len(), 3);
+        drop(scratch);
+        assert!(client.list("").unwrap().is_empty());
+    }
+
+    #[test]
     fn a_directory_that_is_not_there_is_named() {
-        let scratch = Scratch::new(Path::new("/nonexistent"), 7, 1, true);
-        let error = scratch.renew().unwrap_err().to_string();
+        let error = scratch(Path::new("/nonexistent"), 1).renew().unwrap_err().to_string();
         assert!(error.starts_with("cannot make the file /nonexistent/striate-bench-"), "{error}");
     }
 }

@@ -178,7 +178,8 @@ impl FromStr for Fault {
     }
 }
 
-fn parse_time(text: &str) -> Option<Duration> {
+/// A number and `us`, `ms` or `s`.
+pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(split);
     let number = number.parse().ok()?;

@@ -1,23 +1,19 @@
 //! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use striate_bench::io::{
-    self, Api, Contender, Cost, Goals, IoBenchError, Op, Options, Pattern, Results, Row,
-    paper_hints,
+    self, Api, Contender, Goals, IoBenchError, Op, Options, Pattern, Results, paper_hints,
 };
 use striate_comm::Comm;
-use striate_datatype::Bytes;
 use striate_file::{DomainChoice, Hints, Method, MethodChoice};
 
-use super::{progress_bar, ratio_table};
-use crate::document::{Document, available_memory, filesystem};
-use crate::number::{grouped, short};
-use crate::table::{Side, Table};
+use super::place::{Place, PlaceArgs};
+use super::progress_bar;
+use super::rows::render;
+use crate::document::{Document, available_memory};
 use crate::{CommandError, ranks, terminal};
 
 /// More threads than this are no machine any more.
@@ -31,7 +27,7 @@ pub(super) struct IoArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
     pub(super) ranks: Option<u64>,
     /// Who does the I/O, in turn: striate, posix (plain system calls), mpiio (all there is),
-    /// mpiio-ompio, mpiio-romio
+    /// mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that only copy)
     #[arg(
         short = 'a',
         long,
@@ -50,9 +46,8 @@ pub(super) struct IoArgs {
     /// Repetitions of everything; the results are medians
     #[arg(short = 'i', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
-    /// The directory for the files, which are removed; by default the temporary one
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// A hint for our files, by ROMIO's names or ours; may be given again
     #[arg(long = "hint", value_name = "NAME=VALUE")]
     hints: Vec<String>,
@@ -69,7 +64,9 @@ pub(super) struct IoArgs {
     #[arg(long, overrides_with = "verify")]
     no_verify: bool,
     /// The least ratio wanted: over the faster peer (peer=R or R), over plain system calls (posix=R),
-    /// of auto over the best method (best=R)
+    /// of auto over the best method (best=R), over plain sockets (socket=R); of datatype over the same
+    /// bytes in one piece (contiguous=R), over list (list=R), over the best of posix, sieve and list
+    /// (next=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
     goals: Vec<Goals>,
 }
@@ -85,6 +82,12 @@ pub(super) struct Setting {
     pub(super) write: bool,
     pub(super) read: bool,
     pub(super) collective: bool,
+    /// Whether every call is in one piece.
+    pub(super) in_one_piece: bool,
+    /// Whether the bytes of each call are also moved in one piece.
+    pub(super) contiguous: bool,
+    /// Unless told otherwise.
+    pub(super) goals: Goals,
 }
 
 /// A word of `--method`.
@@ -116,7 +119,11 @@ fn goal(text: &str) -> Result<Goals, String> {
         "peer" => Ok(Goals { peer: Some(ratio), ..none }),
         "posix" => Ok(Goals { posix: Some(ratio), ..none }),
         "best" => Ok(Goals { best: Some(ratio), ..none }),
-        _ => Err(format!("'{what}' is none of peer, posix, best")),
+        "socket" => Ok(Goals { socket: Some(ratio), ..none }),
+        "contiguous" => Ok(Goals { contiguous: Some(ratio), ..none }),
+        "list" => Ok(Goals { list: Some(ratio), ..none }),
+        "next" => Ok(Goals { next: Some(ratio), ..none }),
+        _ => Err(format!("'{what}' is none of peer, posix, best, socket, contiguous, list, next")),
     }
 }
 
@@ -139,8 +146,11 @@ impl IoArgs {
                 ));
             }
             let pattern = pattern(ranks)?;
-            let options = self.options(setting, comm.as_ref(), pattern.as_ref())?;
+            let contenders = self.contenders(setting, pattern.as_ref())?;
+            let hints = self.hints(setting, comm.as_ref())?;
             check_memory(comm.as_ref(), pattern.as_ref())?;
+            let place = self.place.find(comm.as_ref())?;
+            let options = self.options(setting, contenders, hints, &place);
             let results = measure(comm, pattern.as_ref(), &options, &bar)?;
             Ok((results, options))
         });
@@ -156,17 +166,14 @@ impl IoArgs {
     fn options(
         &self,
         setting: Setting,
-        comm: &dyn Comm,
-        pattern: &dyn Pattern,
-    ) -> Result<Options, CommandError> {
-        let directory = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let merge = |all: Goals, one: &Goals| Goals {
-            peer: one.peer.or(all.peer),
-            posix: one.posix.or(all.posix),
-            best: one.best.or(all.best),
-        };
-        Ok(Options {
-            contenders: self.contenders(setting, pattern)?,
+        contenders: Vec<Contender>,
+        hints: Hints,
+        place: &Place,
+    ) -> Options {
+        // The last of equal ones counts.
+        let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));
+        Options {
+            contenders,
             repeat: self.repeat as usize,
             write: setting.write,
             read: setting.read,
@@ -174,11 +181,12 @@ impl IoArgs {
             fsync: self.fsync,
             verify: !self.no_verify,
             include_open: self.include_open,
-            store: filesystem(&directory),
-            directory,
-            hints: self.hints(setting, comm)?,
-            goals: self.goals.iter().fold(Goals::default(), merge),
-        })
+            store: place.store.clone(),
+            directory: place.files.clone(),
+            local_directory: place.local.clone(),
+            hints,
+            goals: goals.or(setting.goals),
+        }
     }
 
     fn hints(&self, setting: Setting, comm: &dyn Comm) -> Result<Hints, CommandError> {
@@ -190,6 +198,7 @@ impl IoArgs {
         } else {
             Hints::from_environment().map_err(wrong)?
         };
+        hints.striping_unit = self.place.strip().or(hints.striping_unit);
         for hint in &self.hints {
             let (name, value) = hint.split_once('=').ok_or_else(|| {
                 let message = format!("the hint '{hint}' has no value");
@@ -213,11 +222,27 @@ impl IoArgs {
                     let ours = |method| Contender::striate(method, self.domains);
                     contenders.extend(self.methods(setting)?.into_iter().map(ours));
                 }
+                "posix" | "mpiio" | "mpiio-ompio" | "mpiio-romio" if self.place.is_remote() => {
+                    return Err(CommandError::usage(
+                        format!("{api} knows files of file systems only, none on servers"),
+                        "leave --store and --servers out, or compare with --api socket",
+                    ));
+                }
                 "posix" => contenders.push(Contender::peer(Api::Posix)),
+                "socket" if !self.place.is_remote() || !setting.in_one_piece => {
+                    return Err(CommandError::usage(
+                        "sockets are compared with files on servers, for calls in one piece",
+                        "use: striate bench ior --servers 4 --api striate,socket",
+                    ));
+                }
+                "socket" => contenders.push(Contender::peer(Api::Socket)),
                 name => contenders.extend(
                     mpiio(name, pattern)?.into_iter().map(|c| Contender::peer(Api::MpiIo(c))),
                 ),
             }
+        }
+        if setting.contiguous {
+            contenders.push(Contender::contiguous());
         }
         let mut once = Vec::new();
         for contender in contenders {
@@ -258,7 +283,7 @@ impl IoArgs {
 
 /// The implementations of MPI-IO that a name of `--api` stands for.
 fn mpiio(name: &str, pattern: &dyn Pattern) -> Result<Vec<&'static str>, CommandError> {
-    let known = "the APIs are striate, posix, mpiio, mpiio-ompio, mpiio-romio";
+    let known = "the APIs are striate, posix, mpiio, mpiio-ompio, mpiio-romio, socket";
     let wanted = match name {
         "mpiio" => None,
         "mpiio-ompio" => Some("ompio"),
@@ -324,7 +349,8 @@ fn measure(
 pub(crate) fn io_failed(error: IoBenchError) -> CommandError {
     let hint = match &error {
         IoBenchError::Rank { .. } => {
-            "--dir names the directory for the files: it must be writable and have room for them"
+            "--dir names the directory for the files: it must be writable and have room for them; \
+             servers, if there are any, must be running"
         }
         IoBenchError::Type(_) => "use smaller sizes or fewer ranks",
         _ => "",
@@ -348,83 +374,6 @@ fn check_memory(comm: &dyn Comm, pattern: &dyn Pattern) -> Result<(), CommandErr
     Err(CommandError::Memory { what, needed, available, hint })
 }
 
-fn render(results: &Results, options: &Options) -> String {
-    let Some(first) = results.rows.first() else { return String::new() };
-    let calls = if first.collective { "collective" } else { "independent" };
-    let files = if first.file_per_process { "a file per rank" } else { "one file" };
-    let store = options.store.as_deref().unwrap_or("unknown file system");
-    let verified = if options.verify { "every byte verified" } else { "not verified" };
-    let mut text = format!(
-        "{}: {} ranks, {calls}, {files} on {store} ({}), {} in blocks of {}, {verified}\n\n",
-        first.workload,
-        first.ranks,
-        options.directory.display(),
-        Bytes(first.bytes),
-        Bytes(first.block),
-    );
-    let repetitions = match options.repeat {
-        1 => "1 repetition".into(),
-        n => format!("median of {n} [95 % interval]"),
-    };
-    let heading = format!("MiB/s, {repetitions}, and what a call costs a client");
-    let _ = writeln!(text, "{}", terminal::heading(&heading));
-    let mut columns = vec![("", Side::Left), ("api", Side::Left), ("method", Side::Left)];
-    columns.extend([("MiB/s", Side::Right), ("", Side::Left)]);
-    columns.extend(COST_COLUMNS);
-    let mut table = Table::new(&columns);
-    for row in &results.rows {
-        let mut cells = vec![row.op.name().into(), row.api.clone(), method_cell(row)];
-        cells.extend(rate_cells(row));
-        cells.extend(cost_cells(row.cost.as_ref()));
-        table.row(cells);
-    }
-    text.push_str(&table.render());
-    text.push_str(&ratio_table(&results.ratios));
-    text
-}
-
-/// The method, and what it came to.
-fn method_cell(row: &Row) -> String {
-    let method = row.method.as_deref().unwrap_or("-");
-    match (row.chosen, row.domains) {
-        (Some(chosen), Some(domains)) => format!("{method}: {chosen}, {domains}"),
-        (Some(what), None) => format!("{method}: {what}"),
-        (None, Some(domains)) => format!("{method}, {domains}"),
-        (None, None) => method.to_owned(),
-    }
-}
-
-fn rate_cells(row: &Row) -> [String; 2] {
-    let [low, high] = row.ci95;
-    let interval = if row.samples.len() > 1 {
-        format!("[{}–{}]", short(low), short(high))
-    } else {
-        String::new()
-    };
-    [short(row.median_mib_s), interval]
-}
-
-/// The characteristics of a method, as columns of a table.
-pub(crate) const COST_COLUMNS: [(&str, Side); 5] = [
-    ("wanted", Side::Right),
-    ("accessed", Side::Right),
-    ("operations", Side::Right),
-    ("resent", Side::Right),
-    ("region size", Side::Right),
-];
-
-/// The cells of [`COST_COLUMNS`].
-pub(crate) fn cost_cells(cost: Option<&Cost>) -> [String; 5] {
-    let Some(cost) = cost else { return std::array::from_fn(|_| "-".into()) };
-    [
-        Bytes(cost.wanted).to_string(),
-        Bytes(cost.accessed).to_string(),
-        grouped(cost.operations),
-        cost.resent.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string()),
-        Bytes(cost.region_size).to_string(),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -433,6 +382,7 @@ mod tests {
     fn goals_are_for_the_peer_unless_said_otherwise() {
         assert_eq!(goal("1.5"), Ok(Goals { peer: Some(1.5), ..Goals::default() }));
         assert_eq!(goal("posix=0.9"), Ok(Goals { posix: Some(0.9), ..Goals::default() }));
+        assert_eq!(goal("next=1.5"), Ok(Goals { next: Some(1.5), ..Goals::default() }));
         assert_eq!(goal("best=1"), Ok(Goals { best: Some(1.0), ..Goals::default() }));
         for wrong in ["", "fast", "memcpy=1", "peer=", "-1", "inf"] {
             assert!(goal(wrong).is_err(), "{wrong}");

@@ -1,7 +1,7 @@
 //! The workloads of `striate bench` that do file I/O, each with its own options.
 
 use clap::{Args, ValueEnum};
-use striate_bench::io::{Ior, Op, Pattern, Repeated};
+use striate_bench::io::{Goals, Ior, Op, Pattern, Repeated};
 use striate_bench::workload::{Block3d, Flash, Strided, TileReader};
 use striate_datatype::parse_size;
 
@@ -49,7 +49,26 @@ impl CallArgs {
             write: Direction::among(ops, Op::Write),
             read: Direction::among(ops, Op::Read),
             collective: !self.independent,
+            in_one_piece: false,
+            contiguous: false,
+            goals: Goals::default(),
         }
+    }
+}
+
+/// The limit of what methods can reach.
+#[derive(Debug, Args)]
+struct LimitArgs {
+    /// Also move the bytes of each call in one piece, as the limit for the methods
+    #[arg(long)]
+    contiguous: bool,
+}
+
+impl LimitArgs {
+    /// The setting with the limit, and the part of it that descriptions should reach.
+    fn add_to(&self, setting: Setting, goal: f64) -> Setting {
+        let goals = Goals { contiguous: Some(goal), ..setting.goals };
+        Setting { contiguous: self.contiguous, goals, ..setting }
     }
 }
 
@@ -73,7 +92,9 @@ fn check_ranks(layout: &str, has: u64, ranks: u64) -> Result<(), CommandError> {
 #[command(after_help = "\
 Examples:
   striate bench tile-reader                         the paper's wall, all methods
-  striate bench tile-reader --frames 10 --tuned     our settings, and the method we choose")]
+  striate bench tile-reader --frames 10 --tuned     our settings, and the method we choose
+  striate bench tile-reader --servers 16 --independent --contiguous
+                                                    on I/O servers, beside their limit")]
 pub(super) struct TileReaderArgs {
     /// Frames in the file
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -97,6 +118,8 @@ pub(super) struct TileReaderArgs {
     #[arg(long)]
     tuned: bool,
     #[command(flatten)]
+    limit: LimitArgs,
+    #[command(flatten)]
     call: CallArgs,
 }
 
@@ -113,6 +136,7 @@ impl TileReaderArgs {
             (columns, rows) => columns.unwrap_or(1) * rows.unwrap_or(1),
         };
         let setting = self.call.setting(laid_out, !self.tuned, &self.op);
+        let setting = self.limit.add_to(setting, 0.8);
         self.call.io.run(json, setting, |ranks| {
             let mut wall = TileReader::near_square(ranks);
             if self.columns.is_some() || self.rows.is_some() {
@@ -136,7 +160,8 @@ impl TileReaderArgs {
 #[command(after_help = "\
 Examples:
   striate bench block3d                                the paper's cube, 824 MiB, all methods
-  striate bench block3d --edge 256 --grid 4x2x1 --tuned")]
+  striate bench block3d --edge 256 --grid 4x2x1 --tuned
+  striate bench block3d --servers 4 --delay 200us --independent --goal next=1.5")]
 pub(super) struct Block3dArgs {
     /// Elements of 4 bytes along each dimension
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -151,6 +176,8 @@ pub(super) struct Block3dArgs {
     #[arg(long)]
     tuned: bool,
     #[command(flatten)]
+    limit: LimitArgs,
+    #[command(flatten)]
     call: CallArgs,
 }
 
@@ -164,6 +191,7 @@ impl Block3dArgs {
             ));
         }
         let setting = self.call.setting(in_grid.unwrap_or(8), !self.tuned, &self.op);
+        let setting = self.limit.add_to(setting, 0.6);
         self.call.io.run(json, setting, |ranks| {
             let mut workload = Block3d::near_cubic(self.edge, ranks);
             if let (Some(grid), Some(has)) = (self.grid, in_grid) {
@@ -272,6 +300,7 @@ impl StridedArgs {
 Examples:
   striate bench ior -b 16m -t 1m -i 5
   striate bench ior -b 1m -t 4k -s 16 -F -a striate,posix
+  striate bench ior -b 64m -t 16m --servers 4 -a striate,socket
   mpiexec -n 4 striate bench ior -c -a striate,mpiio -t 64k -b 64k -s 256 -C -i 9")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(super) struct IorArgs {
@@ -330,6 +359,9 @@ impl IorArgs {
             write: self.write || neither,
             read: self.read || neither,
             collective: self.collective,
+            in_one_piece: true,
+            contiguous: false,
+            goals: Goals { socket: Some(0.7), ..Goals::default() },
         };
         self.io.run(json, setting, |ranks| {
             let bytes = u128::from(self.block) * u128::from(self.segments) * u128::from(ranks);

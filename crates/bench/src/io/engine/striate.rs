@@ -30,11 +30,6 @@ impl Striate {
     }
 }
 
-/// The part of the buffer that a call without gaps in memory is about.
-fn part(plan: &Plan, call: &Call) -> std::ops::Range<usize> {
-    call.origin..call.origin + plan.call_bytes() as usize
-}
-
 impl Engine for Striate {
     fn open(&mut self, path: &Path, op: Op, plan: &Plan) -> Result<(), EngineError> {
         let mode = match op {
@@ -52,7 +47,7 @@ impl Engine for Striate {
         let collective = self.collective;
         let file = self.file()?;
         let memory = if plan.memory_is_contiguous() {
-            Memory::from(&buffer[part(plan, call)])
+            Memory::from(&buffer[plan.memory_of(call)])
         } else {
             Memory::new(buffer, call.origin, plan.memory_count, &plan.memory)?
         };
@@ -68,7 +63,7 @@ impl Engine for Striate {
         let collective = self.collective;
         let file = self.file()?;
         let memory = if plan.memory_is_contiguous() {
-            MemoryMut::from(&mut buffer[part(plan, call)])
+            MemoryMut::from(&mut buffer[plan.memory_of(call)])
         } else {
             MemoryMut::new(buffer, call.origin, plan.memory_count, &plan.memory)?
         };

@@ -1,0 +1,51 @@
+//! Plain sockets to servers that only copy: the limit for files on servers.
+
+use std::io;
+use std::net::TcpStream;
+use std::path::Path;
+
+use super::{Engine, EngineError, Report};
+use crate::io::Op;
+use crate::io::plan::{Call, Plan};
+use crate::io::socket::{self, Sockets};
+
+/// A rank's connections, one to each server.
+#[derive(Debug)]
+pub(super) struct Socket {
+    sockets: Sockets,
+    streams: Vec<TcpStream>,
+}
+
+impl Socket {
+    pub(super) const fn new(sockets: Sockets) -> Self {
+        Self { sockets, streams: Vec::new() }
+    }
+}
+
+impl Engine for Socket {
+    fn open(&mut self, _path: &Path, op: Op, plan: &Plan) -> Result<(), EngineError> {
+        if plan.filetype.runs() > 1 || !plan.memory_is_contiguous() {
+            let text = "sockets move calls that are in one piece";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
+        }
+        self.streams = self.sockets.connect(op, plan)?;
+        Ok(())
+    }
+
+    fn write(&mut self, plan: &Plan, call: &Call, buffer: &[u8]) -> Result<(), EngineError> {
+        Ok(socket::write(&mut self.streams, &buffer[plan.memory_of(call)])?)
+    }
+
+    fn read(&mut self, plan: &Plan, call: &Call, buffer: &mut [u8]) -> Result<(), EngineError> {
+        Ok(socket::read(&mut self.streams, &mut buffer[plan.memory_of(call)])?)
+    }
+
+    fn sync(&mut self) -> Result<(), EngineError> {
+        Ok(socket::sync(&mut self.streams)?)
+    }
+
+    fn close(&mut self) -> Result<Option<Report>, EngineError> {
+        self.streams.clear();
+        Ok(None)
+    }
+}

@@ -1,0 +1,92 @@
+//! [`LocalServers`]: I/O servers within the program, for benchmarks that are given none.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use striate_server::{Embedded, ServerError};
+
+use super::at_signal::AtSignal;
+
+/// Servers that store in a directory of their own. Both are gone when this is dropped, and when a
+/// signal ends the program.
+#[derive(Debug)]
+pub struct LocalServers {
+    url: String,
+    kept: Kept,
+    _at_signal: AtSignal,
+}
+
+/// The servers and their directory, for whoever ends them first.
+#[derive(Clone, Debug)]
+struct Kept {
+    servers: Arc<Mutex<Option<Embedded>>>,
+    data: PathBuf,
+}
+
+impl Kept {
+    fn end(&self) {
+        drop(self.servers.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // Nothing more can be done about a directory that does not go.
+        let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+impl LocalServers {
+    /// Starts so many servers that store below `directory` and hold every read or write of data back
+    /// for `delay`. The directory must be there.
+    pub fn start(servers: usize, directory: &Path, delay: Duration) -> Result<Self, ServerError> {
+        let run = RandomState::new().hash_one(std::process::id());
+        let data = directory.join(format!("striate-servers-{run:016x}"));
+        std::fs::create_dir(&data).map_err(|source| ServerError::System {
+            attempt: "create the directory",
+            path: data.clone(),
+            source,
+        })?;
+        let kept = Kept { servers: Arc::default(), data };
+        let at_signal = AtSignal::new({
+            let kept = kept.clone();
+            move || kept.end()
+        });
+        let started = Embedded::with(servers, |settings| {
+            let name = settings.data.file_name().unwrap_or_default();
+            settings.data = kept.data.join(name);
+            settings.delay = delay;
+        });
+        let embedded = started.inspect_err(|_| kept.end())?;
+        let url = embedded.url();
+        *kept.servers.lock().unwrap_or_else(PoisonError::into_inner) = Some(embedded);
+        Ok(Self { url, kept, _at_signal: at_signal })
+    }
+
+    /// Where they are.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for LocalServers {
+    fn drop(&mut self) {
+        self.kept.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_leave_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let servers = LocalServers::start(2, directory.path(), Duration::ZERO).unwrap();
+        assert!(servers.url().starts_with("striate://127.0.0.1:"));
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        drop(servers);
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        let missing = directory.path().join("missing");
+        let error = LocalServers::start(1, &missing, Duration::ZERO).unwrap_err().to_string();
+        assert!(error.starts_with("cannot create the directory "), "{error}");
+        assert!(!missing.exists());
+    }
+}

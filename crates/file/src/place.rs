@@ -1,0 +1,108 @@
+//! [`Place`]: where a file lies, on a file system or on I/O servers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
+use striate_store::store::Store;
+use striate_store::{PosixFile, PosixOptions};
+
+use crate::experience::CostModel;
+use crate::hints::{Hints, Switch};
+use crate::{FileError, Mode};
+
+/// Where a file lies.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Path(PathBuf),
+    Servers(RemoteUrl),
+}
+
+impl Place {
+    /// A path, or a URL that begins with `striate://` or `striate+tls://`.
+    pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
+        match path.to_str().filter(|text| RemoteUrl::is_remote(text)) {
+            Some(text) => text.parse().map(Self::Servers).map_err(|error| FileError::Argument {
+                call: "open",
+                reason: format!("{text}: {error}"),
+            }),
+            None => Ok(Self::Path(path.to_path_buf())),
+        }
+    }
+
+    /// Opens the file, and tells whether it can be read although it is only written. One rank, the
+    /// `first`, makes it if it shall be made.
+    pub(crate) fn open(
+        &self,
+        mode: Mode,
+        hints: &Hints,
+        first: bool,
+    ) -> Result<(Arc<dyn Store>, bool), FileError> {
+        let create = first && mode.contains(Mode::CREATE);
+        let exclusive = first && mode.contains(Mode::EXCLUSIVE);
+        match self {
+            Self::Path(path) => open_posix(path, mode, hints, create, exclusive),
+            Self::Servers(url) => {
+                let standard = Layout::default();
+                let small = |number: Option<u64>| number.and_then(|n| u32::try_from(n).ok());
+                let layout = Layout {
+                    strip: hints.striping_unit.unwrap_or(standard.strip),
+                    servers: small(hints.striping_factor),
+                    first: small(hints.start_iodevice),
+                };
+                let options = RemoteOptions { create, exclusive, layout };
+                Ok((Arc::new(RemoteFile::open(url, &options)?), true))
+            }
+        }
+    }
+
+    /// Deletes the file.
+    pub(crate) fn delete(&self) -> Result<(), FileError> {
+        match self {
+            Self::Path(path) => std::fs::remove_file(path).map_err(|error| FileError::Argument {
+                call: "delete",
+                reason: format!("{}: {error}", path.display()),
+            }),
+            Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
+        }
+    }
+
+    /// What things cost there.
+    pub(crate) fn costs(&self, store: &dyn Store) -> CostModel {
+        match self {
+            Self::Path(path) => {
+                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                CostModel::measure(directory.unwrap_or(Path::new(".")))
+            }
+            Self::Servers(url) => CostModel::measure_servers(&url.address, store),
+        }
+    }
+}
+
+/// Opens for reading, too, where only writing is asked for: methods that change a part of a window
+/// must read the rest. Where that is forbidden, such methods are out of the question.
+fn open_posix(
+    path: &Path,
+    mode: Mode,
+    hints: &Hints,
+    create: bool,
+    exclusive: bool,
+) -> Result<(Arc<dyn Store>, bool), FileError> {
+    let write = mode.contains(Mode::WRITE);
+    let options = PosixOptions {
+        read: true,
+        write,
+        create,
+        exclusive,
+        direct: hints.direct == Switch::Enable,
+        list_regions: hints.list_regions as usize,
+        ..PosixOptions::default()
+    };
+    let write_only = PosixOptions { read: false, ..options.clone() };
+    match PosixFile::open(path, &options) {
+        Err(_) if write && !mode.contains(Mode::READ) => {
+            Ok((Arc::new(PosixFile::open(path, &write_only)?), false))
+        }
+        opened => Ok((Arc::new(opened?), true)),
+    }
+}

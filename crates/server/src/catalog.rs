@@ -1,0 +1,390 @@
+//! The metadata catalogue: which files there are, where they lie, and which are being removed.
+//!
+//! [`Catalog`] is a small database (redb) with one transaction per change. Every change is durable
+//! before it is acknowledged, and is there as a whole or not at all, whatever happens in between. A
+//! name leads to a [`FileRecord`]; directories exist only as parts of names. A removed file is
+//! *dead* until its objects are removed from all servers and it is buried, so that an interrupted
+//! removal can be finished; its id is never given to another file.
+//!
+//! # What is assumed of the disk
+//!
+//! Bytes and lengths are durable after a sync, or the sync fails. Between syncs, writes may be lost,
+//! reordered and torn, and lengths lost. Only the 8 bytes of the header that tell how long the file
+//! is must not be torn, which holds on every disk that writes whole sectors.
+//!
+//! After the disk fails or is full, every change is refused until the catalogue is opened again.
+
+mod error;
+mod growth;
+pub mod name;
+mod open;
+mod tables;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Bound;
+use std::path::Path;
+
+use redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
+};
+
+pub use error::CatalogError;
+pub use name::{NameError, check_name};
+pub use tables::FileRecord;
+use tables::{DEAD, IDS, NAMES, SERVERS, Tables};
+
+/// The metadata catalogue. Readers and one writer at a time may share it.
+///
+/// ```
+/// use striate_server::catalog::Catalog;
+/// let directory = tempfile::tempdir()?;
+/// let catalog = Catalog::open(&directory.path().join("catalog"))?;
+/// catalog.set_servers(&["io1:7070".into(), "io2:7070".into()])?;
+/// let (record, created) = catalog.create("run/out", 65536, &[1, 0], true, 1_700_000_000_000)?;
+/// assert!(created);
+/// assert_eq!(catalog.lookup("/run/out")?, record);
+/// assert_eq!(catalog.remove("run/out")?.file, record.file);
+/// assert_eq!(catalog.dead(None, 10)?.0.len(), 1);
+/// catalog.bury(record.file)?;
+/// assert!(catalog.is_empty()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Catalog {
+    database: Database,
+    /// Where it is, for messages.
+    place: String,
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// What becomes of a transaction that met no error.
+enum Outcome<T> {
+    /// It changed something: make it durable.
+    Changed(T),
+    /// There was nothing to change: no need to touch the disk.
+    Unchanged(T),
+}
+
+use Outcome::{Changed, Unchanged};
+
+impl Catalog {
+    /// Opens the catalogue in the file at `path`, or creates it there if there is no file.
+    ///
+    /// A file that was cut gives [`CatalogError::Damaged`] or [`CatalogError::NotACatalog`], as does
+    /// one that is something else.
+    pub fn open(path: &Path) -> Result<Self, CatalogError> {
+        Ok(Self { database: open::open_file(path)?, place: path.display().to_string() })
+    }
+
+    /// Opens the catalogue on other storage than a file, or creates it there if that is empty.
+    pub fn on_backend(backend: impl StorageBackend) -> Result<Self, CatalogError> {
+        let place = "on given storage".to_owned();
+        Ok(Self { database: open::open_backend(backend, &place)?, place })
+    }
+
+    /// Creates a file of the given name over the given servers, or finds the one that is there
+    /// unless `exclusive`. Tells whether it was created.
+    pub fn create(
+        &self,
+        name: &str,
+        strip: u64,
+        servers: &[u32],
+        exclusive: bool,
+        now_ms: u64,
+    ) -> Result<(FileRecord, bool), CatalogError> {
+        let name = check_name(name)?;
+        self.change(|tables| {
+            if let Some(record) = self.find(&tables.names, &name)? {
+                return if exclusive {
+                    Err(CatalogError::Exists { name })
+                } else {
+                    Ok(Unchanged((record, false)))
+                };
+            }
+            check_place(&tables.names, &name)?;
+            check_layout(&name, strip, servers, tables.servers.len()? as u32)?;
+            let record = FileRecord {
+                file: tables.new_file()?,
+                strip,
+                servers: servers.to_vec(),
+                size: 0,
+                created_ms: now_ms,
+                modified_ms: now_ms,
+            };
+            tables.names.insert(&*name, &*record.encode())?;
+            tables.ids.insert(record.file, &*name)?;
+            Ok(Changed((record, true)))
+        })
+    }
+
+    /// The file of this name.
+    pub fn lookup(&self, name: &str) -> Result<FileRecord, CatalogError> {
+        let name = check_name(name)?;
+        let names = self.database.begin_read()?.open_table(NAMES)?;
+        self.find(&names, &name)?.ok_or(CatalogError::NotFound { name })
+    }
+
+    /// Up to `limit` files whose names begin with `prefix`, in the order of their names (by bytes)
+    /// and beginning behind the name `after`; and whether there are more.
+    ///
+    /// The prefix is any text: `run` finds `run/a` and `runaway`, `run/` only what is in `run`.
+    pub fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<(String, FileRecord)>, bool), CatalogError> {
+        let prefix = prefix.strip_prefix('/').unwrap_or(prefix);
+        let start = match after.map(|after| after.strip_prefix('/').unwrap_or(after)) {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let names = self.database.begin_read()?.open_table(NAMES)?;
+        let mut entries = Vec::new();
+        for entry in names.range::<&str>((start, Bound::Unbounded))? {
+            let (name, record) = entry?;
+            let name = name.value();
+            if !name.starts_with(prefix) {
+                break;
+            }
+            if entries.len() == limit {
+                return Ok((entries, true));
+            }
+            entries.push((name.to_owned(), self.decode(record.value())?));
+        }
+        Ok((entries, false))
+    }
+
+    /// Gives a file another name. A file that has that name already is replaced: it dies and is
+    /// returned; but unless `replace`, it is an error that there is one.
+    pub fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        replace: bool,
+    ) -> Result<Option<FileRecord>, CatalogError> {
+        let (from, to) = (check_name(from)?, check_name(to)?);
+        self.change(|tables| {
+            let Some(record) = self.find(&tables.names, &from)? else {
+                return Err(CatalogError::NotFound { name: from });
+            };
+            if from == to {
+                return Ok(Unchanged(None));
+            }
+            let replaced = self.find(&tables.names, &to)?;
+            match &replaced {
+                Some(_) if !replace => return Err(CatalogError::Exists { name: to }),
+                Some(_) => {
+                    self.kill(tables, &to)?;
+                }
+                None => check_place(&tables.names, &to)?,
+            }
+            tables.names.remove(&*from)?;
+            tables.names.insert(&*to, &*record.encode())?;
+            tables.ids.insert(record.file, &*to)?;
+            Ok(Changed(replaced))
+        })
+    }
+
+    /// Removes a name. Its file is dead from now on.
+    pub fn remove(&self, name: &str) -> Result<FileRecord, CatalogError> {
+        let name = check_name(name)?;
+        self.change(|tables| Ok(Changed(self.kill(tables, &name)?)))
+    }
+
+    /// Forgets a dead file, whose objects are gone. One that is buried already stays so.
+    pub fn bury(&self, file: u64) -> Result<(), CatalogError> {
+        self.change(|tables| {
+            if let Some(name) = tables.ids.get(file)? {
+                return Err(CatalogError::Alive { file, name: name.value().to_owned() });
+            }
+            let was_dead = tables.dead.remove(file)?.is_some();
+            Ok(if was_dead { Changed(()) } else { Unchanged(()) })
+        })
+    }
+
+    /// Up to `limit` dead files in the order of their ids, beginning behind the id `after`; and
+    /// whether there are more.
+    pub fn dead(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<FileRecord>, bool), CatalogError> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let dead = self.database.begin_read()?.open_table(DEAD)?;
+        let mut records = Vec::new();
+        for entry in dead.range::<u64>((start, Bound::Unbounded))? {
+            if records.len() == limit {
+                return Ok((records, true));
+            }
+            records.push(self.decode(entry?.1.value())?);
+        }
+        Ok((records, false))
+    }
+
+    /// Notes the size a file has now.
+    pub fn record(&self, file: u64, size: u64, now_ms: u64) -> Result<(), CatalogError> {
+        self.change(|tables| {
+            let name = tables.ids.get(file)?.ok_or(CatalogError::UnknownFile { file })?;
+            let name = name.value();
+            let record = self.find(&tables.names, name)?.filter(|record| record.file == file);
+            let record = record.ok_or_else(|| {
+                self.damaged(format!("the id {file} leads to {name:?}, which is not that file"))
+            })?;
+            let record = FileRecord { size, modified_ms: now_ms, ..record };
+            tables.names.insert(name, &*record.encode())?;
+            Ok(Changed(()))
+        })
+    }
+
+    /// Sets the addresses of all servers. A server may get another address, but its index stays:
+    /// files know their servers by it. So the table cannot lose a server that a file uses.
+    pub fn set_servers(&self, addresses: &[String]) -> Result<(), CatalogError> {
+        let mut seen = BTreeSet::new();
+        if let Some(address) = addresses.iter().find(|address| !seen.insert(*address)) {
+            return Err(CatalogError::RepeatedAddress { address: address.clone() });
+        }
+        self.change(|tables| {
+            let old = addresses_in(&tables.servers)?;
+            if old == addresses {
+                return Ok(Unchanged(()));
+            }
+            let asked = addresses.len() as u32;
+            if addresses.len() < old.len() {
+                let used = self.servers_used(tables)?;
+                if asked < used {
+                    return Err(CatalogError::ServersInUse { asked, used });
+                }
+            }
+            tables.servers.retain(|_, _| false)?;
+            for (index, address) in (0..).zip(addresses) {
+                tables.servers.insert(index, &**address)?;
+            }
+            Ok(Changed(()))
+        })
+    }
+
+    /// The addresses of all servers; a file's indices lead into this.
+    pub fn servers(&self) -> Result<Vec<String>, CatalogError> {
+        addresses_in(&self.database.begin_read()?.open_table(SERVERS)?)
+    }
+
+    /// Whether there is no file, neither alive nor dead.
+    pub fn is_empty(&self) -> Result<bool, CatalogError> {
+        let reading = self.database.begin_read()?;
+        Ok(reading.open_table(IDS)?.is_empty()? && reading.open_table(DEAD)?.is_empty()?)
+    }
+
+    /// Does `work` in one transaction, and makes it durable if it changed something. An error
+    /// leaves everything as it was.
+    fn change<T>(
+        &self,
+        work: impl FnOnce(&mut Tables<'_>) -> Result<Outcome<T>, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let mut writing = self.database.begin_write()?;
+        writing.set_durability(Durability::Immediate)?;
+        let outcome = work(&mut Tables::open(&writing)?)?;
+        match outcome {
+            Changed(answer) => {
+                writing.commit()?;
+                Ok(answer)
+            }
+            Unchanged(answer) => {
+                writing.abort()?;
+                Ok(answer)
+            }
+        }
+    }
+
+    fn find(
+        &self,
+        names: &impl ReadableTable<&'static str, &'static [u8]>,
+        name: &str,
+    ) -> Result<Option<FileRecord>, CatalogError> {
+        names.get(name)?.map(|record| self.decode(record.value())).transpose()
+    }
+
+    /// Moves a file from the names to the dead.
+    fn kill(&self, tables: &mut Tables<'_>, name: &str) -> Result<FileRecord, CatalogError> {
+        let Some(record) = self.find(&tables.names, name)? else {
+            return Err(CatalogError::NotFound { name: name.to_owned() });
+        };
+        tables.names.remove(name)?;
+        tables.ids.remove(record.file)?;
+        tables.dead.insert(record.file, &*record.encode())?;
+        Ok(record)
+    }
+
+    /// How many servers the table must have for all files, alive and dead.
+    fn servers_used(&self, tables: &Tables<'_>) -> Result<u32, CatalogError> {
+        let most = |record: FileRecord| record.servers.into_iter().max().map_or(0, |last| last + 1);
+        let mut used = 0;
+        for entry in tables.names.iter()? {
+            used = used.max(most(self.decode(entry?.1.value())?));
+        }
+        for entry in tables.dead.iter()? {
+            used = used.max(most(self.decode(entry?.1.value())?));
+        }
+        Ok(used)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<FileRecord, CatalogError> {
+        FileRecord::decode(bytes)
+            .ok_or_else(|| self.damaged(format!("{} bytes are no record of a file", bytes.len())))
+    }
+
+    fn damaged(&self, why: String) -> CatalogError {
+        CatalogError::Damaged { catalog: self.place.clone(), why }
+    }
+}
+
+/// No file lies below another: whether a file of this name would, or another below it.
+fn check_place(
+    names: &impl ReadableTable<&'static str, &'static [u8]>,
+    name: &str,
+) -> Result<(), CatalogError> {
+    for directory in name::ancestors(name) {
+        if names.get(directory)?.is_some() {
+            let file = directory.to_owned();
+            return Err(CatalogError::NotADirectory { name: name.to_owned(), file });
+        }
+    }
+    let inside = format!("{name}/");
+    if let Some(entry) = names.range::<&str>(&*inside..)?.next() {
+        let below = entry?.0;
+        if below.value().starts_with(&inside) {
+            let below = below.value().to_owned();
+            return Err(CatalogError::IsADirectory { name: name.to_owned(), below });
+        }
+    }
+    Ok(())
+}
+
+fn check_layout(name: &str, strip: u64, servers: &[u32], known: u32) -> Result<(), CatalogError> {
+    let name = || name.to_owned();
+    if strip == 0 {
+        return Err(CatalogError::EmptyStrip { name: name() });
+    }
+    if servers.is_empty() {
+        return Err(CatalogError::NoServers { name: name() });
+    }
+    if let Some(&server) = servers.iter().find(|server| **server >= known) {
+        return Err(CatalogError::UnknownServer { name: name(), server, servers: known });
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(&server) = servers.iter().find(|server| !seen.insert(**server)) {
+        return Err(CatalogError::RepeatedServer { name: name(), server });
+    }
+    Ok(())
+}
+
+fn addresses_in(
+    servers: &impl ReadableTable<u32, &'static str>,
+) -> Result<Vec<String>, CatalogError> {
+    servers.iter()?.map(|entry| Ok(entry?.1.value().to_owned())).collect()
+}

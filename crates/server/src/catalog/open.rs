@@ -1,0 +1,160 @@
+//! Opening and creating the catalogue's database.
+//!
+//! The database cannot be left half created: it is made under another name, and takes its own when
+//! it is whole and durable. So a file of that name is always a catalogue, and an empty or strange
+//! one is damage to be reported, not a place to begin anew.
+
+use std::any::Any;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageBackend, StorageError};
+
+use super::CatalogError;
+use super::growth::DurableGrowth;
+use super::tables::{FORMAT, FORMAT_KEY, META, Tables};
+
+/// Memory for pages of the database.
+const CACHE: usize = 64 << 20;
+
+/// The database of the catalogue at `path`, which is created if there is none.
+pub(super) fn open_file(path: &Path) -> Result<Database, CatalogError> {
+    let exists = path.try_exists().map_err(system("look for", path))?;
+    if exists { open_existing(path) } else { create(path) }
+}
+
+fn open_existing(path: &Path) -> Result<Database, CatalogError> {
+    let name = path.display().to_string();
+    let file =
+        OpenOptions::new().read(true).write(true).open(path).map_err(system("open", path))?;
+    let backend = lock(file, &name)?;
+    if backend.len().map_err(system("find the length of", path))? == 0 {
+        // The database would take an empty file for a new one.
+        return Err(CatalogError::Damaged { catalog: name, why: "it is empty".to_owned() });
+    }
+    open_backend(backend, &name)
+}
+
+fn create(path: &Path) -> Result<Database, CatalogError> {
+    let name = path.display().to_string();
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&unfinished)
+        .map_err(system("create", &unfinished))?;
+    let backend = lock(file, &name)?;
+    if path.try_exists().map_err(system("look for", path))? {
+        // Another process finished its own between our look and our lock.
+        drop(backend);
+        return open_existing(path);
+    }
+    // What an interrupted creation left.
+    backend.set_len(0).map_err(system("empty", &unfinished))?;
+    let database = open_backend(backend, &name)?;
+    std::fs::rename(&unfinished, path).map_err(system("give its name to", path))?;
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(system("make durable", directory))?;
+    Ok(database)
+}
+
+fn lock(file: File, name: &str) -> Result<FileBackend, CatalogError> {
+    FileBackend::new(file).map_err(|error| failure(error, name))
+}
+
+fn system<'a>(
+    attempt: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> CatalogError + use<'a> {
+    move |source| CatalogError::System { attempt, path: path.to_owned(), source }
+}
+
+/// The database on `backend`, which is initialised if it is empty.
+pub(super) fn open_backend(
+    backend: impl StorageBackend,
+    name: &str,
+) -> Result<Database, CatalogError> {
+    // The database asserts what it reads, some of it before it has checked it. Nothing of it
+    // outlives the panic: it owns the backend, and is itself not yet there.
+    let opening = catch_unwind(AssertUnwindSafe(|| {
+        let database = redb::Builder::new()
+            .set_cache_size(CACHE)
+            .create_with_backend(DurableGrowth(backend))
+            .map_err(|error| failure(error, name))?;
+        check_format(&database, name)?;
+        Ok(database)
+    }));
+    opening.unwrap_or_else(|panic| {
+        Err(CatalogError::Damaged { catalog: name.to_owned(), why: said(&*panic) })
+    })
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("its database cannot be read").to_owned()
+}
+
+fn failure(error: DatabaseError, name: &str) -> CatalogError {
+    let catalog = name.to_owned();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => CatalogError::InUse { catalog },
+        DatabaseError::Storage(StorageError::Corrupted(why)) => {
+            CatalogError::Damaged { catalog, why }
+        }
+        DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
+            io::ErrorKind::InvalidData => {
+                CatalogError::NotACatalog { catalog, why: "it does not begin as one".to_owned() }
+            }
+            io::ErrorKind::UnexpectedEof => {
+                CatalogError::Damaged { catalog, why: "its end is missing".to_owned() }
+            }
+            _ => redb::Error::Io(error).into(),
+        },
+        other => redb::Error::from(other).into(),
+    }
+}
+
+fn check_format(database: &Database, name: &str) -> Result<(), CatalogError> {
+    let not_a_catalog = |why: &str| {
+        Err(CatalogError::NotACatalog { catalog: name.to_owned(), why: why.to_owned() })
+    };
+    let reading = database.begin_read()?;
+    if reading.list_tables()?.next().is_none() {
+        return initialise(database);
+    }
+    let meta = match reading.open_table(META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::Storage(error)) => return Err(error.into()),
+        Err(_) => return not_a_catalog("it is a database of something else"),
+    };
+    match meta.get(FORMAT_KEY)?.map(|format| format.value()) {
+        Some(FORMAT) => Ok(()),
+        Some(found) if found > FORMAT => {
+            Err(CatalogError::NewerFormat { catalog: name.to_owned(), found, known: FORMAT })
+        }
+        Some(_) => not_a_catalog("it has a format that never was"),
+        None => not_a_catalog("it does not tell its format"),
+    }
+}
+
+fn initialise(database: &Database) -> Result<(), CatalogError> {
+    let mut writing = database.begin_write()?;
+    writing.set_durability(Durability::Immediate)?;
+    Tables::open(&writing)?.meta.insert(FORMAT_KEY, FORMAT)?;
+    writing.commit()?;
+    Ok(())
+}

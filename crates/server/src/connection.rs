@@ -1,0 +1,159 @@
+//! One connection, from its handshake to its end.
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Instant;
+
+use striate_wire::{
+    Connection, Failure, FailureCode, Malformed, Message, Request, Transport, WireError, welcome,
+};
+
+use crate::locks::Holder;
+use crate::requests::answer;
+use crate::shared::Shared;
+use crate::watch::{Watch, Watched};
+
+/// Serves a client until it goes, is late, or breaks the rules.
+pub(crate) fn serve(server: &Shared, socket: TcpStream, watch: &Arc<Watch>) {
+    let transport = match &server.tls {
+        None => Transport::Plain(socket),
+        Some(tls) => match tls.accept(socket) {
+            Ok(transport) => transport,
+            Err(error) => return tracing::error!(%error, "cannot speak TLS"),
+        },
+    };
+    let stream = Watched::new(transport, Arc::clone(watch), &server.settings.limits);
+    let mut client = Client {
+        server,
+        watch,
+        connection: Connection::new(stream),
+        holder: server.locks.holder(),
+        id: 0,
+    };
+    if let Err(error) = client.shake_hands() {
+        server.statistics.handshakes_failed.add(1);
+        client.end(&error);
+    } else if let Err(error) = client.serve_requests() {
+        client.end(&error);
+    }
+}
+
+/// A client and what it has.
+struct Client<'s> {
+    server: &'s Shared,
+    watch: &'s Arc<Watch>,
+    connection: Connection<Watched>,
+    holder: Holder<'s>,
+    /// The request that the last frame belonged to.
+    id: u64,
+}
+
+impl Client<'_> {
+    fn shake_hands(&mut self) -> Result<(), WireError> {
+        let identity = self.server.directory.identity;
+        welcome(&mut self.connection, self.server.key.as_ref(), identity)
+    }
+
+    fn serve_requests(&mut self) -> Result<(), WireError> {
+        loop {
+            self.id = 0;
+            self.connection.stream().rest();
+            if self.server.refuse_if_draining().is_err() {
+                // What was received already is still answered.
+                self.watch.stop_reading();
+            }
+            let header = self.connection.receive_header()?;
+            self.connection.stream().work();
+            self.id = header.id;
+            let Message::Request(request) = self.connection.receive_message(&header)? else {
+                let expected = "a request";
+                return Err(Malformed::Unexpected { expected, found: header.kind }.into());
+            };
+            self.server.statistics.requests.add(1);
+            if let Err(failure) = self.server.refuse_if_draining() {
+                self.tell(&failure)?;
+                self.connection.stream().close_gently();
+                return Ok(());
+            }
+            self.carry_out(request)?;
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) -> Result<(), WireError> {
+        let engine = &self.server.engine;
+        match request {
+            Request::Read { access } => {
+                self.hold_back();
+                engine.read(&mut self.connection, self.id, &access)
+            }
+            Request::Write { access } => {
+                self.hold_back();
+                engine.write(&mut self.connection, self.id, &access)
+            }
+            Request::Define { id, encoding } => match engine.descriptions.define(id, &encoding) {
+                Ok(()) => Ok(()),
+                Err(failure) => self.tell(&failure),
+            },
+            other => {
+                let stream = self.connection.stream();
+                match answer(self.server, &mut self.holder, stream, other) {
+                    Ok(reply) => match self.connection.send_reply(self.id, &reply) {
+                        // Only what is stored here can be too much for a frame.
+                        Err(WireError::NotSent(why)) => {
+                            let text = format!("the answer cannot be sent: {why}");
+                            self.tell(&Failure::new(FailureCode::Unsupported, text))
+                        }
+                        result => result,
+                    },
+                    Err(failure) => self.tell(&failure),
+                }
+            }
+        }
+    }
+
+    fn hold_back(&self) {
+        let delay = self.server.settings.delay;
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
+    }
+
+    fn tell(&mut self, failure: &Failure) -> Result<(), WireError> {
+        self.server.statistics.failures.add(1);
+        self.connection.send_failure(self.id, failure)
+    }
+
+    /// Ends the connection; notes the offence if there was one.
+    fn end(&mut self, error: &WireError) {
+        let draining = self.server.refuse_if_draining().is_err();
+        match error {
+            WireError::Malformed(_) | WireError::Checksum { .. } => {
+                self.server.statistics.bad_frames.add(1);
+                tracing::warn!(%error, "bad frame");
+                self.note_offence();
+                // It does not matter whether the client still listens.
+                let _ = self.tell(&Failure::new(FailureCode::Malformed, error.to_string()));
+                self.connection.stream().close_gently();
+            }
+            WireError::Handshake(error) => {
+                tracing::warn!(%error, "handshake failed");
+                self.note_offence();
+                self.connection.stream().close_gently();
+            }
+            // What TLS calls what is not TLS.
+            WireError::Io(error) if error.kind() == ErrorKind::InvalidData => {
+                self.server.statistics.bad_frames.add(1);
+                tracing::warn!(%error, "bad bytes");
+                self.note_offence();
+            }
+            WireError::Closed => tracing::debug!("closed"),
+            error if draining => tracing::debug!(%error, "ended while the server stops"),
+            error => tracing::debug!(%error, "ended"),
+        }
+    }
+
+    fn note_offence(&self) {
+        self.server.offenders.note(self.watch.peer.ip(), Instant::now());
+    }
+}

@@ -1,0 +1,168 @@
+//! [`DataDirectory`]: the directory that a server stores in.
+//!
+//! | entry          | what it is                                           |
+//! | -------------- | ---------------------------------------------------- |
+//! | `format`       | the version of this layout, as a number              |
+//! | `identity`     | which server this is: 16 random bytes in hexadecimal |
+//! | `objects/`     | the server's parts of files                          |
+//! | `catalog.redb` | the names of files, if the server keeps them         |
+//!
+//! The directory itself is locked as long as a server uses it.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use striate_wire::Identity;
+
+use crate::error::ServerError;
+
+/// The layout that this version writes, and the only one so far.
+const FORMAT: u32 = 1;
+
+/// The directory that a server stores in, locked against others.
+#[derive(Debug)]
+pub(crate) struct DataDirectory {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Opens the directory; makes it if it is not there.
+    pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
+        fs::create_dir_all(path).map_err(ServerError::system("create", path))?;
+        let lock = File::open(path).map_err(ServerError::system("open", path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ServerError::InUse { path: path.to_owned() });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(ServerError::system("lock", path)(source));
+            }
+        }
+        check_format(path)?;
+        let identity = identity(path)?;
+        Ok(Self { path: path.to_owned(), identity, _lock: lock })
+    }
+}
+
+fn check_format(directory: &Path) -> Result<(), ServerError> {
+    let not_ours = |why| Err(ServerError::NotOurs { path: directory.to_owned(), why });
+    let Some(text) = read(&directory.join("format"))? else {
+        // Nothing of others is to be mixed with what the server stores.
+        if let Some(name) = stranger(directory).map_err(ServerError::system("list", directory))? {
+            return not_ours(format!("there is {name:?} in it, but no file \"format\""));
+        }
+        return write_durably(directory, "format", &FORMAT.to_string());
+    };
+    match text.trim_end().parse() {
+        Ok(FORMAT) => Ok(()),
+        Ok(newer) if newer > FORMAT => {
+            not_ours(format!("its format is {newer}, this version knows {FORMAT}"))
+        }
+        _ => not_ours(format!("its format is {text:?}, which never was")),
+    }
+}
+
+/// Something in the directory that no interrupted start and no empty file system leaves.
+fn stranger(directory: &Path) -> io::Result<Option<String>> {
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "format.new" && name != "lost+found" {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn identity(directory: &Path) -> Result<Identity, ServerError> {
+    if let Some(text) = read(&directory.join("identity"))? {
+        return decode(text.trim_end()).ok_or_else(|| {
+            let why = format!("its identity {text:?} is not 32 hexadecimal digits");
+            ServerError::NotOurs { path: directory.to_owned(), why }
+        });
+    }
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| ServerError::system("draw an identity for", directory)(error.into()))?;
+    write_durably(directory, "identity", &Identity(bytes).to_string())?;
+    Ok(Identity(bytes))
+}
+
+fn decode(text: &str) -> Option<Identity> {
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(Identity(bytes))
+}
+
+/// The text of a file, if there is one.
+fn read(path: &Path) -> Result<Option<String>, ServerError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ServerError::system("read", path)(error)),
+    }
+}
+
+/// Writes a small file so that it is there as a whole or not at all.
+fn write_durably(directory: &Path, name: &str, text: &str) -> Result<(), ServerError> {
+    let path = directory.join(name);
+    let unfinished = directory.join(format!("{name}.new"));
+    let write = || {
+        let mut file = File::create(&unfinished)?;
+        writeln!(file, "{text}")?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &path)?;
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(ServerError::system("write", &path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_its_identity_and_serves_one() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("new/data");
+        let first = DataDirectory::open(&path).unwrap();
+        let identity = first.identity;
+        assert!(matches!(DataDirectory::open(&path), Err(ServerError::InUse { .. })));
+        drop(first);
+        assert_eq!(DataDirectory::open(&path).unwrap().identity, identity);
+        let other = DataDirectory::open(&place.path().join("other")).unwrap();
+        assert_ne!(other.identity, identity);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let refused = |name: &str, text: &str, said: &str| {
+            let path = place.path().join(text.trim());
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join(name), text).unwrap();
+            let error = DataDirectory::open(&path).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        };
+        refused("thesis.tex", "years of work", "thesis.tex");
+        refused("format", "2\n", "this version knows 1");
+        refused("format", "one", "never was");
+        // An interrupted start is not in the way.
+        fs::write(place.path().join("format.new"), "").unwrap();
+        let fresh = place.path().join("fresh");
+        fs::create_dir(&fresh).unwrap();
+        fs::write(fresh.join("format.new"), "").unwrap();
+        DataDirectory::open(&fresh).unwrap();
+        fs::write(fresh.join("identity"), "0123").unwrap();
+        assert!(matches!(DataDirectory::open(&fresh), Err(ServerError::NotOurs { .. })));
+    }
+}

@@ -1,0 +1,37 @@
+//! I/O servers: striped objects that understand structure, and their metadata.
+//!
+//! A [`Server`] keeps one object per file, with the strips of the file that lie on it ([`objects`]),
+//! and moves bytes between objects and clients as their descriptions say ([`transfer`]). One server
+//! also keeps the names of files ([`catalog`]) and the locks on them. [`Embedded`] is a few servers
+//! within a program.
+//!
+//! Clients are not trusted: what each can make the server do, hold or wait for is limited
+//! ([`settings::Limits`]).
+
+pub mod buffers;
+pub mod catalog;
+pub mod check;
+mod connection;
+mod costs;
+mod directory;
+pub mod embedded;
+pub mod error;
+mod locks;
+mod metadata;
+mod metrics;
+pub mod objects;
+mod offenders;
+mod registry;
+mod requests;
+pub mod server;
+pub mod settings;
+mod shared;
+pub mod statistics;
+pub mod transfer;
+mod watch;
+
+pub use embedded::Embedded;
+pub use error::ServerError;
+pub use server::Server;
+pub use settings::{DurationError, Limits, Settings, parse_duration};
+pub use statistics::Statistics;

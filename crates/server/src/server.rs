@@ -1,0 +1,236 @@
+//! [`Server`]: accepts connections, watches over them, and stops in order.
+//!
+//! Every connection has a thread. A client has few connections and moves much data over each, with
+//! blocking calls that go straight between the page cache and the socket; an idle connection costs
+//! its thread's first pages of stack, a few KiB.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use striate_wire::{Connection, Failure, FailureCode};
+
+use crate::connection::serve;
+use crate::error::ServerError;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::statistics::Statistics;
+use crate::watch::Watch;
+
+/// Stack of a connection's thread: data does not pass through it, and descriptions are not nested
+/// deeper than 64.
+const STACK: usize = 256 << 10;
+
+/// How often the watchman looks for late clients.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long threads whose connections were cut may take to finish with the disk.
+const LAST_MOMENT: Duration = Duration::from_secs(5);
+
+/// How long nothing is accepted after the system could not accept.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A running server. Dropped, it stops at once; [`Server::drain`] stops it in order.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    metrics: Option<Metrics>,
+    running: Option<Running>,
+}
+
+/// What is there until the server stops.
+#[derive(Debug)]
+struct Running {
+    listener: Arc<TcpListener>,
+    accepting: JoinHandle<()>,
+    watching: JoinHandle<()>,
+    /// Dropped, it ends the watch.
+    _watch: Sender<()>,
+}
+
+impl Server {
+    /// Opens the data directory and begins to serve.
+    pub fn start(settings: Settings) -> Result<Self, ServerError> {
+        settings.check()?;
+        let address = settings.listen;
+        let listener =
+            TcpListener::bind(address).map_err(|source| ServerError::Listen { address, source })?;
+        Self::start_at(listener, settings)
+    }
+
+    /// Begins to serve at a listener that is there already.
+    pub(crate) fn start_at(listener: TcpListener, settings: Settings) -> Result<Self, ServerError> {
+        settings.check()?;
+        let listen = settings.listen;
+        let address = listener
+            .local_addr()
+            .map_err(|source| ServerError::Listen { address: listen, source })?;
+        let shared = Arc::new(Shared::open(settings, address)?);
+        let metrics = match shared.settings.metrics {
+            Some(address) => Some(Metrics::start(address, &shared)?),
+            None => None,
+        };
+        let listener = Arc::new(listener);
+        let (watch, stop) = channel();
+        let registry = Arc::clone(&shared.registry);
+        let watching = start_thread("watch", move || {
+            while stop.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                registry.check(Instant::now());
+            }
+        })?;
+        let accepting = {
+            let (shared, listener) = (Arc::clone(&shared), Arc::clone(&listener));
+            start_thread("accept", move || accept_all(&shared, &listener))?
+        };
+        let running = Some(Running { listener, accepting, watching, _watch: watch });
+        tracing::info!(
+            %address,
+            data = %shared.directory.path.display(),
+            identity = %shared.directory.identity,
+            metadata = shared.metadata.is_some(),
+            "server started"
+        );
+        Ok(Self { shared, address, metrics, running })
+    }
+
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where the server tells its metrics, if it does.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(Metrics::address)
+    }
+
+    /// What the server has done so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.shared.statistics
+    }
+
+    /// Stops the server: accepts no more connections and requests, waits for the requests in
+    /// progress, but not longer than the drain time, and cuts the connections that are left then.
+    /// Returns how many those were.
+    pub fn drain(mut self) -> usize {
+        let limit = self.shared.settings.limits.drain_time;
+        tracing::info!(address = %self.address, ?limit, "server drains");
+        self.stop(limit)
+    }
+
+    fn stop(&mut self, limit: Duration) -> usize {
+        let Some(Running { listener, accepting, watching, _watch: watch }) = self.running.take()
+        else {
+            return 0;
+        };
+        self.shared.start_draining();
+        // Ends the wait for a connection.
+        if let Err(error) = rustix::net::shutdown(&*listener, rustix::net::Shutdown::Both) {
+            tracing::error!(%error, "cannot stop listening");
+        }
+        join(accepting);
+        let registry = &self.shared.registry;
+        registry.wake_idle();
+        registry.wait_until_empty(limit);
+        let cut = registry.cut_all();
+        registry.wait_until_empty(LAST_MOMENT);
+        drop(watch);
+        join(watching);
+        self.metrics = None;
+        tracing::info!(address = %self.address, cut, "server stopped");
+        cut
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+fn start_thread(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, ServerError> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(ServerError::Thread)
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the server panicked");
+    }
+}
+
+/// Accepts connections until the listener is shut down.
+fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
+    for number in 0.. {
+        match listener.accept() {
+            Ok((socket, peer)) => {
+                if let Err(error) = accept(shared, number, socket, peer) {
+                    shared.statistics.connections_refused.add(1);
+                    tracing::error!(%peer, %error, "cannot serve a connection");
+                }
+            }
+            Err(_) if shared.refuse_if_draining().is_err() => break,
+            Err(error) => {
+                // Out of file descriptors, most likely; others may be given back meanwhile.
+                tracing::error!(%error, "cannot accept a connection");
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+fn accept(
+    shared: &Arc<Shared>,
+    number: u64,
+    socket: TcpStream,
+    peer: SocketAddr,
+) -> io::Result<()> {
+    if shared.offenders.refuses(peer.ip(), Instant::now()) {
+        refuse(shared, socket, peer, "too many bad frames came from this address: wait a minute");
+        return Ok(());
+    }
+    socket.set_nodelay(true)?;
+    rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+    let watch = Arc::new(Watch::new(&socket, peer)?);
+    let Some(place) = shared.registry.enter(number, Arc::clone(&watch)) else {
+        refuse(shared, socket, peer, "the server has as many connections as it may have");
+        return Ok(());
+    };
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name(format!("client {number}")).stack_size(STACK).spawn(move || {
+        let connection = tracing::error_span!("connection", %peer).entered();
+        shared.statistics.connections_accepted.add(1);
+        tracing::debug!("accepted");
+        // What panics has a fault, but one client's requests must not end the others'.
+        if catch_unwind(AssertUnwindSafe(|| serve(&shared, socket, &watch))).is_err() {
+            shared.statistics.panics.add(1);
+            tracing::error!("a connection panicked");
+        }
+        drop(connection);
+        // When the last place is left, nobody uses the server's files any more.
+        drop(shared);
+        drop(place);
+    })?;
+    Ok(())
+}
+
+/// Tells a client why it is not served, without waiting for it.
+fn refuse(shared: &Shared, socket: TcpStream, peer: SocketAddr, why: &str) {
+    shared.statistics.connections_refused.add(1);
+    tracing::debug!(%peer, why, "refused a connection");
+    // Under TLS it could be told only after a handshake, which costs too much here.
+    if shared.tls.is_none() && socket.set_nonblocking(true).is_ok() {
+        let mut connection = Connection::new(&socket);
+        let told = connection.send_failure(0, &Failure::new(FailureCode::Busy, why));
+        if told.is_ok() && socket.shutdown(std::net::Shutdown::Write).is_ok() {
+            shared.registry.linger(socket);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What a described request costs a server: what it has of it, not what others have.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::net::TcpStream;
+use std::time::Instant;
+
+use striate_datatype::Datatype;
+use striate_server::{Embedded, Server};
+use striate_wire::{
+    Access, Bytes, Connection, FrameKind, Message, Reply, Request, Share, Transport, TypeId, greet,
+};
+
+const STRIP: u64 = 4096;
+
+struct Link(Connection<Transport>);
+
+impl Link {
+    fn to(server: &Server) -> Self {
+        let socket = TcpStream::connect(server.address()).unwrap();
+        socket.set_nodelay(true).unwrap();
+        let mut connection = Connection::new(Transport::Plain(socket));
+        greet(&mut connection, None).unwrap();
+        Self(connection)
+    }
+
+    /// Reads a server's share of a type; returns the bytes.
+    fn read(&mut self, datatype: &Datatype, share: Share, object: u64) -> Vec<u8> {
+        let encoding = datatype.encode();
+        let id = TypeId::of(&encoding);
+        self.0.queue_request(1, &Request::Define { id, encoding }).unwrap();
+        let bytes = Bytes::Typed { id, displacement: 0, start: 0, len: datatype.size() };
+        let access = Access { object, share, bytes };
+        self.0.queue_request(2, &Request::Read { access }).unwrap();
+        // Answered after the read, so that its end is known.
+        self.0.send_request(3, &Request::Ping).unwrap();
+        let mut got = Vec::new();
+        loop {
+            let header = self.0.receive_header().unwrap();
+            if header.kind == FrameKind::Data {
+                let from = got.len();
+                got.resize(from + header.len as usize, 0);
+                self.0.receive_data(&header, &mut got[from..]).unwrap();
+                continue;
+            }
+            match self.0.receive_message(&header).unwrap() {
+                Message::Reply(Reply::Reading { .. }) => {}
+                Message::Reply(Reply::Done) => return got,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn prepare(&mut self, object: u64, len: u64) {
+        self.0.send_request(9, &Request::Truncate { object, len }).unwrap();
+        let header = self.0.receive_header().unwrap();
+        assert_eq!(self.0.receive_message(&header).unwrap(), Message::Reply(Reply::Done));
+    }
+}
+
+/// `type` has runs of 8 bytes; of all of them 100 lie on server 1 of 4.
+fn costs_what_is_there(name: &str, datatype: &Datatype) {
+    let embedded = Embedded::start(1).unwrap();
+    let server = &embedded.servers()[0];
+    let mut link = Link::to(server);
+    // As long as the file, full of holes: nothing is cut off.
+    link.prepare(1, 1 << 42);
+    let share = Share { strip: STRIP, servers: 4, index: 1 };
+    let start = Instant::now();
+    let got = link.read(datatype, share, 1);
+    let took = start.elapsed();
+    let statistics = server.statistics();
+    println!("{name}: {} runs, 100 here, answered in {took:.1?}", datatype.runs());
+    assert!(datatype.runs() >= 100_000_000);
+    assert_eq!(got.len(), 800);
+    assert_eq!(statistics.parts.get(), 100);
+    assert_eq!(statistics.object_reads.get(), 100);
+    assert_eq!(statistics.object_bytes_read.get(), 800);
+}
+
+#[test]
+fn a_hundred_of_a_hundred_million_runs() {
+    let run = Datatype::bytes(8).unwrap();
+    let all = 4 * STRIP as i64;
+    // All on server 0, and then 100 on server 1.
+    let there = Datatype::hvector(100_000_000, 1, all, &run).unwrap();
+    let here = Datatype::hvector(100, 1, all, &run).unwrap();
+    let behind = 100_000_000 * all + STRIP as i64;
+    let both = Datatype::structure(&[(1, 0, there), (1, behind, here)]).unwrap();
+    costs_what_is_there("one server, then another", &both);
+
+    // Every millionth on server 1, the others on server 0.
+    let there = Datatype::hvector(999_999, 1, all, &run).unwrap();
+    let last =
+        Datatype::structure(&[(1, 0, there), (1, 999_999 * all + STRIP as i64, run.clone())])
+            .unwrap();
+    let group = Datatype::resized(&last, 0, 1_000_000 * all).unwrap();
+    let groups = Datatype::contiguous(100, &group).unwrap();
+    costs_what_is_there("every millionth", &groups);
+}

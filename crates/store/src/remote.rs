@@ -1,0 +1,37 @@
+//! Files that are striped over I/O servers.
+//!
+//! A [`Client`] is a file system on servers: it makes, finds, lists and removes files, asks servers
+//! about themselves, and holds locks. A file is named by a [`RemoteUrl`]. Its layout comes from the
+//! metadata server once; from then on the client talks to the I/O servers directly, over connections
+//! that all files of a client share and that outlive each of them (the pool).
+//!
+//! What the network loses is asked for again ([`ClientOptions`] says how often and for how long), if
+//! asking twice does no harm. What remains is an error that names the server.
+
+mod attempts;
+mod client;
+mod error;
+mod feed;
+mod file;
+mod files;
+mod inquiry;
+mod link;
+mod lock;
+mod options;
+mod pieces;
+mod pool;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod upkeep;
+mod url;
+
+pub use client::Client;
+pub use error::{CallError, ServerError};
+pub use file::{RemoteFile, RemoteOptions};
+pub use files::Layout;
+pub use inquiry::{ServerInfo, ServerSpace};
+pub use lock::RemoteLock;
+pub use options::{ClientOptions, OptionsError};
+pub use striate_wire::{FileInfo, Traffic};
+pub use url::{DEFAULT_PORT, RemoteUrl, UrlError};

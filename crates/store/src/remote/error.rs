@@ -1,0 +1,174 @@
+//! Why a server did not do what it was asked: [`CallError`] of one attempt, [`ServerError`] in the end.
+
+use std::io;
+use std::time::Duration;
+
+use striate_wire::{Failure, FailureCode, HandshakeError, TlsError, WireError};
+use thiserror::Error;
+
+use crate::error::ErrorKind;
+
+/// Why one request got no reply. Told apart since only some are worth another attempt.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The connection could not be made, or broke, or nothing came over it.
+    #[error("{0}")]
+    Connection(#[source] WireError),
+    /// The server said why.
+    #[error("{0}")]
+    Failure(#[source] Failure),
+    /// The server answered something else.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl CallError {
+    /// Nothing came, or went, for so long.
+    pub(super) fn silence(patience: Duration) -> Self {
+        let text = format!("no answer for {} s", patience.as_secs_f64());
+        io::Error::new(io::ErrorKind::TimedOut, text).into()
+    }
+
+    /// Whether the server refused to begin, and may not refuse later.
+    pub(super) fn is_refusal(&self) -> bool {
+        let later =
+            |failure: &Failure| matches!(failure.code, FailureCode::Busy | FailureCode::Draining);
+        match self {
+            Self::Failure(failure)
+            | Self::Connection(WireError::Handshake(HandshakeError::Refused(failure))) => {
+                later(failure)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the same request may get a reply over another connection, or later.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            // A certificate that is not believed, for instance, will not be believed later.
+            Self::Connection(WireError::Io(error)) => {
+                !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+            }
+            Self::Connection(WireError::Closed | WireError::Checksum { .. }) => true,
+            _ => self.is_refusal(),
+        }
+    }
+
+    /// Whether the other end is gone, as it is when a server ended or was started anew.
+    pub(super) fn is_end(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match self {
+            Self::Connection(WireError::Closed) => true,
+            Self::Connection(WireError::Io(error)) => matches!(
+                error.kind(),
+                BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+            ),
+            _ => false,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Failure(failure)
+            | Self::Connection(WireError::Handshake(HandshakeError::Refused(failure))) => {
+                kind_of(failure.code)
+            }
+            Self::Connection(WireError::Io(error)) => match error.kind() {
+                io::ErrorKind::TimedOut => ErrorKind::TimedOut,
+                io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                _ => ErrorKind::Io,
+            },
+            Self::Connection(WireError::NotSent(_)) => ErrorKind::Malformed,
+            Self::Connection(WireError::Handshake(HandshakeError::Version { .. })) => {
+                ErrorKind::Unsupported
+            }
+            Self::Connection(WireError::Handshake(_)) => ErrorKind::Denied,
+            Self::Connection(_) | Self::Protocol(_) => ErrorKind::Io,
+        }
+    }
+}
+
+fn kind_of(code: FailureCode) -> ErrorKind {
+    match code {
+        FailureCode::Malformed | FailureCode::BadName => ErrorKind::Malformed,
+        FailureCode::NotFound => ErrorKind::NotFound,
+        FailureCode::Exists => ErrorKind::AlreadyExists,
+        FailureCode::NoSpace => ErrorKind::OutOfSpace,
+        FailureCode::ReadOnly | FailureCode::Denied => ErrorKind::Denied,
+        FailureCode::LockTimeout => ErrorKind::TimedOut,
+        FailureCode::Unsupported | FailureCode::NotMetadata => ErrorKind::Unsupported,
+        FailureCode::UnknownType
+        | FailureCode::Io
+        | FailureCode::Busy
+        | FailureCode::LockLost
+        | FailureCode::Draining => ErrorKind::Io,
+    }
+}
+
+impl From<WireError> for CallError {
+    fn from(error: WireError) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl From<io::Error> for CallError {
+    fn from(error: io::Error) -> Self {
+        Self::Connection(error.into())
+    }
+}
+
+impl From<TlsError> for CallError {
+    fn from(error: TlsError) -> Self {
+        io::Error::new(io::ErrorKind::InvalidInput, error).into()
+    }
+}
+
+/// A server did not do what it was asked, however often it was asked.
+#[derive(Debug, Error)]
+#[error("server {address}: {reason}{}", tries(*.attempts))]
+pub struct ServerError {
+    address: String,
+    #[source]
+    reason: CallError,
+    attempts: u32,
+}
+
+fn tries(attempts: u32) -> String {
+    if attempts > 1 { format!(" (tried {attempts} times)") } else { String::new() }
+}
+
+impl ServerError {
+    /// The server at `address` failed in the last of so many attempts.
+    pub fn new(address: impl Into<String>, reason: CallError, attempts: u32) -> Self {
+        Self { address: address.into(), reason, attempts }
+    }
+
+    /// Which server.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Why the last attempt failed.
+    pub fn reason(&self) -> &CallError {
+        &self.reason
+    }
+
+    /// What the server said, if it said something.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.reason {
+            CallError::Failure(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// How often it was tried.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// What callers can decide by.
+    pub fn kind(&self) -> ErrorKind {
+        self.reason.kind()
+    }
+}

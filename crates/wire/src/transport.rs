@@ -1,0 +1,184 @@
+//! [`Transport`]: a TCP stream, plain or under TLS, for client and server alike.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+};
+use thiserror::Error;
+
+/// A TCP stream. Frames go over it as they are, or encrypted.
+#[derive(Debug)]
+pub enum Transport {
+    /// As it is.
+    Plain(TcpStream),
+    /// The client's end of TLS.
+    TlsClient(Box<StreamOwned<ClientConnection, TcpStream>>),
+    /// The server's end of TLS.
+    TlsServer(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Transport {
+    /// The stream underneath, for its settings and its end.
+    pub fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::TlsClient(stream) => &stream.sock,
+            Self::TlsServer(stream) => &stream.sock,
+        }
+    }
+
+    /// How long one read or write may take; `None`: for ever.
+    pub fn set_patience(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+        self.socket().set_read_timeout(read)?;
+        self.socket().set_write_timeout(write)
+    }
+}
+
+/// A TLS stream that ends without saying so has ended all the same: frames tell where they end.
+fn ended(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        other => other,
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(into),
+            Self::TlsClient(stream) => ended(stream.read(into)),
+            Self::TlsServer(stream) => ended(stream.read(into)),
+        }
+    }
+
+    fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read_vectored(parts),
+            // TLS hands out what it has decrypted piece by piece anyway.
+            _ => match parts.iter_mut().find(|part| !part.is_empty()) {
+                Some(part) => self.read(part),
+                None => Ok(0),
+            },
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::TlsClient(stream) => stream.write(bytes),
+            Self::TlsServer(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write_vectored(parts),
+            Self::TlsClient(stream) => stream.write_vectored(parts),
+            Self::TlsServer(stream) => stream.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::TlsClient(stream) => stream.flush(),
+            Self::TlsServer(stream) => stream.flush(),
+        }
+    }
+}
+
+/// Why TLS cannot be spoken.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file with certificates or a key cannot be used.
+    #[error("cannot use {} for TLS: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// What was given does not fit together.
+    #[error("cannot speak TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The host cannot be named in a certificate.
+    #[error("{0} is no name of a host")]
+    Host(String),
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |reason: String| TlsError::File { path: path.to_owned(), reason };
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| failed(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(failed("there is no certificate in it".into()));
+    }
+    Ok(certificates)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// What a server speaks TLS with.
+#[derive(Clone, Debug)]
+pub struct ServerTls(Arc<ServerConfig>);
+
+impl ServerTls {
+    /// From PEM files: the server's certificate, with those between it and the authority, and its key.
+    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain = certificates(certificate)?;
+        let key = PrivateKeyDer::from_pem_file(key)
+            .map_err(|error| TlsError::File { path: key.to_owned(), reason: error.to_string() })?;
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// The server's end of a connection; the first read or write shakes hands.
+    pub fn accept(&self, socket: TcpStream) -> Result<Transport, TlsError> {
+        let connection = ServerConnection::new(Arc::clone(&self.0))?;
+        Ok(Transport::TlsServer(Box::new(StreamOwned::new(connection, socket))))
+    }
+}
+
+/// What a client speaks TLS with.
+#[derive(Clone, Debug)]
+pub struct ClientTls(Arc<ClientConfig>);
+
+impl ClientTls {
+    /// From a PEM file with the certificates of the authorities that are believed.
+    pub fn from_file(authorities: &Path) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(authorities)? {
+            roots.add(certificate)?;
+        }
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// The client's end of a connection to `host`, a name or an address that the server's certificate
+    /// must have.
+    pub fn connect(&self, socket: TcpStream, host: &str) -> Result<Transport, TlsError> {
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Host(host.to_owned()))?;
+        let connection = ClientConnection::new(Arc::clone(&self.0), name)?;
+        Ok(Transport::TlsClient(Box::new(StreamOwned::new(connection, socket))))
+    }
+}

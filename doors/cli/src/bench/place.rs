@@ -1,0 +1,126 @@
+//! Where the files of a benchmark are: in a directory, on servers, or on servers within the program.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use striate_bench::io::LocalServers;
+use striate_comm::{Comm, agree};
+use striate_datatype::{Bytes, parse_size};
+use striate_server::parse_duration;
+use striate_store::remote::{Client, RemoteUrl};
+
+use crate::CommandError;
+use crate::document::filesystem;
+
+/// The most servers within one program.
+const MOST_SERVERS: u64 = 256;
+
+const ATTEMPTED: &str = "cannot use the servers";
+
+/// Options that say where the files are.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArgs {
+    /// The directory for the files, which are removed; by default the temporary one. With --servers,
+    /// where those store
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// I/O servers for the files, which are removed, instead of a directory: striate://host:port or
+    /// striate://host:port/prefix
+    #[arg(long, value_name = "URL", conflicts_with = "servers")]
+    store: Option<RemoteUrl>,
+    /// So many I/O servers for the files, started within the program
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_SERVERS))]
+    servers: Option<u64>,
+    /// Bytes of a strip on servers
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = strip)]
+    strip: u64,
+    /// How long the servers of --servers hold each read or write of data back, e.g. 200us
+    #[arg(long, value_name = "TIME", requires = "servers", value_parser = parse_duration)]
+    delay: Option<Duration>,
+}
+
+fn strip(text: &str) -> Result<u64, String> {
+    let size = parse_size(text).map_err(|error| error.to_string())?;
+    if (512..=1 << 30).contains(&size) { Ok(size) } else { Err("it is from 512 to 1 GiB".into()) }
+}
+
+/// Where the files are. Servers that were started for them stop when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// A directory, or a URL on servers.
+    pub(super) files: PathBuf,
+    /// A directory of this machine in any case.
+    pub(super) local: PathBuf,
+    /// In words.
+    pub(super) store: Option<String>,
+    _servers: Option<LocalServers>,
+}
+
+impl PlaceArgs {
+    /// Whether the files are on servers.
+    pub(super) fn is_remote(&self) -> bool {
+        self.store.is_some() || self.servers.is_some()
+    }
+
+    /// The bytes of a strip, if there are any.
+    pub(super) fn strip(&self) -> Option<u64> {
+        self.is_remote().then_some(self.strip)
+    }
+
+    /// Finds the place, and starts servers on rank 0 if they are asked for. Collective.
+    pub(super) fn find(&self, comm: &dyn Comm) -> Result<Place, CommandError> {
+        let local = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let servers = self.start(comm, &local)?;
+        let started = servers.as_ref().map(|servers| servers.url().to_owned());
+        let mut text = started.unwrap_or_default().into_bytes();
+        comm.broadcast(0, &mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let url = match &self.store {
+            Some(url) => url.clone(),
+            None if text.is_empty() => {
+                let store = filesystem(&local);
+                return Ok(Place { files: local.clone(), local, store, _servers: None });
+            }
+            None => text.parse().map_err(|error| CommandError::failed(ATTEMPTED, error, ""))?,
+        };
+        let known = Client::shared(&url).and_then(|client| client.servers());
+        let known = agree(comm, known.map_err(|error| error.to_string()))
+            .map_err(|error| CommandError::failed(ATTEMPTED, error, "are the servers running?"))?;
+        let delay = self.delay.map(|delay| format!(", {delay:?} delay")).unwrap_or_default();
+        let strips = Bytes(self.strip);
+        let store = format!("{url} ({} servers, {strips} strips{delay})", known.len());
+        let files = url.to_string().into();
+        Ok(Place { files, local, store: Some(store), _servers: servers })
+    }
+
+    fn start(
+        &self,
+        comm: &dyn Comm,
+        directory: &Path,
+    ) -> Result<Option<LocalServers>, CommandError> {
+        let start = |servers: u64| {
+            let delay = self.delay.unwrap_or_default();
+            LocalServers::start(servers as usize, directory, delay)
+        };
+        let asked = self.servers.filter(|_| comm.rank() == 0);
+        let started = asked.map(start).transpose().map_err(|error| error.to_string());
+        agree(comm, started).map_err(|error| {
+            let hint = "--dir names the directory that they store in";
+            CommandError::failed("cannot start the servers", error, hint)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strips_have_limits() {
+        assert_eq!(strip("64KiB"), Ok(65_536));
+        for wrong in ["0", "100", "2GiB", "wide"] {
+            assert!(strip(wrong).is_err(), "{wrong}");
+        }
+    }
+}

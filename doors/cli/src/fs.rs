@@ -1,0 +1,102 @@
+//! `striate fs`: the files of servers, as people know them from the shell.
+
+mod copy;
+mod cp;
+mod df;
+mod health;
+mod ls;
+mod mv;
+mod rm;
+mod stat;
+mod stats;
+
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
+
+use clap::{Args, Subcommand};
+use striate_store::StoreError;
+use striate_store::remote::{Client, RemoteUrl};
+
+pub(crate) use copy::Place;
+
+use crate::CommandError;
+
+/// List, look at, copy, move and remove files on servers, and ask the servers how they are
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate fs cp -r results striate://io.example/run7    copy a directory tree to the servers
+  striate fs ls -l striate://io.example/run7/
+  striate fs df striate://io.example
+
+URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 if none is given.
+Environment:
+  STRIATE_KEY_FILE   the file with the key that clients and servers share
+  STRIATE_CA_FILE    the certificates of the authorities that are believed, for TLS
+  STRIATE_PATIENCE   how long an answer is waited for, all attempts together, such as 10s")]
+pub(crate) struct FsArgs {
+    #[command(subcommand)]
+    command: FsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum FsCommand {
+    Ls(ls::LsArgs),
+    Stat(stat::StatArgs),
+    Cp(cp::CpArgs),
+    Mv(mv::MvArgs),
+    Rm(rm::RmArgs),
+    Df(df::DfArgs),
+    Health(health::HealthArgs),
+    Stats(stats::StatsArgs),
+}
+
+pub(crate) fn run(args: &FsArgs, json: bool) -> Result<(), CommandError> {
+    match &args.command {
+        FsCommand::Ls(args) => ls::run(args, json),
+        FsCommand::Stat(args) => stat::run(args, json),
+        FsCommand::Cp(args) => cp::run(args, json),
+        FsCommand::Mv(args) => mv::run(args, json),
+        FsCommand::Rm(args) => rm::run(args, json),
+        FsCommand::Df(args) => df::run(args, json),
+        FsCommand::Health(args) => health::run(args, json),
+        FsCommand::Stats(args) => stats::run(args, json),
+    }
+}
+
+/// The path of a URL as the servers spell it.
+fn path(url: &RemoteUrl) -> &str {
+    url.path.strip_prefix('/').unwrap_or(&url.path)
+}
+
+/// What the files in a directory have before their names.
+fn as_directory(path: &str) -> String {
+    if path.is_empty() || path.ends_with('/') { path.to_owned() } else { format!("{path}/") }
+}
+
+/// Asks all servers at once, so that one that does not answer delays no other.
+pub(crate) fn ask_each<T: Send>(
+    addresses: &[String],
+    question: impl Fn(&str) -> Result<T, StoreError> + Sync,
+) -> Vec<Result<T, StoreError>> {
+    let question = &question;
+    std::thread::scope(|scope| {
+        let asked = addresses.iter().map(|address| scope.spawn(move || question(address)));
+        let asked: Vec<_> = asked.collect();
+        let joined = asked.into_iter().map(ScopedJoinHandle::join);
+        joined.map(|answer| answer.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
+/// The metadata server and all I/O servers, each once.
+fn all_servers(client: &Client) -> Result<Vec<String>, StoreError> {
+    let mut all = vec![client.address().to_owned()];
+    let servers = client.servers()?;
+    all.extend(servers.into_iter().filter(|server| server != client.address()));
+    Ok(all)
+}
+
+/// A name without characters that would move the cursor or change the colours of a terminal.
+fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

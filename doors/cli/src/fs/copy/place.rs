@@ -1,0 +1,87 @@
+//! [`Place`]: where a file is, here or on servers.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use striate_store::remote::{RemoteUrl, UrlError};
+
+use crate::CommandError;
+
+/// Where a file is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// In a mounted file system.
+    Local(PathBuf),
+    /// On servers.
+    Remote(RemoteUrl),
+}
+
+impl Place {
+    /// A text that begins like a URL is one, all others are paths.
+    pub(crate) fn new(text: OsString) -> Result<Self, UrlError> {
+        match text.to_str().filter(|text| RemoteUrl::is_remote(text)) {
+            Some(url) => url.parse().map(Self::Remote),
+            None => Ok(Self::Local(text.into())),
+        }
+    }
+
+    /// The file of this name in a directory. The name has parts separated by slashes, and may come
+    /// from a server: it does not lead out of the directory.
+    pub(super) fn inside(&self, name: &str) -> Result<Self, CommandError> {
+        match self {
+            Self::Local(directory) => {
+                let plain = |part| matches!(part, Component::Normal(_));
+                if name.is_empty() || !Path::new(name).components().all(plain) {
+                    return Err(CommandError::failed(
+                        format!("cannot copy to {name:?} in {}", directory.display()),
+                        "this is no name of a file in there",
+                        "",
+                    ));
+                }
+                Ok(Self::Local(directory.join(name)))
+            }
+            Self::Remote(url) => {
+                let path = super::super::as_directory(&url.path) + name;
+                Ok(Self::Remote(RemoteUrl { path, ..url.clone() }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => path.display().fmt(f),
+            Self::Remote(url) => url.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Place {
+        Place::new(text.into()).unwrap()
+    }
+
+    #[test]
+    fn urls_and_paths_are_told_apart() {
+        assert!(matches!(place("striate://h/a"), Place::Remote(_)));
+        assert!(matches!(place("./striate://h/a"), Place::Local(_)));
+        assert!(Place::new("striate://h:x/a".into()).is_err());
+    }
+
+    #[test]
+    fn names_stay_inside() {
+        let local = place("/here");
+        assert_eq!(local.inside("a/b").unwrap(), place("/here/a/b"));
+        for wrong in ["", "..", "a/../../b", "/etc/passwd", "."] {
+            assert!(local.inside(wrong).is_err(), "{wrong:?}");
+        }
+        let remote = place("striate://h/there");
+        assert_eq!(remote.inside("a/b").unwrap().to_string(), "striate://h:7479/there/a/b");
+        assert_eq!(place("striate://h").inside("a").unwrap().to_string(), "striate://h:7479/a");
+    }
+}

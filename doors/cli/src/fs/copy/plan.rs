@@ -1,0 +1,254 @@
+//! What to copy where: every file, before the first byte moves.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use striate_store::ErrorKind;
+use striate_store::remote::{Client, RemoteUrl};
+
+use super::place::Place;
+use crate::CommandError;
+use crate::fs::{as_directory, path};
+
+/// One file to copy.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) from: Place,
+    pub(crate) to: Place,
+    /// Its size, as far as it is known before it is opened.
+    pub(crate) bytes: u64,
+}
+
+/// What a source stands for.
+enum Source {
+    File {
+        bytes: u64,
+    },
+    /// Files by their names in the directory, with their sizes.
+    Directory(Vec<(String, u64)>),
+}
+
+/// All files to copy.
+pub(crate) fn plan(
+    sources: &[Place],
+    destination: &Place,
+    recursive: bool,
+) -> Result<Vec<Job>, CommandError> {
+    let several = sources.len() > 1;
+    let into = is_directory(destination)? || (several && matches!(destination, Place::Remote(_)));
+    if several && !into {
+        return Err(CommandError::usage(
+            format!("several files cannot be copied to {destination}: it is no directory"),
+            "make the directory first",
+        ));
+    }
+    let mut jobs = Vec::new();
+    for source in sources {
+        if let (Place::Local(_), Place::Local(_)) = (source, destination) {
+            let hint = "at least one of them must be a URL such as striate://host/path";
+            return Err(CommandError::usage(
+                format!("neither {source} nor {destination} is on servers"),
+                hint,
+            ));
+        }
+        let name = name(source)?;
+        let target = match (into, name.is_empty()) {
+            (true, false) => destination.inside(&name)?,
+            _ => destination.clone(),
+        };
+        match look(source)? {
+            Source::File { bytes } => jobs.push(Job { from: source.clone(), to: target, bytes }),
+            Source::Directory(_) if !recursive => {
+                return Err(CommandError::usage(
+                    format!("{source} is a directory"),
+                    "-r copies it with all that is in it",
+                ));
+            }
+            Source::Directory(files) => {
+                for (name, bytes) in files {
+                    let (from, to) = (source.inside(&name)?, target.inside(&name)?);
+                    jobs.push(Job { from, to, bytes });
+                }
+            }
+        }
+    }
+    let mut seen = HashSet::new();
+    match jobs.iter().find(|job| !seen.insert(&job.to)) {
+        None => Ok(jobs),
+        Some(twice) => Err(CommandError::usage(
+            format!("two sources would be copied to {}", twice.to),
+            "copy them to different directories",
+        )),
+    }
+}
+
+/// Whether sources go into the place rather than become it.
+fn is_directory(place: &Place) -> Result<bool, CommandError> {
+    match place {
+        Place::Local(path) => {
+            Ok(path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/"))
+        }
+        Place::Remote(url) => {
+            let path = path(url);
+            if path.is_empty() || path.ends_with('/') {
+                return Ok(true);
+            }
+            Ok(!Client::shared(url)?.list(&as_directory(path))?.is_empty())
+        }
+    }
+}
+
+/// The last part of a name; empty for a whole file system.
+fn name(place: &Place) -> Result<String, CommandError> {
+    match place {
+        Place::Remote(url) => {
+            let path = path(url).trim_end_matches('/');
+            Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
+        }
+        Place::Local(path) => {
+            // What '.' and '..' are called can be seen in the whole path only.
+            let whole = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
+            let name = whole.as_deref().unwrap_or(path).file_name().unwrap_or_default();
+            text(Path::new(name))
+        }
+    }
+}
+
+fn look(place: &Place) -> Result<Source, CommandError> {
+    match place {
+        Place::Remote(url) => look_on_servers(url),
+        Place::Local(path) => {
+            let found = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+            if !found.is_dir() {
+                only_files(path, &found)?;
+                return Ok(Source::File { bytes: found.len() });
+            }
+            let mut files = Vec::new();
+            walk(path, "", &mut files)?;
+            Ok(Source::Directory(files))
+        }
+    }
+}
+
+fn look_on_servers(url: &RemoteUrl) -> Result<Source, CommandError> {
+    let client = Client::shared(url)?;
+    let path = path(url);
+    let inside = as_directory(path);
+    if inside != path {
+        match client.lookup(path) {
+            Ok(file) => return Ok(Source::File { bytes: file.size }),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            Err(error) => {
+                let files = client.list(&inside)?;
+                // The complaint that there is no file says most if there is no directory either.
+                return if files.is_empty() {
+                    Err(error.into())
+                } else {
+                    Ok(below(&inside, files))
+                };
+            }
+        }
+    }
+    Ok(below(&inside, client.list(&inside)?))
+}
+
+fn below(directory: &str, files: Vec<striate_store::remote::FileInfo>) -> Source {
+    let name = |path: &str| path.strip_prefix(directory).unwrap_or(path).to_owned();
+    Source::Directory(files.into_iter().map(|file| (name(&file.path), file.size)).collect())
+}
+
+/// The files in a directory and in those in it, in the order of their names.
+fn walk(
+    directory: &Path,
+    prefix: &str,
+    files: &mut Vec<(String, u64)>,
+) -> Result<(), CommandError> {
+    let failed = |error| unreadable(directory, error);
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let name = format!("{prefix}{}", text(Path::new(&entry.file_name()))?);
+        let kind = entry.file_type().map_err(|error| unreadable(&path, error))?;
+        if kind.is_dir() {
+            walk(&path, &format!("{name}/"), files)?;
+            continue;
+        }
+        // A link counts as the file that it leads to; one to a directory could lead in a circle.
+        let found = fs::metadata(&path).map_err(|error| unreadable(&path, error))?;
+        only_files(&path, &found)?;
+        files.push((name, found.len()));
+    }
+    Ok(())
+}
+
+fn only_files(path: &Path, found: &fs::Metadata) -> Result<(), CommandError> {
+    if found.is_file() {
+        return Ok(());
+    }
+    let what = if found.is_dir() { "a link to a directory" } else { "neither file nor directory" };
+    Err(CommandError::failed(
+        format!("cannot copy {}", path.display()),
+        format!("it is {what}"),
+        "",
+    ))
+}
+
+fn text(name: &Path) -> Result<String, CommandError> {
+    name.to_str().map(str::to_owned).ok_or_else(|| {
+        CommandError::failed(
+            format!("cannot copy {}", name.display()),
+            "names of files on servers are UTF-8",
+            "rename it first",
+        )
+    })
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> CommandError {
+    CommandError::failed(format!("cannot look at {}", path.display()), error, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Place {
+        Place::new(text.into()).unwrap()
+    }
+
+    #[test]
+    fn trees_are_walked_in_order() {
+        let place = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("b/2", 2), ("b/1", 1), ("a", 3), ("b/c/d", 4)] {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![0; bytes]).unwrap();
+        }
+        std::os::unix::fs::symlink("a", place.path().join("z")).unwrap();
+        let mut files = Vec::new();
+        walk(place.path(), "", &mut files).unwrap();
+        let expected = [("a", 3), ("b/1", 1), ("b/2", 2), ("b/c/d", 4), ("z", 3)];
+        assert_eq!(files, expected.map(|(name, bytes)| (name.to_owned(), bytes)));
+        std::os::unix::fs::symlink(".", place.path().join("loop")).unwrap();
+        let error = walk(place.path(), "", &mut files).unwrap_err().to_string();
+        assert!(error.contains("a link to a directory"), "{error}");
+    }
+
+    #[test]
+    fn names_are_the_last_parts() {
+        for (text, expected) in
+            [("a/b", "b"), ("a/b/", "b"), ("striate://h/x/y/", "y"), ("striate://h", "")]
+        {
+            assert_eq!(name(&place(text)).unwrap(), expected, "{text}");
+        }
+        assert!(!name(&place(".")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn one_side_is_on_servers() {
+        let error = plan(&[place("a")], &place("b"), false).unwrap_err();
+        assert!(matches!(error, CommandError::Usage { .. }));
+    }
+}

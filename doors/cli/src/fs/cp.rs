@@ -1,0 +1,117 @@
+//! `striate fs cp`: bytes from here to servers, back, and between them.
+
+use std::time::Instant;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use striate_datatype::{Bytes, parse_size};
+use striate_store::remote::Layout;
+
+use super::copy::{self, Job, Place};
+use crate::document::Document;
+use crate::number::{grouped, short};
+use crate::{CommandError, signals, terminal};
+
+/// Copy files to servers, from servers, or between them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate fs cp out.dat striate://io.example/run7/
+  striate fs cp --strip 1MiB --servers 4 out.dat striate://io.example/run7/out.dat
+  striate fs cp -r striate://io.example/run7 results
+  striate fs cp striate://io.example/a striate://other.example/a
+
+As with cp, a source goes into a destination that is a directory. A destination on servers is one if
+it ends with a slash or if files are in it. Only bytes are copied: no times and no permissions, and
+no directories without files. A copy has another name, .NAME.part-..., until it is whole.")]
+pub(crate) struct CpArgs {
+    /// Copy directories with all that is in them
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Bytes of a strip of new files on servers
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = strip)]
+    strip: u64,
+
+    /// Over how many servers new files are striped [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    servers: Option<u32>,
+
+    /// The server of the first strip, by its place in the list of servers [default: they take turns]
+    #[arg(long, value_name = "K")]
+    first: Option<u32>,
+
+    /// Parts of 4 MiB that are under way at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: u16,
+
+    /// What to copy: files and URLs
+    #[arg(required = true, value_name = "SOURCE", value_parser = place())]
+    sources: Vec<Place>,
+
+    /// Where to
+    #[arg(value_name = "DESTINATION", value_parser = place())]
+    destination: Place,
+}
+
+fn place() -> impl TypedValueParser<Value = Place> {
+    OsStringValueParser::new().try_map(Place::new)
+}
+
+fn strip(text: &str) -> Result<u64, String> {
+    let strip = parse_size(text).map_err(|error| error.to_string())?;
+    if (512..=1 << 30).contains(&strip) {
+        Ok(strip)
+    } else {
+        Err(format!("a strip of {} is not between 512 bytes and 1 GiB", Bytes(strip)))
+    }
+}
+
+/// A file that was copied; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Row {
+    from: String,
+    to: String,
+    bytes: u64,
+}
+
+pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
+    let jobs = copy::plan(&args.sources, &args.destination, args.recursive)?;
+    let layout = Layout { strip: args.strip, servers: args.servers, first: args.first };
+    let rows: Vec<Row> = jobs.iter().map(row).collect();
+    let stop = signals::flag()?;
+    let bar = progress_bar(&jobs);
+    let start = Instant::now();
+    let copied = copy::run(jobs, layout, args.threads.into(), &bar, &stop);
+    bar.finish_and_clear();
+    let copied = copied?;
+    let seconds = start.elapsed().as_secs_f64();
+    if json {
+        let with_bytes = |(row, bytes)| Row { bytes, ..row };
+        let rows = rows.into_iter().zip(copied).map(with_bytes).collect();
+        return Document::new(rows, Vec::new()).print();
+    }
+    let bytes: u64 = copied.iter().sum();
+    let rate = bytes as f64 / seconds.max(1e-9) / f64::from(1 << 20);
+    let files = if copied.len() == 1 { "file" } else { "files" };
+    terminal::print(&format!(
+        "copied {} {files}, {} in {seconds:.3} s ({} MiB/s)\n",
+        grouped(copied.len() as u64),
+        Bytes(bytes),
+        short(rate)
+    ))
+}
+
+fn row(job: &Job) -> Row {
+    Row { from: job.from.to_string(), to: job.to.to_string(), bytes: 0 }
+}
+
+/// Shows itself on a terminal only.
+fn progress_bar(jobs: &[Job]) -> ProgressBar {
+    let style = "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {wide_msg}";
+    let style = ProgressStyle::with_template(style);
+    ProgressBar::new(jobs.iter().map(|job| job.bytes).sum())
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,59 @@
+//! `striate fs mv`: another name for a file.
+
+use clap::Args;
+use serde::Serialize;
+use striate_store::remote::{Client, RemoteUrl};
+
+use super::{as_directory, path};
+use crate::CommandError;
+use crate::document::Document;
+
+/// Give a file another name
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate fs mv striate://io.example/run7/out.dat striate://io.example/run7/final.dat
+  striate fs mv striate://io.example/out.dat striate://io.example/old/
+
+A file that has the name already is replaced, in one step. No data moves.")]
+pub(crate) struct MvArgs {
+    /// Fail if a file has the name already
+    #[arg(short, long)]
+    no_clobber: bool,
+
+    /// The file
+    from: RemoteUrl,
+
+    /// Its new name, or the directory that it goes to, with a slash at the end
+    to: RemoteUrl,
+}
+
+/// A row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Renamed {
+    from: String,
+    to: String,
+}
+
+pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
+    if (&args.from.address, args.from.tls) != (&args.to.address, args.to.tls) {
+        return Err(CommandError::usage(
+            "a file cannot get a name on other servers",
+            "copy it with 'striate fs cp', then remove it",
+        ));
+    }
+    let client = Client::shared(&args.from)?;
+    let from = path(&args.from);
+    let mut to = path(&args.to).to_owned();
+    if to.is_empty() || to.ends_with('/') {
+        let name = from.rsplit('/').next().unwrap_or(from);
+        to = as_directory(&to) + name;
+    }
+    client.rename(from, &to, !args.no_clobber)?;
+    if json {
+        let renamed =
+            Renamed { from: client.url(from).to_string(), to: client.url(&to).to_string() };
+        return Document::new(vec![renamed], Vec::new()).print();
+    }
+    Ok(())
+}

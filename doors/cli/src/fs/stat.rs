@@ -1,0 +1,112 @@
+//! `striate fs stat`: where a file lies, and how large it is now.
+
+use std::fmt::Write as _;
+use std::num::{NonZeroU32, NonZeroU64};
+
+use clap::Args;
+use serde::Serialize;
+use striate_layout::striping::Striping;
+use striate_store::remote::{Client, FileInfo, RemoteUrl};
+
+use super::{path, shown};
+use crate::document::Document;
+use crate::number::bytes;
+use crate::table::{Side, Table};
+use crate::time::utc;
+use crate::{CommandError, terminal};
+
+/// Show where files lie, and how large they are now
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate fs stat striate://io.example/run7/out.dat
+  striate fs stat --json striate://io.example/run7/out.dat")]
+pub(crate) struct StatArgs {
+    /// The files
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<RemoteUrl>,
+}
+
+/// What is known about a file; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Description {
+    url: String,
+    path: String,
+    file: u64,
+    /// The size now, as the objects tell it.
+    size: u64,
+    /// The size at the last sync, close or truncation.
+    recorded_size: u64,
+    strip: u64,
+    objects: Vec<Object>,
+    created_ms: u64,
+    modified_ms: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Object {
+    server: String,
+    /// Absent if the object is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    len: Option<u64>,
+}
+
+pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
+    let described = args.urls.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+    if json {
+        return Document::new(described, Vec::new()).print();
+    }
+    let texts: Vec<String> = described.iter().map(Description::text).collect();
+    terminal::print(&texts.join("\n"))
+}
+
+fn describe(url: &RemoteUrl) -> Result<Description, CommandError> {
+    let client = Client::shared(url)?;
+    let info = client.lookup(path(url))?;
+    let lens = client.object_lens(&info)?;
+    let FileInfo { path, file, strip, servers, size, created_ms, modified_ms } = info;
+    let striping = Striping {
+        strip: NonZeroU64::new(strip).unwrap_or(NonZeroU64::MIN),
+        servers: NonZeroU32::new(servers.len() as u32).unwrap_or(NonZeroU32::MIN),
+    };
+    let ends = (0..).zip(&lens).map(|(index, len)| striping.file_len(index, len.unwrap_or(0)));
+    Ok(Description {
+        url: client.url(&path).to_string(),
+        path,
+        file,
+        size: ends.max().unwrap_or(0),
+        recorded_size: size,
+        strip,
+        objects: servers
+            .into_iter()
+            .zip(lens)
+            .map(|(server, len)| Object { server, len })
+            .collect(),
+        created_ms,
+        modified_ms,
+    })
+}
+
+impl Description {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", terminal::heading(&shown(&self.url)));
+        let mut line = |what: &str, value: String| {
+            let _ = writeln!(text, "  {what:<10}{value}");
+        };
+        line("size", bytes(self.size));
+        if self.recorded_size != self.size {
+            line("", format!("{} at the last sync", bytes(self.recorded_size)));
+        }
+        line("strip", bytes(self.strip));
+        line("file", format!("{:016x}", self.file));
+        line("created", utc(self.created_ms));
+        line("modified", utc(self.modified_ms));
+        let mut table =
+            Table::new(&[("", Side::Right), ("server", Side::Left), ("object", Side::Right)]);
+        for (index, object) in self.objects.iter().enumerate() {
+            let len = object.len.map_or("missing".to_owned(), bytes);
+            table.row([index.to_string(), shown(&object.server), len]);
+        }
+        text + &table.render()
+    }
+}

@@ -1,0 +1,227 @@
+//! `striate fsck`: whether names and objects fit together, on running servers or in their directories.
+//!
+//! Running servers are looked at while files come and go, in an order in which what is well cannot look
+//! otherwise: objects first, then names, then dead files. A file that is renamed or created at the wrong
+//! moment can still be missed, so only what is there at a second look counts.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde::Serialize;
+use striate_server::ServerError;
+use striate_server::catalog::FileRecord;
+use striate_server::check::{Finding, Inventory};
+use striate_store::StoreError;
+use striate_store::remote::{Client, RemoteUrl};
+
+use crate::document::Document;
+use crate::fs::{Place, ask_each};
+use crate::number::grouped;
+use crate::{CommandError, terminal};
+
+/// How long files that are being made or removed have until the second look.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Check that the names and the data of a file system fit together
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate fsck striate://io.example                  check running servers
+  striate fsck --repair striate://io.example         also remove what belongs to no file
+  striate fsck /srv/meta /srv/io1 /srv/io2           check servers that do not run
+
+It looks for files whose objects are missing or too short, for objects of no file, for removals that
+were interrupted, and for servers that do not answer. Directories are given in the order in which
+the metadata server lists its servers, and are only read. What is in files is not compared: there are
+no copies to compare it with.
+
+Exit status: 0 all is well or was repaired, 1 something was found, 2 it was called wrongly.")]
+pub(crate) struct FsckArgs {
+    /// Remove objects of no file, and finish removals that were interrupted; files are not touched
+    #[arg(long)]
+    repair: bool,
+
+    /// The URL of the file system, or the data directories of all servers
+    #[arg(required = true, value_name = "URL|DIR", value_parser = OsStringValueParser::new().try_map(Place::new))]
+    targets: Vec<Place>,
+}
+
+/// Something that was found; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    finding: Finding,
+    /// The finding in words.
+    text: String,
+    repaired: bool,
+    /// Why it was not repaired although that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<String>,
+}
+
+impl Row {
+    fn new(finding: Finding) -> Self {
+        Self { text: finding.to_string(), finding, repaired: false, left: None }
+    }
+}
+
+pub(crate) fn run(args: &FsckArgs, json: bool) -> Result<(), CommandError> {
+    let (inventory, rows) = match &args.targets[..] {
+        [Place::Remote(url)] => check_servers(url, args.repair)?,
+        targets => {
+            let inventory = directories(targets, args.repair)?;
+            let rows = inventory.findings().into_iter().map(Row::new).collect();
+            (inventory, rows)
+        }
+    };
+    let well = rows.iter().all(|row| row.repaired);
+    if json {
+        Document::new(rows, Vec::new()).print()?;
+    } else {
+        terminal::print(&text(&inventory, &rows))?;
+    }
+    if well { Ok(()) } else { Err(CommandError::NotWell) }
+}
+
+fn text(inventory: &Inventory, rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let outcome = match (&row.left, row.repaired) {
+            (_, true) => ": repaired".to_owned(),
+            (Some(left), false) => format!(": left, {left}"),
+            (None, false) => String::new(),
+        };
+        let _ = writeln!(text, "{}{outcome}", row.text);
+    }
+    let repaired = rows.iter().filter(|row| row.repaired).count();
+    let found = match (rows.len(), repaired) {
+        (0, _) => "all is well".to_owned(),
+        (1, 0) => "1 thing was found".to_owned(),
+        (found, 0) => format!("{} things were found", grouped(found as u64)),
+        (found, repaired) => format!(
+            "{} found, {} of them repaired",
+            grouped(found as u64),
+            grouped(repaired as u64)
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "{found}: files {}, objects {}, servers {}",
+        grouped(inventory.files.len() as u64),
+        grouped(inventory.object_count()),
+        grouped(inventory.servers.len() as u64),
+    );
+    text
+}
+
+fn directories(targets: &[Place], repair: bool) -> Result<Inventory, CommandError> {
+    let path = |target: &Place| match target {
+        Place::Local(path) => Ok(path.clone()),
+        Place::Remote(url) => Err(CommandError::usage(
+            format!("{url} cannot be checked together with others"),
+            "give one URL, or the directories of all servers",
+        )),
+    };
+    let paths = targets.iter().map(path).collect::<Result<Vec<PathBuf>, _>>()?;
+    if repair {
+        return Err(CommandError::usage(
+            "directories are only read, not repaired",
+            "start the servers, and repair with their URL",
+        ));
+    }
+    Inventory::of_directories(&paths).map_err(|error| match error {
+        ServerError::Settings(text) => {
+            let hint = "'striate fsck --help' says which directories are needed";
+            CommandError::usage(text, hint)
+        }
+        ServerError::InUse { .. } => CommandError::failed(
+            "cannot check the directories",
+            error,
+            "end the servers first, or check them by their URL while they run",
+        ),
+        other => CommandError::failed("cannot check the directories", other, ""),
+    })
+}
+
+fn check_servers(url: &RemoteUrl, repair: bool) -> Result<(Inventory, Vec<Row>), CommandError> {
+    let client = Client::shared(url)?;
+    let first = take_inventory(&client)?;
+    let suspected = first.findings();
+    if suspected.is_empty() {
+        return Ok((first, Vec::new()));
+    }
+    std::thread::sleep(PAUSE);
+    let second = take_inventory(&client)?;
+    let confirmed = |finding: &Finding| suspected.iter().any(|other| finding.is_same(other));
+    let findings = second.findings().into_iter().filter(confirmed);
+    let mut rows: Vec<Row> = findings.map(Row::new).collect();
+    if repair {
+        let highest = first.highest_file();
+        for row in &mut rows {
+            repair_orphan(&client, highest, row);
+        }
+        bury_dead(&client, &mut rows);
+    }
+    Ok((second, rows))
+}
+
+fn take_inventory(client: &Client) -> Result<Inventory, StoreError> {
+    let servers = client.servers()?;
+    // A file has its name before its objects: an object without one is listed before names are.
+    let objects = ask_each(&servers, |server| client.objects(server));
+    let objects = objects.into_iter().map(|answer| match answer {
+        Ok(objects) => Ok(objects.into_iter().collect()),
+        Err(error) => Err(error.to_string()),
+    });
+    let objects = objects.collect();
+    let number: HashMap<&String, u32> = servers.iter().zip(0..).collect();
+    let record = |file: striate_store::remote::FileInfo| {
+        let servers = file.servers.iter();
+        let record = FileRecord {
+            file: file.file,
+            strip: file.strip,
+            servers: servers.map(|server| number.get(server).map_or(u32::MAX, |n| *n)).collect(),
+            size: file.size,
+            created_ms: file.created_ms,
+            modified_ms: file.modified_ms,
+        };
+        (file.path, record)
+    };
+    let files = client.list("")?.into_iter().map(record).collect();
+    let dead = client.dead()?;
+    Ok(Inventory { files, dead, objects, servers })
+}
+
+/// Removes an object of no file. Not one whose id no file may have had yet: one may get it now.
+fn repair_orphan(client: &Client, highest: u64, row: &mut Row) {
+    let Finding::Orphan { server, object, .. } = &row.finding else { return };
+    if *object >= highest {
+        row.left = Some("since it may belong to a file that is being made; try again later".into());
+        return;
+    }
+    match client.remove_orphan(server, *object) {
+        Ok(true) => row.repaired = true,
+        Ok(false) => row.left = Some("since a file has this id after all".into()),
+        Err(error) => row.left = Some(format!("since the server did not remove it: {error}")),
+    }
+}
+
+fn bury_dead(client: &Client, rows: &mut [Row]) {
+    let is_dead = |row: &&mut Row| matches!(row.finding, Finding::Dead { .. });
+    let mut rows: Vec<&mut Row> = rows.iter_mut().filter(is_dead).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let buried =
+        client.bury_dead().map_err(|error| format!("since not all objects are gone: {error}"));
+    for row in &mut rows {
+        match &buried {
+            Ok(_) => row.repaired = true,
+            Err(why) => row.left = Some(why.clone()),
+        }
+    }
+}
