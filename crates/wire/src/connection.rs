@@ -72,7 +72,11 @@ impl<S: Write> Connection<S> {
     /// requests, or one and its data, leave in one write.
     pub fn queue_request(&mut self, id: u64, request: &Request) -> Result<(), WireError> {
         let payload = request.encode().map_err(WireError::NotSent)?;
-        self.queue_frame(FrameKind::Request, id, &payload)
+        self.queue_frame(FrameKind::Request, id, &payload)?;
+        if matches!(request, Request::Define { .. }) {
+            self.traffic.sent.count_description(payload.len());
+        }
+        Ok(())
     }
 
     /// Queues a reply, as [`Connection::queue_request`] does a request.
@@ -148,7 +152,11 @@ impl<S: Read> Connection<S> {
             }
         };
         let payload = self.receive_payload(header)?;
-        Ok(decode(&payload)?)
+        let message = decode(&payload)?;
+        if matches!(message, Message::Request(Request::Define { .. })) {
+            self.traffic.received.count_description(payload.len());
+        }
+        Ok(message)
     }
 
     /// The payload of a data frame, which must be as long as `into`.

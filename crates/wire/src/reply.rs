@@ -68,7 +68,7 @@ pub enum Reply {
         /// Whether there is one.
         exists: bool,
     },
-    /// Some objects, in ascending order of their ids.
+    /// Some objects, by the last byte of their ids and then by the ids.
     Objects {
         /// Each as id and length.
         #[serde(deserialize_with = "at_most::<_, _, ENTRIES>")]

@@ -1,6 +1,6 @@
 //! [`Traffic`]: what went over a connection.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Sub};
 
 use crate::frame::{FrameKind, Header};
 
@@ -23,6 +23,10 @@ pub struct Frames {
     pub requests: u64,
     /// Their bytes, with headers.
     pub request_bytes: u64,
+    /// Those of the requests that told a description.
+    pub descriptions: u64,
+    /// Their bytes, with headers.
+    pub description_bytes: u64,
     /// Replies and failures.
     pub replies: u64,
     /// Their bytes, with headers.
@@ -55,6 +59,28 @@ impl Frames {
     }
 }
 
+impl Frames {
+    /// A request that was counted told a description, in a payload of so many bytes.
+    pub(crate) fn count_description(&mut self, len: usize) {
+        self.descriptions += 1;
+        self.description_bytes += (Header::LEN + len) as u64;
+    }
+
+    /// Both, number by number.
+    fn with(self, other: Self, each: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            requests: each(self.requests, other.requests),
+            request_bytes: each(self.request_bytes, other.request_bytes),
+            descriptions: each(self.descriptions, other.descriptions),
+            description_bytes: each(self.description_bytes, other.description_bytes),
+            replies: each(self.replies, other.replies),
+            reply_bytes: each(self.reply_bytes, other.reply_bytes),
+            data_frames: each(self.data_frames, other.data_frames),
+            data_bytes: each(self.data_bytes, other.data_bytes),
+        }
+    }
+}
+
 /// The traffic of several connections together.
 impl AddAssign for Traffic {
     fn add_assign(&mut self, other: Self) {
@@ -63,13 +89,25 @@ impl AddAssign for Traffic {
     }
 }
 
+/// What went since then.
+impl Sub for Traffic {
+    type Output = Self;
+
+    fn sub(self, then: Self) -> Self {
+        Self { sent: self.sent - then.sent, received: self.received - then.received }
+    }
+}
+
 impl AddAssign for Frames {
     fn add_assign(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.request_bytes += other.request_bytes;
-        self.replies += other.replies;
-        self.reply_bytes += other.reply_bytes;
-        self.data_frames += other.data_frames;
-        self.data_bytes += other.data_bytes;
+        *self = self.with(other, |a, b| a + b);
+    }
+}
+
+impl Sub for Frames {
+    type Output = Self;
+
+    fn sub(self, then: Self) -> Self {
+        self.with(then, |now, then| now - then)
     }
 }

@@ -12,7 +12,6 @@ use striate_store::remote::Client;
 use super::content::Content;
 use super::plan::{Pattern, Plan};
 use super::scratch::{Scratch, remote};
-use super::wire::description_bytes;
 use super::{Contender, IoBenchError, Op, Options};
 
 /// Bytes of a file that are verified or prepared at a time.
@@ -30,20 +29,17 @@ pub(super) struct Course {
     pub(super) wanted: u64,
     /// For writing and for reading; only one if they are alike.
     pub(super) plans: Vec<Plan>,
-    /// Bytes that it takes to tell the view of a plan to a server: the mean over this process.
-    pub(super) told: Vec<u64>,
     /// The file and the part of it that this rank prepares and verifies.
     share: (u64, Range<u64>),
 }
 
 impl Course {
-    /// Collective; `name` is that of the files, and `process` are the ranks of this process.
+    /// Collective; `name` is that of the files.
     pub(super) fn new(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,
         options: &Options,
         name: &str,
-        process: &[usize],
     ) -> Result<Self, IoBenchError> {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
         let mut plans = vec![pattern.plan(rank, Op::Write)?];
@@ -51,13 +47,6 @@ impl Course {
         let alike = plans[0].file == reading.file && plans[0].steps == reading.steps;
         if comm.reduce_u64(Reduction::Min, u64::from(alike))? == 0 {
             plans.push(reading);
-        }
-        let mut told = Vec::new();
-        for plan in &plans {
-            let encoding = plan.filetype.encode().len() as u64;
-            let all = comm.allgather_u64(description_bytes(encoding))?;
-            let sum: u64 = process.iter().map(|rank| all[*rank]).sum();
-            told.push(sum / process.len() as u64);
         }
         let files = pattern.files();
         let file_bytes = pattern.file_bytes()?;
@@ -77,7 +66,6 @@ impl Course {
             file_bytes,
             wanted: comm.reduce_u64(Reduction::Sum, plans[0].bytes())?,
             plans,
-            told,
             share,
         })
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_store::AlignedBuffer;
-use striate_store::remote::Client;
+use striate_store::remote::{Client, Frames};
 
 use super::content::{Mismatch, first_difference};
 use super::contiguous::Contiguous;
@@ -17,7 +17,7 @@ use super::plan::Pattern;
 use super::report::{Results, Sample, Series, WireSums};
 use super::scratch::remote;
 use super::socket::{SocketServers, Sockets};
-use super::wire::{self, Sent, Watch, process_of};
+use super::wire::{self, Watch, process_of};
 use super::{Api, Contender, IoBenchError, Op, Options, Progress};
 
 /// What memory holds where nothing was read.
@@ -108,7 +108,7 @@ impl<'b> Bench<'b> {
         let name = format!("striate-bench-{run:016x}");
         let process = process_of(comm.as_ref())?;
         let course = |(pattern, suffix): (&&dyn Pattern, &str)| {
-            Course::new(comm, *pattern, options, &format!("{name}{suffix}"), &process)
+            Course::new(comm, *pattern, options, &format!("{name}{suffix}"))
         };
         let courses = patterns.iter().zip(["", "-contiguous"]).map(course);
         let courses = courses.collect::<Result<Vec<_>, _>>()?;
@@ -191,7 +191,7 @@ impl<'b> Bench<'b> {
             self.time(|bench| engine.open(&path, op, &bench.courses[course].plans[plan]))?;
         self.agree(opened.map_err(failed("open")))?;
         let mut moving = Duration::ZERO;
-        let mut sent: Option<(Sent, Sent)> = None;
+        let mut sent: Option<(Frames, Frames)> = None;
         let steps = self.courses[course].plans[plan].steps.len();
         for step in 0..steps {
             let at = At { course, plan, step };
@@ -205,7 +205,10 @@ impl<'b> Bench<'b> {
             let (moved, took) =
                 self.time(|bench| bench.carry_out(engine.as_mut(), op, at, last))?;
             let now = self.sent() - before;
-            sent = Some(sent.map_or((now, now), |(first, all)| (first, all + now)));
+            match &mut sent {
+                Some((_, all)) => *all += now,
+                None => sent = Some((now, now)),
+            }
             self.agree(moved.map_err(failed(op.name())))?;
             moving += took;
             if op == Op::Read && self.options.verify {
@@ -255,8 +258,8 @@ impl<'b> Bench<'b> {
         Ok((done, Duration::from_nanos(slowest)))
     }
 
-    fn sent(&self) -> Sent {
-        self.watch.as_ref().map_or_else(Sent::default, Watch::sent)
+    fn sent(&self) -> Frames {
+        self.watch.as_ref().map_or_else(Frames::default, Watch::sent)
     }
 
     /// What was sent to servers, if there are any.
@@ -264,14 +267,14 @@ impl<'b> Bench<'b> {
         &self,
         course: usize,
         plan: usize,
-        (first, all): (Sent, Sent),
+        (first, all): (Frames, Frames),
     ) -> Result<Option<WireSums>, IoBenchError> {
         if self.watch.is_none() {
             return Ok(None);
         }
         let course = &self.courses[course];
         let servers = self.agree(course.servers(plan))?;
-        Ok(Some(wire::sum(self.comm.as_ref(), first, all, course.told[plan], servers)?))
+        Ok(Some(wire::sum(self.comm.as_ref(), first, all, servers)?))
     }
 
     fn sample(

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use striate_wire::{Frames, Traffic};
+use striate_wire::Traffic;
 
 use super::error::CallError;
 use super::link::Link;
@@ -139,70 +139,11 @@ impl DerefMut for PooledLink {
 impl Drop for PooledLink {
     fn drop(&mut self) {
         let Some(mut link) = self.link.take() else { return };
-        let since = difference(link.connection().traffic(), self.counted);
+        let since = link.connection().traffic() - self.counted;
         *self.pool.traffic.lock().unwrap_or_else(PoisonError::into_inner) += since;
         // Who panicked may have left answers on their way.
         if !link.is_broken() && !thread::panicking() {
             self.pool.give_back(std::mem::take(&mut self.address), link);
         }
-    }
-}
-
-fn difference(now: Traffic, then: Traffic) -> Traffic {
-    let frames = |now: Frames, then: Frames| Frames {
-        requests: now.requests - then.requests,
-        request_bytes: now.request_bytes - then.request_bytes,
-        replies: now.replies - then.replies,
-        reply_bytes: now.reply_bytes - then.reply_bytes,
-        data_frames: now.data_frames - then.data_frames,
-        data_bytes: now.data_bytes - then.data_bytes,
-    };
-    Traffic { sent: frames(now.sent, then.sent), received: frames(now.received, then.received) }
-}
-
-#[cfg(test)]
-mod tests {
-    use striate_wire::{Reply, Request};
-
-    use super::*;
-    use crate::remote::tests::fake::{Answer, Fake};
-
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    fn used(pool: &Arc<Pool>, address: &str) -> PooledLink {
-        let mut link = pool.take(address, PATIENCE).unwrap();
-        link.call(&Request::Ping).unwrap();
-        link
-    }
-
-    #[test]
-    fn few_idle_links_are_kept_and_not_for_long() {
-        let server = Fake::start(|_| Answer::Reply(Reply::Done));
-        let pool = Pool::new(ClientOptions::default());
-        let many = MOST_IDLE + 3;
-        let links: Vec<_> = (0..many).map(|_| used(&pool, &server.address)).collect();
-        assert_eq!(pool.traffic(), Traffic::default());
-        drop(links);
-        assert_eq!(pool.traffic().sent.requests, many as u64);
-        assert_eq!(pool.idle.lock().unwrap()[&server.address].len(), MOST_IDLE);
-
-        used(&pool, &server.address);
-        assert_eq!(server.connections(), many);
-        for idle in pool.idle.lock().unwrap().get_mut(&server.address).unwrap() {
-            idle.since -= LONGEST_IDLE;
-        }
-        used(&pool, &server.address);
-        assert_eq!(server.connections(), many + 1);
-        assert_eq!(pool.idle.lock().unwrap()[&server.address].len(), 1);
-    }
-
-    #[test]
-    fn a_spoilt_link_is_closed() {
-        let server = Fake::start(|_| Answer::Reply(Reply::Done));
-        let pool = Pool::new(ClientOptions::default());
-        used(&pool, &server.address).spoil();
-        assert!(!used(&pool, &server.address).is_reused());
-        assert!(used(&pool, &server.address).is_reused());
-        assert_eq!((server.connections(), pool.traffic().sent.requests), (2, 3));
     }
 }
