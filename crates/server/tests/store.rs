@@ -1,12 +1,14 @@
-//! The suite of all stores, on files that are striped over servers.
+//! The suite of all stores, on files that are striped over servers, and what only those do.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::Cell;
 use std::sync::Arc;
 
+use striate_datatype::Datatype;
 use striate_server::Embedded;
 use striate_store::conformance::{Opener, Subject, check};
 use striate_store::remote::{Client, ClientOptions, Layout, RemoteFile, RemoteOptions};
+use striate_store::{MemoryPlacement, Placement, Store, TypedRequest};
 
 /// New files on servers of their own.
 struct Files {
@@ -46,4 +48,34 @@ fn three_servers_with_short_strips() {
 #[test]
 fn four_servers() {
     check(&Files::on(4, 4096));
+}
+
+/// A server that remembers one description at a time is told again what it forgot.
+#[test]
+fn forgotten_descriptions_are_told_again() {
+    let encodings = ["vector(40, 8, stride=64)", "vector(30, 8, stride=72)"];
+    let types: Vec<Datatype> = encodings.iter().map(|text| text.parse().unwrap()).collect();
+    let room = types.iter().map(|ty| ty.encode().len()).max().unwrap() + 300;
+    let embedded = Embedded::with(2, |settings| settings.limits.descriptions = room).unwrap();
+    let address = embedded.servers()[0].address().to_string();
+    let client = Client::connect(&address, ClientOptions::default()).unwrap();
+    let layout = Layout { strip: 512, ..Layout::default() };
+    let options = RemoteOptions { create: true, exclusive: true, layout };
+    let file = RemoteFile::open_with(&client, &client.url("file"), &options).unwrap();
+    let told = |client: &Client| client.traffic().sent.descriptions;
+    for round in 0..6 {
+        let datatype = types[round % 2].clone();
+        let (len, before) = (datatype.size(), told(&client));
+        let bytes: Vec<u8> = (0..len).map(|i| (i as usize + round) as u8).collect();
+        let request = TypedRequest {
+            file: Placement { displacement: 0, datatype, start: 0, len },
+            memory: MemoryPlacement::contiguous(0, len),
+        };
+        file.write_typed(&request, &bytes).unwrap();
+        let mut back = vec![0; bytes.len()];
+        assert_eq!(file.read_typed(&request, &mut back).unwrap(), len);
+        assert_eq!(back, bytes, "round {round}");
+        // Once to each server, and not again for the read.
+        assert_eq!(told(&client) - before, 2, "round {round}");
+    }
 }
