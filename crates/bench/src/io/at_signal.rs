@@ -74,7 +74,9 @@ fn watch(mut wait: File) {
     if wait.read_exact(&mut signal).is_err() {
         return;
     }
-    while let Some((_, work)) = { left().pop() } {
+    // Held to the end: who fails because of what is removed here waits, instead of ending otherwise.
+    let mut left = left();
+    while let Some((_, work)) = left.pop() {
         work();
     }
     let Ok(signal) = Signal::try_from(i32::from(signal[0])) else { return };
