@@ -18,8 +18,10 @@
 //! of a loop at most `period / gcd(period, stride)` copies are entered, since the residues repeat
 //! after that, and no more than there are; of a list no more than its entries, and no more than there
 //! are teeth over it; nested, these multiply. Copies whose residues are scattered meet a tooth after
-//! `period / width` tries on the average.
+//! `period / width` tries on the average. Who searches what comes from others sets a limit
+//! ([`Datatype::next_in_comb_within`]).
 
+use std::cell::Cell;
 use std::num::NonZeroU64;
 
 use crate::node::{Loop, Node};
@@ -75,6 +77,18 @@ impl Datatype {
         from: i64,
         comb: Comb,
     ) -> Result<Option<i64>, TypeError> {
+        self.next_in_comb_within(count, from, comb, u64::MAX)
+    }
+
+    /// Like [`Datatype::next_in_comb`], but gives up after so many steps, with
+    /// [`TypeError::Scattered`]: a description can be made so that the search takes years.
+    pub fn next_in_comb_within(
+        &self,
+        count: u64,
+        from: i64,
+        comb: Comb,
+        steps: u64,
+    ) -> Result<Option<i64>, TypeError> {
         let size = self.span_of(count)?.size;
         if !self.is_ascending() || (count > 1 && !self.copies_ascend()) {
             return Err(TypeError::NotMonotonic);
@@ -83,12 +97,16 @@ impl Datatype {
             return Ok(None);
         }
         let first = self.first_offset();
-        let search = Search { period: comb.period.get(), width: comb.width };
+        let left = Cell::new(steps);
+        let search = Search { period: comb.period.get(), width: comb.width, left: &left };
         // What saturates lies behind all copies, for together they span less than 2⁶³ bytes.
         let from = from.saturating_sub(first).max(0) as u64;
         let copies = Copies { count, stride: self.extent(), child: self.root() };
         let found = search.copies(&copies, comb.residue(first), from);
-        Ok(found.map(|offset| first + offset as i64))
+        match found {
+            None if left.get() == 0 => Err(TypeError::Scattered { steps }),
+            _ => Ok(found.map(|offset| first + offset as i64)),
+        }
     }
 }
 
@@ -96,9 +114,11 @@ impl Datatype {
 /// the beginning of a tooth, less than the period. Offsets count from the node's first byte, which
 /// is its lowest, since it ascends.
 #[derive(Clone, Copy, Debug)]
-struct Search {
+struct Search<'s> {
     period: u64,
     width: u64,
+    /// Steps that may still be taken; at 0 nothing more is found.
+    left: &'s Cell<u64>,
 }
 
 /// Copies at a constant stride, each wholly after the one before.
@@ -119,11 +139,18 @@ struct Shadow {
     len: u64,
 }
 
-impl Search {
-    /// The first byte of `node` in the comb at or after `from`.
-    fn find(self, node: &Node, phase: u64, from: u64) -> Option<u64> {
+impl Search<'_> {
+    /// Counts a step; `None` if it was one too many.
+    fn step(self) -> Option<()> {
         #[cfg(test)]
         tests::count_step();
+        self.left.set(self.left.get().saturating_sub(1));
+        (self.left.get() > 0).then_some(())
+    }
+
+    /// The first byte of `node` in the comb at or after `from`.
+    fn find(self, node: &Node, phase: u64, from: u64) -> Option<u64> {
+        self.step()?;
         let from = self.next_tooth(phase, from)?;
         if from >= node.span().high as u64 {
             return None;
@@ -195,7 +222,7 @@ impl Search {
         let reach = (self.width - 1).saturating_add(shadow.len).min(self.period);
         let mut end = count;
         let mut entered = false;
-        while copy < end {
+        while copy < end && self.left.get() > 0 {
             let residue = self.plus(phase_of(copy), last);
             let skipped = first_below(residue, stride % self.period, self.period, reach)?;
             copy = copy.checked_add(skipped).filter(|&copy| copy < end)?;
@@ -225,8 +252,7 @@ impl Search {
         mut from: u64,
     ) -> Option<u64> {
         loop {
-            #[cfg(test)]
-            tests::count_step();
+            self.step()?;
             from = self.next_tooth(phase, from)?;
             entries = &entries[entries.partition_point(|entry| bounds(entry).1 <= from)..];
             let (entry, behind) = entries.split_first()?;

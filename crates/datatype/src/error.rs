@@ -61,6 +61,12 @@ pub enum TypeError {
     /// An operation that needs ascending offsets was asked of a type without them.
     #[error("the type is not monotonic: its bytes are not in ascending, disjoint order")]
     NotMonotonic,
+    /// A search in the type came to its limit.
+    #[error("the type is too scattered: nothing was found in {steps} steps")]
+    Scattered {
+        /// Steps that were allowed.
+        steps: u64,
+    },
 }
 
 impl TypeError {

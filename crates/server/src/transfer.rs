@@ -200,7 +200,7 @@ impl Engine {
             }
         }
         self.statistics.bytes_written.add(total);
-        if part.is_some() || parts.next().is_some() {
+        if part.is_some() || parts.next().transpose()?.is_some() {
             let text = format!(
                 "cannot write to object {:016x}: its data ended after {total} bytes, and more belong to it",
                 access.object

@@ -7,7 +7,8 @@ use std::time::Instant;
 use striate_datatype::Datatype;
 use striate_server::{Embedded, Server};
 use striate_wire::{
-    Access, Bytes, Connection, FrameKind, Message, Reply, Request, Share, Transport, TypeId, greet,
+    Access, Bytes, Connection, Failure, FailureCode, FrameKind, Message, Reply, Request, Share,
+    Transport, TypeId, greet,
 };
 
 const STRIP: u64 = 4096;
@@ -25,15 +26,26 @@ impl Link {
 
     /// Reads a server's share of a type; returns the bytes.
     fn read(&mut self, datatype: &Datatype, share: Share, object: u64) -> Vec<u8> {
+        self.try_read(datatype, 0, share, object).unwrap()
+    }
+
+    fn try_read(
+        &mut self,
+        datatype: &Datatype,
+        displacement: u64,
+        share: Share,
+        object: u64,
+    ) -> Result<Vec<u8>, Failure> {
         let encoding = datatype.encode();
         let id = TypeId::of(&encoding);
         self.0.queue_request(1, &Request::Define { id, encoding }).unwrap();
-        let bytes = Bytes::Typed { id, displacement: 0, start: 0, len: datatype.size() };
+        let bytes = Bytes::Typed { id, displacement, start: 0, len: datatype.size() };
         let access = Access { object, share, bytes };
         self.0.queue_request(2, &Request::Read { access }).unwrap();
         // Answered after the read, so that its end is known.
         self.0.send_request(3, &Request::Ping).unwrap();
         let mut got = Vec::new();
+        let mut failure = None;
         loop {
             let header = self.0.receive_header().unwrap();
             if header.kind == FrameKind::Data {
@@ -44,7 +56,8 @@ impl Link {
             }
             match self.0.receive_message(&header).unwrap() {
                 Message::Reply(Reply::Reading { .. }) => {}
-                Message::Reply(Reply::Done) => return got,
+                Message::Reply(Reply::Done) => return failure.map_or(Ok(got), Err),
+                Message::Failure(told) => failure = Some(told),
                 other => panic!("{other:?}"),
             }
         }
@@ -55,6 +68,24 @@ impl Link {
         let header = self.0.receive_header().unwrap();
         assert_eq!(self.0.receive_message(&header).unwrap(), Message::Reply(Reply::Done));
     }
+}
+
+/// A description whose bytes never lie on a server's strips, though almost every part of it reaches over
+/// some: to find that out would take hours, and the server does not try.
+#[test]
+fn a_search_without_end_is_refused() {
+    let embedded = Embedded::start(1).unwrap();
+    let mut link = Link::to(&embedded.servers()[0]);
+    link.prepare(1, 1 << 42);
+    let mut datatype = Datatype::hvector(2, 1, 1024 * 700, &Datatype::bytes(1).unwrap()).unwrap();
+    for apart in [21, 33, 45] {
+        datatype = Datatype::hvector(2048, 1, (1 << apart) + 1024, &datatype).unwrap();
+    }
+    let share = Share { strip: 512, servers: 4096, index: 0 };
+    let failure = link.try_read(&datatype, 600, share, 1).unwrap_err();
+    assert_eq!(failure.code, FailureCode::Unsupported, "{failure}");
+    // The connection goes on.
+    assert_eq!(link.read(&Datatype::bytes(8).unwrap(), share, 1), [0; 8]);
 }
 
 /// `type` has runs of 8 bytes; of all of them 100 lie on server 1 of 4.

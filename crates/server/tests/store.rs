@@ -79,3 +79,41 @@ fn forgotten_descriptions_are_told_again() {
         assert_eq!(told(&client) - before, 2, "round {round}");
     }
 }
+
+/// Bytes that clients write between each other's, in runs so short that the server reads, changes and
+/// writes back, while others write plainly: nothing is brought back to what it was.
+#[test]
+fn interleaved_writers_lose_nothing() {
+    const WRITERS: u64 = 4;
+    const RUNS: u64 = 4000;
+    let files = Files::on(2, 4096);
+    let open = files.fresh();
+    let stride = 8 * (WRITERS + 1);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let open = &open;
+            scope.spawn(move || {
+                let run = Datatype::bytes(8).unwrap();
+                let datatype = Datatype::hvector(RUNS, 1, stride as i64, &run).unwrap();
+                let len = 8 * RUNS;
+                let file = Placement { displacement: 8 * writer, datatype, start: 0, len };
+                let request = TypedRequest { file, memory: MemoryPlacement::contiguous(0, len) };
+                let (store, bytes) = (open(), vec![writer as u8 + 1; len as usize]);
+                for _ in 0..10 {
+                    store.write_typed(&request, &bytes).unwrap();
+                }
+            });
+        }
+        let store = open();
+        for run in 0..RUNS {
+            store.write_at(run * stride + 8 * WRITERS, &[9; 8]).unwrap();
+        }
+    });
+    let mut found = vec![0; (RUNS * stride) as usize];
+    assert_eq!(open().read_at(0, &mut found).unwrap(), found.len());
+    for (at, run) in found.chunks(8).enumerate() {
+        let writer = at as u64 % (WRITERS + 1);
+        let expected = if writer == WRITERS { 9 } else { writer as u8 + 1 };
+        assert_eq!(run, [expected; 8], "run {at}");
+    }
+}

@@ -80,7 +80,8 @@ proptest! {
     ) {
         let inner = every(a, len as i64 + s, &bytes(len));
         let ty = every(b, inner.true_extent() as i64 + t, &inner);
-        let search = Search { period, width: 1 };
+        let left = Cell::new(u64::MAX);
+        let search = Search { period, width: 1, left: &left };
         let Shadow { start, len } = search.shadow(ty.root());
         prop_assert!(start < period && 0 < len && len <= period);
         for run in ty.flatten(1).unwrap() {
@@ -209,4 +210,22 @@ fn nothing_is_found_in_nothing() {
     assert_eq!(bytes(0).next_in_comb(7, 0, comb(0, 5, 5)).unwrap(), None);
     let back = every(9, -10, &bytes(4));
     assert_eq!(back.next_in_comb(1, 0, comb(0, 5, 5)), Err(TypeError::NotMonotonic));
+}
+
+/// Pairs whose bytes always miss the teeth, which lie between them, in loops that meet every phase again
+/// and again: the search would go on for hours.
+#[test]
+fn a_search_that_leads_nowhere_is_given_up() {
+    let mut ty = every(2, 1024 * 700, &bytes(1));
+    for (count, apart) in [(2048, 21), (2048, 33), (2048, 45)] {
+        ty = every(count, (1 << apart) + 1024, &ty);
+    }
+    let teeth = comb(0, 4096 * 512, 512);
+    let ty = ty.displaced(600).unwrap();
+    let limited = ty.next_in_comb_within(1, 0, teeth, 100_000);
+    assert_eq!(limited, Err(TypeError::Scattered { steps: 100_000 }));
+    // What is found in time is found as ever.
+    let found = ty.next_in_comb_within(1, 0, comb(100, 4096 * 512, 512), 100);
+    assert_eq!(found, Ok(Some(600)));
+    assert_eq!(bytes(8).next_in_comb_within(1, 100, teeth, 2), Ok(None));
 }

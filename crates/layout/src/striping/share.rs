@@ -127,15 +127,25 @@ impl<'t> Share<'t> {
     }
 }
 
+impl Share<'_> {
+    /// The next part, or [`TypeError::Scattered`] if it is not found within so many steps: for
+    /// descriptions that come from others.
+    #[inline]
+    pub fn next_within(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
+        match &mut self.0 {
+            Kind::Contiguous(strips) => Ok(strips.next()),
+            Kind::Described(described) => described.next(steps),
+        }
+    }
+}
+
 impl Iterator for Share<'_> {
     type Item = Part;
 
     #[inline]
     fn next(&mut self) -> Option<Part> {
-        match &mut self.0 {
-            Kind::Contiguous(strips) => strips.next(),
-            Kind::Described(described) => described.next(),
-        }
+        // Construction has checked all that could fail, and there is no limit.
+        self.next_within(u64::MAX).ok().flatten()
     }
 }
 
@@ -170,34 +180,37 @@ impl Strips {
 }
 
 impl Described<'_> {
-    fn next(&mut self) -> Option<Part> {
-        let part = if self.left.is_empty() { None } else { self.find() };
+    fn next(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
+        let part = if self.left.is_empty() { None } else { self.find(steps)? };
         if part.is_none() {
             self.left.start = self.left.end;
         }
-        part
+        Ok(part)
     }
 
-    /// The next part, if there is one. Construction has checked all that could fail here.
-    fn find(&mut self) -> Option<Part> {
+    /// The next part, if there is one.
+    fn find(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
         if !self.comb.contains(self.offset) {
-            self.offset = self.access.next_in_comb(1, self.offset, self.comb).ok()??;
-            self.cursor.seek_offset(self.offset).ok()?;
+            let found = self.access.next_in_comb_within(1, self.offset, self.comb, steps)?;
+            let Some(offset) = found else { return Ok(None) };
+            self.offset = offset;
+            self.cursor.seek_offset(offset)?;
             self.left.start = self.cursor.position();
             if self.left.is_empty() {
-                return None;
+                return Ok(None);
             }
         }
         let (first, start) = (self.offset as u64, self.left.start);
         let strip = self.striping.strip_at(self.server, first);
-        self.cursor.seek_offset(i64::try_from(strip.end).unwrap_or(i64::MAX)).ok()?;
+        self.cursor.seek_offset(i64::try_from(strip.end).unwrap_or(i64::MAX))?;
         self.left.start = self.cursor.position();
         self.offset = self.cursor.offset().unwrap_or(0);
 
         let end = self.left.start.min(self.left.end);
         self.cursor.seek(end - 1);
-        let last = self.cursor.offset()? as u64;
+        // There is one: the part has at least a byte.
+        let last = self.cursor.offset().map_or(first, |last| last as u64);
         let (_, object) = self.striping.locate(first);
-        Some(Part { file: first..last + 1, stream: start..end, object })
+        Ok(Some(Part { file: first..last + 1, stream: start..end, object }))
     }
 }

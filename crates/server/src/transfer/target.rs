@@ -8,6 +8,18 @@ use striate_layout::striping::{Part, Share, Striping};
 use striate_store::store::Placement;
 use striate_wire::{Access, Bytes, Descriptions, Failure, FailureCode};
 
+/// Steps in which the next part of a description must be found; some hundred milliseconds.
+const SEARCH: u64 = 1 << 22;
+
+/// What is wrong with a description that could be decoded.
+pub(super) fn unusable(error: &TypeError) -> Failure {
+    let code = match error {
+        TypeError::Scattered { .. } => FailureCode::Unsupported,
+        _ => FailureCode::Malformed,
+    };
+    Failure::new(code, format!("the description cannot be used: {error}"))
+}
+
 /// What an access means on this server.
 pub(super) struct Target {
     striping: Striping,
@@ -31,12 +43,12 @@ pub(super) enum Meant {
 
 impl Target {
     pub(super) fn new(access: &Access, descriptions: &Descriptions) -> Result<Self, Failure> {
-        let malformed = |text: String| Failure::new(FailureCode::Malformed, text);
         let share = &access.share;
         let strip = NonZeroU64::new(share.strip);
         let servers = NonZeroU32::new(share.servers);
         let (Some(strip), Some(servers)) = (strip, servers) else {
-            return Err(malformed("a file has strips and servers".into()));
+            let text = "a file has strips and servers";
+            return Err(Failure::new(FailureCode::Malformed, text));
         };
         let bytes = match &access.bytes {
             Bytes::Contiguous { offset, len } => Meant::Contiguous(*offset..offset + len),
@@ -46,12 +58,10 @@ impl Target {
                     let text = format!("datatype {id} is not known here (any more)");
                     return Err(Failure::new(FailureCode::UnknownType, text));
                 };
-                let unusable =
-                    |error| malformed(format!("datatype {id} cannot be used so: {error}"));
                 let datatype = Datatype::clone(&datatype);
                 let placement = Placement { displacement, datatype, start, len };
-                let copies = placement.as_type().map_err(unusable)?;
-                let packer = Packer::new(&copies, 1).map_err(unusable)?;
+                let copies = placement.as_type().map_err(|error| unusable(&error))?;
+                let packer = Packer::new(&copies, 1).map_err(|error| unusable(&error))?;
                 let run = copies.size() as f64 / copies.runs().max(1) as f64;
                 Meant::Typed { copies, packer, stream: start..start + len, run }
             }
@@ -95,13 +105,14 @@ impl Target {
             Meant::List(regions) => Parts::List { regions: regions.iter(), striping, index, limit },
             Meant::Typed { copies, stream, .. } => {
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-                let unusable = |error: TypeError| {
-                    let text = format!("the description cannot be used: {error}");
-                    Failure::new(FailureCode::Malformed, text)
-                };
-                let end = copies.bytes_before(1, limit).map_err(unusable)?.min(stream.end);
+                let end = copies
+                    .bytes_before(1, limit)
+                    .map_err(|error| unusable(&error))?
+                    .min(stream.end);
                 let stream = stream.start.min(end)..end;
-                Parts::Typed(Share::of(striping, index, copies, stream).map_err(unusable)?)
+                Parts::Typed(
+                    Share::of(striping, index, copies, stream).map_err(|error| unusable(&error))?,
+                )
             }
         })
     }
@@ -120,7 +131,9 @@ impl Iterator for Parts<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Self::One(part) => part.take().map(Ok),
-            Self::Typed(share) => share.next().map(Ok),
+            Self::Typed(share) => {
+                share.next_within(SEARCH).map_err(|error| unusable(&error)).transpose()
+            }
             Self::List { regions, striping, index, limit } => loop {
                 let &(offset, len) = regions.next()?;
                 let end = (offset + u64::from(len)).min(*limit);

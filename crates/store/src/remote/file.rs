@@ -14,7 +14,7 @@ use super::files::{Layout, striping};
 use super::pieces::{Typed, Wanted};
 use super::transfer::Servers;
 use super::url::RemoteUrl;
-use crate::error::{Operation, StoreError};
+use crate::error::{ErrorKind, Operation, StoreError};
 use crate::expand;
 use crate::placement::check_extent;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
@@ -151,7 +151,7 @@ impl RemoteFile {
     }
 
     /// A typed request that servers understand; `None` if it has to be expanded here: its bytes do not
-    /// ascend, or its description is too long to be told.
+    /// ascend, its description is too long to be told, or they are hard to find on the servers.
     fn typed<'r>(
         &self,
         operation: Operation,
@@ -162,9 +162,14 @@ impl RemoteFile {
         let malformed = |what| place(StoreError::malformed(operation, &self.name, what));
         request.regions(memory).map_err(malformed)?;
         let typed = Typed::new(request).map_err(malformed)?;
-        let understood = typed.ascends() && typed.encoding.len() <= MAX_ENCODING;
+        let understood = typed.encoding.len() <= MAX_ENCODING && typed.is_found(self.striping);
         Ok(understood.then(|| Wanted::Typed(Box::new(typed))))
     }
+}
+
+/// Whether a server does not carry out requests of this kind, in which case lists do.
+fn is_unsupported<T>(result: &Result<T, StoreError>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unsupported)
 }
 
 /// A list as requests that can be sent; a region of more than 4 GiB goes alone.
@@ -269,18 +274,24 @@ impl Store for RemoteFile {
     }
 
     fn read_typed(&self, request: &TypedRequest, memory: &mut [u8]) -> Result<u64, StoreError> {
-        match self.typed(Operation::Read, request, memory.len())? {
-            _ if request.file.len == 0 => Ok(0),
-            Some(wanted) => self.read(&wanted, memory),
-            None => expand::read_typed(self, request, memory),
+        let wanted = self.typed(Operation::Read, request, memory.len())?;
+        if request.file.len == 0 {
+            return Ok(0);
+        }
+        match wanted.map(|wanted| self.read(&wanted, memory)) {
+            Some(result) if !is_unsupported(&result) => result,
+            _ => expand::read_typed(self, request, memory),
         }
     }
 
     fn write_typed(&self, request: &TypedRequest, memory: &[u8]) -> Result<(), StoreError> {
-        match self.typed(Operation::Write, request, memory.len())? {
-            _ if request.file.len == 0 => Ok(()),
-            Some(wanted) => self.write(&wanted, memory),
-            None => expand::write_typed(self, request, memory),
+        let wanted = self.typed(Operation::Write, request, memory.len())?;
+        if request.file.len == 0 {
+            return Ok(());
+        }
+        match wanted.map(|wanted| self.write(&wanted, memory)) {
+            Some(result) if !is_unsupported(&result) => result,
+            _ => expand::write_typed(self, request, memory),
         }
     }
 

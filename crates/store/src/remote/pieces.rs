@@ -13,6 +13,9 @@ use striate_wire::{Bytes, TypeId};
 use crate::error::Malformed;
 use crate::store::{MemoryPlacement, Region, TypedRequest};
 
+/// Steps in which the first byte on a server must be found; servers allow for as many.
+const SEARCH: u64 = 1 << 22;
+
 /// What a request means.
 pub(super) enum Wanted<'r> {
     /// `len` bytes at `offset`, which are those of memory from index `memory` on.
@@ -94,9 +97,14 @@ impl<'r> Typed<'r> {
         Ok(Self { request, id, encoding, copies, memory })
     }
 
-    /// Whether servers can share it out.
-    pub(super) fn ascends(&self) -> bool {
-        self.copies.is_ascending()
+    /// Whether it can be shared out: its bytes ascend, and their first on every server are found soon.
+    pub(super) fn is_found(&self, striping: Striping) -> bool {
+        let stream = self.stream(&(0..u64::MAX));
+        (0..striping.servers.get()).all(|server| {
+            Share::of(striping, server, &self.copies, stream.clone())
+                .and_then(|mut share| share.next_within(SEARCH))
+                .is_ok()
+        })
     }
 
     /// The positions in the file's stream of what lies in a range of the file.

@@ -11,6 +11,7 @@ mod unfinished;
 
 use std::collections::VecDeque;
 use std::iter::Enumerate;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::vec::IntoIter;
@@ -103,14 +104,16 @@ impl Copy<'_> {
     fn work(&self) {
         let mut buffer = Vec::new();
         while let Some(task) = self.take() {
-            let done = match task {
-                Task::Open(index, job) => {
-                    let opened = self.open(index, &job);
-                    self.state().opening -= 1;
-                    opened
-                }
+            let opens = matches!(task, Task::Open(..));
+            // Who panics must not leave the others waiting for what he was at.
+            let done = catch_unwind(AssertUnwindSafe(|| match task {
+                Task::Open(index, job) => self.open(index, &job),
                 Task::Part(copying, offset) => self.copy_part(&copying, offset, &mut buffer),
-            };
+            }));
+            let done = done.unwrap_or_else(|_| {
+                Err(CommandError::failed("the copy is not complete", "a thread panicked", ""))
+            });
+            self.state().opening -= usize::from(opens);
             if let Err(error) = done {
                 // The first failure is the cause of others.
                 self.state().failed.get_or_insert(error);
