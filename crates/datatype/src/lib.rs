@@ -35,7 +35,7 @@ pub use element::Element;
 pub use encoding::DecodeError;
 pub use error::{PackError, TypeError};
 pub use node::{Block, Field, Loop, Node};
-pub use pack::Packer;
+pub use pack::{Packer, swap_copy, swap_in_place};
 pub use pieces::{Piece, Pieces};
 pub use size::{Bytes, SizeError, parse_size};
 

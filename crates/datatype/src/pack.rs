@@ -16,6 +16,7 @@ mod kernel;
 mod nest;
 mod rows;
 mod simd;
+mod swap;
 mod transpose;
 
 use std::ops::Range;
@@ -24,6 +25,8 @@ use crate::node::{Block, Loop, Node};
 use crate::span::Span;
 use crate::{Cursor, Datatype, PackError, TypeError};
 use kernel::Direction;
+
+pub use swap::{swap_copy, swap_in_place};
 
 /// Copies of at least so many bytes are written around the caches where that pays: their beginning has
 /// left a core's caches before their end is reached.
