@@ -10,9 +10,9 @@ use std::ops::Range;
 use striate_datatype::{Boundary, Cursor, Datatype, Packer, Point, TypeError};
 use striate_store::store::Placement;
 
-use crate::memory::{Memory, MemoryMut};
+use crate::FileError;
+use crate::memory::{Content, ContentMut, Memory, MemoryMut};
 use crate::view::View;
-use crate::{FileError, memory};
 
 /// Bytes that pass through a core's cache when neither side of a copy is contiguous.
 const SCRATCH: usize = 64 << 10;
@@ -81,6 +81,20 @@ impl FileSide {
         let mut cursor = Cursor::new(&self.copies, 1)?;
         cursor.seek(self.placement.start);
         Ok(cursor)
+    }
+
+    /// Where the part of the stream lies in the file, if it is one run there. It is not empty.
+    fn one_run(&self, part: &Range<u64>) -> Option<u64> {
+        let first = self.offset_of(part.start)?;
+        let last = self.offset_of(part.end.checked_sub(1)?)?;
+        (last - first + 1 == part.end - part.start).then_some(first)
+    }
+
+    /// The part of the access that is so many bytes of its stream.
+    pub(crate) fn part(&self, stream: Range<u64>) -> Result<Self, TypeError> {
+        let start = self.placement.start + stream.start;
+        let len = stream.end - stream.start;
+        Self::from_placement(Placement { start, len, ..self.placement.clone() })
     }
 
     /// Bytes of the access that lie before `offset`.
@@ -155,18 +169,53 @@ pub(crate) unsafe fn put(
         // SAFETY: the caller's promise.
         unsafe { file.packer.unpack_part_at(start + position, stream, window, len, base as i64) }
     };
+    let Content::Bytes(bytes) = from.content else {
+        // SAFETY: the caller's promise.
+        return unsafe { gather_into_window(file, from, base, (window, len), part, scratch) };
+    };
     if let Some(first) = from.shape.contiguous() {
-        let stream = &from.bytes[first + part.start as usize..first + part.end as usize];
+        let stream = &bytes[first + part.start as usize..first + part.end as usize];
         scatter(part.start, stream)?;
         return Ok(part.end - part.start);
     }
     for chunk in chunks(part.clone(), SCRATCH as u64) {
         let stream = &mut scratch.buffer()[..(chunk.end - chunk.start) as usize];
         let origin = from.shape.placement().origin;
-        from.shape.packer().pack_window(from.bytes, origin, chunk.start, stream)?;
+        from.shape.packer().pack_window(bytes, origin, chunk.start, stream)?;
         scatter(chunk.start, stream)?;
     }
     Ok(part.end - part.start)
+}
+
+/// As [`put`], for memory that makes its stream itself: straight into the window where it is one run.
+///
+/// # Safety
+///
+/// As for [`put`]; `part` is what lies in the window.
+unsafe fn gather_into_window(
+    file: &FileSide,
+    from: &Memory<'_>,
+    base: u64,
+    (window, len): (*mut u8, usize),
+    part: Range<u64>,
+    scratch: &mut Scratch,
+) -> Result<u64, FileError> {
+    let bytes = part.end - part.start;
+    if let Some(offset) = file.one_run(&part) {
+        // SAFETY: the run lies in the window, and its bytes belong to this access.
+        let stream = unsafe {
+            std::slice::from_raw_parts_mut(window.add((offset - base) as usize), bytes as usize)
+        };
+        gather_from(from, part.start, stream)?;
+        return Ok(bytes);
+    }
+    for chunk in chunks(part, SCRATCH as u64) {
+        let stream = &mut scratch.buffer()[..(chunk.end - chunk.start) as usize];
+        gather_from(from, chunk.start, stream)?;
+        // SAFETY: the caller's promise.
+        unsafe { put_stream(file, chunk.start, stream, base, window, len)? };
+    }
+    Ok(bytes)
 }
 
 /// Copies the bytes of the access that lie in the window of the file from `base` on from the window
@@ -183,8 +232,16 @@ pub(crate) fn take(
         return Ok(0);
     }
     let start = file.placement.start;
+    if let ContentMut::Made(target) = &mut to.content
+        && let Some(offset) = file.one_run(&part)
+    {
+        let first = (offset - base) as usize;
+        let len = (part.end - part.start) as usize;
+        target.scatter(part.start, &window[first..first + len])?;
+        return Ok(len as u64);
+    }
     if let Some(first) = to.shape.contiguous() {
-        let stream = &mut to.bytes[first + part.start as usize..first + part.end as usize];
+        let stream = &mut to.bytes()[first + part.start as usize..first + part.end as usize];
         file.packer.pack_part(window, base as i64, start + part.start, stream)?;
         return Ok(part.end - part.start);
     }
@@ -202,9 +259,14 @@ pub(crate) fn scatter_to(
     position: u64,
     stream: &[u8],
 ) -> Result<(), FileError> {
-    let memory::MemoryMut { bytes, shape } = to;
-    let origin = shape.placement().origin;
-    Ok(shape.packer().unpack_window(position, stream, bytes, origin)?)
+    let MemoryMut { content, shape } = to;
+    match content {
+        ContentMut::Made(target) => target.scatter(position, stream),
+        ContentMut::Bytes(bytes) => {
+            let origin = shape.placement().origin;
+            Ok(shape.packer().unpack_window(position, stream, bytes, origin)?)
+        }
+    }
 }
 
 /// Gathers the part of the memory's stream that begins at `position`.
@@ -213,8 +275,13 @@ pub(crate) fn gather_from(
     position: u64,
     stream: &mut [u8],
 ) -> Result<(), FileError> {
-    let origin = from.shape.placement().origin;
-    Ok(from.shape.packer().pack_window(from.bytes, origin, position, stream)?)
+    match from.content {
+        Content::Made(source) => source.gather(position, stream),
+        Content::Bytes(bytes) => {
+            let origin = from.shape.placement().origin;
+            Ok(from.shape.packer().pack_window(bytes, origin, position, stream)?)
+        }
+    }
 }
 
 /// Copies `stream`, the part of a remote rank's access from `position` on, into a window.

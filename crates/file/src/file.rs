@@ -238,6 +238,19 @@ impl File {
         Ok(self.store.len()?)
     }
 
+    /// What the file is called in messages.
+    pub fn name(&self) -> String {
+        self.store.name()
+    }
+
+    /// Bytes of a stripe, if the file is striped over several targets.
+    pub fn stripe_unit(&self) -> Option<u64> {
+        let capabilities = self.store.capabilities();
+        capabilities
+            .stripe_unit
+            .filter(|_| capabilities.stripe_count.is_some_and(|count| count > 1))
+    }
+
     /// Cuts the file or extends it by zeros. Collective; all ranks give the same length.
     pub fn set_size(&mut self, len: u64) -> Result<(), FileError> {
         self.resize("set_size", len, |store| Ok(store.set_len(len)?))

@@ -51,11 +51,12 @@ pub use error::FileError;
 pub use experience::CostModel;
 pub use file::File;
 pub use hints::{DomainChoice, Exchange, Hints, MethodChoice, Switch};
-pub use memory::{Memory, MemoryMut, Source, Target, Typed};
+pub use memory::{Gather, Memory, MemoryMut, Scatter, Source, Target, Typed};
 pub use mode::Mode;
 pub use request::Request;
 pub use stats::{CallReport, Stats};
 pub use striate_layout::characteristics::Method;
+pub use striate_store::store::Placement;
 pub use view::View;
 
 /// The examples of the README are tested here.

@@ -1,10 +1,16 @@
 //! Memory as a call describes it: a buffer, a datatype, and how many of it. [`Memory`] and [`MemoryMut`]
 //! borrow it; a [`Source`] or [`Target`] owns it.
+//!
+//! Memory whose bytes are not those of the file makes its stream itself: [`Gather`] and [`Scatter`] are
+//! asked for any part of it, so that a conversion happens in the copy that packing is anyway.
 
+use std::fmt::Debug;
 use std::sync::OnceLock;
 
 use striate_datatype::{Datatype, PackError, Packer, TypeError};
 use striate_store::store::MemoryPlacement;
+
+use crate::FileError;
 
 /// How the bytes of a buffer form a stream.
 #[derive(Clone, Debug)]
@@ -47,6 +53,11 @@ impl Shape {
         })
     }
 
+    /// Of memory that makes its stream itself; it has no description.
+    const fn made(len: u64, runs: u64) -> Self {
+        Self { len, contiguous: None, runs, description: OnceLock::new() }
+    }
+
     const fn bytes(len: usize) -> Self {
         let runs = if len > 0 { 1 } else { 0 };
         Self { len: len as u64, contiguous: Some(0), runs, description: OnceLock::new() }
@@ -84,10 +95,57 @@ impl Shape {
     }
 }
 
+/// Memory that makes the stream of bytes to be written itself.
+///
+/// # Contract
+///
+/// Any part may be asked for, in any order, and more than once. The stream stays the same until the
+/// call ends.
+pub trait Gather: Debug {
+    /// Bytes of the stream.
+    fn stream_len(&self) -> u64;
+
+    /// Pieces that are contiguous in memory, about.
+    fn pieces(&self) -> u64;
+
+    /// Fills `stream` with the part from byte `position` on.
+    fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError>;
+}
+
+/// Memory that takes the stream of bytes that was read.
+///
+/// # Contract
+///
+/// Parts may come in any order, each byte once; they need not end where elements do.
+pub trait Scatter: Debug {
+    /// Bytes of the stream.
+    fn stream_len(&self) -> u64;
+
+    /// Pieces that are contiguous in memory, about.
+    fn pieces(&self) -> u64;
+
+    /// Takes the part from byte `position` on.
+    fn scatter(&mut self, position: u64, stream: &[u8]) -> Result<(), FileError>;
+}
+
+/// Where the bytes of a write come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content<'a> {
+    Bytes(&'a [u8]),
+    Made(&'a dyn Gather),
+}
+
+/// Where the bytes of a read go.
+#[derive(Debug)]
+pub(crate) enum ContentMut<'a> {
+    Bytes(&'a mut [u8]),
+    Made(&'a mut dyn Scatter),
+}
+
 /// Memory to write from.
 #[derive(Clone, Debug)]
 pub struct Memory<'a> {
-    pub(crate) bytes: &'a [u8],
+    pub(crate) content: Content<'a>,
     pub(crate) shape: Shape,
 }
 
@@ -99,7 +157,22 @@ impl<'a> Memory<'a> {
         count: u64,
         datatype: &Datatype,
     ) -> Result<Self, PackError> {
-        Ok(Self { bytes, shape: Shape::new(bytes.len(), origin, count, datatype)? })
+        let shape = Shape::new(bytes.len(), origin, count, datatype)?;
+        Ok(Self { content: Content::Bytes(bytes), shape })
+    }
+
+    /// Memory that makes its stream itself.
+    pub fn gathered(source: &'a dyn Gather) -> Self {
+        let shape = Shape::made(source.stream_len(), source.pieces());
+        Self { content: Content::Made(source), shape }
+    }
+
+    /// The buffer; empty if the memory makes its stream itself, which the callers rule out.
+    pub(crate) const fn bytes(&self) -> &'a [u8] {
+        match self.content {
+            Content::Bytes(bytes) => bytes,
+            Content::Made(_) => &[],
+        }
     }
 
     /// Bytes of data.
@@ -115,7 +188,7 @@ impl<'a> Memory<'a> {
 
 impl<'a> From<&'a [u8]> for Memory<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Self { bytes, shape: Shape::bytes(bytes.len()) }
+        Self { content: Content::Bytes(bytes), shape: Shape::bytes(bytes.len()) }
     }
 }
 
@@ -134,7 +207,7 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Memory<'a> {
 /// Memory to read into. Its gaps stay as they are.
 #[derive(Debug)]
 pub struct MemoryMut<'a> {
-    pub(crate) bytes: &'a mut [u8],
+    pub(crate) content: ContentMut<'a>,
     pub(crate) shape: Shape,
 }
 
@@ -147,7 +220,21 @@ impl<'a> MemoryMut<'a> {
         datatype: &Datatype,
     ) -> Result<Self, PackError> {
         let shape = Shape::new(bytes.len(), origin, count, datatype)?;
-        Ok(Self { bytes, shape })
+        Ok(Self { content: ContentMut::Bytes(bytes), shape })
+    }
+
+    /// Memory that takes the stream itself.
+    pub fn scattered(target: &'a mut dyn Scatter) -> Self {
+        let shape = Shape::made(target.stream_len(), target.pieces());
+        Self { content: ContentMut::Made(target), shape }
+    }
+
+    /// The buffer; empty if the memory takes its stream itself, which the callers rule out.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        match &mut self.content {
+            ContentMut::Bytes(bytes) => bytes,
+            ContentMut::Made(_) => &mut [],
+        }
     }
 
     /// Bytes of data.
@@ -164,7 +251,7 @@ impl<'a> MemoryMut<'a> {
 impl<'a> From<&'a mut [u8]> for MemoryMut<'a> {
     fn from(bytes: &'a mut [u8]) -> Self {
         let shape = Shape::bytes(bytes.len());
-        Self { bytes, shape }
+        Self { content: ContentMut::Bytes(bytes), shape }
     }
 }
 
@@ -231,12 +318,12 @@ impl<B: AsRef<[u8]>> Typed<B> {
 
 impl<B: AsRef<[u8]> + Send + 'static> Source for Typed<B> {
     fn memory(&self) -> Memory<'_> {
-        Memory { bytes: self.buffer.as_ref(), shape: self.shape.clone() }
+        Memory { content: Content::Bytes(self.buffer.as_ref()), shape: self.shape.clone() }
     }
 }
 
 impl<B: AsMut<[u8]> + Send + 'static> Target for Typed<B> {
     fn memory_mut(&mut self) -> MemoryMut<'_> {
-        MemoryMut { bytes: self.buffer.as_mut(), shape: self.shape.clone() }
+        MemoryMut { content: ContentMut::Bytes(self.buffer.as_mut()), shape: self.shape.clone() }
     }
 }

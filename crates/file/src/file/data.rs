@@ -1,6 +1,6 @@
 //! Blocking data access: at explicit offsets and at the individual pointer, alone and together.
 
-use striate_store::store::Store;
+use striate_store::store::{Placement, Store};
 
 use super::independent::{Guard, read_independently, write_independently};
 use crate::{File, FileError, Memory, MemoryMut};
@@ -15,7 +15,7 @@ impl File {
         let mut to = to.into();
         self.check_mode(false, "read_at")?;
         if let Some(plain) = self.plain(offset, &to.shape) {
-            let read = self.store.read_at(plain.offset, &mut to.bytes[plain.memory.clone()])?;
+            let read = self.store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
             self.account_plain(&plain, read as u64);
             return Ok(read as u64);
         }
@@ -37,7 +37,7 @@ impl File {
             let range = plain.offset..plain.offset + from.len();
             let needed = self.write_guard();
             let guard = Guard::new(self.store.as_ref(), range, &needed)?;
-            self.store.write_at(plain.offset, &from.bytes[plain.memory.clone()])?;
+            self.store.write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
             drop(guard);
             self.account_plain(&plain, from.len());
             return Ok(from.len());
@@ -97,6 +97,65 @@ impl File {
         let bytes = self.write_together(self.position, &from.into())?;
         self.move_on(bytes);
         Ok(bytes)
+    }
+
+    /// Reads the bytes that `place` describes, whatever the view.
+    pub fn read_in<'m>(
+        &mut self,
+        place: &Placement,
+        to: impl Into<MemoryMut<'m>>,
+    ) -> Result<u64, FileError> {
+        let mut to = to.into();
+        self.check_mode(false, "read_in")?;
+        let side = Self::placed("read_in", place, &to.shape)?;
+        self.independent(false, &side, &to.shape.clone(), |store, way, buffer| {
+            read_independently(store, &side, &mut to, way, buffer)
+        })
+    }
+
+    /// Writes the bytes that `place` describes, whatever the view.
+    pub fn write_in<'m>(
+        &mut self,
+        place: &Placement,
+        from: impl Into<Memory<'m>>,
+    ) -> Result<u64, FileError> {
+        let from = from.into();
+        self.check_mode(true, "write_in")?;
+        let side = Self::placed("write_in", place, &from.shape)?;
+        self.independent(true, &side, &from.shape, |store, way, buffer| {
+            write_independently(store, &side, &from, way, buffer)?;
+            Ok(side.len())
+        })
+    }
+
+    /// Reads the bytes that `place` describes, whatever the view, together with the other ranks, each
+    /// of which has a place of its own. Collective.
+    pub fn read_in_all<'m>(
+        &mut self,
+        place: &Placement,
+        to: impl Into<MemoryMut<'m>>,
+    ) -> Result<u64, FileError> {
+        self.carry_out_pending();
+        let to = to.into();
+        let side = self
+            .check_mode(false, "read_in_all")
+            .and_then(|()| Self::placed("read_in_all", place, &to.shape));
+        self.read_side_together(side, to)
+    }
+
+    /// Writes the bytes that `place` describes, whatever the view, together with the other ranks,
+    /// each of which has a place of its own. Collective.
+    pub fn write_in_all<'m>(
+        &mut self,
+        place: &Placement,
+        from: impl Into<Memory<'m>>,
+    ) -> Result<u64, FileError> {
+        self.carry_out_pending();
+        let from = from.into();
+        let side = self
+            .check_mode(true, "write_in_all")
+            .and_then(|()| Self::placed("write_in_all", place, &from.shape));
+        self.write_side_together(side, &from)
     }
 
     pub(super) fn move_on(&mut self, bytes: u64) {

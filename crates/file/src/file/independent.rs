@@ -4,20 +4,25 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use striate_layout::characteristics::Method;
-use striate_store::store::{Lock, LockKind, Store};
+use striate_store::store::{Lock, LockKind, Placement, Store};
 use striate_store::{AlignedBuffer, Counts};
 
-use striate_datatype::Boundary;
+use striate_datatype::{Boundary, Datatype, Element};
 
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
 use crate::experience::Size;
 use crate::hints::{MethodChoice, Switch};
-use crate::memory::Shape;
+use crate::memory::{Content, ContentMut, Shape};
 use crate::method::two_phase::staging::Staging;
 use crate::method::{datatype, list, posix, sieve};
-use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats};
+use crate::{CallReport, File, FileError, Gather, Memory, MemoryMut, Mode, Scatter, Stats, View};
+
+/// Bytes of a stream that are made at once for a local file.
+const LOCAL_WINDOW: u64 = 512 << 10;
+/// The same for servers.
+const REMOTE_WINDOW: u64 = 4 << 20;
 
 /// How an independent access is carried out.
 #[derive(Clone, Debug)]
@@ -71,6 +76,25 @@ impl File {
             reason: format!("offset {offset} is beyond what a file can hold"),
         })?;
         FileSide::new(&self.view, position, shape.len())
+    }
+
+    /// The side of a call that brings its own description of the file.
+    pub(super) fn placed(
+        call: &'static str,
+        place: &Placement,
+        shape: &Shape,
+    ) -> Result<FileSide, FileError> {
+        if place.len != shape.len() {
+            let reason = format!("{} bytes of memory for {} of the file", shape.len(), place.len);
+            return Err(FileError::Argument { call, reason });
+        }
+        if place.len == 0 {
+            return FileSide::new(&View::bytes(), 0, 0);
+        }
+        // The same is asked of views, for the same reasons.
+        let byte = Datatype::element(Element::U8);
+        View::new(place.displacement, &byte, &place.datatype)?;
+        Ok(FileSide::from_placement(place.clone())?)
     }
 
     pub(super) fn card(&self, side: &FileSide, shape: &Shape, write: bool) -> Card {
@@ -305,11 +329,14 @@ pub(super) fn read_independently(
 ) -> Result<u64, FileError> {
     let Some(range) = side.range() else { return Ok(0) };
     let lock = way.atomic.then(|| store.lock(range, LockKind::Shared)).transpose()?;
+    if let (ContentMut::Made(target), false) = (&mut to.content, way.method == Method::Sieve) {
+        let bytes = read_by_windows(store, side, &mut **target, way, buffer)?;
+        drop(lock);
+        return Ok(bytes);
+    }
     let bytes = match way.method {
         Method::Sieve => sieve::read(store, side, to, sieve_buffer(buffer, side))?,
-        Method::List => list::read(store, side, to, way.list_regions)?,
-        Method::Datatype => datatype::read(store, side, to)?,
-        Method::Posix | Method::TwoPhase => posix::read(store, side, to)?,
+        _ => read_bytes(store, side, to, way)?,
     };
     drop(lock);
     Ok(bytes)
@@ -340,12 +367,101 @@ pub(super) fn write_independently(
             let plan = sieve::WritePlan { first: way.first, locked: way.atomic };
             sieve::write(store, side, from, sieve_buffer(buffer, side), &plan)?;
         }
-        Method::List => list::write(store, side, from, way.list_regions)?,
-        Method::Datatype => datatype::write(store, side, from)?,
-        Method::Posix | Method::TwoPhase => posix::write(store, side, from)?,
+        _ => match from.content {
+            Content::Made(source) => write_by_windows(store, side, source, way, buffer)?,
+            Content::Bytes(_) => write_bytes(store, side, from, way)?,
+        },
     }
     drop(guard);
     Ok(())
+}
+
+/// By one of the methods that hand memory to the store as it is.
+fn read_bytes(
+    store: &dyn Store,
+    side: &FileSide,
+    to: &mut MemoryMut<'_>,
+    way: &Way,
+) -> Result<u64, FileError> {
+    match way.method {
+        Method::List => list::read(store, side, to, way.list_regions),
+        Method::Datatype => datatype::read(store, side, to),
+        _ => posix::read(store, side, to),
+    }
+}
+
+fn write_bytes(
+    store: &dyn Store,
+    side: &FileSide,
+    from: &Memory<'_>,
+    way: &Way,
+) -> Result<(), FileError> {
+    match way.method {
+        Method::List => list::write(store, side, from, way.list_regions),
+        Method::Datatype => datatype::write(store, side, from),
+        _ => posix::write(store, side, from),
+    }
+}
+
+/// Reads for memory that takes the stream itself, a buffer at a time.
+fn read_by_windows(
+    store: &dyn Store,
+    side: &FileSide,
+    target: &mut dyn Scatter,
+    way: &Way,
+    buffer: &mut Option<AlignedBuffer>,
+) -> Result<u64, FileError> {
+    let buffer = window_buffer(store, buffer, side);
+    let mut position = 0;
+    while position < side.len() {
+        let end = side.len().min(position + buffer.len() as u64);
+        let window = &mut buffer[..(end - position) as usize];
+        let part = side.part(position..end)?;
+        let got = read_bytes(store, &part, &mut (&mut *window).into(), way)?;
+        target.scatter(position, &window[..got as usize])?;
+        position += got;
+        if position < end {
+            break;
+        }
+    }
+    Ok(position)
+}
+
+/// Writes from memory that makes the stream itself, a buffer at a time.
+fn write_by_windows(
+    store: &dyn Store,
+    side: &FileSide,
+    source: &dyn Gather,
+    way: &Way,
+    buffer: &mut Option<AlignedBuffer>,
+) -> Result<(), FileError> {
+    let buffer = window_buffer(store, buffer, side);
+    let mut position = 0;
+    while position < side.len() {
+        let end = side.len().min(position + buffer.len() as u64);
+        let window = &mut buffer[..(end - position) as usize];
+        source.gather(position, window)?;
+        let part = side.part(position..end)?;
+        write_bytes(store, &part, &(&*window).into(), way)?;
+        position = end;
+    }
+    Ok(())
+}
+
+/// Where a stream is made that is not as it lies in memory. It should stay in a core's cache; where a
+/// request costs a way to a server and back, that counts more.
+fn window_buffer<'b>(
+    store: &dyn Store,
+    buffer: &'b mut Option<AlignedBuffer>,
+    side: &FileSide,
+) -> &'b mut AlignedBuffer {
+    let most = if store.capabilities().typed { REMOTE_WINDOW } else { LOCAL_WINDOW };
+    let len = side.len().clamp(1, most) as usize;
+    match buffer {
+        Some(kept) if kept.len() >= len && kept.len() as u64 <= most => {}
+        _ => *buffer = Some(AlignedBuffer::new(len)),
+    }
+    buffer.get_or_insert_with(|| AlignedBuffer::new(len))
 }
 
 /// Held while a plain write is under way.

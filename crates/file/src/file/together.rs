@@ -63,11 +63,19 @@ impl File {
     pub(super) fn read_together(
         &mut self,
         offset: u64,
-        mut to: MemoryMut<'_>,
+        to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
         let side = self
             .check_mode(false, "read_at_all")
             .and_then(|()| self.side("read_at_all", offset, &to.shape));
+        self.read_side_together(side, to)
+    }
+
+    pub(super) fn read_side_together(
+        &mut self,
+        side: Result<FileSide, FileError>,
+        mut to: MemoryMut<'_>,
+    ) -> Result<u64, FileError> {
         let shape = to.shape.clone();
         self.together(false, side, &shape, &mut |work| match work {
             Work::Alone { store, side, way, buffer } => {
@@ -86,6 +94,14 @@ impl File {
         let side = self
             .check_mode(true, "write_at_all")
             .and_then(|()| self.side("write_at_all", offset, &from.shape));
+        self.write_side_together(side, from)
+    }
+
+    pub(super) fn write_side_together(
+        &mut self,
+        side: Result<FileSide, FileError>,
+        from: &Memory<'_>,
+    ) -> Result<u64, FileError> {
         self.together(true, side, &from.shape, &mut |work| match work {
             Work::Alone { store, side, way, buffer } => {
                 write_independently(store, side, from, way, buffer)?;

@@ -15,7 +15,7 @@ pub(crate) fn read(
     file: &FileSide,
     to: &mut MemoryMut<'_>,
 ) -> Result<u64, FileError> {
-    Ok(store.read_typed(&request(file, &to.shape), to.bytes)?)
+    Ok(store.read_typed(&request(file, &to.shape), to.bytes())?)
 }
 
 pub(crate) fn write(
@@ -23,5 +23,5 @@ pub(crate) fn write(
     file: &FileSide,
     from: &Memory<'_>,
 ) -> Result<(), FileError> {
-    Ok(store.write_typed(&request(file, &from.shape), from.bytes)?)
+    Ok(store.write_typed(&request(file, &from.shape), from.bytes())?)
 }

@@ -5,7 +5,7 @@ use striate_store::store::{Region, Store};
 
 use crate::FileError;
 use crate::access::FileSide;
-use crate::memory::{Memory, MemoryMut, Shape};
+use crate::memory::{ContentMut, Memory, MemoryMut, Shape};
 use crate::method::posix::pieces;
 
 /// Hands the pieces on in requests of at most `limit` file regions, until `carry_out` says stop.
@@ -42,7 +42,7 @@ pub(crate) fn read(
     to: &mut MemoryMut<'_>,
     limit: u64,
 ) -> Result<u64, FileError> {
-    let MemoryMut { bytes, shape } = to;
+    let MemoryMut { content: ContentMut::Bytes(bytes), shape } = to else { return Ok(0) };
     let mut total = 0;
     requests(file, shape, limit, |regions| {
         let got = store.read_list(regions, bytes)?;
@@ -59,7 +59,7 @@ pub(crate) fn write(
     limit: u64,
 ) -> Result<(), FileError> {
     requests(file, &from.shape, limit, |regions| {
-        store.write_list(regions, from.bytes)?;
+        store.write_list(regions, from.bytes())?;
         Ok(true)
     })
 }

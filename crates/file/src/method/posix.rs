@@ -5,7 +5,7 @@ use striate_store::store::Store;
 
 use crate::FileError;
 use crate::access::FileSide;
-use crate::memory::{Memory, MemoryMut, Shape};
+use crate::memory::{ContentMut, Memory, MemoryMut, Shape};
 
 /// The pieces of an access, from byte `skip` of its stream on: index in memory, offset in the file,
 /// length.
@@ -34,9 +34,10 @@ pub(crate) fn read(
     file: &FileSide,
     to: &mut MemoryMut<'_>,
 ) -> Result<u64, FileError> {
+    let MemoryMut { content: ContentMut::Bytes(bytes), shape } = to else { return Ok(0) };
     let mut total = 0;
-    for (memory, offset, len) in pieces(file, &to.shape, 0)? {
-        let got = store.read_at(offset, &mut to.bytes[memory..memory + len])?;
+    for (memory, offset, len) in pieces(file, shape, 0)? {
+        let got = store.read_at(offset, &mut bytes[memory..memory + len])?;
         total += got as u64;
         if got < len {
             break;
@@ -51,7 +52,7 @@ pub(crate) fn write(
     from: &Memory<'_>,
 ) -> Result<(), FileError> {
     for (memory, offset, len) in pieces(file, &from.shape, 0)? {
-        store.write_at(offset, &from.bytes[memory..memory + len])?;
+        store.write_at(offset, &from.bytes()[memory..memory + len])?;
     }
     Ok(())
 }
