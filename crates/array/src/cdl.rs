@@ -1,0 +1,160 @@
+//! Datasets as CDL, the text form of netCDF, exactly as `ncdump` prints it.
+//!
+//! People and scripts compare such texts, so every byte counts: where lines break, how many digits a
+//! number has, which characters are escaped. The rules are those of netCDF 4.9 in the C locale; each
+//! file here has those of one part of the text. Data is asked for in parts of bounded size, in the
+//! order of the text, so variables of any size can be printed.
+
+mod c_format;
+mod data;
+mod definitions;
+mod element;
+mod number;
+mod text;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use thiserror::Error;
+
+use crate::format::{Header, Type, Values, Variable};
+
+/// Elements that are asked for at a time.
+const PIECE: u64 = 1 << 20;
+
+/// The data of which variables is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Data {
+    /// Of none: only the definitions are printed.
+    None,
+    /// Of coordinate variables: those of one dimension that have the name of a dimension.
+    Coordinates,
+    /// Of all.
+    #[default]
+    All,
+}
+
+/// Significant digits of floating point numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Precision {
+    /// Of [`Type::Float`]; 7 and what an attribute `C_format` says if `None`.
+    pub float: Option<u8>,
+    /// Of [`Type::Double`]; 15 and what an attribute `C_format` says if `None`.
+    pub double: Option<u8>,
+}
+
+/// What is printed, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The data of which variables.
+    pub data: Data,
+    /// Of those, only of these; empty stands for all.
+    pub variables: Vec<String>,
+    /// Digits of numbers.
+    pub precision: Precision,
+    /// The longest line of data that is filled up.
+    pub line: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { data: Data::All, variables: Vec::new(), precision: Precision::default(), line: 80 }
+    }
+}
+
+/// Why a dataset could not be printed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CdlError<E> {
+    /// The text could not be written.
+    #[error("cannot write CDL: {0}")]
+    Write(#[from] io::Error),
+    /// The data could not be read.
+    #[error("{0}")]
+    Read(E),
+    /// There is no such variable.
+    #[error("there is no variable '{0}'")]
+    Unknown(String),
+    /// Other data was read than was asked for.
+    #[error("{wanted} values of variable '{variable}' were asked for, {got} {external} were read")]
+    Values {
+        /// Which variable.
+        variable: String,
+        /// How many values of it were asked for.
+        wanted: u64,
+        /// How many there were.
+        got: usize,
+        /// Of which type.
+        external: Type,
+    },
+}
+
+/// How data is read: the values of a variable, by its index, from a start on and so many per
+/// dimension.
+pub type Read<'r, E> = dyn FnMut(usize, &[u64], &[u64]) -> Result<Values, E> + 'r;
+
+/// Prints the definitions of a dataset, without data: `ncdump -h`.
+pub fn header(header: &Header, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = io::BufWriter::new(out);
+    definitions::print(&mut out, header, name, Precision::default())?;
+    out.write_all(b"}\n")?;
+    out.flush()
+}
+
+/// Prints a dataset. What is asked of `read` is at most 2²⁰ elements of one variable.
+pub fn dump<E>(
+    header: &Header,
+    name: &str,
+    options: &Options,
+    read: &mut Read<'_, E>,
+    out: &mut dyn Write,
+) -> Result<(), CdlError<E>> {
+    for wanted in &options.variables {
+        if !header.variables.iter().any(|variable| variable.name == *wanted) {
+            return Err(CdlError::Unknown(wanted.clone()));
+        }
+    }
+    let mut out = io::BufWriter::new(out);
+    definitions::print(&mut out, header, name, options.precision)?;
+    if options.data != Data::None {
+        if !header.variables.is_empty() {
+            out.write_all(b"data:\n")?;
+        }
+        for (index, variable) in header.variables.iter().enumerate() {
+            if is_printed(header, variable, options) {
+                data::print(&mut out, header, index, options, read)?;
+            }
+        }
+    }
+    out.write_all(b"}\n")?;
+    Ok(out.flush()?)
+}
+
+/// Whether the data of a variable is printed. Without any records a variable has none.
+fn is_printed(header: &Header, variable: &Variable, options: &Options) -> bool {
+    let is_coordinate = || {
+        let has_name = || header.dimensions.iter().any(|d| d.name == variable.name);
+        variable.dimensions.len() == 1 && has_name()
+    };
+    (options.variables.is_empty() || options.variables.contains(&variable.name))
+        && (options.data == Data::All || is_coordinate())
+        && !header.shape(variable).contains(&0)
+}
+
+/// Values as the definitions of a dataset show them: `1.5f, NaNf`, or a text in quotes.
+pub fn values(values: &Values) -> String {
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = definitions::values(&mut text, values, Precision::default());
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// What a dataset is called after the path or URL of its file: the last part without its extension.
+pub fn name_of(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The definitions: all that comes before the data.
+
+use std::io::{self, Write};
+
+use super::number::{Tail, general, sign, special};
+use super::{Precision, text};
+use crate::format::{Attribute, Header, Values, Variable};
+
+/// A global attribute that the library of netCDF keeps for itself.
+const HIDDEN: &str = "_NCProperties";
+
+/// Digits of floats, if nobody says otherwise.
+pub(super) const FLOAT_DIGITS: u8 = 7;
+/// Digits of doubles, if nobody says otherwise.
+pub(super) const DOUBLE_DIGITS: u8 = 15;
+
+/// Prints everything up to the data.
+pub(super) fn print(
+    out: &mut dyn Write,
+    header: &Header,
+    name: &str,
+    precision: Precision,
+) -> io::Result<()> {
+    out.write_all(b"netcdf ")?;
+    text::name(out, name)?;
+    out.write_all(b" {\n")?;
+    if !header.dimensions.is_empty() {
+        out.write_all(b"dimensions:\n")?;
+    }
+    for dimension in &header.dimensions {
+        out.write_all(b"\t")?;
+        text::name(out, &dimension.name)?;
+        if dimension.is_unlimited() {
+            writeln!(out, " = UNLIMITED ; // ({} currently)", header.records)?;
+        } else {
+            writeln!(out, " = {} ;", dimension.len)?;
+        }
+    }
+    if !header.variables.is_empty() {
+        out.write_all(b"variables:\n")?;
+    }
+    for variable in &header.variables {
+        declaration(out, header, variable)?;
+        for of_variable in &variable.attributes {
+            attribute(out, &variable.name, of_variable, precision)?;
+        }
+    }
+    if !header.attributes.is_empty() {
+        out.write_all(b"\n// global attributes:\n")?;
+    }
+    for global in header.attributes.iter().filter(|global| global.name != HIDDEN) {
+        attribute(out, "", global, precision)?;
+    }
+    Ok(())
+}
+
+fn declaration(out: &mut dyn Write, header: &Header, variable: &Variable) -> io::Result<()> {
+    write!(out, "\t{} ", variable.external)?;
+    text::name(out, &variable.name)?;
+    for (place, &index) in variable.dimensions.iter().enumerate() {
+        out.write_all(if place == 0 { b"(" } else { b", " })?;
+        let dimension = header.dimensions.get(index as usize);
+        text::name(out, dimension.map_or("", |dimension| &dimension.name))?;
+    }
+    out.write_all(if variable.dimensions.is_empty() { b" ;\n" } else { b") ;\n" })
+}
+
+fn attribute(
+    out: &mut dyn Write,
+    owner: &str,
+    attribute: &Attribute,
+    precision: Precision,
+) -> io::Result<()> {
+    out.write_all(b"\t\t")?;
+    text::name(out, owner)?;
+    out.write_all(if text::is_keyword(owner) { b" :" } else { b":" })?;
+    text::name(out, &attribute.name)?;
+    out.write_all(b" = ")?;
+    values(out, &attribute.values, precision)?;
+    out.write_all(b" ;\n")
+}
+
+/// Prints the values of an attribute. CDL does not declare attributes, so the values tell the type.
+pub(super) fn values(out: &mut dyn Write, values: &Values, precision: Precision) -> io::Result<()> {
+    macro_rules! integers {
+        ($list:expr, $suffix:literal) => {
+            list(out, $list, |out, value| write!(out, concat!("{}", $suffix), value))
+        };
+    }
+    let real = |out: &mut dyn Write, value: f64, digits: u8, suffix: &str| {
+        let mut number = Vec::new();
+        if let Some(name) = special(value) {
+            number.extend_from_slice(name.as_bytes());
+        } else {
+            sign(&mut number, value);
+            general(&mut number, value, digits.into(), Tail::Point);
+        }
+        number.extend_from_slice(suffix.as_bytes());
+        out.write_all(&number)
+    };
+    match values {
+        // Of no values, the type cannot be seen.
+        _ if values.is_empty() => text::attribute(out, b""),
+        Values::Char(bytes) => text::attribute(out, bytes),
+        Values::Byte(values) => integers!(values, "b"),
+        Values::Short(values) => integers!(values, "s"),
+        Values::Int(values) => integers!(values, ""),
+        Values::UByte(values) => integers!(values, "UB"),
+        Values::UShort(values) => integers!(values, "US"),
+        Values::UInt(values) => integers!(values, "U"),
+        Values::Int64(values) => integers!(values, "LL"),
+        Values::UInt64(values) => integers!(values, "ULL"),
+        Values::Float(values) => {
+            let digits = precision.float.unwrap_or(FLOAT_DIGITS);
+            list(out, values, |out, &value| real(out, value.into(), digits, "f"))
+        }
+        Values::Double(values) => {
+            let digits = precision.double.unwrap_or(DOUBLE_DIGITS);
+            list(out, values, |out, &value| real(out, value, digits, ""))
+        }
+    }
+}
+
+fn list<T>(
+    out: &mut dyn Write,
+    values: &[T],
+    mut print: impl FnMut(&mut dyn Write, &T) -> io::Result<()>,
+) -> io::Result<()> {
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b", ")?;
+        }
+        print(out, value)?;
+    }
+    Ok(())
+}

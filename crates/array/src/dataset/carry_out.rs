@@ -1,0 +1,315 @@
+//! How accesses are carried out, alone and together.
+
+use striate_file::{Memory, MemoryMut, Placement, Scatter};
+
+use super::Dataset;
+use crate::ArrayError;
+use crate::access::Access;
+use crate::pending::{Schedule, Windows, nowhere, stack, stacked, stacked_mut};
+use crate::stream::{Incoming, Outgoing};
+
+/// What carries out one access of the file room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Alone,
+    Together,
+}
+
+impl Dataset {
+    /// Writes, this rank by itself.
+    pub(super) fn put_alone(
+        &mut self,
+        accesses: &[Access<Outgoing<'_>>],
+    ) -> Result<(), ArrayError> {
+        let needed = accesses.iter().map(|access| access.records).max().unwrap_or(0);
+        if needed > self.state.header.records && crate::fill::fills_records(&self.state) {
+            let variable = accesses.iter().max_by_key(|access| access.records);
+            let variable = variable.map_or(0, |access| access.variable);
+            return Err(ArrayError::Access {
+                call: "put",
+                variable: self.state.header.variables[variable].name.clone(),
+                reason: "it makes new records, which are to be filled by all ranks together: \
+                         call grow first, or put_all"
+                    .into(),
+            });
+        }
+        let plan = Plan::new(accesses)?;
+        self.write(accesses, How::Alone, &plan)?;
+        self.state.header.records = self.state.header.records.max(needed);
+        self.misses(accesses.iter().map(|access| (access.variable, access.memory.all_in_range())))
+    }
+
+    /// Reads, this rank by itself.
+    pub(super) fn get_alone(
+        &mut self,
+        accesses: &mut [Access<Incoming<'_>>],
+    ) -> Result<(), ArrayError> {
+        let plan = Plan::new(accesses)?;
+        self.read(accesses, How::Alone, &plan)?;
+        self.misses(accesses.iter().map(|access| (access.variable, access.memory.all_in_range())))
+    }
+
+    /// Writes, together with the other ranks. Collective, also for a rank that has an error.
+    pub(super) fn put_together(
+        &mut self,
+        accesses: Result<Vec<Access<Outgoing<'_>>>, ArrayError>,
+    ) -> Result<(), ArrayError> {
+        let known = self.state.header.records;
+        let needed = records(accesses.as_deref().unwrap_or_default()).max(known);
+        let planned = accesses.and_then(|accesses| Ok((Plan::new(&accesses)?, accesses)));
+        let [stacks, crossing, may_miss] =
+            planned.as_ref().map_or([0; 3], |(plan, _)| plan.figures);
+        let ((mut plan, accesses), [needed, stacks, crossing, may_miss]) =
+            self.state.agree_with(planned, [needed, stacks, crossing, may_miss])?;
+        self.make_records(needed)?;
+        plan.figures = [stacks, crossing, may_miss];
+        self.write(&accesses, How::Together, &plan)?;
+        self.state.header.records = needed;
+        // All data is there: the header may say so.
+        self.state.state_records()?;
+        let flags = accesses.iter().map(|access| (access.variable, access.memory.all_in_range()));
+        let missed = self.misses(flags);
+        if may_miss > 0 { self.state.agree(missed) } else { missed }
+    }
+
+    /// Reads, together with the other ranks. Collective, also for a rank that has an error.
+    pub(super) fn get_together(
+        &mut self,
+        accesses: Result<Vec<Access<Incoming<'_>>>, ArrayError>,
+    ) -> Result<(), ArrayError> {
+        let planned = accesses.and_then(|accesses| Ok((Plan::new(&accesses)?, accesses)));
+        let figures = planned.as_ref().map_or([0; 3], |(plan, _)| plan.figures);
+        let ((mut plan, mut accesses), figures) = self.state.agree_with(planned, figures)?;
+        plan.figures = figures;
+        let [_, _, may_miss] = figures;
+        self.read(&mut accesses, How::Together, &plan)?;
+        let flags = accesses.iter().map(|access| (access.variable, access.memory.all_in_range()));
+        let missed = self.misses(flags);
+        if may_miss > 0 { self.state.agree(missed) } else { missed }
+    }
+
+    /// The error of a value that did not fit.
+    fn misses(&self, mut flags: impl Iterator<Item = (usize, bool)>) -> Result<(), ArrayError> {
+        match flags.find(|(_, all_in_range)| !all_in_range) {
+            None => Ok(()),
+            Some((variable, _)) => {
+                let variable = self.state.header.variables[variable].name.clone();
+                Err(ArrayError::Range { variable })
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        accesses: &[Access<Outgoing<'_>>],
+        how: How,
+        plan: &Plan,
+    ) -> Result<(), ArrayError> {
+        let [stacks, crossing, _] = plan.figures;
+        for number in 0..stacks as usize {
+            let (place, numbers) = plan.stack(number);
+            match numbers {
+                [one] => {
+                    let memory = &accesses[*one].memory;
+                    self.write_one(how, place, Memory::gathered(memory))?;
+                }
+                many => {
+                    let memory = stacked(accesses, many);
+                    self.write_one(how, place, Memory::gathered(&memory))?;
+                }
+            }
+        }
+        if crossing == 0 {
+            return Ok(());
+        }
+        let mut clusters = plan.schedule.clusters.iter();
+        let mut windows: Option<Windows> = None;
+        loop {
+            let window = next_window(&mut windows, &mut clusters, accesses).and_then(|window| {
+                let Some(window) = window else { return Ok(None) };
+                Ok(Some((window.place()?, window.gather(accesses)?)))
+            });
+            let window = match how {
+                How::Alone => window?,
+                How::Together => {
+                    let left = window.as_ref().is_ok_and(Option::is_some);
+                    let (window, [left]) = self.state.agree_with(window, [u64::from(left)])?;
+                    if left == 0 {
+                        return Ok(());
+                    }
+                    window
+                }
+            };
+            match (window, how) {
+                (Some((place, bytes)), _) => self.write_one(how, &place, (&bytes).into())?,
+                (None, How::Alone) => return Ok(()),
+                (None, How::Together) => self.write_one(how, &nowhere()?, (&[]).into())?,
+            }
+        }
+    }
+
+    fn write_one(
+        &mut self,
+        how: How,
+        place: &Placement,
+        memory: Memory<'_>,
+    ) -> Result<(), ArrayError> {
+        match how {
+            How::Alone => self.state.file.write_in(place, memory)?,
+            How::Together => self.state.file.write_in_all(place, memory)?,
+        };
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        accesses: &mut [Access<Incoming<'_>>],
+        how: How,
+        plan: &Plan,
+    ) -> Result<(), ArrayError> {
+        let [stacks, crossing, _] = plan.figures;
+        for number in 0..stacks as usize {
+            let (place, numbers) = plan.stack(number);
+            let got = if let [one] = numbers {
+                let memory = &mut accesses[*one].memory;
+                self.read_one(how, place, MemoryMut::scattered(memory))?
+            } else {
+                let mut memory = stacked_mut(accesses, numbers);
+                self.read_one(how, place, MemoryMut::scattered(&mut memory))?
+            };
+            if got < place.len {
+                zeros_behind(accesses, numbers, got)?;
+            }
+        }
+        if crossing == 0 {
+            return Ok(());
+        }
+        let mut clusters = plan.schedule.clusters.iter();
+        let mut windows: Option<Windows> = None;
+        loop {
+            let window = next_window(&mut windows, &mut clusters, accesses).and_then(|window| {
+                let Some(window) = window else { return Ok(None) };
+                Ok(Some((window.place()?, window)))
+            });
+            let window = match how {
+                How::Alone => window?,
+                How::Together => {
+                    let left = window.as_ref().is_ok_and(Option::is_some);
+                    let (window, [left]) = self.state.agree_with(window, [u64::from(left)])?;
+                    if left == 0 {
+                        return Ok(());
+                    }
+                    window
+                }
+            };
+            match (window, how) {
+                (Some((place, window)), _) => {
+                    // Beyond the end of the file there are zeros.
+                    let mut room = window.room();
+                    self.read_one(how, &place, (&mut room).into())?;
+                    window.scatter(&room, accesses)?;
+                }
+                (None, How::Alone) => return Ok(()),
+                (None, How::Together) => {
+                    self.read_one(how, &nowhere()?, (&mut []).into())?;
+                }
+            }
+        }
+    }
+
+    fn read_one(
+        &mut self,
+        how: How,
+        place: &Placement,
+        memory: MemoryMut<'_>,
+    ) -> Result<u64, ArrayError> {
+        Ok(match how {
+            How::Alone => self.state.file.read_in(place, memory)?,
+            How::Together => self.state.file.read_in_all(place, memory)?,
+        })
+    }
+}
+
+/// How accesses are carried out.
+#[derive(Debug)]
+struct Plan {
+    schedule: Schedule,
+    /// Where each stack lies.
+    stacks: Vec<Placement>,
+    /// What a rank without a stack has.
+    nowhere: Placement,
+    /// Stacks, whether accesses cross, and whether a value may not fit: of this rank, and once they
+    /// have agreed, the most that any rank has.
+    figures: [u64; 3],
+}
+
+impl Plan {
+    fn new<M>(accesses: &[Access<M>]) -> Result<Self, ArrayError> {
+        let schedule = Schedule::new(accesses.iter().map(|access| &access.place));
+        let stacks = schedule.stacks.iter().map(|numbers| stack_of(accesses, numbers));
+        let stacks: Vec<_> = stacks.collect::<Result<_, _>>()?;
+        let crossing = u64::from(!schedule.clusters.is_empty());
+        let may_miss = u64::from(accesses.iter().any(|access| access.may_miss));
+        let figures = [stacks.len() as u64, crossing, may_miss];
+        Ok(Self { schedule, stacks, nowhere: nowhere()?, figures })
+    }
+
+    fn stack(&self, number: usize) -> (&Placement, &[usize]) {
+        match (self.stacks.get(number), self.schedule.stacks.get(number)) {
+            (Some(place), Some(numbers)) => (place, numbers),
+            _ => (&self.nowhere, &[]),
+        }
+    }
+}
+
+fn records<M>(accesses: &[Access<M>]) -> u64 {
+    accesses.iter().map(|access| access.records).max().unwrap_or(0)
+}
+
+fn stack_of<M>(accesses: &[Access<M>], numbers: &[usize]) -> Result<Placement, ArrayError> {
+    Ok(match numbers {
+        [] => nowhere()?,
+        [one] => accesses[*one].place.clone(),
+        many => {
+            let places: Vec<_> = many.iter().map(|&number| &accesses[number].place).collect();
+            stack(&places)?
+        }
+    })
+}
+
+/// The next window of the clusters that are left.
+fn next_window<'s, M>(
+    windows: &mut Option<Windows>,
+    clusters: &mut impl Iterator<Item = &'s Vec<usize>>,
+    accesses: &[Access<M>],
+) -> Result<Option<crate::pending::Window>, ArrayError> {
+    loop {
+        if let Some(current) = windows {
+            if let Some(window) = current.next()? {
+                return Ok(Some(window));
+            }
+            *windows = None;
+        }
+        let Some(cluster) = clusters.next() else { return Ok(None) };
+        let members = cluster.iter().map(|&number| (number, &accesses[number].place));
+        *windows = Some(Windows::new(members)?);
+    }
+}
+
+/// What lies beyond the end of the file reads as zeros.
+fn zeros_behind(
+    accesses: &mut [Access<Incoming<'_>>],
+    numbers: &[usize],
+    got: u64,
+) -> Result<(), ArrayError> {
+    let mut position = 0;
+    for &number in numbers {
+        let memory = &mut accesses[number].memory;
+        let len = memory.stream_len();
+        if got < position + len {
+            memory.scatter_zeros(got.saturating_sub(position))?;
+        }
+        position += len;
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Fill values, written by all ranks: each takes its share of the bytes.
+
+use striate_datatype::Datatype;
+use striate_file::{FileError, Gather, Memory, Placement};
+
+use crate::ArrayError;
+use crate::state::State;
+
+/// A value again and again.
+#[derive(Debug)]
+struct Pattern {
+    value: [u8; 8],
+    size: u64,
+    /// Where in the value it begins.
+    start: u64,
+    len: u64,
+}
+
+impl Gather for Pattern {
+    fn stream_len(&self) -> u64 {
+        self.len
+    }
+
+    fn pieces(&self) -> u64 {
+        1
+    }
+
+    fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
+        let first = (self.start + position) % self.size;
+        let mut value = self.value[..self.size as usize].to_vec();
+        value.rotate_left(first as usize);
+        for chunk in stream.chunks_mut(value.len()) {
+            chunk.copy_from_slice(&value[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+/// Fills the variables from number `first` on that are to be filled. Collective.
+pub(crate) fn fill_new_variables(state: &mut State, first: usize) -> Result<(), ArrayError> {
+    for index in first..state.header.variables.len() {
+        if state.filled[index] {
+            let records = if state.header.is_record(&state.header.variables[index]) {
+                0..state.header.records
+            } else {
+                0..1
+            };
+            fill(state, index, records)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills records of all record variables that are to be filled. Collective.
+pub(crate) fn fill_records(
+    state: &mut State,
+    records: std::ops::Range<u64>,
+) -> Result<(), ArrayError> {
+    for index in 0..state.header.variables.len() {
+        if state.filled[index] && state.header.is_record(&state.header.variables[index]) {
+            fill(state, index, records.clone())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether new records of some variable are filled.
+pub(crate) fn fills_records(state: &State) -> bool {
+    let mut variables = state.header.variables.iter().zip(&state.filled);
+    variables.any(|(variable, &filled)| filled && state.header.is_record(variable))
+}
+
+/// Fills slabs of a variable: one if it is fixed. Collective.
+fn fill(state: &mut State, index: usize, slabs: std::ops::Range<u64>) -> Result<(), ArrayError> {
+    let far = || ArrayError::Access {
+        call: "fill",
+        variable: state.header.variables[index].name.clone(),
+        reason: "it reaches beyond what a file can hold".into(),
+    };
+    let variable = &state.header.variables[index];
+    let slab = state.header.slab_size(variable).ok_or_else(far)?;
+    let apart = if state.header.is_record(variable) {
+        state.header.record_size().ok_or_else(far)?
+    } else {
+        slab
+    };
+    let total = slab.checked_mul(slabs.end - slabs.start).ok_or_else(far)?;
+    let first = slabs.start.checked_mul(apart).and_then(|skip| skip.checked_add(variable.begin));
+    let (rank, ranks) = (state.comm.rank() as u128, state.comm.size() as u128);
+    let cut = |rank: u128| (u128::from(total) * rank / ranks) as u64;
+    let (start, end) = (cut(rank), cut(rank + 1));
+    let place = Placement {
+        displacement: first.ok_or_else(far)?,
+        datatype: Datatype::resized(&Datatype::bytes(slab)?, 0, apart as i64)?,
+        start,
+        len: end - start,
+    };
+    let size = variable.external.size();
+    let value = state.fill_value(index);
+    let pattern = Pattern { value, size, start: start % size, len: end - start };
+    state.file.write_in_all(&place, Memory::gathered(&pattern))?;
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! Header bytes → [`Header`]. Cannot panic, over-allocate or loop without bound.
+//!
+//! One walk through the grammar serves two purposes. [`Header::decode`] gives up at the first problem
+//! because of which data could be read wrongly, and lets pass what netCDF-C lets pass.
+//! [`super::validate`] hears of every problem, until one hides what follows.
+
+mod place;
+mod problem;
+mod reader;
+
+use std::collections::HashSet;
+
+pub use problem::{DecodeError, Problem};
+pub(super) use reader::Complain;
+use reader::{Read, Reader};
+
+use super::encode::tag;
+use super::{Attribute, Dimension, Format, Header, Type, Values, Variable, check_name};
+
+/// The shortest header, whichever the format.
+const LEAST: u64 = 32;
+
+impl Header {
+    /// Decodes a header from the first bytes of a file; more may follow. Returns it and its length.
+    ///
+    /// If the bytes may be too few, [`Problem::Truncated`] says how many to try next. It is a lower
+    /// bound, so a caller who has read all of a file, or less than that many, knows that it is
+    /// damaged. [`Header::records`] is [`Header::STREAMING`] if the file leaves their number open.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, u64), DecodeError> {
+        let mut complain = |error: DecodeError| {
+            if error.problem.is_harmless() { Ok(()) } else { Err(error) }
+        };
+        let decoded = decode(bytes, i64::MAX as u64, &mut complain)?;
+        Ok((decoded.header, decoded.len))
+    }
+}
+
+/// A header, and where some of it was.
+pub(super) struct Decoded {
+    /// The header.
+    pub(super) header: Header,
+    /// Its length.
+    pub(super) len: u64,
+    /// Where the header says where each variable begins.
+    pub(super) places: Vec<u64>,
+}
+
+/// Decodes the header of a file of at most `file_len` bytes.
+pub(super) fn decode(bytes: &[u8], file_len: u64, complain: Complain<'_>) -> Read<Decoded> {
+    let format = magic(bytes, complain)?;
+    let mut reader = Reader::new(bytes, format, file_len, &mut *complain);
+    let header = Header {
+        format,
+        records: records(&mut reader)?,
+        dimensions: dimensions(&mut reader)?,
+        attributes: attributes(&mut reader)?,
+        variables: Vec::new(),
+    };
+    let (variables, places) = variables(&mut reader, &header)?;
+    let len = reader.at();
+    let decoded = Decoded { header: Header { variables, ..header }, len, places };
+    place::check(&decoded, complain)?;
+    Ok(decoded)
+}
+
+fn magic(bytes: &[u8], complain: Complain<'_>) -> Read<Format> {
+    let fail = |at, problem| Reader::fail(at, problem);
+    let Some(&found) = bytes.first_chunk::<4>() else {
+        if b"CDF".starts_with(bytes) || b"cdf".starts_with(bytes) {
+            return fail(bytes.len() as u64, Problem::Truncated { needed: LEAST });
+        }
+        let mut found = [0; 4];
+        found[..bytes.len()].copy_from_slice(bytes);
+        return fail(0, Problem::Magic { found });
+    };
+    let [kind @ .., version] = found;
+    let is_unfinished = match &kind {
+        b"CDF" => false,
+        b"cdf" => true,
+        _ => match hdf5(bytes) {
+            Some(at) => return fail(at, Problem::Hdf5),
+            None => return fail(0, Problem::Magic { found }),
+        },
+    };
+    let Some(format) = Format::from_version(version) else {
+        return fail(3, Problem::Version { version });
+    };
+    if is_unfinished {
+        complain(DecodeError { at: 0, problem: Problem::Unfinished { format } })?;
+    }
+    Ok(format)
+}
+
+/// Where HDF5's mark is: at the beginning, or behind a block of the user's, which is 512 bytes long or
+/// a power of two of them.
+fn hdf5(bytes: &[u8]) -> Option<u64> {
+    let behind = (9..usize::BITS).map(|power| 1 << power).take_while(|&at| at < bytes.len());
+    let mut places = std::iter::once(0).chain(behind);
+    places.find(|&at| bytes[at..].starts_with(b"\x89HDF\r\n\x1a\n")).map(|at| at as u64)
+}
+
+fn records(reader: &mut Reader<'_, '_>) -> Read<u64> {
+    let at = reader.at();
+    let records = reader.number()?;
+    let streaming = match reader.format {
+        Format::Cdf1 | Format::Cdf2 => u64::from(u32::MAX),
+        Format::Cdf5 => u64::MAX,
+    };
+    if records == streaming {
+        return Ok(Header::STREAMING);
+    }
+    if records > reader.format.max_records() {
+        reader.complain(at, Problem::Records { records })?;
+    }
+    Ok(records)
+}
+
+/// The names of a list, each of which may be there once.
+struct Names<'b> {
+    what: &'static str,
+    /// In short lists, looking at all is faster than hashing one.
+    few: Vec<&'b [u8]>,
+    many: HashSet<&'b [u8]>,
+}
+
+impl<'b> Names<'b> {
+    const FEW: usize = 8;
+
+    fn new(what: &'static str) -> Self {
+        Self { what, few: Vec::new(), many: HashSet::new() }
+    }
+
+    /// Takes the next name.
+    fn next(&mut self, reader: &mut Reader<'b, '_>) -> Read<String> {
+        let what = self.what;
+        let len = reader.count("bytes of a name", 1)?;
+        let at = reader.at();
+        let bytes = reader.padded(len, "a name")?;
+        let name = String::from_utf8_lossy(bytes).into_owned();
+        if name.as_bytes() != bytes {
+            reader.complain(at, Problem::NotUtf8 { what, name: name.clone() })?;
+        } else if let Err(source) = check_name(&name) {
+            reader.complain(at, Problem::Name { what, source })?;
+        }
+        if !self.is_new(bytes) {
+            reader.complain(at, Problem::Duplicate { what, name: name.clone() })?;
+        }
+        Ok(name)
+    }
+
+    fn is_new(&mut self, name: &'b [u8]) -> bool {
+        if self.many.is_empty() {
+            if self.few.contains(&name) {
+                return false;
+            }
+            if self.few.len() < Self::FEW {
+                self.few.push(name);
+                return true;
+            }
+            self.many.extend(self.few.drain(..));
+        }
+        self.many.insert(name)
+    }
+}
+
+fn dimensions(reader: &mut Reader<'_, '_>) -> Read<Vec<Dimension>> {
+    let least = 2 * reader.format.number_len();
+    let count = reader.list(tag::DIMENSION, "dimensions", least)?;
+    let mut dimensions = reader.room(count, least);
+    let mut names = Names::new("dimension");
+    let mut unlimited = false;
+    for _ in 0..count {
+        let name = names.next(reader)?;
+        let at = reader.at();
+        let len = reader.number()?;
+        if len == 0 && unlimited {
+            reader.complain(at, Problem::SecondUnlimited { name: name.clone() })?;
+        }
+        unlimited |= len == 0;
+        if len > reader.format.max_length() {
+            let format = reader.format;
+            reader.complain(at, Problem::Length { name: name.clone(), len, format })?;
+        }
+        dimensions.push(Dimension { name, len });
+    }
+    Ok(dimensions)
+}
+
+fn external(reader: &mut Reader<'_, '_>) -> Read<Type> {
+    let (at, format) = (reader.at(), reader.format);
+    let code = reader.word()?;
+    match Type::from_code(code) {
+        Some(external) if external.is_in(format) => Ok(external),
+        // The element's size is known, so what follows is not hidden.
+        Some(external) => {
+            reader.complain(at, Problem::TypeNotInFormat { external, format })?;
+            Ok(external)
+        }
+        None => Reader::fail(at, Problem::Type { code }),
+    }
+}
+
+fn attributes(reader: &mut Reader<'_, '_>) -> Read<Vec<Attribute>> {
+    let least = 4 + 2 * reader.format.number_len();
+    let count = reader.list(tag::ATTRIBUTE, "attributes", least)?;
+    let mut attributes = reader.room(count, least);
+    let mut names = Names::new("attribute");
+    for _ in 0..count {
+        let name = names.next(reader)?;
+        let external = external(reader)?;
+        let len = reader.count("values of an attribute", external.size())?;
+        // It does not overflow: so many bytes are within a file.
+        let bytes = reader.padded(len * external.size(), "an attribute's values")?;
+        attributes.push(Attribute { name, values: Values::from_bytes(external, bytes) });
+    }
+    Ok(attributes)
+}
+
+/// The variables, and where the header says where each begins.
+fn variables(reader: &mut Reader<'_, '_>, header: &Header) -> Read<(Vec<Variable>, Vec<u64>)> {
+    let number = reader.format.number_len();
+    // Name, dimensions, attributes, type and size, place.
+    let least = number + number + (4 + number) + (4 + number) + reader.format.offset_len();
+    let count = reader.list(tag::VARIABLE, "variables", least)?;
+    let mut variables = reader.room(count, least);
+    let mut places = reader.room(count, least);
+    let mut names = Names::new("variable");
+    for _ in 0..count {
+        let name = names.next(reader)?;
+        let dimensions = dimension_ids(reader, header, &name)?;
+        let attributes = attributes(reader)?;
+        let external = external(reader)?;
+        let at = reader.at();
+        let stated_size = reader.number()?;
+        places.push(reader.at());
+        let begin = reader.offset()?;
+        let variable = Variable { name, dimensions, attributes, external, stated_size, begin };
+        if let Some(size) = header.slab_size(&variable)
+            && let Some(size) = header.size_to_state(size)
+            && size != stated_size
+        {
+            let (variable, stated) = (variable.name.clone(), stated_size);
+            reader.complain(at, Problem::StatedSize { variable, stated, size })?;
+        }
+        variables.push(variable);
+    }
+    Ok((variables, places))
+}
+
+fn dimension_ids(reader: &mut Reader<'_, '_>, header: &Header, name: &str) -> Read<Vec<u32>> {
+    let at = reader.at();
+    let least = reader.format.number_len();
+    let rank = reader.count("dimensions of a variable", least)?;
+    if rank > Header::MAX_RANK as u64 {
+        reader.complain(at, Problem::Rank { variable: name.into(), rank })?;
+    }
+    let mut ids = reader.room(rank, least);
+    for index in 0..rank {
+        let at = reader.at();
+        let id = reader.number()?;
+        let dimension = usize::try_from(id).ok().and_then(|id| header.dimensions.get(id));
+        match dimension {
+            Some(dimension) if index > 0 && dimension.is_unlimited() => {
+                reader.complain(at, Problem::UnlimitedNotFirst { variable: name.into() })?;
+            }
+            Some(_) => {}
+            None => {
+                let dimensions = header.dimensions.len();
+                let variable = name.into();
+                reader.complain(at, Problem::DimensionId { variable, id, dimensions })?;
+            }
+        }
+        // No header has so many dimensions that the largest number is one of theirs.
+        ids.push(u32::try_from(id).unwrap_or(u32::MAX));
+    }
+    Ok(ids)
+}

@@ -1,0 +1,50 @@
+//! Which names dimensions, variables and attributes may have.
+//!
+//! The rules are those of netCDF-C and `PnetCDF`, for all three formats. Both also bring names into
+//! Unicode's form NFC when they define or look up something; here a name stays as it is given.
+
+use thiserror::Error;
+
+/// The longest name, in bytes.
+const MAX_LEN: usize = 256;
+
+/// Why a name cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the name {name:?} {reason}")]
+pub struct NameError {
+    /// The name.
+    pub name: String,
+    /// Why not.
+    pub reason: &'static str,
+}
+
+/// Checks a name by the rules of netCDF.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    match fault(name) {
+        Some(reason) => Err(NameError { name: name.into(), reason }),
+        None => Ok(()),
+    }
+}
+
+fn fault(name: &str) -> Option<&'static str> {
+    let bytes = name.as_bytes();
+    let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
+        return Some("is empty");
+    };
+    if bytes.len() > MAX_LEN {
+        return Some("is longer than 256 bytes");
+    }
+    if bytes.contains(&b'/') {
+        return Some("contains '/'");
+    }
+    if bytes.iter().any(u8::is_ascii_control) {
+        return Some("contains a control character");
+    }
+    if last == b' ' {
+        return Some("ends with a space");
+    }
+    if first.is_ascii() && !first.is_ascii_alphanumeric() && first != b'_' {
+        return Some("begins with neither a letter nor a digit nor '_'");
+    }
+    None
+}

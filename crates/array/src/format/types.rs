@@ -1,0 +1,215 @@
+//! [`Format`] and [`Type`]: which of the classic formats, and what an element is in a file.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One of the netCDF classic formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// Classic: offsets of 32 bits.
+    Cdf1,
+    /// 64-bit offset: offsets of 64 bits, sizes of 32.
+    Cdf2,
+    /// 64-bit data: offsets and sizes of 64 bits, and unsigned and 64-bit types.
+    Cdf5,
+}
+
+impl Format {
+    /// The byte behind `CDF` in a file.
+    pub const fn version(self) -> u8 {
+        match self {
+            Self::Cdf1 => 1,
+            Self::Cdf2 => 2,
+            Self::Cdf5 => 5,
+        }
+    }
+
+    /// The format of that version byte.
+    pub const fn from_version(version: u8) -> Option<Self> {
+        match version {
+            1 => Some(Self::Cdf1),
+            2 => Some(Self::Cdf2),
+            5 => Some(Self::Cdf5),
+            _ => None,
+        }
+    }
+
+    /// The first bytes of a file.
+    pub const fn magic(self) -> [u8; 4] {
+        [b'C', b'D', b'F', self.version()]
+    }
+
+    /// The first bytes of a file whose writer is not done with it: no other reader takes it for one.
+    pub const fn unfinished_magic(self) -> [u8; 4] {
+        [b'c', b'd', b'f', self.version()]
+    }
+
+    /// The longest dimension that it can hold, as netCDF-C defines them.
+    pub const fn max_length(self) -> u64 {
+        match self {
+            Self::Cdf1 => i32::MAX as u64 - 3,
+            Self::Cdf2 => u32::MAX as u64 - 3,
+            Self::Cdf5 => i64::MAX as u64 - 3,
+        }
+    }
+
+    /// The largest variable, or record of one, that others can follow.
+    pub const fn max_size(self) -> u64 {
+        self.max_length()
+    }
+
+    /// The furthest place where a variable can begin.
+    pub const fn max_begin(self) -> u64 {
+        match self {
+            Self::Cdf1 => i32::MAX as u64,
+            Self::Cdf2 | Self::Cdf5 => i64::MAX as u64,
+        }
+    }
+
+    /// How many records there can be. The number beyond says that their number is not known.
+    pub const fn max_records(self) -> u64 {
+        match self {
+            Self::Cdf1 | Self::Cdf2 => u32::MAX as u64 - 1,
+            Self::Cdf5 => i64::MAX as u64,
+        }
+    }
+
+    /// Bytes of a number in a header.
+    pub(super) const fn number_len(self) -> u64 {
+        match self {
+            Self::Cdf1 | Self::Cdf2 => 4,
+            Self::Cdf5 => 8,
+        }
+    }
+
+    /// Bytes of an offset in a header.
+    pub(super) const fn offset_len(self) -> u64 {
+        match self {
+            Self::Cdf1 => 4,
+            Self::Cdf2 | Self::Cdf5 => 8,
+        }
+    }
+
+    /// What `ncdump -k` calls it.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Cdf1 => "classic",
+            Self::Cdf2 => "64-bit offset",
+            Self::Cdf5 => "cdf5",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CDF-{}", self.version())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.trim_start_matches("cdf").trim_start_matches('-');
+        match digits.parse().ok().and_then(Self::from_version) {
+            Some(format) => Ok(format),
+            None => Err(format!("'{text}' is no format; there are cdf1, cdf2 and cdf5")),
+        }
+    }
+}
+
+/// What an element is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Type {
+    /// 8-bit signed integer.
+    Byte = 1,
+    /// Text.
+    Char = 2,
+    /// 16-bit signed integer.
+    Short = 3,
+    /// 32-bit signed integer.
+    Int = 4,
+    /// 32-bit floating point.
+    Float = 5,
+    /// 64-bit floating point.
+    Double = 6,
+    /// 8-bit unsigned integer; CDF-5 only, as are those below.
+    UByte = 7,
+    /// 16-bit unsigned integer.
+    UShort = 8,
+    /// 32-bit unsigned integer.
+    UInt = 9,
+    /// 64-bit signed integer.
+    Int64 = 10,
+    /// 64-bit unsigned integer.
+    UInt64 = 11,
+}
+
+impl Type {
+    /// All of them, by their numbers in files.
+    pub const ALL: [Self; 11] = [
+        Self::Byte,
+        Self::Char,
+        Self::Short,
+        Self::Int,
+        Self::Float,
+        Self::Double,
+        Self::UByte,
+        Self::UShort,
+        Self::UInt,
+        Self::Int64,
+        Self::UInt64,
+    ];
+
+    /// The type of that number in a file.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            1..=11 => Some(Self::ALL[code as usize - 1]),
+            _ => None,
+        }
+    }
+
+    /// Its number in files.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// Bytes of an element.
+    pub const fn size(self) -> u64 {
+        match self {
+            Self::Byte | Self::Char | Self::UByte => 1,
+            Self::Short | Self::UShort => 2,
+            Self::Int | Self::Float | Self::UInt => 4,
+            Self::Double | Self::Int64 | Self::UInt64 => 8,
+        }
+    }
+
+    /// The name in CDL.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Byte => "byte",
+            Self::Char => "char",
+            Self::Short => "short",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::UByte => "ubyte",
+            Self::UShort => "ushort",
+            Self::UInt => "uint",
+            Self::Int64 => "int64",
+            Self::UInt64 => "uint64",
+        }
+    }
+
+    /// Whether files of that format can hold it.
+    pub const fn is_in(self, format: Format) -> bool {
+        matches!(format, Format::Cdf5) || (self as u32) <= 6
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,61 @@
+//! Self-describing arrays: netCDF classic files (CDF-1, CDF-2, CDF-5), written and read by many ranks.
+//!
+//! A dataset is in one of two modes, and each is a type: a [`Definition`] takes dimensions, variables and
+//! attributes; a [`Dataset`] takes and gives data. An access names a [`Slab`] of a variable, which
+//! becomes a datatype for the `file` room, and memory that lies in any way ([`Source`], [`Sink`]), which
+//! is packed and converted in one pass when the file room asks for its bytes.
+//!
+//! ```
+//! use striate_array::{Dataset, Format, Options, Owner, Slab, Type};
+//! use striate_comm::Threads;
+//!
+//! let path = std::env::temp_dir().join(format!("striate-array-{}.nc", std::process::id()));
+//! Threads::new(4).try_run(|comm| {
+//!     let mut define = Dataset::create(&comm, &path, Format::Cdf5, &Options::from_environment()?)?;
+//!     let y = define.dimension("y", 4)?;
+//!     let x = define.dimension("x", 100)?;
+//!     let heat = define.variable("heat", Type::Double, &[y, x])?;
+//!     define.attribute(heat, "units", "K")?;
+//!     define.attribute(Owner::Global, "title", "an example")?;
+//!
+//!     let mut data = define.end()?;
+//!     let row = comm.rank() as u64;
+//!     data.put_all(heat, &Slab::new(&[row, 0], &[1, 100]), &vec![row as f64; 100])?;
+//!     data.sync()?;
+//!     // Every rank reads a column, as single precision.
+//!     let mut column = [0_f32; 4];
+//!     data.get_all(heat, &Slab::new(&[0, row], &[4, 1]), &mut column)?;
+//!     assert_eq!(column, [0.0, 1.0, 2.0, 3.0]);
+//!     data.close()
+//! })?;
+//! # std::fs::remove_file(&path).unwrap();
+//! # Ok::<(), striate_array::ArrayError>(())
+//! ```
+
+mod access;
+pub mod cdl;
+mod dataset;
+mod definition;
+mod error;
+mod fill;
+pub mod format;
+mod memory;
+mod options;
+mod pending;
+mod pieces;
+mod relocate;
+mod slab;
+mod state;
+mod stream;
+pub mod value;
+
+pub use dataset::Dataset;
+pub use definition::{Definition, DimensionId, Owner, VariableId};
+pub use error::ArrayError;
+pub use format::{Format, Type, Values};
+pub use memory::{Sink, Source};
+pub use options::Options;
+pub use pending::Pending;
+pub use pieces::Pieces;
+pub use slab::Slab;
+pub use value::{Char, Value};

@@ -1,0 +1,56 @@
+//! [`Options`]: how a dataset is laid out and accessed, by the names of PnetCDF's hints.
+
+use striate_datatype::parse_size;
+use striate_file::{FileError, Hints};
+
+/// How a dataset is laid out and accessed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How its file is accessed.
+    pub hints: Hints,
+    /// `nc_header_align_size`: the header's space is a multiple of so many bytes.
+    pub header_align: Option<u64>,
+    /// `nc_var_align_size`: fixed variables begin at multiples of so many bytes.
+    pub fixed_align: Option<u64>,
+    /// `nc_record_align_size`: the first record begins at a multiple of so many bytes.
+    pub record_align: Option<u64>,
+    /// Whether [`crate::Dataset::create`] refuses a file that is there already.
+    pub exclusive: bool,
+}
+
+impl Options {
+    /// The defaults, changed by what `STRIATE_HINTS` says.
+    pub fn from_environment() -> Result<Self, FileError> {
+        let mut options = Self { hints: Hints::from_environment()?, ..Self::default() };
+        if let Ok(text) = std::env::var("STRIATE_HINTS") {
+            for (name, value) in text.split(';').filter_map(|entry| entry.split_once('=')) {
+                options.set(name.trim(), value.trim())?;
+            }
+        }
+        Ok(options)
+    }
+
+    /// Sets one hint, of the dataset or of its file; unknown ones are ignored.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), FileError> {
+        let place = match name {
+            "nc_header_align_size" => &mut self.header_align,
+            "nc_var_align_size" => &mut self.fixed_align,
+            "nc_record_align_size" => &mut self.record_align,
+            _ => return self.hints.set(name, value),
+        };
+        let refuse =
+            |reason: String| FileError::Hint { name: name.into(), value: value.into(), reason };
+        let size = parse_size(value).map_err(|error| refuse(format!("is not a size: {error}")))?;
+        if !(1..=1 << 40).contains(&size) {
+            return Err(refuse("must be from 1 to 1 TiB".into()));
+        }
+        *place = Some(size);
+        Ok(())
+    }
+
+    /// [`Options::set`] for chains.
+    pub fn with(mut self, name: &str, value: &str) -> Result<Self, FileError> {
+        self.set(name, value)?;
+        Ok(self)
+    }
+}

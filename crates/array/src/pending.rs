@@ -1,0 +1,279 @@
+//! Accesses that were begun and not carried out, and how they become few large ones.
+//!
+//! Accesses that lie apart in the file are stacked: one datatype whose fields they are. Those whose
+//! ranges in the file cross each other are carried out window by window of the file: their bytes of a
+//! window are put together in a buffer, later accesses over earlier ones, and written or read in one go.
+
+use striate_datatype::{Cursor, Datatype, TypeError};
+use striate_file::{Gather, Placement, Scatter};
+
+use crate::ArrayError;
+use crate::access::Access;
+use crate::stream::{Incoming, Outgoing, Stacked};
+
+/// Accesses that one stack holds at most: descriptions are limited in what they may be made of.
+const STACKED: usize = 2048;
+/// Bytes of the file that a window spans at most.
+const WINDOW: u64 = 16 << 20;
+/// Contiguous pieces that a window holds at most.
+const RUNS: usize = 1 << 16;
+
+/// Accesses that were begun, and the memory they borrow; made by [`crate::Dataset::iput`] and the like,
+/// carried out by [`crate::Dataset::wait_all`]. Dropping it forgets them.
+#[derive(Debug, Default)]
+pub struct Pending<'m> {
+    pub(crate) puts: Vec<Access<Outgoing<'m>>>,
+    pub(crate) gets: Vec<Access<Incoming<'m>>>,
+}
+
+impl Pending<'_> {
+    /// Nothing begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many accesses were begun.
+    pub fn len(&self) -> usize {
+        self.puts.len() + self.gets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How accesses are carried out: lists of their numbers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    /// Each is one stack: accesses that lie apart, in the order of the file.
+    pub(crate) stacks: Vec<Vec<usize>>,
+    /// Each is a cluster of accesses that cross.
+    pub(crate) clusters: Vec<Vec<usize>>,
+}
+
+/// From the first to the last byte.
+pub(crate) fn range(place: &Placement) -> std::ops::Range<u64> {
+    let low = place.displacement.saturating_add_signed(place.datatype.true_lower_bound());
+    let high = place.displacement.saturating_add_signed(place.datatype.true_upper_bound());
+    low..high
+}
+
+impl Schedule {
+    pub(crate) fn new<'p>(places: impl Iterator<Item = &'p Placement>) -> Self {
+        let mut ranges: Vec<(u64, u64, usize)> = places
+            .enumerate()
+            .filter(|(_, place)| place.len > 0)
+            .map(|(number, place)| (range(place).start, range(place).end, number))
+            .collect();
+        ranges.sort_unstable();
+        let mut schedule = Self::default();
+        let mut apart = Vec::new();
+        let mut rest = ranges.as_slice();
+        while let Some(&(_, mut end, _)) = rest.first() {
+            let mut len = 1;
+            while let Some(&(low, high, _)) = rest.get(len)
+                && low < end
+            {
+                end = end.max(high);
+                len += 1;
+            }
+            let (cluster, behind) = rest.split_at(len);
+            let mut numbers: Vec<usize> = cluster.iter().map(|&(_, _, number)| number).collect();
+            if len == 1 {
+                apart.append(&mut numbers);
+            } else {
+                numbers.sort_unstable();
+                schedule.clusters.push(numbers);
+            }
+            rest = behind;
+        }
+        schedule.stacks = apart.chunks(STACKED).map(<[usize]>::to_vec).collect();
+        schedule
+    }
+}
+
+/// Several places, in ascending order, as one.
+pub(crate) fn stack(places: &[&Placement]) -> Result<Placement, TypeError> {
+    let far = |_| TypeError::Overflow { what: "an offset in the file" };
+    let fields = places.iter().map(|place| {
+        let offset = i64::try_from(place.displacement).map_err(far)?;
+        Ok((1, offset, place.datatype.clone()))
+    });
+    let fields: Vec<_> = fields.collect::<Result<_, TypeError>>()?;
+    let datatype = Datatype::structure(&fields)?;
+    let len = datatype.size();
+    Ok(Placement { displacement: 0, datatype, start: 0, len })
+}
+
+/// Nothing.
+pub(crate) fn nowhere() -> Result<Placement, TypeError> {
+    Ok(Placement { displacement: 0, datatype: Datatype::bytes(1)?, start: 0, len: 0 })
+}
+
+/// A contiguous piece of an access.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    offset: u64,
+    len: u64,
+    /// Whose.
+    access: usize,
+    /// From where in its stream.
+    position: u64,
+}
+
+/// A cluster of accesses, window by window.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    /// Number of each access, where it lies, and how far it has been carried out.
+    accesses: Vec<(usize, Datatype, u64)>,
+}
+
+/// What is done in one window.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    runs: Vec<Run>,
+    /// Regions of the file, and where each begins in the buffer.
+    regions: Vec<(u64, u64, u64)>,
+}
+
+impl Windows {
+    pub(crate) fn new<'p>(
+        accesses: impl Iterator<Item = (usize, &'p Placement)>,
+    ) -> Result<Self, TypeError> {
+        let accesses = accesses.map(|(number, place)| Ok((number, place.as_type()?, 0)));
+        Ok(Self { accesses: accesses.collect::<Result<_, TypeError>>()? })
+    }
+
+    /// The next window; `None` when all is done.
+    pub(crate) fn next(&mut self) -> Result<Option<Window>, TypeError> {
+        let each = (RUNS / self.accesses.len().max(1)).max(16);
+        let mut base = None;
+        for (_, datatype, position) in &self.accesses {
+            let mut cursor = Cursor::new(datatype, 1)?;
+            cursor.seek(*position);
+            base = [base, cursor.offset()].into_iter().flatten().min();
+        }
+        let Some(base) = base else { return Ok(None) };
+        let mut end = base + WINDOW as i64;
+        let mut runs: Vec<Run> = Vec::new();
+        for (access, datatype, position) in &self.accesses {
+            let mut cursor = Cursor::new(datatype, 1)?;
+            cursor.seek(*position);
+            for taken in 0.. {
+                let Some(offset) = cursor.offset().filter(|&offset| offset < end) else { break };
+                if taken == each {
+                    // Enough of this one: the window ends here, for the others as well.
+                    end = offset;
+                    break;
+                }
+                let position = cursor.position();
+                let Some(run) = cursor.next_run((end - offset) as u64) else { break };
+                let (offset, len) = (run.offset as u64, run.len);
+                runs.push(Run { offset, len, access: *access, position });
+            }
+        }
+        runs.retain(|run| run.offset < end as u64);
+        for run in &mut runs {
+            run.len = run.len.min(end as u64 - run.offset);
+        }
+        for (_, datatype, position) in &mut self.accesses {
+            *position = (*position).max(datatype.bytes_before(1, end)?);
+        }
+        Ok(Some(Window::new(runs)))
+    }
+}
+
+impl Window {
+    fn new(runs: Vec<Run>) -> Self {
+        let mut sorted: Vec<(u64, u64)> = runs.iter().map(|run| (run.offset, run.len)).collect();
+        sorted.sort_unstable();
+        let mut regions: Vec<(u64, u64, u64)> = Vec::new();
+        let mut total = 0;
+        for (offset, len) in sorted {
+            match regions.last_mut() {
+                Some((start, have, _)) if offset <= *start + *have => {
+                    let more = (offset + len).saturating_sub(*start + *have);
+                    *have += more;
+                    total += more;
+                }
+                _ => {
+                    regions.push((offset, len, total));
+                    total += len;
+                }
+            }
+        }
+        Self { runs, regions }
+    }
+
+    /// Where it lies in the file.
+    pub(crate) fn place(&self) -> Result<Placement, TypeError> {
+        if self.regions.is_empty() {
+            return nowhere();
+        }
+        let blocks: Vec<_> = self.regions.iter().map(|&(at, len, _)| (len, at as i64)).collect();
+        let datatype = Datatype::hindexed(&blocks, &Datatype::bytes(1)?)?;
+        let len = datatype.size();
+        Ok(Placement { displacement: 0, datatype, start: 0, len })
+    }
+
+    /// Where a run lies in the buffer.
+    fn in_buffer(&self, run: &Run) -> std::ops::Range<usize> {
+        let region = self.regions.partition_point(|&(at, _, _)| at <= run.offset);
+        let (at, _, first) = self.regions[region.saturating_sub(1)];
+        let start = (first + run.offset - at) as usize;
+        start..start + run.len as usize
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        vec![0; self.regions.iter().map(|&(_, len, _)| len).sum::<u64>() as usize]
+    }
+
+    /// The bytes to be written: later accesses lie over earlier ones.
+    pub(crate) fn gather(&self, accesses: &[Access<Outgoing<'_>>]) -> Result<Vec<u8>, ArrayError> {
+        let mut buffer = self.buffer();
+        for run in &self.runs {
+            let room = &mut buffer[self.in_buffer(run)];
+            accesses[run.access].memory.gather(run.position, room)?;
+        }
+        Ok(buffer)
+    }
+
+    /// Room for the bytes to be read.
+    pub(crate) fn room(&self) -> Vec<u8> {
+        self.buffer()
+    }
+
+    /// Hands out what was read.
+    pub(crate) fn scatter(
+        &self,
+        buffer: &[u8],
+        accesses: &mut [Access<Incoming<'_>>],
+    ) -> Result<(), ArrayError> {
+        for run in &self.runs {
+            let bytes = &buffer[self.in_buffer(run)];
+            accesses[run.access].memory.scatter(run.position, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Streams of accesses, one behind the other.
+pub(crate) fn stacked<'s, 'm>(
+    accesses: &'s [Access<Outgoing<'m>>],
+    numbers: &[usize],
+) -> Stacked<&'s Outgoing<'m>> {
+    let parts = numbers.iter().map(|&number| &accesses[number].memory).collect();
+    Stacked::new(parts, |part: &&Outgoing<'_>| part.stream_len())
+}
+
+/// Streams of accesses, one behind the other; the numbers are sorted by the order of the stack.
+pub(crate) fn stacked_mut<'s, 'm>(
+    accesses: &'s mut [Access<Incoming<'m>>],
+    numbers: &[usize],
+) -> Stacked<&'s mut Incoming<'m>> {
+    let mut all: Vec<Option<&'s mut Incoming<'m>>> =
+        accesses.iter_mut().map(|access| Some(&mut access.memory)).collect();
+    let parts = numbers.iter().filter_map(|&number| all[number].take()).collect();
+    Stacked::new(parts, |part: &&mut Incoming<'_>| part.stream_len())
+}

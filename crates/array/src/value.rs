@@ -1,0 +1,247 @@
+//! Elements in memory, and their way to and from the types of a file.
+//!
+//! [`Value`] is what a program may hold; a [`Conversion`] turns packed elements into their big-endian
+//! bytes in a file and back. A value that the other side cannot hold becomes a fill value, and is
+//! reported by the return value; the others are converted all the same, as in netCDF.
+//!
+//! # What is in range
+//!
+//! * Integers, where the other type has them; all of them for floating point, which rounds.
+//! * Floating point numbers between the smallest and the largest integer, for an integer type; a fraction
+//!   is cut off. What lies beyond a limit by a fraction only (127.5, or −0.5 for an unsigned type) is
+//!   out of range, as are infinities and NaN. 2⁶³ and 2⁶⁴, to which netCDF rounds the limits of 64-bit
+//!   integers, are in range of these and become the largest integer.
+//! * Doubles up to the largest `f32`, infinities and NaN, for a float.
+//! * Every unsigned byte for a [`Type::Byte`] of CDF-1 and CDF-2, and the reverse: these formats have no
+//!   unsigned type, and netCDF lets the program say what a byte is. CDF-5 has one, and the check.
+
+mod convert;
+mod number;
+
+use bytemuck::Pod;
+use number::Number;
+
+use crate::format::{Format, Type};
+
+/// An element in memory.
+pub trait Value: Pod + PartialEq + std::fmt::Debug + Send + Sync + private::Sealed {
+    /// What it is.
+    const KIND: Kind;
+}
+
+/// What an element in memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F32,
+    F64,
+    /// [`Char`].
+    Text,
+}
+
+/// A character of text: a byte that is no number. Only [`Type::Char`] takes it, and takes no other.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    bytemuck::Pod,
+    bytemuck::Zeroable,
+)]
+#[repr(transparent)]
+pub struct Char(pub u8);
+
+impl Char {
+    /// Bytes as text.
+    pub fn slice(bytes: &[u8]) -> &[Self] {
+        bytemuck::cast_slice(bytes)
+    }
+
+    /// Bytes as text.
+    pub fn slice_mut(bytes: &mut [u8]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(bytes)
+    }
+}
+
+mod private {
+    pub trait Sealed {}
+}
+
+macro_rules! values {
+    ($($type:ty => $kind:ident),+ $(,)?) => {$(
+        impl private::Sealed for $type {}
+        impl Value for $type {
+            const KIND: Kind = Kind::$kind;
+        }
+    )+};
+}
+
+values! {
+    i8 => I8, u8 => U8, i16 => I16, u16 => U16, i32 => I32, u32 => U32, i64 => I64, u64 => U64,
+    f32 => F32, f64 => F64, Char => Text,
+}
+
+impl Kind {
+    /// Bytes of an element in memory.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 | Self::Text => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// Whether elements convert to and from that type: numbers to numbers, text to text.
+    pub const fn converts(self, external: Type) -> bool {
+        matches!(self, Self::Text) == matches!(external, Type::Char)
+    }
+
+    /// Whether the two have the same bits, so that only the order of bytes differs.
+    pub const fn is_same(self, external: Type) -> bool {
+        matches!(
+            (self, external),
+            (Self::I8, Type::Byte)
+                | (Self::U8, Type::UByte)
+                | (Self::I16, Type::Short)
+                | (Self::U16, Type::UShort)
+                | (Self::I32, Type::Int)
+                | (Self::U32, Type::UInt)
+                | (Self::I64, Type::Int64)
+                | (Self::U64, Type::UInt64)
+                | (Self::F32, Type::Float)
+                | (Self::F64, Type::Double)
+                | (Self::Text, Type::Char)
+        )
+    }
+}
+
+/// A conversion between elements in memory and in a file of a format.
+///
+/// What is in range is told above. Text and numbers do not convert ([`Kind::converts`]); a caller who asks
+/// for it all the same converts its bytes as unsigned numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Conversion {
+    /// In memory.
+    pub memory: Kind,
+    /// In the file.
+    pub external: Type,
+    /// Of which format the file is: before CDF-5, `Byte` holds unsigned bytes unchecked as well.
+    pub format: Format,
+    /// The variable's fill value in the file; only the first `external.size()` bytes count.
+    pub fill: [u8; 8],
+}
+
+/// Whether every value was in range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum InRange {
+    /// All were.
+    All,
+    /// Some were not; they became fill values.
+    NotAll,
+}
+
+impl InRange {
+    /// Whether all of two parts were.
+    pub const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, Self::All) => Self::All,
+            _ => Self::NotAll,
+        }
+    }
+}
+
+impl Conversion {
+    /// Packed elements → their bytes in the file. What is out of range becomes [`Conversion::fill`].
+    ///
+    /// Neither side needs an alignment.
+    ///
+    /// # Panics
+    /// If the slices do not hold equally many whole elements.
+    pub fn encode(&self, memory: &[u8], file: &mut [u8]) -> InRange {
+        self.assert_lengths(memory.len(), file.len());
+        if self.has_same_bits() {
+            convert::copy(memory, file, self.memory.size());
+            return InRange::All;
+        }
+        convert::to_file(self, memory, file)
+    }
+
+    /// Bytes in the file → packed elements. What is out of range becomes netCDF's default fill value of
+    /// the type in memory, whatever the variable's is: that may be out of range too.
+    ///
+    /// Neither side needs an alignment.
+    ///
+    /// # Panics
+    /// If the slices do not hold equally many whole elements.
+    pub fn decode(&self, file: &[u8], memory: &mut [u8]) -> InRange {
+        self.assert_lengths(memory.len(), file.len());
+        if self.has_same_bits() {
+            convert::copy(file, memory, self.memory.size());
+            return InRange::All;
+        }
+        convert::to_memory(self, file, memory)
+    }
+
+    /// Converts in place where both sides have the same bits, in either direction; `None` if they have
+    /// not.
+    ///
+    /// # Panics
+    /// If `bytes` does not hold whole elements.
+    pub fn in_place(&self, bytes: &mut [u8]) -> Option<()> {
+        self.has_same_bits().then(|| convert::to_big_endian(bytes, self.memory.size()))
+    }
+
+    /// Whether only the order of bytes differs.
+    const fn has_same_bits(&self) -> bool {
+        self.memory.is_same(self.external)
+            || matches!(
+                (self.memory, self.external, self.format),
+                (Kind::U8, Type::Byte, Format::Cdf1 | Format::Cdf2)
+            )
+    }
+
+    fn assert_lengths(&self, memory: usize, file: usize) {
+        let (size, external) = (self.memory.size(), self.external.size() as usize);
+        assert!(
+            memory.is_multiple_of(size)
+                && file.is_multiple_of(external)
+                && memory / size == file / external,
+            "{memory} bytes of {:?} and {file} of {} are not equally many elements",
+            self.memory,
+            self.external
+        );
+    }
+}
+
+/// netCDF's default fill value of a type, as bytes in a file; those behind the first `external.size()` are
+/// zeros.
+pub fn default_fill(external: Type) -> [u8; 8] {
+    match external {
+        Type::Byte => i8::FILL.to_file(),
+        Type::Char => [0; 8],
+        Type::Short => i16::FILL.to_file(),
+        Type::Int => i32::FILL.to_file(),
+        Type::Float => f32::FILL.to_file(),
+        Type::Double => f64::FILL.to_file(),
+        Type::UByte => u8::FILL.to_file(),
+        Type::UShort => u16::FILL.to_file(),
+        Type::UInt => u32::FILL.to_file(),
+        Type::Int64 => i64::FILL.to_file(),
+        Type::UInt64 => u64::FILL.to_file(),
+    }
+}

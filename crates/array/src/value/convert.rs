@@ -1,0 +1,122 @@
+//! The loops of [`Conversion`]: one per direction, over any two numbers.
+//!
+//! They run block by block. A block is converted in the order of bytes of memory, in a loop without a
+//! branch, and swapped by the kernel of the datatypes while it is in the nearest cache: two simple
+//! loops are faster than one that the compiler cannot vectorise. Only a block in which something is out
+//! of range is gone over again, for the fill values.
+
+use striate_datatype::{swap_copy, swap_in_place};
+
+use super::number::{Convert, Number};
+use super::{Conversion, InRange, Kind};
+use crate::format::Type;
+
+/// Elements of a block: at most 8 KiB of either side.
+const BLOCK: usize = 1024;
+
+/// `$function::<memory type, external type>($arguments)` for the types of a conversion. Text stands for
+/// its bytes here: nobody comes here with it, because it is the same on both sides.
+macro_rules! dispatch {
+    ($conversion:expr, $function:ident $arguments:tt) => {
+        match $conversion.memory {
+            Kind::I8 => dispatch!(@ $conversion, i8, $function $arguments),
+            Kind::U8 | Kind::Text => dispatch!(@ $conversion, u8, $function $arguments),
+            Kind::I16 => dispatch!(@ $conversion, i16, $function $arguments),
+            Kind::U16 => dispatch!(@ $conversion, u16, $function $arguments),
+            Kind::I32 => dispatch!(@ $conversion, i32, $function $arguments),
+            Kind::U32 => dispatch!(@ $conversion, u32, $function $arguments),
+            Kind::I64 => dispatch!(@ $conversion, i64, $function $arguments),
+            Kind::U64 => dispatch!(@ $conversion, u64, $function $arguments),
+            Kind::F32 => dispatch!(@ $conversion, f32, $function $arguments),
+            Kind::F64 => dispatch!(@ $conversion, f64, $function $arguments),
+        }
+    };
+    (@ $conversion:expr, $memory:ty, $function:ident $arguments:tt) => {
+        match $conversion.external {
+            Type::Byte => $function::<$memory, i8> $arguments,
+            Type::UByte | Type::Char => $function::<$memory, u8> $arguments,
+            Type::Short => $function::<$memory, i16> $arguments,
+            Type::UShort => $function::<$memory, u16> $arguments,
+            Type::Int => $function::<$memory, i32> $arguments,
+            Type::UInt => $function::<$memory, u32> $arguments,
+            Type::Int64 => $function::<$memory, i64> $arguments,
+            Type::UInt64 => $function::<$memory, u64> $arguments,
+            Type::Float => $function::<$memory, f32> $arguments,
+            Type::Double => $function::<$memory, f64> $arguments,
+        }
+    };
+}
+
+/// Packed elements → their bytes in the file.
+pub(super) fn to_file(conversion: &Conversion, memory: &[u8], file: &mut [u8]) -> InRange {
+    dispatch!(conversion, encode(memory, file, conversion.fill))
+}
+
+/// Bytes in the file → packed elements.
+pub(super) fn to_memory(conversion: &Conversion, file: &[u8], memory: &mut [u8]) -> InRange {
+    dispatch!(conversion, decode(file, memory))
+}
+
+fn encode<M: Number + Convert<E>, E: Number>(
+    memory: &[u8],
+    file: &mut [u8],
+    fill: [u8; 8],
+) -> InRange {
+    let fill = E::from_file(fill);
+    let mut all = InRange::All;
+    let blocks = file.chunks_mut(BLOCK * size_of::<E>());
+    for (from, to) in memory.chunks(BLOCK * size_of::<M>()).zip(blocks) {
+        all = all.and(convert::<M, E>(from, to, fill));
+        to_big_endian(to, size_of::<E>());
+    }
+    all
+}
+
+fn decode<M: Number, E: Number + Convert<M>>(file: &[u8], memory: &mut [u8]) -> InRange {
+    let mut native = [0; BLOCK * size_of::<u64>()];
+    let mut all = InRange::All;
+    let blocks = memory.chunks_mut(BLOCK * size_of::<M>());
+    for (from, to) in file.chunks(BLOCK * size_of::<E>()).zip(blocks) {
+        let native = &mut native[..from.len()];
+        copy(from, native, size_of::<E>());
+        all = all.and(convert::<E, M>(native, to, M::FILL));
+    }
+    all
+}
+
+/// Converts a block in the order of bytes of memory.
+fn convert<F: Number + Convert<T>, T: Number>(from: &[u8], to: &mut [u8], fill: T) -> InRange {
+    let from: &[F::Bytes] = bytemuck::cast_slice(from);
+    let to: &mut [T::Bytes] = bytemuck::cast_slice_mut(to);
+    let mut all = true;
+    for (from, to) in from.iter().zip(&mut *to) {
+        let (value, fits) = F::from_bytes(*from).convert();
+        *to = value.to_bytes();
+        all &= fits;
+    }
+    if all {
+        return InRange::All;
+    }
+    for (from, to) in from.iter().zip(to) {
+        if !F::from_bytes(*from).convert().1 {
+            *to = fill.to_bytes();
+        }
+    }
+    InRange::NotAll
+}
+
+/// Copies elements between memory and a file's order of bytes, in either direction.
+pub(super) fn copy(from: &[u8], to: &mut [u8], width: usize) {
+    if cfg!(target_endian = "big") {
+        to.copy_from_slice(from);
+    } else {
+        swap_copy(from, to, width);
+    }
+}
+
+/// Turns elements in place from memory's order of bytes to a file's, or back.
+pub(super) fn to_big_endian(bytes: &mut [u8], width: usize) {
+    if cfg!(target_endian = "little") {
+        swap_in_place(bytes, width);
+    }
+}

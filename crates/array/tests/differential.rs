@@ -1,0 +1,568 @@
+//! Random datasets and accesses, on one to eight ranks, against an obvious model in memory.
+//!
+//! Every rank makes the same draws and keeps the whole model, so each knows what it should find. After
+//! each case the file is read back with another number of ranks, and once more by a reader of a few
+//! lines that knows nothing of parallel access.
+
+mod model;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use model::{Draw, Expected, Form, Number, Part, each_index, letter, parts};
+use striate_array::format::{Header, Values};
+use striate_array::value::{Conversion, InRange, Kind};
+use striate_array::{ArrayError, Char, Dataset, Format, Options, Owner, Pending, Type, VariableId};
+use striate_comm::{Comm, Threads};
+
+/// What a case is made with.
+struct Case {
+    seed: u64,
+    path: std::path::PathBuf,
+    ranks: u64,
+    options: Options,
+}
+
+/// A dataset under test, and what it should hold.
+struct Twin {
+    draw: Draw,
+    rank: u64,
+    ranks: u64,
+    model: Vec<Expected>,
+    op: u64,
+}
+
+/// By which call data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Collective,
+    Independent,
+    Nonblocking,
+    Buffered,
+    NonblockingAlone,
+}
+
+const CALLS: [Call; 5] = [
+    Call::Collective,
+    Call::Independent,
+    Call::Nonblocking,
+    Call::Buffered,
+    Call::NonblockingAlone,
+];
+
+/// The memory of one access, of whichever type.
+enum Buffer {
+    I8(Vec<i8>),
+    U8(Vec<u8>),
+    I16(Vec<i16>),
+    U16(Vec<u16>),
+    I32(Vec<i32>),
+    U32(Vec<u32>),
+    I64(Vec<i64>),
+    U64(Vec<u64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    Text(Vec<Char>),
+}
+
+macro_rules! with {
+    ($buffer:expr, $memory:ident => $body:expr) => {
+        match $buffer {
+            Buffer::I8($memory) => $body,
+            Buffer::U8($memory) => $body,
+            Buffer::I16($memory) => $body,
+            Buffer::U16($memory) => $body,
+            Buffer::I32($memory) => $body,
+            Buffer::U32($memory) => $body,
+            Buffer::I64($memory) => $body,
+            Buffer::U64($memory) => $body,
+            Buffer::F32($memory) => $body,
+            Buffer::F64($memory) => $body,
+            Buffer::Text($memory) => $body,
+        }
+    };
+}
+
+impl Buffer {
+    /// Of a type that converts; half of the time the variable's own.
+    fn new(
+        draw: &mut Draw,
+        external: Type,
+        only_own: bool,
+        form: &Form,
+        count: &[u64],
+        values: &[i64],
+    ) -> Self {
+        fn fill<T: Number>(form: &Form, count: &[u64], values: &[i64]) -> Vec<T> {
+            form.fill(count, values)
+        }
+        let own = draw.chance(50) || only_own;
+        let other = draw.below(10);
+        let kind = match (external, own) {
+            (Type::Char, _) => return Self::Text(fill(form, count, values)),
+            (Type::Byte, true) => 0,
+            (Type::UByte, true) => 1,
+            (Type::Short, true) => 2,
+            (Type::UShort, true) => 3,
+            (Type::Int, true) => 4,
+            (Type::UInt, true) => 5,
+            (Type::Int64, true) => 6,
+            (Type::UInt64, true) => 7,
+            (Type::Float, true) => 8,
+            (Type::Double, true) => 9,
+            _ => other,
+        };
+        match kind {
+            0 => Self::I8(fill(form, count, values)),
+            1 => Self::U8(fill(form, count, values)),
+            2 => Self::I16(fill(form, count, values)),
+            3 => Self::U16(fill(form, count, values)),
+            4 => Self::I32(fill(form, count, values)),
+            5 => Self::U32(fill(form, count, values)),
+            6 => Self::I64(fill(form, count, values)),
+            7 => Self::U64(fill(form, count, values)),
+            8 => Self::F32(fill(form, count, values)),
+            _ => Self::F64(fill(form, count, values)),
+        }
+    }
+}
+
+fn hash(op: u64, index: &[u64]) -> u64 {
+    let mut draw = Draw::new(op);
+    index.iter().fold(draw.next(), |hash, &i| Draw::new(hash ^ i.wrapping_mul(0x1234_5671)).next())
+}
+
+impl Twin {
+    /// Draws what all ranks access of a variable.
+    fn draw_parts(&mut self, variable: usize, may_grow: bool) -> Vec<Part> {
+        let expected = &self.model[variable];
+        let mut shape = expected.shape.clone();
+        if expected.is_record {
+            if may_grow {
+                shape[0] = (shape[0] + self.draw.below(3)).max(1);
+            } else if shape[0] == 0 {
+                let nothing = vec![0; shape.len()];
+                let ones = vec![1; shape.len()];
+                let part = Part { start: nothing.clone(), count: nothing, stride: ones };
+                return vec![part; self.ranks as usize];
+            }
+        }
+        parts(&mut self.draw, &shape, self.ranks)
+    }
+
+    fn put(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
+        self.op += 1;
+        let call = self.draw.pick(&CALLS);
+        let how_many = if matches!(call, Call::Collective | Call::Independent) {
+            1
+        } else {
+            1 + self.draw.below(4)
+        };
+        let mut prepared = Vec::new();
+        let mut used: Vec<(usize, Vec<Part>)> = Vec::new();
+        for k in 0..how_many {
+            let variable = self.draw.below(self.model.len() as u64) as usize;
+            let filled =
+                self.model.iter().any(|expected| expected.is_record && expected.fill.is_some());
+            let alone = matches!(call, Call::Independent | Call::NonblockingAlone);
+            let parts = match used.iter().find(|(other, _)| *other == variable) {
+                // What several accesses of one wait do to the same variable stays with each rank's
+                // own elements: the order among ranks is nobody's promise.
+                Some((_, parts)) => halves(&mut self.draw, parts),
+                None => self.draw_parts(variable, !(filled && alone)),
+            };
+            used.push((variable, parts.clone()));
+            let form = Form::draw(&mut self.draw, self.model[variable].shape.len());
+            let op = self.op * 16 + k;
+            let mut records = 0;
+            for part in &parts {
+                let touched = part.indices();
+                records = records
+                    .max(touched.iter().map(|i| i.first().map_or(0, |i| i + 1)).max().unwrap_or(0));
+            }
+            if self.model[variable].is_record {
+                for expected in &mut self.model {
+                    expected.grow(records);
+                }
+            }
+            for part in &parts {
+                for index in part.indices() {
+                    let at = self.model[variable].at(&index);
+                    self.model[variable].values[at] = Some(letter(hash(op, &index)));
+                }
+            }
+            let mine = parts[self.rank as usize].clone();
+            let values: Vec<i64> =
+                mine.indices().iter().map(|index| letter(hash(op, index))).collect();
+            let external = self.model[variable].external;
+            let memory = Buffer::new(&mut self.draw, external, false, &form, &mine.count, &values);
+            prepared.push((VariableId::nth(data, variable), mine, form, memory));
+        }
+        let mut pending = Pending::new();
+        for (variable, part, form, memory) in &prepared {
+            let (slab, count) = (part.slab(), &part.count);
+            with!(memory, memory => {
+                let source = form.source(count, memory);
+                match call {
+                    Call::Collective => data.put_all(*variable, &slab, source)?,
+                    Call::Independent => data.put(*variable, &slab, source)?,
+                    Call::Buffered => data.bput(&mut pending, *variable, &slab, source)?,
+                    _ => data.iput(&mut pending, *variable, &slab, source)?,
+                }
+            });
+        }
+        match call {
+            Call::Collective | Call::Independent => drop(pending),
+            Call::NonblockingAlone => data.wait(pending)?,
+            _ => data.wait_all(pending)?,
+        }
+        // Others see it, and the next writer does not overtake.
+        if matches!(call, Call::Independent | Call::NonblockingAlone) {
+            data.sync()?;
+        }
+        let records = self.model.iter().find(|expected| expected.is_record);
+        if let Some(expected) = records {
+            assert_eq!(data.header().records, expected.shape[0], "records");
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
+        self.op += 1;
+        let call = self.draw.pick(&CALLS);
+        let how_many = if matches!(call, Call::Collective | Call::Independent) {
+            1
+        } else {
+            1 + self.draw.below(4)
+        };
+        let mut prepared = Vec::new();
+        for _ in 0..how_many {
+            let variable = self.draw.below(self.model.len() as u64) as usize;
+            let parts = self.draw_parts(variable, false);
+            // Reads may overlap, so each rank may as well read another's part.
+            let whose = (self.rank + self.draw.below(self.ranks)) % self.ranks;
+            let mine = parts[whose as usize].clone();
+            let form = Form::draw(&mut self.draw, self.model[variable].shape.len());
+            // What was never written is anything, which other types need not hold.
+            let unwritten = self.model[variable].values.contains(&None);
+            let empty = vec![model::GAP; mine.elements() as usize];
+            let external = self.model[variable].external;
+            let memory =
+                Buffer::new(&mut self.draw, external, unwritten, &form, &mine.count, &empty);
+            prepared.push((variable, mine, form, memory));
+        }
+        let mut pending = Pending::new();
+        for (variable, part, form, memory) in &mut prepared {
+            let (slab, count) = (part.slab(), &part.count);
+            let variable = VariableId::nth(data, *variable);
+            with!(memory, memory => {
+                let sink = form.sink(count, memory);
+                match call {
+                    Call::Collective => data.get_all(variable, &slab, sink)?,
+                    Call::Independent => data.get(variable, &slab, sink)?,
+                    _ => data.iget(&mut pending, variable, &slab, sink)?,
+                }
+            });
+        }
+        match call {
+            Call::Collective | Call::Independent => drop(pending),
+            Call::NonblockingAlone => data.wait(pending)?,
+            _ => data.wait_all(pending)?,
+        }
+        // Nobody writes on before all have read.
+        data.comm().barrier()?;
+        for (variable, part, form, memory) in &prepared {
+            let found = with!(memory, memory => form.check(&part.count, memory));
+            let expected = &self.model[*variable];
+            for (index, found) in part.indices().iter().zip(found) {
+                if let Some(value) = expected.values[expected.at(index)] {
+                    assert_eq!(
+                        found, value,
+                        "variable {variable} at {index:?} by {call:?}, {form:?}"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the definitions: an attribute, a dimension, a variable.
+    fn redefine(&mut self, data: Dataset) -> Result<Dataset, ArrayError> {
+        self.op += 1;
+        let mut define = data.redefine()?;
+        let name = format!("note{}", self.op);
+        let text = "x".repeat(self.draw.below(400) as usize);
+        define.attribute(Owner::Global, &name, text.as_str())?;
+        let filled = self.draw.chance(30);
+        if self.draw.chance(50) {
+            let dimension =
+                define.dimension(&format!("more{}", self.op), 1 + self.draw.below(5))?;
+            let mut dimensions = vec![dimension];
+            if self.draw.chance(50)
+                && let Some(unlimited) =
+                    define.header().dimensions.iter().position(|dim| dim.is_unlimited())
+            {
+                dimensions.insert(0, striate_array::DimensionId::nth(&define, unlimited));
+            }
+            let external = self.draw.pick(&Type::ALL[..6]);
+            let added = define.variable(&format!("added{}", self.op), external, &dimensions)?;
+            let mut expected = Expected::new(define.header(), added.index());
+            if filled {
+                define.fill(added, true);
+                define.attribute(added, "_FillValue", fill_value(external))?;
+                expected.fill = Some(FILL);
+                expected.values.fill(expected.fill);
+            }
+            self.model.push(expected);
+        }
+        define.end()
+    }
+}
+
+/// One half of each part, or all of it.
+fn halves(draw: &mut Draw, parts: &[Part]) -> Vec<Part> {
+    let mut parts = parts.to_vec();
+    let n = parts[0].count.len() as u64;
+    let (dimension, which) = (draw.below(n) as usize, draw.below(3));
+    for part in parts.iter_mut().filter(|_| n > 0) {
+        let half = part.count[dimension] / 2;
+        match which {
+            0 => part.count[dimension] -= half,
+            1 => {
+                part.start[dimension] += half * part.stride[dimension];
+                part.count[dimension] -= half;
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// A fill value that every type holds.
+const FILL: i64 = 90;
+
+fn fill_value(external: Type) -> Values {
+    let mut bytes = [0; 8];
+    let conversion = Conversion { memory: Kind::I64, external, format: Format::Cdf5, fill: [0; 8] };
+    let size = external.size() as usize;
+    assert_eq!(conversion.encode(&FILL.to_ne_bytes(), &mut bytes[..size]), InRange::All);
+    Values::from_bytes(external, &bytes[..size])
+}
+
+trait Nth<C> {
+    fn nth(from: &C, index: usize) -> Self;
+}
+
+impl Nth<Dataset> for VariableId {
+    fn nth(data: &Dataset, index: usize) -> Self {
+        data.variables().nth(index).unwrap()
+    }
+}
+
+impl Nth<striate_array::Definition> for striate_array::DimensionId {
+    fn nth(define: &striate_array::Definition, index: usize) -> Self {
+        define.dimensions().nth(index).unwrap()
+    }
+}
+
+fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset, ArrayError> {
+    let draw = &mut twin.draw;
+    let format = draw.pick(&[Format::Cdf1, Format::Cdf2, Format::Cdf5]);
+    let mut define = Dataset::create(comm, &case.path, format, &case.options)?;
+    let mut dimensions = Vec::new();
+    for i in 0..1 + draw.below(4) {
+        dimensions.push(define.dimension(&format!("d{i}"), 1 + draw.below(6))?);
+    }
+    let unlimited = if draw.chance(60) { Some(define.unlimited("time")?) } else { None };
+    for i in 0..1 + draw.below(5) {
+        let types = if format == Format::Cdf5 { &Type::ALL[..] } else { &Type::ALL[..6] };
+        let external = draw.pick(types);
+        let mut own = Vec::new();
+        if draw.chance(50) {
+            own.extend(unlimited);
+        }
+        for _ in 0..draw.below(4) {
+            own.push(draw.pick(&dimensions));
+        }
+        let id = define.variable(&format!("v{i}"), external, &own)?;
+        let mut expected = Expected::new(define.header(), id.index());
+        if draw.chance(25) {
+            define.fill(id, true);
+            define.attribute(id, "_FillValue", fill_value(external))?;
+            expected.fill = Some(FILL);
+            expected.values.fill(expected.fill);
+        }
+        twin.model.push(expected);
+    }
+    define.end()
+}
+
+fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
+    let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
+    let mut twin = Twin { draw: Draw::new(case.seed), rank, ranks, model: Vec::new(), op: 0 };
+    let mut data = create(comm, case, &mut twin)?;
+    for _ in 0..3 + twin.draw.below(8) {
+        match twin.draw.below(10) {
+            0..5 => twin.put(&mut data)?,
+            5..8 => twin.get(&mut data)?,
+            8 => data = twin.redefine(data)?,
+            _ if twin.draw.chance(50) => data.sync()?,
+            _ => {
+                data.close()?;
+                data = Dataset::open(comm, &case.path, true, &case.options)?;
+                for (expected, filled) in twin.model.iter_mut().zip(0..) {
+                    // Whether records are filled is not in the file.
+                    let _: i32 = filled;
+                    expected.fill = None;
+                }
+            }
+        }
+    }
+    data.close()?;
+    Ok(twin.model)
+}
+
+/// Reads everything, with any number of ranks.
+fn read_back(comm: &Arc<dyn Comm>, path: &Path, model: &[Expected]) -> Result<(), ArrayError> {
+    let mut data = Dataset::open(comm, path, false, &Options::default())?;
+    for (variable, expected) in data.variables().collect::<Vec<_>>().into_iter().zip(model) {
+        assert_eq!(data.shape(variable), expected.shape);
+        let found = as_numbers(&data.values(variable, &striate_array::Slab::all())?);
+        compare(&found, expected, "read back");
+    }
+    data.close()
+}
+
+fn as_numbers(values: &Values) -> Vec<i64> {
+    match values {
+        Values::Byte(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Char(list) | Values::UByte(list) => {
+            list.iter().map(|&value| value.into()).collect()
+        }
+        Values::Short(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Int(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Float(list) => list.iter().map(|&value| value as i64).collect(),
+        Values::Double(list) => list.iter().map(|&value| value as i64).collect(),
+        Values::UShort(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::UInt(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Int64(list) => list.clone(),
+        Values::UInt64(list) => list.iter().map(|&value| value as i64).collect(),
+    }
+}
+
+fn compare(found: &[i64], expected: &Expected, what: &str) {
+    assert_eq!(found.len(), expected.values.len());
+    for (index, found) in each_index(&expected.shape).iter().zip(found) {
+        if let Some(value) = expected.values[expected.at(index)] {
+            assert_eq!(*found, value, "{what} at {index:?}");
+        }
+    }
+}
+
+/// Reads everything by the header's offsets, byte by byte.
+fn read_plainly(path: &Path, model: &[Expected]) {
+    let bytes = std::fs::read(path).unwrap();
+    let (header, _) = Header::decode(&bytes).unwrap();
+    assert_eq!(striate_array::format::validate(&bytes, bytes.len() as u64), []);
+    let apart = header.record_size().unwrap();
+    for (variable, expected) in header.variables.iter().zip(model) {
+        let size = variable.external.size();
+        let mut found = Vec::new();
+        for index in each_index(&expected.shape) {
+            let (record, inner, lens) = if header.is_record(variable) {
+                (index[0] * apart, &index[1..], &expected.shape[1..])
+            } else {
+                (0, &index[..], &expected.shape[..])
+            };
+            let inner = inner.iter().zip(lens).fold(0, |at, (&i, &len)| at * len + i);
+            let at = (variable.begin + record + inner * size) as usize;
+            let element = Values::from_bytes(variable.external, &bytes[at..at + size as usize]);
+            found.extend(as_numbers(&element));
+        }
+        compare(&found, expected, &variable.name);
+    }
+}
+
+fn options(draw: &mut Draw) -> Options {
+    let mut options = Options::default();
+    let method = draw.pick(&[
+        "auto",
+        "auto",
+        "posix",
+        "sieve",
+        "two-phase",
+        "two-phase",
+        "list",
+        "datatype",
+    ]);
+    options.set("striate_method", method).unwrap();
+    if draw.chance(60) {
+        // Windows that cut elements.
+        options.set("cb_buffer_size", &(1 + draw.below(200)).to_string()).unwrap();
+        options.set("ind_rd_buffer_size", &(1 + draw.below(200)).to_string()).unwrap();
+        options.set("ind_wr_buffer_size", &(1 + draw.below(200)).to_string()).unwrap();
+    }
+    if draw.chance(30) {
+        options.set("striate_exchange", "messages").unwrap();
+    }
+    if draw.chance(40) {
+        // Of servers; small, so that small datasets meet several.
+        options.set("striping_unit", draw.pick(&["512", "1024", "4096"])).unwrap();
+    }
+    if draw.chance(30) {
+        options.set("nc_header_align_size", &(1 + draw.below(600)).to_string()).unwrap();
+        options.set("nc_var_align_size", &(1 + draw.below(64)).to_string()).unwrap();
+        options.set("nc_record_align_size", &(1 + draw.below(600)).to_string()).unwrap();
+    }
+    options
+}
+
+/// Runs a case at that place, and reads its file back with another number of ranks.
+fn check(seed: u64, place: &Path, plainly: bool) {
+    let mut draw = Draw::new(seed.wrapping_mul(77));
+    let ranks = 1 + draw.below(8);
+    let case = Case { seed, path: place.to_path_buf(), ranks, options: options(&mut draw) };
+    let outcome = std::panic::catch_unwind(|| {
+        let models = Threads::new(case.ranks as usize)
+            .try_run(|comm| run(&comm, &case))
+            .unwrap_or_else(|error| panic!("{error}"));
+        if plainly {
+            read_plainly(&case.path, &models[0]);
+        }
+        let others = 1 + draw.clone().below(8) as usize;
+        Threads::new(others)
+            .try_run(|comm| read_back(&comm, &case.path, &models[0]))
+            .unwrap_or_else(|error| panic!("{error}"));
+    });
+    if let Err(cause) = outcome {
+        eprintln!("STRIATE_CASE={seed}: {} ranks, {}", case.ranks, case.options.hints);
+        std::panic::resume_unwind(cause);
+    }
+    striate_file::File::delete(place).unwrap();
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// `STRIATE_CASE` picks one, `STRIATE_CASES` says how many.
+fn each_case(share: u64, mut run: impl FnMut(u64)) {
+    match number_from("STRIATE_CASE") {
+        Some(number) => run(number),
+        None => (0..number_from("STRIATE_CASES").unwrap_or(3000) / share).for_each(run),
+    }
+}
+
+#[test]
+fn on_files() {
+    let directory = tempfile::tempdir().unwrap();
+    each_case(1, |seed| check(seed, &directory.path().join(format!("{seed}.nc")), true));
+}
+
+#[test]
+fn on_servers() {
+    let embedded = striate_server::Embedded::start(3).unwrap();
+    each_case(20, |seed| {
+        check(seed, Path::new(&format!("{}/case-{seed}.nc", embedded.url())), false);
+    });
+}
