@@ -27,6 +27,7 @@ pub(crate) struct Access<M> {
 /// What a variable is for a call.
 pub(crate) struct Subject<'h> {
     pub(crate) header: &'h Header,
+    pub(crate) record_size: Option<u64>,
     pub(crate) index: usize,
     pub(crate) fill: [u8; 8],
 }
@@ -42,9 +43,15 @@ impl Subject<'_> {
         if !memory.converts(external) {
             return Err(ArrayError::Kind { variable: variable.name.clone(), external, memory });
         }
-        let region = slab.of(call, self.header, variable)?;
+        let region = slab.of(call, self.header, variable, self.record_size)?;
         let format = self.header.format;
         Ok((region, Conversion { memory, external, format, fill: self.fill }))
+    }
+
+    /// How many elements a slab to be read has in each dimension.
+    pub(crate) fn count(&self, call: &'static str, slab: &Slab) -> Result<Vec<u64>, ArrayError> {
+        let call = Call { name: call, write: false };
+        Ok(slab.of(call, self.header, self.variable(), self.record_size)?.count)
     }
 
     fn refuse(&self, call: Call, reason: String) -> ArrayError {

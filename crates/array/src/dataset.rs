@@ -36,7 +36,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    pub(crate) const fn new(state: State) -> Self {
+    pub(crate) fn new(mut state: State) -> Self {
+        state.derive();
         Self { state }
     }
 
@@ -71,7 +72,7 @@ impl Dataset {
         let mode = if write { Mode::READ | Mode::WRITE } else { Mode::READ };
         let mut file = File::open(comm, &path, mode, &options.hints)?;
         let header = read_header(&mut file)?;
-        Ok(Self { state: State::new(file, path, header, options, write)? })
+        Ok(Self::new(State::new(file, path, header, options, write)?))
     }
 
     /// What it says about itself; `records` is what this rank knows of.
@@ -142,7 +143,9 @@ impl Dataset {
     fn subject(&self, variable: VariableId) -> Result<Subject<'_>, ArrayError> {
         self.known(variable)?;
         let index = variable.index();
-        Ok(Subject { header: self.header(), index, fill: self.state.fill_value(index) })
+        let record_size = self.state.derived.record_size;
+        let fill = self.state.fill_value(index);
+        Ok(Subject { header: self.header(), record_size, index, fill })
     }
 
     fn access_put<'m, T: Value>(
@@ -223,9 +226,8 @@ impl Dataset {
         variable: VariableId,
         slab: &Slab,
     ) -> Result<ndarray::ArrayD<T>, ArrayError> {
-        let call = crate::slab::Call { name: "array", write: false };
-        let region = slab.of(call, self.header(), self.known(variable)?)?;
-        let shape: Vec<usize> = region.count.iter().map(|&count| count as usize).collect();
+        let count = self.subject(variable)?.count("array", slab)?;
+        let shape: Vec<usize> = count.iter().map(|&count| count as usize).collect();
         let mut array = ndarray::ArrayD::from_elem(shape, T::zeroed());
         self.get(variable, slab, array.view_mut())?;
         Ok(array)
@@ -233,9 +235,9 @@ impl Dataset {
 
     /// Reads elements as what they are in the file.
     pub fn values(&mut self, variable: VariableId, slab: &Slab) -> Result<Values, ArrayError> {
-        let known = self.known(variable)?;
-        let call = crate::slab::Call { name: "values", write: false };
-        let count = slab.of(call, self.header(), known)?.elements as usize;
+        let external = self.known(variable)?.external;
+        let count = self.subject(variable)?.count("values", slab)?;
+        let count = count.iter().product::<u64>() as usize;
         macro_rules! read {
             ($variant:ident, $zero:expr) => {{
                 let mut elements = vec![$zero; count];
@@ -243,7 +245,7 @@ impl Dataset {
                 Values::$variant(elements)
             }};
         }
-        Ok(match known.external {
+        Ok(match external {
             Type::Byte => read!(Byte, 0_i8),
             Type::Short => read!(Short, 0_i16),
             Type::Int => read!(Int, 0_i32),
@@ -377,7 +379,7 @@ impl Dataset {
 
     /// The largest number of records that a rank knows of becomes everyone's. Collective.
     fn learn_records(&mut self) -> Result<(), ArrayError> {
-        if self.state.has_records() {
+        if self.state.derived.has_records {
             let known = self.state.header.records;
             let ((), [records]) = self.state.agree_with(Ok(()), [known])?;
             self.state.header.records = records;
@@ -388,7 +390,7 @@ impl Dataset {
     /// Fills what is new if there are to be so many records. Collective.
     fn make_records(&mut self, records: u64) -> Result<(), ArrayError> {
         let known = self.state.header.records;
-        if records > known && fill::fills_records(&self.state) {
+        if records > known && self.state.derived.fills_records {
             fill::fill_records(&mut self.state, known..records)?;
         }
         Ok(())

@@ -64,12 +64,6 @@ pub(crate) fn fill_records(
     Ok(())
 }
 
-/// Whether new records of some variable are filled.
-pub(crate) fn fills_records(state: &State) -> bool {
-    let mut variables = state.header.variables.iter().zip(&state.filled);
-    variables.any(|(variable, &filled)| filled && state.header.is_record(variable))
-}
-
 /// Fills slabs of a variable: one if it is fixed. Collective.
 fn fill(state: &mut State, index: usize, slabs: std::ops::Range<u64>) -> Result<(), ArrayError> {
     let far = || ArrayError::Access {

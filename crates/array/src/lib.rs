@@ -59,3 +59,8 @@ pub use pending::Pending;
 pub use pieces::Pieces;
 pub use slab::Slab;
 pub use value::{Char, Value};
+
+/// The examples of the guide are tested here.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/arrays.md")]
+pub struct Guide;

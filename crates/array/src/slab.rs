@@ -63,6 +63,7 @@ impl Slab {
         call: Call,
         header: &Header,
         variable: &Variable,
+        record_size: Option<u64>,
     ) -> Result<Region, ArrayError> {
         let refuse = |reason: String| {
             Err(ArrayError::Access { call: call.name, variable: variable.name.clone(), reason })
@@ -111,7 +112,8 @@ impl Slab {
             return refuse(format!("{records} records are more than {format} can count"));
         }
         let elements = count.iter().product();
-        let place = place(header, variable, &start, &count, &stride).map_err(|source| {
+        let region = (start.as_slice(), count.as_slice(), stride.as_slice());
+        let place = place(header, variable, record_size, region).map_err(|source| {
             let reason = format!("its place in the file cannot be described: {source}");
             ArrayError::Access { call: call.name, variable: variable.name.clone(), reason }
         })?;
@@ -123,9 +125,8 @@ impl Slab {
 fn place(
     header: &Header,
     variable: &Variable,
-    start: &[u64],
-    count: &[u64],
-    stride: &[u64],
+    record_size: Option<u64>,
+    (start, count, stride): (&[u64], &[u64], &[u64]),
 ) -> Result<Placement, TypeError> {
     let far = || TypeError::Overflow { what: "an offset in the file" };
     let size = variable.external.size();
@@ -141,7 +142,7 @@ fn place(
     let mut step = size;
     for i in (0..shape.len()).rev() {
         if i == 0 && is_record {
-            step = header.record_size().ok_or_else(far)?;
+            step = record_size.ok_or_else(far)?;
         }
         let first = start[i].checked_mul(step).ok_or_else(far)?;
         displacement = displacement.checked_add(first).ok_or_else(far)?;

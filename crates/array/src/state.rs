@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) path: PathBuf,
     pub(crate) header: Header,
     pub(crate) alignment: Alignment,
+    /// What follows from the definitions, and is asked for with every access.
+    pub(crate) derived: Derived,
     /// Whether data of a variable that is not written reads as fill values.
     pub(crate) filled: Vec<bool>,
     pub(crate) variables: HashMap<String, u32>,
@@ -38,6 +40,17 @@ pub(crate) struct State {
     pub(crate) unfinished: bool,
     /// Records as the file's header states them.
     pub(crate) stated_records: u64,
+}
+
+/// What follows from definitions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Derived {
+    /// Bytes from one record to the next.
+    pub(crate) record_size: Option<u64>,
+    /// Whether there are variables that grow.
+    pub(crate) has_records: bool,
+    /// Whether new records of some variable are filled.
+    pub(crate) fills_records: bool,
 }
 
 impl State {
@@ -61,6 +74,7 @@ impl State {
             path,
             header,
             alignment,
+            derived: Derived::default(),
             filled,
             variables,
             write,
@@ -115,9 +129,17 @@ impl State {
         Ok(())
     }
 
-    /// Whether there are variables that grow.
-    pub(crate) fn has_records(&self) -> bool {
-        self.header.variables.iter().any(|variable| self.header.is_record(variable))
+    /// To be called when the definitions are complete.
+    pub(crate) fn derive(&mut self) {
+        let variables = self.header.variables.iter().zip(&self.filled);
+        let of_records = variables.filter(|(variable, _)| self.header.is_record(variable));
+        let (mut has_records, mut fills_records) = (false, false);
+        for (_, &filled) in of_records {
+            has_records = true;
+            fills_records |= filled;
+        }
+        let record_size = self.header.record_size();
+        self.derived = Derived { record_size, has_records, fills_records };
     }
 
     /// The bytes that stand for a value that was not written, or is out of range.

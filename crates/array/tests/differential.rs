@@ -4,6 +4,9 @@
 //! each case the file is read back with another number of ranks, and once more by a reader of a few
 //! lines that knows nothing of parallel access.
 
+#[cfg(feature = "mpi")]
+#[path = "../../comm/tests/job/mod.rs"]
+mod job;
 mod model;
 
 use std::path::Path;
@@ -565,4 +568,46 @@ fn on_servers() {
     each_case(20, |seed| {
         check(seed, Path::new(&format!("{}/case-{seed}.nc", embedded.url())), false);
     });
+}
+
+/// The same with ranks that are processes.
+#[cfg(feature = "mpi")]
+mod processes {
+    use super::*;
+
+    const CASES: u64 = 150;
+
+    #[test]
+    fn of_a_job() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directory = directory.path().to_str().unwrap();
+        for (first, ranks_per_node) in [("20000", None), ("30000", Some("1"))] {
+            let mut variables = vec![("STRIATE_DIRECTORY", directory), ("STRIATE_FIRST", first)];
+            variables.extend(ranks_per_node.map(|ranks| ("STRIATE_RANKS_PER_NODE", ranks)));
+            job::run_test("processes::ranks_of_a_job", &variables);
+        }
+    }
+
+    #[test]
+    #[ignore = "run by the test above, as ranks"]
+    fn ranks_of_a_job() {
+        let directory = std::path::PathBuf::from(std::env::var_os("STRIATE_DIRECTORY").unwrap());
+        let first = number_from("STRIATE_FIRST").unwrap();
+        striate_comm::mpi::run(|comm| -> Result<(), ArrayError> {
+            for seed in first..first + CASES {
+                let mut draw = Draw::new(seed.wrapping_mul(77));
+                let (path, ranks) = (directory.join(format!("{seed}.nc")), comm.size() as u64);
+                let case = Case { seed, path, ranks, options: options(&mut draw) };
+                let model = run(&comm, &case).unwrap_or_else(|error| panic!("{seed}: {error}"));
+                read_back(&comm, &case.path, &model)?;
+                comm.barrier()?;
+                if comm.rank() == 0 {
+                    read_plainly(&case.path, &model);
+                    std::fs::remove_file(&case.path).unwrap();
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
 }

@@ -85,11 +85,15 @@ impl CFormat {
 
     /// Appends an integer, which C passes in `bits` bits, 32 or 64.
     pub(super) fn integer(&self, out: &mut Vec<u8>, value: i128, bits: u32) {
+        let start = out.len();
         out.extend_from_slice(&self.before);
         if let Some(conversion) = &self.conversion {
             conversion.integer(out, passed(value, bits));
         }
         out.extend_from_slice(&self.after);
+        // The character of a zero ends the text, as in C.
+        let zero = out[start..].iter().position(|&byte| byte == 0);
+        out.truncate(zero.map_or(out.len(), |zero| start + zero));
     }
 
     /// Appends a finite number.
@@ -275,6 +279,7 @@ mod tests {
             ("%.0d", 0, 32, ""),
             ("% d%%", 7, 32, " 7%"),
             ("%c", 65, 32, "A"),
+            ("<%c>", 0, 32, "<"),
             ("%llu", u64::MAX as i128, 64, "18446744073709551615"),
             ("no", 65, 32, "no"),
         ] {

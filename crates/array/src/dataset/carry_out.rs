@@ -22,7 +22,7 @@ impl Dataset {
         accesses: &[Access<Outgoing<'_>>],
     ) -> Result<(), ArrayError> {
         let needed = accesses.iter().map(|access| access.records).max().unwrap_or(0);
-        if needed > self.state.header.records && crate::fill::fills_records(&self.state) {
+        if needed > self.state.header.records && self.state.derived.fills_records {
             let variable = accesses.iter().max_by_key(|access| access.records);
             let variable = variable.map_or(0, |access| access.variable);
             return Err(ArrayError::Access {

@@ -118,16 +118,17 @@ fn records(reader: &mut Reader<'_, '_>) -> Read<u64> {
 /// The names of a list, each of which may be there once.
 struct Names<'b> {
     what: &'static str,
-    /// In short lists, looking at all is faster than hashing one.
-    few: Vec<&'b [u8]>,
+    /// In short lists, as those of attributes are, looking at all is faster than hashing one.
+    few: [&'b [u8]; FEW],
+    len: usize,
     many: HashSet<&'b [u8]>,
 }
 
-impl<'b> Names<'b> {
-    const FEW: usize = 8;
+const FEW: usize = 8;
 
+impl<'b> Names<'b> {
     fn new(what: &'static str) -> Self {
-        Self { what, few: Vec::new(), many: HashSet::new() }
+        Self { what, few: [&[]; FEW], len: 0, many: HashSet::new() }
     }
 
     /// Takes the next name.
@@ -136,28 +137,30 @@ impl<'b> Names<'b> {
         let len = reader.count("bytes of a name", 1)?;
         let at = reader.at();
         let bytes = reader.padded(len, "a name")?;
-        let name = String::from_utf8_lossy(bytes).into_owned();
-        if name.as_bytes() != bytes {
-            reader.complain(at, Problem::NotUtf8 { what, name: name.clone() })?;
-        } else if let Err(source) = check_name(&name) {
-            reader.complain(at, Problem::Name { what, source })?;
+        let lossy = || String::from_utf8_lossy(bytes).into_owned();
+        let name = std::str::from_utf8(bytes);
+        match name.map(check_name) {
+            Ok(Ok(())) => {}
+            Ok(Err(source)) => reader.complain(at, Problem::Name { what, source })?,
+            Err(_) => reader.complain(at, Problem::NotUtf8 { what, name: lossy() })?,
         }
         if !self.is_new(bytes) {
-            reader.complain(at, Problem::Duplicate { what, name: name.clone() })?;
+            reader.complain(at, Problem::Duplicate { what, name: lossy() })?;
         }
-        Ok(name)
+        Ok(name.map_or_else(|_| lossy(), str::to_owned))
     }
 
     fn is_new(&mut self, name: &'b [u8]) -> bool {
         if self.many.is_empty() {
-            if self.few.contains(&name) {
+            if self.few[..self.len].contains(&name) {
                 return false;
             }
-            if self.few.len() < Self::FEW {
-                self.few.push(name);
+            if let Some(free) = self.few.get_mut(self.len) {
+                *free = name;
+                self.len += 1;
                 return true;
             }
-            self.many.extend(self.few.drain(..));
+            self.many.extend(self.few);
         }
         self.many.insert(name)
     }

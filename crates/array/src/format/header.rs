@@ -161,7 +161,7 @@ impl Header {
             let size = self.slab_size(variable)?.checked_next_multiple_of(4)?;
             end = end.max(variable.begin.checked_add(size)?);
         }
-        if let Some(begin) = self.records_begin() {
+        if let Some(begin) = self.records_begin().filter(|_| records > 0) {
             let records = self.record_size()?.checked_mul(records)?;
             end = end.max(begin.checked_add(records)?);
         }

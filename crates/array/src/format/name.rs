@@ -34,11 +34,10 @@ fn fault(name: &str) -> Option<&'static str> {
     if bytes.len() > MAX_LEN {
         return Some("is longer than 256 bytes");
     }
-    if bytes.contains(&b'/') {
-        return Some("contains '/'");
-    }
-    if bytes.iter().any(u8::is_ascii_control) {
-        return Some("contains a control character");
+    match bytes.iter().find(|&&byte| byte == b'/' || byte.is_ascii_control()) {
+        Some(b'/') => return Some("contains '/'"),
+        Some(_) => return Some("contains a control character"),
+        None => {}
     }
     if last == b' ' {
         return Some("ends with a space");

@@ -60,7 +60,7 @@ pub fn validate(bytes: &[u8], file_len: u64) -> Vec<Violation> {
         Ok(())
     });
     match decoded {
-        Ok(decoded) => data::check(&decoded, file_len, &mut violations),
+        Ok(decoded) => data::check(&decoded, bytes, file_len, &mut violations),
         Err(error) => violations.push(lost(&error)),
     }
     violations

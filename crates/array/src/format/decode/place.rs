@@ -23,29 +23,29 @@ fn fault(header: &Header, len: u64, stride: Option<u64>, variable: &Variable) ->
         // Told already; it has no size.
         return None;
     }
-    let variable_name = || name.clone();
     if begin < len {
-        return Some(Problem::BeginInHeader { variable: variable_name(), begin, header: len });
+        return Some(Problem::BeginInHeader { variable: name.clone(), begin, header: len });
     }
     if begin > header.format.max_begin() {
         let format = header.format;
-        return Some(Problem::BeginTooFar { variable: variable_name(), begin, format });
+        return Some(Problem::BeginTooFar { variable: name.clone(), begin, format });
     }
     let records = match header.records {
-        Header::STREAMING => 1,
-        records => records.max(1),
+        Header::STREAMING | 0 => 1,
+        records => records,
     };
-    let size = if header.is_record(variable) {
-        stride.and_then(|stride| stride.checked_mul(records))
+    // The last record begins as much behind the first as all before it take.
+    let before = if header.is_record(variable) {
+        stride.and_then(|stride| stride.checked_mul(records - 1))
     } else {
-        header.slab_size(variable)
+        Some(0)
     };
-    let end = size
-        .and_then(|size| size.checked_next_multiple_of(4))
-        .and_then(|size| size.checked_add(begin))
+    let end = header
+        .slab_size(variable)
+        .and_then(|size| size.checked_next_multiple_of(4)?.checked_add(before?)?.checked_add(begin))
         .filter(|&end| i64::try_from(end).is_ok());
     match end {
         Some(_) => None,
-        None => Some(Problem::Size { variable: variable_name() }),
+        None => Some(Problem::Size { variable: name.clone() }),
     }
 }

@@ -63,16 +63,23 @@ impl<'b, 'c> Reader<'b, 'c> {
         Ok(taken)
     }
 
+    fn array<const LEN: usize>(&mut self) -> Read<[u8; LEN]> {
+        if let Some(array) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+            self.at += LEN;
+            return Ok(*array);
+        }
+        // It says what is missing.
+        self.take(LEN as u64).map(|_| [0; LEN])
+    }
+
     /// A number of 4 bytes.
     pub(super) fn word(&mut self) -> Read<u32> {
-        let bytes = self.take(4)?;
-        Ok(bytes.iter().fold(0, |word, &byte| word << 8 | u32::from(byte)))
+        self.array().map(u32::from_be_bytes)
     }
 
     /// A number of 8 bytes.
     fn double_word(&mut self) -> Read<u64> {
-        let bytes = self.take(8)?;
-        Ok(bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)))
+        self.array().map(u64::from_be_bytes)
     }
 
     /// A number.

@@ -6,8 +6,13 @@ use crate::format::decode::Decoded;
 use crate::format::{Header, Variable};
 
 /// Names the violations of a header that could be followed to its end.
-pub(super) fn check(decoded: &Decoded, file_len: u64, violations: &mut Vec<Violation>) {
-    let Decoded { header, places, .. } = decoded;
+pub(super) fn check(
+    decoded: &Decoded,
+    bytes: &[u8],
+    file_len: u64,
+    violations: &mut Vec<Violation>,
+) {
+    let Decoded { header, places, len } = decoded;
     for (variable, &at) in header.variables.iter().zip(places) {
         if variable.begin % 4 != 0 {
             let (name, begin) = (&variable.name, variable.begin);
@@ -37,6 +42,11 @@ pub(super) fn check(decoded: &Decoded, file_len: u64, violations: &mut Vec<Viola
         violations.push(Violation::new(Some(record.at), what));
     }
     record_overlap(header, &records, violations);
+    // netCDF-C makes a file without variables as long as a page.
+    let behind = usize::try_from(*len).ok().and_then(|len| bytes.get(len..)).unwrap_or_default();
+    if header.variables.is_empty() && behind.iter().all(|&byte| byte == 0) {
+        return;
+    }
     length(header, &fixed, &records, file_len, violations);
 }
 
@@ -158,7 +168,8 @@ fn length(
     }
     // Room for the records that a file with an open number may have begun.
     let spare = if is_open { header.record_size().unwrap_or_default() } else { 0 };
-    let end = header.end_of(counted);
+    // A writer may have made room for the first record.
+    let end = header.end_of(counted).map(|end| end.max(header.records_begin().unwrap_or_default()));
     let end = end.map(|end| end.next_multiple_of(4).saturating_add(spare));
     if let Some(trailing) = end.and_then(|end| file_len.checked_sub(end)).filter(|&more| more > 0) {
         let what = format!("{trailing} bytes follow the data");
