@@ -3,6 +3,7 @@
 //! Every rank makes the same draws and keeps the whole model, so each knows what it should find. After
 //! each case the file is read back with another number of ranks, and once more by a reader of a few
 //! lines that knows nothing of parallel access.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "mpi")]
 #[path = "../../comm/tests/job/mod.rs"]
@@ -302,8 +303,11 @@ impl Twin {
                 define.dimension(&format!("more{}", self.op), 1 + self.draw.below(5))?;
             let mut dimensions = vec![dimension];
             if self.draw.chance(50)
-                && let Some(unlimited) =
-                    define.header().dimensions.iter().position(|dim| dim.is_unlimited())
+                && let Some(unlimited) = define
+                    .header()
+                    .dimensions
+                    .iter()
+                    .position(striate_array::format::Dimension::is_unlimited)
             {
                 dimensions.insert(0, striate_array::DimensionId::nth(&define, unlimited));
             }
@@ -373,11 +377,11 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset,
     let format = draw.pick(&[Format::Cdf1, Format::Cdf2, Format::Cdf5]);
     let mut define = Dataset::create(comm, &case.path, format, &case.options)?;
     let mut dimensions = Vec::new();
-    for i in 0..1 + draw.below(4) {
+    for i in 0..=draw.below(4) {
         dimensions.push(define.dimension(&format!("d{i}"), 1 + draw.below(6))?);
     }
     let unlimited = if draw.chance(60) { Some(define.unlimited("time")?) } else { None };
-    for i in 0..1 + draw.below(5) {
+    for i in 0..=draw.below(5) {
         let types = if format == Format::Cdf5 { &Type::ALL[..] } else { &Type::ALL[..6] };
         let external = draw.pick(types);
         let mut own = Vec::new();

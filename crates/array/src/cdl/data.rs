@@ -39,7 +39,7 @@ pub(super) fn print<E>(
     // Beyond 2⁶⁴ elements, nobody sees the last row.
     let rows = elements.unwrap_or(u64::MAX) / columns.max(1);
     let line = Line { out, position, most: options.line.saturating_sub(2) };
-    let mut rows = Rows { line, columns, column: 0, rows };
+    let mut rows = Rows { line, columns, column: 0, left: rows };
     let mut text = TextRow::default();
     for (start, count) in Pieces::new(&shape, PIECE) {
         let values = read(index, &start, &count).map_err(CdlError::Read)?;
@@ -146,7 +146,7 @@ struct Rows<'w> {
     /// The next value's column.
     column: u64,
     /// Rows that are not complete.
-    rows: u64,
+    left: u64,
 }
 
 impl Rows<'_> {
@@ -197,8 +197,8 @@ impl Rows<'_> {
 
     fn end_row(&mut self) -> io::Result<()> {
         self.column = 0;
-        self.rows = self.rows.saturating_sub(1);
-        if self.rows == 0 {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
             return self.line.out.write_all(b" ;\n");
         }
         self.line.position = 2;

@@ -1,5 +1,7 @@
 //! The obvious model that datasets are compared with: every element of every variable in a list, and
 //! draws of what to do next that all ranks make alike.
+#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use striate_array::format::{Header, Type};
 use striate_array::{Char, Sink, Slab, Source, Value};
@@ -94,8 +96,7 @@ pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<Part> {
     let dealt = draw.below(n as u64) as usize;
     let in_turn = draw.chance(40);
     let mut common = Part { start: vec![0; n], count: vec![1; n], stride: vec![1; n] };
-    for i in 0..n {
-        let len = shape[i];
+    for (i, &len) in shape.iter().enumerate() {
         common.start[i] = if draw.chance(50) { 0 } else { draw.below(len) };
         common.stride[i] = if draw.chance(70) { 1 } else { 1 + draw.below(3) };
         let most = (len - common.start[i]).div_ceil(common.stride[i]);
@@ -169,6 +170,7 @@ pub(crate) trait Number: Value {
 
 macro_rules! numbers {
     ($($type:ty),+) => {$(
+        #[allow(clippy::cast_lossless, reason = "the same for all types")]
         impl Number for $type {
             fn of(value: i64) -> Self {
                 value as Self
@@ -259,9 +261,9 @@ impl Form {
             Self::Turned(axes, backwards) => {
                 let shape: Vec<u64> = axes.iter().map(|&axis| count[axis]).collect();
                 let at = |index: &Vec<u64>| {
-                    let of = |&axis: &usize| match backwards[axis] {
-                        true => count[axis] - 1 - index[axis],
-                        false => index[axis],
+                    let of = |&axis: &usize| {
+                        let turned = count[axis] - 1 - index[axis];
+                        if backwards[axis] { turned } else { index[axis] }
                     };
                     let index: Vec<u64> = axes.iter().map(of).collect();
                     dense(&shape, &index)

@@ -53,13 +53,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// `None` where there is no netCDF-C to compile with.
-    fn start() -> Option<Self> {
+    fn start() -> Self {
         let flags = flags();
-        if !has_header(&flags) {
-            eprintln!("skipped: no C compiler, or no <netcdf.h> (Debian: gcc libnetcdf-dev)");
-            return None;
-        }
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("convert");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer/convert.c");
@@ -76,7 +71,7 @@ impl Peer {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        Some(Self { child, _directory: directory })
+        Self { child, _directory: directory }
     }
 
     /// Which values were out of range, and all of them converted, in the order of bytes of memory.
@@ -130,21 +125,6 @@ fn flags() -> Vec<String> {
     }
 }
 
-fn has_header(flags: &[String]) -> bool {
-    let compiler = Command::new("cc")
-        .args(["-E", "-x", "c", "-"])
-        .args(flags.iter().filter(|flag| flag.starts_with("-I")))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut compiler) = compiler else {
-        return false;
-    };
-    compiler.stdin.take().unwrap().write_all(b"#include <netcdf.h>\n").unwrap();
-    compiler.wait().unwrap().success()
-}
-
 fn swapped(mut bytes: Vec<u8>, size: usize) -> Vec<u8> {
     if cfg!(target_endian = "little") {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
@@ -192,7 +172,7 @@ fn compare(peer: &mut Peer, conversion: &Conversion, is_put: bool) -> Vec<Quirk>
 
 #[test]
 fn netcdf_converts_alike() {
-    let Some(mut peer) = Peer::start() else { return };
+    let mut peer = Peer::start();
     let mut quirks = Vec::new();
     for conversion in conversions() {
         for is_put in [true, false] {
