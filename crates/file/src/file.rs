@@ -5,6 +5,7 @@ mod data;
 mod independent;
 mod nonblocking;
 mod together;
+mod windows;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

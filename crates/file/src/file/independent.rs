@@ -9,6 +9,7 @@ use striate_store::{AlignedBuffer, Counts};
 
 use striate_datatype::{Boundary, Datatype, Element};
 
+use super::windows::Windows;
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
@@ -17,12 +18,7 @@ use crate::hints::{MethodChoice, Switch};
 use crate::memory::{Content, ContentMut, Shape};
 use crate::method::two_phase::staging::Staging;
 use crate::method::{datatype, list, posix, sieve};
-use crate::{CallReport, File, FileError, Gather, Memory, MemoryMut, Mode, Scatter, Stats, View};
-
-/// Bytes of a stream that are made at once for a local file.
-const LOCAL_WINDOW: u64 = 512 << 10;
-/// The same for servers.
-const REMOTE_WINDOW: u64 = 4 << 20;
+use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats, View};
 
 /// How an independent access is carried out.
 #[derive(Clone, Debug)]
@@ -33,6 +29,8 @@ pub(super) struct Way {
     /// The sieve's first window.
     first: u64,
     guard: WriteGuard,
+    /// Whether there are more cores than ranks.
+    beside: bool,
 }
 
 /// An access that is contiguous on both sides.
@@ -154,8 +152,7 @@ impl File {
         shape: &Shape,
     ) -> (Method, f64) {
         // The others are likely to do the same at the same time.
-        let here = self.comm.nodes()[self.comm.rank()];
-        let ranks = self.comm.nodes().iter().filter(|&&node| node == here).count();
+        let ranks = self.ranks_here();
         let setting = Setting { tiled: side.regions() <= 1, ..self.setting(write, ranks, 1) };
         let mut methods = candidates(&self.hints, &setting, false, self.reads_back);
         if methods.len() > 1 && side.regions() <= 1 && shape.runs() <= 1 {
@@ -165,6 +162,12 @@ impl File {
         let card = self.card(side, shape, write);
         let costs = self.costs.costs(write, Size::of(card.len, card.pieces));
         choose(&methods, &vec![card; ranks], &costs, &setting)
+    }
+
+    /// Ranks of this rank's node.
+    fn ranks_here(&self) -> usize {
+        let here = self.comm.nodes()[self.comm.rank()];
+        self.comm.nodes().iter().filter(|&&node| node == here).count()
     }
 
     pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {
@@ -179,6 +182,7 @@ impl File {
             atomic: self.atomic,
             first: share as u64,
             guard,
+            beside: self.ranks_here() < cores() as usize,
         }
     }
 
@@ -330,7 +334,10 @@ pub(super) fn read_independently(
     let Some(range) = side.range() else { return Ok(0) };
     let lock = way.atomic.then(|| store.lock(range, LockKind::Shared)).transpose()?;
     if let (ContentMut::Made(target), false) = (&mut to.content, way.method == Method::Sieve) {
-        let bytes = read_by_windows(store, side, &mut **target, way, buffer)?;
+        let windows = Windows { store, side, beside: way.beside, buffer };
+        let bytes = windows.read(&mut **target, &|part: &FileSide, bytes: &mut [u8]| {
+            read_bytes(store, part, &mut bytes.into(), way)
+        })?;
         drop(lock);
         return Ok(bytes);
     }
@@ -368,7 +375,13 @@ pub(super) fn write_independently(
             sieve::write(store, side, from, sieve_buffer(buffer, side), &plan)?;
         }
         _ => match from.content {
-            Content::Made(source) => write_by_windows(store, side, source, way, buffer)?,
+            Content::Made(source) => {
+                let windows = Windows { store, side, beside: way.beside, buffer };
+                windows.write(source, &|part: &FileSide, bytes: &mut [u8]| {
+                    write_bytes(store, part, &(&*bytes).into(), way)?;
+                    Ok(part.len())
+                })?;
+            }
             Content::Bytes(_) => write_bytes(store, side, from, way)?,
         },
     }
@@ -401,67 +414,6 @@ fn write_bytes(
         Method::Datatype => datatype::write(store, side, from),
         _ => posix::write(store, side, from),
     }
-}
-
-/// Reads for memory that takes the stream itself, a buffer at a time.
-fn read_by_windows(
-    store: &dyn Store,
-    side: &FileSide,
-    target: &mut dyn Scatter,
-    way: &Way,
-    buffer: &mut Option<AlignedBuffer>,
-) -> Result<u64, FileError> {
-    let buffer = window_buffer(store, buffer, side);
-    let mut position = 0;
-    while position < side.len() {
-        let end = side.len().min(position + buffer.len() as u64);
-        let window = &mut buffer[..(end - position) as usize];
-        let part = side.part(position..end)?;
-        let got = read_bytes(store, &part, &mut (&mut *window).into(), way)?;
-        target.scatter(position, &window[..got as usize])?;
-        position += got;
-        if position < end {
-            break;
-        }
-    }
-    Ok(position)
-}
-
-/// Writes from memory that makes the stream itself, a buffer at a time.
-fn write_by_windows(
-    store: &dyn Store,
-    side: &FileSide,
-    source: &dyn Gather,
-    way: &Way,
-    buffer: &mut Option<AlignedBuffer>,
-) -> Result<(), FileError> {
-    let buffer = window_buffer(store, buffer, side);
-    let mut position = 0;
-    while position < side.len() {
-        let end = side.len().min(position + buffer.len() as u64);
-        let window = &mut buffer[..(end - position) as usize];
-        source.gather(position, window)?;
-        let part = side.part(position..end)?;
-        write_bytes(store, &part, &(&*window).into(), way)?;
-        position = end;
-    }
-    Ok(())
-}
-
-/// Where a stream is made that is not as it lies in memory. It should stay in a core's cache; where a
-/// request costs a way to a server and back, that counts more.
-fn window_buffer<'b>(
-    store: &dyn Store,
-    buffer: &'b mut Option<AlignedBuffer>,
-    side: &FileSide,
-) -> &'b mut AlignedBuffer {
-    let most = if store.capabilities().typed { REMOTE_WINDOW } else { LOCAL_WINDOW };
-    let len = side.len().clamp(1, most) as usize;
-    match buffer {
-        Some(kept) if kept.len() >= len && kept.len() as u64 <= most => {}
-        _ => *buffer = Some(AlignedBuffer::new(len)),
-    }
-    buffer.get_or_insert_with(|| AlignedBuffer::new(len))
 }
 
 /// Held while a plain write is under way.
