@@ -319,14 +319,20 @@ impl Dataset {
     /// Makes the records be at least so many, filling those that are new where fill values are asked
     /// for. Collective; the largest number counts.
     pub fn grow(&mut self, records: u64) -> Result<(), ArrayError> {
-        let possible = if self.state.write {
-            Ok(())
-        } else {
-            let what = "growth".into();
-            let reason = "the dataset was opened for reading only".into();
-            Err(ArrayError::Definition { what, reason })
+        let refuse = |reason: String| {
+            Err(ArrayError::Definition { what: format!("growth to {records} records"), reason })
         };
-        let known = self.state.header.records;
+        let (header, format) = (&self.state.header, self.state.header.format);
+        let possible = if !self.state.write {
+            refuse("the dataset was opened for reading only".into())
+        } else if records > format.max_records() {
+            refuse(format!("they are more than {format} can count"))
+        } else if header.end_of(records).is_none() {
+            refuse("they would end beyond 2^63 - 1 bytes, where no file reaches".into())
+        } else {
+            Ok(())
+        };
+        let known = header.records;
         let ((), [records]) = self.state.agree_with(possible, [records.max(known)])?;
         self.make_records(records)?;
         self.state.header.records = records;

@@ -277,7 +277,6 @@ impl Definition {
         state.unfinished = true;
         let bytes = state.header.encode();
         if let Some(before) = &before {
-            state.on_first(State::mark_unfinished)?;
             relocate::relocate(&mut state, before)?;
         }
         state.on_first(|state| {
@@ -285,7 +284,6 @@ impl Definition {
             let mut bytes = bytes;
             bytes[..4].copy_from_slice(&state.header.format.unfinished_magic());
             state.file.write_at(0, bytes.as_slice())?;
-            state.stated_records = state.header.records;
             Ok(())
         })?;
         state.stated_records = state.header.records;
@@ -351,9 +349,10 @@ impl Definition {
     /// Gives up: a new file is deleted, an old one stays as it was. Collective.
     pub fn abort(self) -> Result<(), ArrayError> {
         let Self { state, before, .. } = self;
-        let State { comm, file, path, .. } = state;
+        let State { comm, file, path, unfinished, .. } = state;
         file.close()?;
-        let deleted = if before.is_none() && comm.rank() == 0 {
+        let is_new = before.is_none() || unfinished;
+        let deleted = if is_new && comm.rank() == 0 {
             File::delete(&path).map_err(ArrayError::from)
         } else {
             Ok(())
@@ -369,7 +368,7 @@ impl Definition {
 
 impl State {
     /// Rank 0 writes the first bytes.
-    fn mark_unfinished(&mut self) -> Result<(), ArrayError> {
+    pub(crate) fn mark_unfinished(&mut self) -> Result<(), ArrayError> {
         let magic = self.header.format.unfinished_magic();
         self.file.write_at(0, &magic)?;
         Ok(())
@@ -377,19 +376,10 @@ impl State {
 
     /// Makes the file a whole one, and durable before and after if asked for. Collective.
     pub(crate) fn finish(&mut self, durable: bool) -> Result<(), ArrayError> {
-        self.state_records()?;
         // All have written what they wrote.
         self.agree(Ok(()))?;
-        let end = self.header.end();
-        self.on_first(|state| {
-            // What was never written is there all the same: netCDF's tools expect the file's length.
-            if let Some(end) = end
-                && state.file.size()? < end
-            {
-                state.file.write_at(end - 1, &[0])?;
-            }
-            Ok(())
-        })?;
+        self.on_first(Self::write_records)?;
+        self.stated_records = self.header.records;
         if durable {
             self.file.sync()?;
         }

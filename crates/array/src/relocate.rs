@@ -23,7 +23,8 @@ struct Move {
     len: u64,
 }
 
-/// Moves everything that lies elsewhere in the new header. Collective.
+/// Moves everything that lies elsewhere in the new header, after the file was marked as unfinished. If
+/// there is no room for it, the file stays as it is. Collective.
 pub(crate) fn relocate(state: &mut State, before: &Header) -> Result<(), ArrayError> {
     // Agreed, so that no rank looks when another has begun to write.
     let size = state.file.size().map_err(ArrayError::from);
@@ -35,6 +36,10 @@ pub(crate) fn relocate(state: &mut State, before: &Header) -> Result<(), ArrayEr
         return Err(ArrayError::Definition { what, reason });
     };
     let mut moves = moves.peekable();
+    if let Some(highest) = moves.peek() {
+        state.file.preallocate(highest.to + highest.len)?;
+    }
+    state.on_first(State::mark_unfinished)?;
     while moves.peek().is_some() {
         let round = next_round(&mut moves, SHARE * state.comm.size() as u64);
         carry_out(state, &round)?;

@@ -111,7 +111,14 @@ impl Slab {
             let format = header.format;
             return refuse(format!("{records} records are more than {format} can count"));
         }
-        let elements = count.iter().product();
+        let elements = if count.contains(&0) {
+            Some(0)
+        } else {
+            count.iter().try_fold(1_u64, |all, &count| all.checked_mul(count))
+        };
+        let Some(elements) = elements else {
+            return refuse(format!("{count:?} elements are more than can be counted"));
+        };
         let region = (start.as_slice(), count.as_slice(), stride.as_slice());
         let place = place(header, variable, record_size, region).map_err(|source| {
             let reason = format!("its place in the file cannot be described: {source}");

@@ -117,14 +117,35 @@ impl State {
         self.agree(done)
     }
 
-    /// Records, as the file's header is to state them; rank 0 writes. Not collective.
+    /// Makes the header of a whole file state the records that there are. One that is unfinished states
+    /// nothing that counts. Collective; no rank is writing.
     pub(crate) fn state_records(&mut self) -> Result<(), ArrayError> {
+        if self.unfinished || self.header.records == self.stated_records {
+            return Ok(());
+        }
+        self.on_first(Self::write_records)?;
+        self.stated_records = self.header.records;
+        Ok(())
+    }
+
+    /// Writes the number of records, once the file is long enough for them. Rank 0 does so while no
+    /// rank is writing.
+    pub(crate) fn write_records(&mut self) -> Result<(), ArrayError> {
+        self.reach_end()?;
         if self.header.records != self.stated_records {
-            if self.comm.rank() == 0 {
-                let (offset, bytes) = self.header.records_field();
-                self.file.write_at(offset, bytes.as_slice())?;
-            }
-            self.stated_records = self.header.records;
+            let (offset, bytes) = self.header.records_field();
+            self.file.write_at(offset, bytes.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file as long as it is when everything is written: what never was is there all the
+    /// same, as netCDF's tools expect. Rank 0 does so while no rank is writing.
+    fn reach_end(&mut self) -> Result<(), ArrayError> {
+        if let Some(end) = self.header.end()
+            && self.file.size()? < end
+        {
+            self.file.write_at(end - 1, &[0])?;
         }
         Ok(())
     }

@@ -155,7 +155,7 @@ impl Header {
     }
 
     /// [`Header::end`] if there were so many records.
-    pub(super) fn end_of(&self, records: u64) -> Option<u64> {
+    pub(crate) fn end_of(&self, records: u64) -> Option<u64> {
         let mut end = self.encoded_len();
         for variable in self.variables.iter().filter(|variable| !self.is_record(variable)) {
             let size = self.slab_size(variable)?.checked_next_multiple_of(4)?;

@@ -1,0 +1,191 @@
+//! Random datasets, written in parallel, read by netCDF4: every element is the model's.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use striate_array::{
+    ArrayError, Char, Dataset, DimensionId, Format, Options, Owner, Pending, Type, Values,
+    VariableId,
+};
+use striate_comm::Comm;
+
+use crate::model::{Draw, Expected, Form, Number, Part, letter, parts};
+use crate::ranks;
+use crate::tools::{ask, assert_valid, hex};
+use crate::writing::of_type;
+
+const SEEDS: u64 = 48;
+/// A fill value that every type holds.
+const FILL: i64 = 90;
+
+/// A dataset in the making, and what it should hold; every rank draws alike.
+struct Twin {
+    draw: Draw,
+    comm: Arc<dyn Comm>,
+    names: Vec<String>,
+    model: Vec<Expected>,
+}
+
+impl Twin {
+    fn define(
+        &mut self,
+        define: &mut striate_array::Definition,
+        dimensions: &[DimensionId],
+        unlimited: Option<DimensionId>,
+    ) -> Result<(), ArrayError> {
+        let draw = &mut self.draw;
+        let all = if define.format() == Format::Cdf5 { 11 } else { 6 };
+        let external = draw.pick(&Type::ALL[..all]);
+        let mut own: Vec<DimensionId> = unlimited.filter(|_| draw.chance(50)).into_iter().collect();
+        for _ in 0..draw.below(4) {
+            own.push(draw.pick(dimensions));
+        }
+        let name = format!("v{}", self.names.len());
+        let id = define.variable(&name, external, &own)?;
+        let mut expected = Expected::new(define.header(), id.index());
+        if draw.chance(25) {
+            define.fill(id, true);
+            let bytes = of_type(external, FILL as i32);
+            define.attribute(id, "_FillValue", Values::from_bytes(external, &bytes))?;
+            expected.fill = Some(FILL);
+            expected.values.fill(expected.fill);
+        }
+        self.names.push(name);
+        self.model.push(expected);
+        Ok(())
+    }
+
+    /// Draws what all ranks write of a variable, and writes it into the model.
+    fn draw_parts(&mut self, variable: usize, op: u64) -> Vec<Part> {
+        let expected = &self.model[variable];
+        let mut shape = expected.shape.clone();
+        if expected.is_record {
+            shape[0] = (shape[0] + self.draw.below(3)).max(1);
+        }
+        let parts = parts(&mut self.draw, &shape, self.comm.size() as u64);
+        let touched: Vec<Vec<u64>> = parts.iter().flat_map(Part::indices).collect();
+        if self.model[variable].is_record {
+            let records = touched.iter().map(|index| index[0] + 1).max().unwrap_or(0);
+            for expected in &mut self.model {
+                expected.grow(records);
+            }
+        }
+        for index in &touched {
+            let expected = &mut self.model[variable];
+            let at = expected.at(index);
+            expected.values[at] = Some(value(op, index));
+        }
+        parts
+    }
+
+    fn put(&mut self, data: &mut Dataset, op: u64) -> Result<(), ArrayError> {
+        let variable = self.draw.below(self.model.len() as u64) as usize;
+        let fills = self.model.iter().any(|one| one.is_record && one.fill.is_some());
+        let parts = self.draw_parts(variable, op);
+        let part = &parts[self.comm.rank()];
+        let form = Form::draw(&mut self.draw, part.count.len());
+        let values: Vec<i64> = part.indices().iter().map(|index| value(op, index)).collect();
+        let call = self.draw.below(4);
+        // Nobody alone makes records that are to be filled.
+        let call = if fills && call == 1 { 0 } else { call };
+        let id = data.variables().nth(variable).unwrap();
+        let memory = self.draw.below(3);
+        match (self.model[variable].external, memory) {
+            (Type::Char, _) => put_as::<Char>(data, id, part, &form, &values, call),
+            (_, 0) => put_as::<i8>(data, id, part, &form, &values, call),
+            (_, 1) => put_as::<i64>(data, id, part, &form, &values, call),
+            _ => put_as::<f64>(data, id, part, &form, &values, call),
+        }
+    }
+}
+
+fn value(op: u64, index: &[u64]) -> i64 {
+    letter(index.iter().fold(op * 7, |all, &i| all.wrapping_mul(31).wrapping_add(i)))
+}
+
+fn put_as<T: Number>(
+    data: &mut Dataset,
+    variable: VariableId,
+    part: &Part,
+    form: &Form,
+    values: &[i64],
+    call: u64,
+) -> Result<(), ArrayError> {
+    let memory: Vec<T> = form.fill(&part.count, values);
+    let source = form.source(&part.count, &memory);
+    let mut pending = Pending::new();
+    match call {
+        0 => return data.put_all(variable, &part.slab(), source),
+        1 => {
+            data.put(variable, &part.slab(), source)?;
+            // Others see it, and the next writer does not overtake.
+            return data.sync();
+        }
+        2 => data.iput(&mut pending, variable, &part.slab(), source)?,
+        _ => data.bput(&mut pending, variable, &part.slab(), source)?,
+    }
+    data.wait_all(pending)
+}
+
+fn write(comm: &Arc<dyn Comm>, path: &Path, seed: u64) -> Result<Twin, ArrayError> {
+    let (names, model) = (Vec::new(), Vec::new());
+    let mut twin = Twin { draw: Draw::new(seed), comm: Arc::clone(comm), names, model };
+    let format = twin.draw.pick(&crate::FORMATS);
+    let mut define = Dataset::create(comm, path, format, &Options::default())?;
+    let mut dimensions = Vec::new();
+    for i in 0..=twin.draw.below(3) {
+        dimensions.push(define.dimension(&format!("d{i}"), 1 + twin.draw.below(6))?);
+    }
+    let unlimited = if twin.draw.chance(60) { Some(define.unlimited("time")?) } else { None };
+    for _ in 0..=twin.draw.below(4) {
+        twin.define(&mut define, &dimensions, unlimited)?;
+    }
+    let mut data = define.end()?;
+    for op in 0..4 + twin.draw.below(6) {
+        if twin.draw.chance(15) {
+            let mut define = data.redefine()?;
+            let text = "x".repeat(twin.draw.below(400) as usize + 1);
+            define.attribute(Owner::Global, &format!("note{op}"), text)?;
+            twin.define(&mut define, &dimensions, unlimited)?;
+            data = define.end()?;
+        }
+        twin.put(&mut data, op)?;
+    }
+    data.close()?;
+    Ok(twin)
+}
+
+#[test]
+fn random_datasets_are_the_models() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut twins = Vec::new();
+    for seed in 0..SEEDS {
+        let path = directory.path().join(format!("{seed}.nc"));
+        let count = 1 + seed as usize % 5;
+        twins.push(ranks(count, |comm| write(&comm, &path, seed)).remove(0));
+        assert_valid(&path);
+    }
+    let paths: Vec<PathBuf> =
+        (0..SEEDS).map(|seed| directory.path().join(format!("{seed}.nc"))).collect();
+    let told = ask(&[("dump", &paths)]);
+    let mut compared = 0;
+    for (path, twin) in paths.iter().zip(&twins) {
+        for (name, expected) in twin.names.iter().zip(&twin.model) {
+            let found = told.iter().find(|one| one.file == *path && one.what == *name);
+            let found = found.unwrap_or_else(|| panic!("{}: no {name}", path.display()));
+            assert_eq!(found.external, expected.external);
+            assert_eq!(found.shape, expected.shape, "{}: {name}", path.display());
+            let digits = 2 * expected.external.size() as usize;
+            for (i, value) in expected.values.iter().enumerate() {
+                // What was never written may be anything.
+                let Some(value) = value else { continue };
+                let element = &found.data[i * digits..(i + 1) * digits];
+                let right = hex(&of_type(expected.external, *value as i32));
+                assert_eq!(element, right, "{}: {name} at {i}", path.display());
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} elements of {SEEDS} datasets");
+    assert!(compared > 2000, "{compared}");
+}

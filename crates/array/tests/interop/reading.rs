@@ -1,0 +1,229 @@
+//! What others write, we read, with any number of ranks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use striate_array::{Format, Owner, Slab, Type, Values};
+
+use crate::tools::{Told, ask, hex, run, text};
+use crate::{FORMATS, open, ranks, read_together, types};
+
+/// Asserts that each file holds exactly what was told of it: every variable and attribute.
+fn assert_holds(told: &[Told], with: &[usize]) {
+    let mut files: BTreeMap<&Path, Vec<&Told>> = BTreeMap::new();
+    for one in told {
+        files.entry(&one.file).or_default().push(one);
+    }
+    for (path, told) in files {
+        for &count in with {
+            ranks(count, |comm| {
+                let mut data = open(&comm, path);
+                let header = data.header();
+                let variables = header.variables.len();
+                let of_variables = header.variables.iter().map(|v| v.attributes.len());
+                let attributes = of_variables.sum::<usize>() + header.attributes.len();
+                assert_eq!(told.len(), variables + attributes, "{}", path.display());
+                for one in &told {
+                    let found = match one.what.split_once(':') {
+                        Some(("", name)) => data.attribute(Owner::Global, name)?.clone(),
+                        Some((variable, name)) => {
+                            data.attribute(data.variable(variable)?, name)?.clone()
+                        }
+                        None => {
+                            assert_shared(&mut data, one, comm.rank() as u64, count as u64);
+                            let variable = data.variable(&one.what)?;
+                            assert_eq!(data.shape(variable), one.shape, "{one:?}");
+                            data.values(variable, &Slab::all())?
+                        }
+                    };
+                    assert_eq!(found.external(), one.external, "{one:?}");
+                    assert_eq!(hex(&found.to_bytes()), one.data, "{one:?}");
+                }
+                data.close()
+            });
+        }
+    }
+}
+
+/// Asserts what a rank finds of a variable if all read their shares together.
+fn assert_shared(data: &mut striate_array::Dataset, told: &Told, rank: u64, ranks: u64) {
+    let variable = data.variable(&told.what).unwrap();
+    let Some((&first, inner)) = told.shape.split_first() else { return };
+    let (begin, end) = (first * rank / ranks, first * (rank + 1) / ranks);
+    let row = inner.iter().product::<u64>();
+    let mut start = vec![0; told.shape.len()];
+    start[0] = begin;
+    let mut count = told.shape.clone();
+    count[0] = end - begin;
+    let elements = ((end - begin) * row) as usize;
+    let found = read_together(data, variable, &Slab::new(&start, &count), elements).unwrap();
+    let digits = 2 * (row * told.external.size()) as usize;
+    let expected = &told.data[begin as usize * digits..end as usize * digits];
+    assert_eq!(hex(&found.to_bytes()), expected, "{told:?}");
+}
+
+#[test]
+fn what_python_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_path_buf();
+    let told = ask(&[("write", std::slice::from_ref(&place))]);
+    let mut files: Vec<PathBuf> = told.iter().map(|one| one.file.clone()).collect();
+    files.dedup();
+    // Three formats, three numbers of records, and each type alone.
+    assert_eq!(files.len(), 9 + 6 + 6 + 11);
+    assert_holds(&told, &[1, 2, 3, 5]);
+}
+
+/// Values for a variable of each type, and how they are written in CDL.
+fn example(external: Type) -> (Values, String) {
+    let (values, text): (Values, &str) = match external {
+        Type::Byte => (vec![-128_i8, 127, 0, 1, -1, 7].into(), "-128, 127, 0, 1, -1, 7"),
+        Type::Char => ("abc+=z".into(), "\"abc+=z\""),
+        Type::Short => (vec![-32768_i16, 32767, 0, 1, 2, 3].into(), "-32768, 32767, 0, 1, 2, 3"),
+        Type::Int => (
+            vec![-2_147_483_647_i32, 2_147_483_647, 0, 1, 2, 3].into(),
+            "-2147483647, 2147483647, 0, 1, 2, 3",
+        ),
+        Type::Float => (
+            vec![1.5_f32, -2.25, 1e30, 1e-30, 0.0, 3.0].into(),
+            "1.5f, -2.25f, 1.e30f, 1.e-30f, 0.f, 3.f",
+        ),
+        Type::Double => (
+            vec![0.1, -2.25, 1e300, 1e-300, 0.0, 3.0].into(),
+            "0.1, -2.25, 1.e300, 1.e-300, 0., 3.",
+        ),
+        Type::UByte => (vec![255_u8, 1, 2, 3, 4, 5].into(), "255, 1, 2, 3, 4, 5"),
+        Type::UShort => (vec![65535_u16, 1, 2, 3, 4, 5].into(), "65535, 1, 2, 3, 4, 5"),
+        Type::UInt => (vec![4_000_000_000_u32, 1, 2, 3, 4, 5].into(), "4000000000, 1, 2, 3, 4, 5"),
+        Type::Int64 => (
+            vec![-9_000_000_000_000_000_000_i64, 1, 2, 3, 4, 5].into(),
+            "-9000000000000000000, 1, 2, 3, 4, 5",
+        ),
+        Type::UInt64 => {
+            (vec![4_000_000_001_u64, 1, 2, 3, 4, 5].into(), "4000000001, 1, 2, 3, 4, 5")
+        }
+    };
+    (values, text.into())
+}
+
+/// CDL with a fixed and a record variable of each type, and what is to be found in its file.
+fn cdl(path: &Path, types: &[Type]) -> (String, Vec<Told>) {
+    let (mut variables, mut data) = (Vec::new(), Vec::new());
+    let mut told = Vec::new();
+    let mut tell = |what: String, values: &Values, shape: &[u64]| {
+        let (file, data) = (path.to_path_buf(), hex(&values.to_bytes()));
+        told.push(Told { file, what, external: values.external(), shape: shape.into(), data });
+    };
+    for &external in types {
+        let (values, list) = example(external);
+        variables.push(format!("{external} fixed_{external}(y, x) ;"));
+        variables.push(format!("{external} series_{external}(time, x) ;"));
+        variables.push(format!("fixed_{external}:units = \"of {external}\" ;"));
+        data.push(format!("fixed_{external} = {list} ;"));
+        data.push(format!("series_{external} = {list} ;"));
+        tell(format!("fixed_{external}"), &values, &[2, 3]);
+        tell(format!("series_{external}"), &values, &[2, 3]);
+        let units = Values::from(format!("of {external}"));
+        tell(format!("fixed_{external}:units"), &units, &[units.len() as u64]);
+    }
+    tell(":title".into(), &"made of CDL".into(), &[11]);
+    let text = format!(
+        "netcdf made {{\ndimensions:\ntime = UNLIMITED ;\ny = 2 ;\nx = 3 ;\nvariables:\n{}\n\
+         :title = \"made of CDL\" ;\ndata:\n{}\n}}\n",
+        variables.join("\n"),
+        data.join("\n")
+    );
+    (text, told)
+}
+
+#[test]
+fn what_ncgen_and_ncmpigen_write() {
+    let directory = tempfile::tempdir().unwrap();
+    for format in FORMATS {
+        for tool in ["ncgen", "ncmpigen"] {
+            let path = directory.path().join(format!("{tool}-{format}.nc"));
+            // ncgen 4.9 makes int of int64.
+            let types: Vec<Type> = types(format)
+                .filter(|&external| tool == "ncmpigen" || external != Type::Int64)
+                .collect();
+            let (cdl, told) = cdl(&path, &types);
+            let source = path.with_extension("cdl");
+            std::fs::write(&source, cdl).unwrap();
+            let (version, kind) = (format.version().to_string(), format.kind());
+            let flags = if tool == "ncgen" { ["-k", kind] } else { ["-v", &version] };
+            run(tool, &[flags[0], flags[1], "-o", text(&path), text(&source)]);
+            let found = ranks(1, |comm| Ok(open(&comm, &path).header().format));
+            assert_eq!(found, [format]);
+            assert_holds(&told, &[1, 3, 4]);
+        }
+    }
+}
+
+/// How NCO is told a format.
+const fn nco_flag(format: Format) -> &'static str {
+    match format {
+        Format::Cdf1 => "-3",
+        Format::Cdf2 => "-6",
+        Format::Cdf5 => "-5",
+    }
+}
+
+#[test]
+fn what_nccopy_and_nco_make() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let common: Vec<Type> = types(Format::Cdf1).collect();
+    let source = at("source.nc");
+    let (cdl, told) = cdl(&source, &common);
+    std::fs::write(at("source.cdl"), cdl).unwrap();
+    run("ncgen", &["-k", "classic", "-o", text(&source), text(&at("source.cdl"))]);
+    for format in FORMATS {
+        let copy = at(&format!("copy-{format}.nc"));
+        run("nccopy", &["-k", format.kind(), text(&source), text(&copy)]);
+        let moved = told.iter().map(|one| Told { file: copy.clone(), ..one.clone() });
+        assert_holds(&moved.collect::<Vec<_>>(), &[2]);
+
+        // Every record twice; NCO keeps a history if it is not told otherwise.
+        let twice = at(&format!("twice-{format}.nc"));
+        let flags = ["-h", "-O", nco_flag(format)];
+        let files = [text(&source), text(&copy), text(&twice)];
+        run("ncrcat", &[&flags[..], &files].concat());
+        let joined = told.iter().map(|one| {
+            let mut one = Told { file: twice.clone(), ..one.clone() };
+            if one.what.starts_with("series_") {
+                one.shape[0] *= 2;
+                one.data = one.data.repeat(2);
+            }
+            one
+        });
+        // The library's version is in an attribute.
+        assert_holds_but_attributes(&joined.collect::<Vec<_>>());
+
+        // The second column.
+        let column = at(&format!("column-{format}.nc"));
+        let files = ["-d", "x,1", text(&source), text(&column)];
+        run("ncks", &[&flags[..], &files].concat());
+        let columns = told.iter().map(|one| {
+            let mut one = Told { file: column.clone(), ..one.clone() };
+            if !one.what.contains(':') {
+                let digits = 2 * one.external.size() as usize;
+                one.shape[1] = 1;
+                one.data = [1, 4].map(|i| &one.data[i * digits..(i + 1) * digits]).concat();
+            }
+            one
+        });
+        assert_holds_but_attributes(&columns.collect::<Vec<_>>());
+    }
+}
+
+fn assert_holds_but_attributes(told: &[Told]) {
+    ranks(3, |comm| {
+        let mut data = open(&comm, &told[0].file);
+        for one in told.iter().filter(|one| !one.what.contains(':')) {
+            assert_shared(&mut data, one, comm.rank() as u64, 3);
+            let variable = data.variable(&one.what)?;
+            assert_eq!(data.shape(variable), one.shape, "{one:?}");
+        }
+        data.close()
+    });
+}

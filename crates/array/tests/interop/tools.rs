@@ -1,0 +1,135 @@
+//! The tools, as processes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use striate_array::Type;
+
+/// Runs a tool that succeeds; returns what it prints.
+pub(crate) fn run<A: AsRef<std::ffi::OsStr>>(tool: impl AsRef<Path>, arguments: &[A]) -> String {
+    let tool = tool.as_ref();
+    let output = Command::new(tool)
+        .args(arguments)
+        // What MPI wants to hear before it runs for the superuser, as the tests do in containers.
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .output()
+        .unwrap_or_else(|error| panic!("{} cannot be run: {error}", tool.display()));
+    let words: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{} {words:?}: {}\n{told}{}",
+        tool.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    told
+}
+
+/// The text of a path.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a peer says is in a file: a variable, or an attribute as `variable:attribute`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) file: PathBuf,
+    pub(crate) what: String,
+    pub(crate) external: Type,
+    pub(crate) shape: Vec<u64>,
+    /// Bytes in hexadecimal, or digits that are a mask.
+    pub(crate) data: String,
+}
+
+impl Told {
+    fn from_line(line: &str) -> Self {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [file, what, external, shape, data] = fields[..] else { panic!("told: {line}") };
+        let named = |known: &Type| known.name() == external;
+        let lens = shape.split(',').filter(|len| !len.is_empty());
+        Self {
+            file: file.into(),
+            what: what.into(),
+            external: Type::ALL.into_iter().find(named).unwrap(),
+            shape: lens.map(|len| len.parse().unwrap()).collect(),
+            data: data.into(),
+        }
+    }
+}
+
+/// Asks `peer.py`: each command with the paths it is about, all in one process.
+pub(crate) fn ask(commands: &[(&str, &[PathBuf])]) -> Vec<Told> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/peer.py");
+    let mut arguments = vec![text(&script)];
+    for (number, (command, paths)) in commands.iter().enumerate() {
+        if number > 0 {
+            arguments.push("--");
+        }
+        arguments.push(command);
+        arguments.extend(paths.iter().map(|path| text(path)));
+    }
+    run(python(), &arguments).lines().map(Told::from_line).collect()
+}
+
+/// An interpreter that has netCDF4 and xarray: `STRIATE_PYTHON`, or one beside what cargo builds, which is
+/// made when it is first needed.
+fn python() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        if let Some(given) = std::env::var_os("STRIATE_PYTHON") {
+            return given.into();
+        }
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let home = target.join("python");
+        let python = home.join("bin/python");
+        let has_both =
+            |python: &Path| Command::new(python).args(["-c", "import netCDF4, xarray"]).output();
+        if !has_both(&python).is_ok_and(|output| output.status.success()) {
+            run("python3", &["-m", "venv", text(&home)]);
+            let install = ["-m", "pip", "install", "--quiet", "netCDF4", "xarray"];
+            run(&python, &install);
+        }
+        python
+    })
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The numbers that `ncdump` or `ncmpidump` prints for a variable; `None` for a fill value.
+pub(crate) fn printed(dump: &str, variable: &str) -> Vec<Option<f64>> {
+    let begin = dump.find(&format!("\n {variable} =")).unwrap_or_else(|| panic!("{dump}"));
+    let list = &dump[begin..];
+    let list = &list[list.find('=').unwrap() + 1..list.find(';').unwrap()];
+    let number = |text: &str| match text.trim() {
+        "_" => None,
+        "" => panic!("{list}"),
+        number => Some(number.trim_end_matches(['f', 'b', 's', 'U', 'L']).parse().unwrap()),
+    };
+    list.split(',').map(number).collect()
+}
+
+/// The text that `ncdump` or `ncmpidump` prints for a variable.
+pub(crate) fn printed_text(dump: &str, variable: &str) -> String {
+    let begin = dump.find(&format!("\n {variable} =")).unwrap_or_else(|| panic!("{dump}"));
+    let list = &dump[begin..];
+    let list = &list[..list.find(';').unwrap()];
+    list.split('"').skip(1).step_by(2).collect()
+}
+
+/// Asserts that `ncvalidator` finds nothing wrong.
+pub(crate) fn assert_valid(path: &Path) {
+    let told = run("ncvalidator", &[path]);
+    assert!(told.contains("is a valid NetCDF"), "{told}");
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(striate_array::format::validate(&bytes, bytes.len() as u64), []);
+}

@@ -1,0 +1,164 @@
+//! A disk that is full: the call says so on every rank, and what was there before stays.
+//!
+//! The disk is a file system of one MiB in a mount namespace of its own, so the tests run in a process
+//! that `unshare` starts: this program once more, told by an environment variable where the disk is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use striate_array::{Format, Options, Owner, Slab, Type};
+
+use crate::{
+    assert_example, assert_valid, create, example, example_variables, message, open, ranks,
+};
+
+const DISK: &str = "STRIATE_TEST_DISK";
+
+/// Where the disk is if this process has it; otherwise runs the test in one that does.
+fn disk(test: &str) -> Option<PathBuf> {
+    if let Some(disk) = std::env::var_os(DISK) {
+        return Some(disk.into());
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let disk = directory.path().to_str().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=1m tmpfs '{disk}' && exec '{}' --exact full_disk::{test}",
+        program.display()
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", &script])
+        .env(DISK, disk)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    None
+}
+
+fn assert_full(told: &str) {
+    assert!(told.contains("No space left on device"), "{told}");
+}
+
+/// Bytes that a rank writes; four ranks' are more than the disk has.
+const SHARE: u64 = 512 << 10;
+
+fn options() -> [Options; 2] {
+    let method = |name| Options::default().with("striate_method", name).unwrap();
+    [method("posix"), method("two-phase")]
+}
+
+#[test]
+fn new_datasets() {
+    let Some(disk) = disk("new_datasets") else { return };
+    let path = disk.join("new.nc");
+    for options in options() {
+        for filled in [false, true] {
+            ranks(4, |comm| {
+                let mut define =
+                    striate_array::Dataset::create(&comm, &path, Format::Cdf5, &options)?;
+                let y = define.dimension("y", 4)?;
+                let x = define.dimension("x", SHARE)?;
+                let v = define.variable("v", Type::Byte, &[y, x])?;
+                define.fill_all(filled);
+                if filled {
+                    assert_full(&message(define.end()));
+                    comm.barrier()?;
+                    let told = message(striate_array::Dataset::open(&comm, &path, false, &options));
+                    assert!(told.contains("is unfinished"), "{told}");
+                    return Ok(());
+                }
+                let mut data = define.end()?;
+                let mine = Slab::new(&[comm.rank() as u64, 0], &[1, SHARE]);
+                let bytes = vec![1_i8; SHARE as usize];
+                assert_full(&message(data.put_all(v, &mine, &bytes)));
+                assert_full(&message(data.put_all(v, &mine, &bytes)));
+                // It can be given up, and the room is there again.
+                data.abort()?;
+                assert!(!path.exists());
+                comm.barrier()?;
+                let mut data = example(&comm, &path, Format::Cdf1);
+                data.sync()?;
+                assert_example(&mut data);
+                data.close()
+            });
+        }
+    }
+}
+
+/// Uses up the disk except for so many bytes.
+fn use_up(disk: &Path, left: u64) {
+    let ballast = disk.join("ballast");
+    let mut len = 2 << 20;
+    while std::fs::write(&ballast, vec![0; len]).is_err() {
+        len -= 4096;
+    }
+    std::fs::write(&ballast, vec![0; len - left as usize]).unwrap();
+}
+
+#[test]
+fn records_that_do_not_fit() {
+    let Some(disk) = disk("records_that_do_not_fit") else { return };
+    let path = disk.join("old.nc");
+    for options in options() {
+        let _ = std::fs::remove_file(disk.join("ballast"));
+        ranks(1, |comm| example(&comm, &path, Format::Cdf2).close());
+        use_up(&disk, 64 << 10);
+        ranks(4, |comm| {
+            let mut data = striate_array::Dataset::open(&comm, &path, true, &options)?;
+            let [grid, series, _] = example_variables(&data);
+            // Far more records than there is room for.
+            let mine = Slab::new(&[2 + 10_000 * comm.rank() as u64, 0], &[10_000, 6]);
+            assert_full(&message(data.put_all(series, &mine, &vec![-1_i32; 60_000])));
+            assert_eq!(data.header().records, 2, "they did not come to be");
+            data.put_all(grid, &Slab::all(), &(0..24).collect::<Vec<i32>>())?;
+            data.sync()?;
+            assert_example(&mut data);
+            data.close()
+        });
+        ranks(2, |comm| {
+            let mut data = open(&comm, &path, false);
+            assert_example(&mut data);
+            data.close()
+        });
+    }
+}
+
+#[test]
+fn a_redefinition_that_does_not_fit() {
+    let Some(disk) = disk("a_redefinition_that_does_not_fit") else { return };
+    let path = disk.join("old.nc");
+    let large = 200 << 10;
+    ranks(2, |comm| {
+        let mut define = create(&comm, &path, Format::Cdf1);
+        let x = define.dimension("x", large)?;
+        let v = define.variable("v", Type::Byte, &[x])?;
+        let mut data = define.end()?;
+        data.put_all(v, &Slab::all(), &vec![3_i8; large as usize])?;
+        data.close()
+    });
+    let before = std::fs::read(&path).unwrap();
+    use_up(&disk, 16 << 10);
+    ranks(2, |comm| {
+        let mut define = open(&comm, &path, true).redefine()?;
+        define.attribute(Owner::Global, "long", "x".repeat(40 << 10))?;
+        assert_full(&message(define.end()));
+        Ok(())
+    });
+    // Nothing is lost: it is what it was.
+    assert!(std::fs::read(&path).unwrap().starts_with(&before));
+    std::fs::remove_file(disk.join("ballast")).unwrap();
+    ranks(2, |comm| {
+        let mut define = open(&comm, &path, true).redefine()?;
+        define.attribute(Owner::Global, "long", "x".repeat(40 << 10))?;
+        let mut data = define.end()?;
+        let v = data.variable("v")?;
+        assert_eq!(data.values(v, &Slab::all())?, vec![3_i8; large as usize].into());
+        data.close()
+    });
+    assert_valid(&path);
+}
