@@ -278,6 +278,15 @@ static const char *implementation(MPI_File file) {
 
 #endif
 
+/* The same for others that open files through MPI-IO: PnetCDF. */
+int striate_mpiio_prefer(int romio, int saved[2]) {
+    return prefer(romio, saved);
+}
+
+void striate_mpiio_restore(const int saved[2]) {
+    restore(saved);
+}
+
 /* --- Files ---------------------------------------------------------------------------- */
 
 /* Opens a file with ROMIO, or else OMPIO; `hints` are `count` names, each with its value behind.

@@ -3,6 +3,7 @@
 //! Whatever is compared is measured in one run, round by round in turn, so that the noise of a
 //! shared machine meets all sides alike; a result is a median with its interval, never a best.
 
+pub mod array;
 pub mod io;
 #[cfg(feature = "mpi")]
 pub mod mpiio;

@@ -162,7 +162,7 @@ fn is_openmpi() -> bool {
 }
 
 /// Whether MPI can be called, and is the one that the calls were compiled for.
-fn ready() -> Result<(), MpiIoError> {
+pub(crate) fn ready() -> Result<(), MpiIoError> {
     if sys::striate_mpiio_is_running() == 0 {
         return Err(MpiIoError::NotRunning);
     }

@@ -245,12 +245,12 @@ const fn in_range(rank: u64, size: u64) -> Result<(), TypeError> {
 }
 
 /// The largest factor of `n` that is not above `limit`.
-fn largest_factor(n: u64, limit: u64) -> u64 {
+pub(crate) fn largest_factor(n: u64, limit: u64) -> u64 {
     (1..=limit.max(1)).rev().find(|factor| n.is_multiple_of(*factor)).unwrap_or(1)
 }
 
 /// Three factors of `ranks`, as close to each other as possible, the largest first.
-fn near_cubic_grid(ranks: u64) -> [u64; 3] {
+pub(crate) fn near_cubic_grid(ranks: u64) -> [u64; 3] {
     // The largest factors that are not above the cube and the square root leave the least spread.
     let root = |n: u64, power: f64| {
         let estimate = (n as f64).powf(1.0 / power).round() as u64;

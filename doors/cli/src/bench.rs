@@ -1,5 +1,6 @@
 //! `striate bench`: measurements with their spread, peers beside us in the same run.
 
+mod array;
 mod io;
 mod pack;
 mod place;
@@ -25,7 +26,9 @@ Examples:
   striate bench strided --block 64 --api striate,posix  beside plain system calls
   striate bench tile-reader --servers 16                on I/O servers within the program
   striate bench block3d --store striate://host:7479     on I/O servers
-  mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi")]
+  mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi
+  mpiexec -n 4 striate bench array flash                datasets beside PnetCDF, likewise
+  striate bench array --help                            all benchmarks of datasets")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     workload: Workload,
@@ -39,6 +42,11 @@ enum Workload {
     Flash(workloads::FlashArgs),
     Strided(workloads::StridedArgs),
     Ior(workloads::IorArgs),
+    Array(array::ArrayArgs),
+    CollPerf(array::CollPerfArgs),
+    FlashIo(array::FlashArgs),
+    S3d(array::S3dArgs),
+    NetcdfBench(array::NetcdfBenchArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
@@ -49,6 +57,11 @@ pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
         Workload::Flash(args) => args.run(json),
         Workload::Strided(args) => args.run(json),
         Workload::Ior(args) => args.run(json),
+        Workload::Array(args) => args.run(json),
+        Workload::CollPerf(args) => args.run(json),
+        Workload::FlashIo(args) => args.run(json),
+        Workload::S3d(args) => args.run(json),
+        Workload::NetcdfBench(args) => args.run(json),
     }
 }
 

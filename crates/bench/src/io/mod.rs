@@ -17,7 +17,7 @@ mod measure;
 pub mod plan;
 mod ratios;
 mod report;
-mod scratch;
+pub(crate) mod scratch;
 mod servers;
 mod socket;
 mod wire;

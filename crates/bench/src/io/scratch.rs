@@ -15,7 +15,7 @@ use super::at_signal::AtSignal;
 
 /// The names of a benchmark's files. On rank 0 they are removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     paths: Vec<PathBuf>,
     layout: Layout,
     /// There on rank 0.
@@ -24,7 +24,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// So many files in `directory`, or on servers if that is a URL, with a `name` of their own.
-    pub(super) fn new(
+    pub(crate) fn new(
         directory: &Path,
         name: &str,
         files: u64,
@@ -50,8 +50,13 @@ impl Scratch {
     }
 
     /// The name of a file.
-    pub(super) fn path(&self, file: u64) -> &Path {
+    pub(crate) fn path(&self, file: u64) -> &Path {
         &self.paths[file as usize]
+    }
+
+    /// Removes all files.
+    pub(crate) fn clear(&self) -> Result<(), IoBenchError> {
+        self.paths.iter().try_for_each(|path| remove(path))
     }
 
     /// Makes all files anew and empty.

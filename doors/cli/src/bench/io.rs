@@ -288,6 +288,12 @@ fn mpiio(name: &str, pattern: &dyn Pattern) -> Result<Vec<&'static str>, Command
         "mpiio" => None,
         "mpiio-ompio" => Some("ompio"),
         "mpiio-romio" => Some("romio"),
+        "pnetcdf" | "netcdf" => {
+            return Err(CommandError::usage(
+                format!("{name} knows datasets only, no plain files"),
+                "see: striate bench array --help",
+            ));
+        }
         _ => return Err(CommandError::usage(format!("there is no API '{name}'"), known)),
     };
     if !cfg!(feature = "mpi") {

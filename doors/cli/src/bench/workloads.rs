@@ -9,7 +9,7 @@ use super::io::{IoArgs, Setting};
 use crate::CommandError;
 
 /// Bytes from 1 on.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     match parse_size(text) {
         Ok(0) => Err("it must be at least 1 byte".into()),
         Ok(size) if i64::try_from(size).is_ok() => Ok(size),
@@ -387,7 +387,7 @@ impl IorArgs {
 }
 
 /// Numbers from 1 on with an `x` between.
-fn dimensions<const N: usize>(text: &str) -> Result<[u64; N], String> {
+pub(super) fn dimensions<const N: usize>(text: &str) -> Result<[u64; N], String> {
     let numbers = numbers(text)?;
     if numbers.contains(&0) { Err("they must be at least 1".into()) } else { Ok(numbers) }
 }

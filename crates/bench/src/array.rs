@@ -1,0 +1,263 @@
+//! `bench` of datasets: what programs write and read with netCDF libraries, by several of them in turn.
+//!
+//! [`run`] measures. In each repetition every contender writes new files and reads them back; their order
+//! rotates, so that none is always the first. A sample is the time from one barrier to the next: around
+//! the data calls of all ranks, and around everything from opening to closing. Every element is verified
+//! outside of it, gaps of memory included, and in the first repetition every contender also reads the
+//! files of the others.
+//!
+//! Files are read back from where they were written a moment ago, so what is measured is the path
+//! through the page cache; nothing here empties it.
+
+mod engine;
+mod measure;
+mod memory;
+pub mod plan;
+mod report;
+pub mod workload;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use striate_comm::CommError;
+use striate_datatype::TypeError;
+use striate_file::FileError;
+use thiserror::Error;
+
+pub use striate_array::Format;
+
+pub use self::engine::EngineError;
+pub use self::measure::run;
+pub use self::memory::Mismatch;
+pub use self::report::{Goals, Results, Row};
+pub use self::workload::Workload;
+use crate::io::IoBenchError;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// Making a file and defining what is in it, without data.
+    Create,
+    /// Opening a file, without data.
+    Open,
+    /// From memory to files.
+    Write,
+    /// From files to memory.
+    Read,
+}
+
+impl Op {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Open => "open",
+            Self::Write => "write",
+            Self::Read => "read",
+        }
+    }
+
+    /// Whether files are made.
+    const fn makes(self) -> bool {
+        matches!(self, Self::Create | Self::Write)
+    }
+}
+
+/// What the time of a sample is that of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// The data calls.
+    Data,
+    /// All from opening, with definitions, to closing.
+    Whole,
+}
+
+impl Scope {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+/// Whose library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Our datasets.
+    Striate,
+    /// PnetCDF, on top of the named implementation of MPI-IO or of whichever the job's MPI takes.
+    Pnetcdf(Option<&'static str>),
+    /// netCDF's serial library, which rank 0 alone calls.
+    Netcdf,
+    /// No library: plain system calls for as many bytes, in one piece per rank.
+    Raw,
+}
+
+impl Api {
+    /// All there are.
+    pub const ALL: [Self; 6] = [
+        Self::Striate,
+        Self::Pnetcdf(None),
+        Self::Pnetcdf(Some("romio")),
+        Self::Pnetcdf(Some("ompio")),
+        Self::Netcdf,
+        Self::Raw,
+    ];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Striate => "striate",
+            Self::Pnetcdf(None) => "pnetcdf",
+            Self::Pnetcdf(Some("romio")) => "pnetcdf-romio",
+            Self::Pnetcdf(Some(_)) => "pnetcdf-ompio",
+            Self::Netcdf => "netcdf",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// The API of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.name() == name)
+    }
+
+    /// Why it cannot be used in this program, if it cannot.
+    pub fn absence(self) -> Option<&'static str> {
+        engine::absence(self)
+    }
+
+    /// Whether its ranks must be processes of an MPI job.
+    pub const fn needs_job(self) -> bool {
+        matches!(self, Self::Pnetcdf(_))
+    }
+
+    /// The words that the library has for itself, if it is another's.
+    pub fn version(self) -> Option<String> {
+        engine::version(self)
+    }
+
+    /// Whether its files are datasets.
+    const fn makes_datasets(self) -> bool {
+        !matches!(self, Self::Raw)
+    }
+}
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who takes part.
+    pub contenders: Vec<Api>,
+    /// Repetitions of everything.
+    pub repeat: usize,
+    /// The format of the files.
+    pub format: Format,
+    /// Whether a write ends when its data is durable.
+    pub fsync: bool,
+    /// Whether everything is verified.
+    pub verify: bool,
+    /// Whether calls are begun and waited for together; otherwise each is done when it returns. `None`
+    /// leaves it to the workload.
+    pub nonblocking: Option<bool>,
+    /// Where the files are made: a directory, or a URL on I/O servers.
+    pub directory: PathBuf,
+    /// What kind of file system the files are on, for reports.
+    pub store: Option<String>,
+    /// Hints for all libraries that take some.
+    pub hints: Vec<(String, String)>,
+    /// What ratios are compared with.
+    pub goals: Goals,
+}
+
+/// Whether a hint can be given to datasets: those that we do not know can.
+pub fn check_hint(name: &str, value: &str) -> Result<(), FileError> {
+    striate_array::Options::default().set(name, value)
+}
+
+/// Where a benchmark is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Measurements done.
+    pub done: usize,
+    /// Measurements in all.
+    pub total: usize,
+    /// The repetition, from 0 on.
+    pub repetition: usize,
+    /// Who is at it.
+    pub contender: Api,
+    /// What it does.
+    pub op: Op,
+}
+
+/// Why a benchmark ended early.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ArrayBenchError {
+    /// The ranks cannot reach each other.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+    /// The memory cannot be described.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// The sizes are too large.
+    #[error("the ranks would have more elements than can be counted")]
+    TooLarge,
+    /// The workload is for another number of ranks.
+    #[error("the workload is for {workload} ranks, but there are {ranks}")]
+    Ranks {
+        /// Ranks of the workload.
+        workload: u64,
+        /// Ranks there are.
+        ranks: u64,
+    },
+    /// A file could not be removed.
+    #[error(transparent)]
+    File(#[from] IoBenchError),
+    /// A library failed.
+    #[error("{contender} cannot {attempted} {}: {source}", .path.display())]
+    Engine {
+        /// Whose.
+        contender: &'static str,
+        /// What it tried.
+        attempted: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: Box<EngineError>,
+    },
+    /// What was read is not what was written.
+    #[error("{}", told(.reader, .writer, .mismatch))]
+    Wrong {
+        /// Who read it.
+        reader: &'static str,
+        /// Who wrote it.
+        writer: &'static str,
+        /// The first wrong element.
+        mismatch: Mismatch,
+    },
+    /// A rank failed.
+    #[error("rank {rank}: {reason}")]
+    Rank {
+        /// Which.
+        rank: u64,
+        /// Its error.
+        reason: String,
+    },
+}
+
+fn told(reader: &str, writer: &str, mismatch: &Mismatch) -> String {
+    let Mismatch { variable, index, found, expected } = mismatch;
+    match variable {
+        Some(variable) => format!(
+            "{reader} read {found} instead of {expected} as element {index} of '{variable}', which \
+             {writer} wrote"
+        ),
+        None => format!(
+            "{reader} left {found} instead of {expected} at byte {index} of memory that is not to be \
+             touched"
+        ),
+    }
+}

@@ -1,0 +1,143 @@
+//! What carries out a plan: the trait [`Engine`], and one file per library.
+
+#[cfg(any(netcdf, pnetcdf))]
+mod foreign;
+mod netcdf;
+mod pnetcdf;
+mod raw;
+mod striate;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use striate_array::ArrayError;
+use striate_comm::{Comm, CommError};
+use striate_file::Stats;
+use thiserror::Error;
+
+use super::memory::Memory;
+use super::plan::Plan;
+use super::{Api, Options};
+
+/// Why a library could not do what it was asked for.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// Our dataset failed.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// The system refused.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// The ranks cannot reach each other.
+    #[error(transparent)]
+    Comm(#[from] CommError),
+    /// A peer failed, in its own words.
+    #[error("{call}: {message} (code {code})")]
+    Peer {
+        /// Its function.
+        call: &'static str,
+        /// What that returned.
+        code: i32,
+        /// What it means.
+        message: String,
+    },
+    /// A path, name or hint that C cannot hold.
+    #[error("{0:?} contains a zero byte")]
+    ZeroByte(String),
+    /// The MPI has no such implementation of MPI-IO.
+    #[error("this MPI has no {0}")]
+    NoComponent(&'static str),
+    /// What was opened is not what was made.
+    #[error("the file says something else about itself than was defined: {0}")]
+    Differs(String),
+    /// The library is not in this program, or cannot be used.
+    #[error("it is not there: {0}")]
+    Absent(&'static str),
+}
+
+impl EngineError {
+    /// Whether this only says that another rank failed.
+    pub(super) const fn is_echo(&self) -> bool {
+        matches!(self, Self::Array(ArrayError::Rank { .. }))
+    }
+}
+
+/// One library, on one rank.
+///
+/// # Contract
+///
+/// All functions are collective, and a file is known by its number in the plan. Memory is the same after
+/// a write as before it; in between, libraries may turn its bytes around.
+pub(super) trait Engine {
+    /// Makes a new file, defines everything, and ends define mode.
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError>;
+
+    /// Opens a file for reading, and looks for the variables that calls use, or else for the last.
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError>;
+
+    /// What the file says about itself is what was defined. Not timed.
+    fn inspect(&mut self, file: usize) -> Result<(), EngineError>;
+
+    /// Writes one step.
+    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError>;
+
+    /// Reads one step.
+    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError>;
+
+    /// Makes what was written durable.
+    fn sync(&mut self) -> Result<(), EngineError>;
+
+    /// Closes the file; says what this rank's calls cost, if that is known.
+    fn close(&mut self) -> Result<Option<Stats>, EngineError>;
+}
+
+/// What every engine is made from.
+#[derive(Clone, Debug)]
+pub(super) struct Setting<'b> {
+    pub(super) comm: Arc<dyn Comm>,
+    /// This rank's.
+    pub(super) plan: &'b Plan,
+    /// Of all ranks, on rank 0 if one engine there speaks for all.
+    #[cfg_attr(not(netcdf), expect(dead_code, reason = "nobody does without netCDF"))]
+    pub(super) plans: &'b [Plan],
+    pub(super) options: &'b Options,
+    pub(super) nonblocking: bool,
+}
+
+/// The engine of a contender.
+pub(super) fn engine<'b>(
+    api: Api,
+    setting: &Setting<'b>,
+) -> Result<Box<dyn Engine + 'b>, EngineError> {
+    match api {
+        Api::Striate => Ok(Box::new(striate::Striate::new(setting.clone())?)),
+        Api::Pnetcdf(component) => pnetcdf::engine(component, setting),
+        Api::Netcdf => netcdf::engine(setting),
+        Api::Raw => Ok(Box::new(raw::Raw::new(setting.clone()))),
+    }
+}
+
+/// Why an API cannot be used in this program, if it cannot.
+pub(super) fn absence(api: Api) -> Option<&'static str> {
+    match api {
+        Api::Striate | Api::Raw => None,
+        Api::Pnetcdf(_) => pnetcdf::ABSENCE,
+        Api::Netcdf => netcdf::ABSENCE,
+    }
+}
+
+/// The words that a library has for itself, if it is there.
+pub(super) fn version(api: Api) -> Option<String> {
+    match api {
+        Api::Striate | Api::Raw => None,
+        Api::Pnetcdf(_) => pnetcdf::VERSION.map(|version| version()),
+        Api::Netcdf => netcdf::VERSION.map(|version| version()),
+    }
+}
+
+/// The error of a call on an engine that has no file.
+fn not_open() -> EngineError {
+    io::Error::new(io::ErrorKind::NotConnected, "the file is not open").into()
+}

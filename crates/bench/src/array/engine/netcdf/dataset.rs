@@ -1,0 +1,223 @@
+//! A dataset of netCDF's, held by rank 0.
+
+use std::ffi::c_int;
+use std::path::Path;
+
+use striate_file::Stats;
+use striate_store::AlignedBuffer;
+
+use super::super::foreign::{Foreign as _, Part};
+use super::super::{Engine, EngineError, Setting, not_open};
+use super::library::File;
+use crate::array::memory::{Memory, buffer};
+use crate::array::plan::{Access, FilePlan};
+
+/// Of the messages that carry data.
+const TAG: u32 = 0x6e63;
+
+/// A dataset of netCDF.
+#[derive(Debug)]
+pub(super) struct Netcdf<'b> {
+    setting: Setting<'b>,
+    /// There on rank 0.
+    file: Option<File>,
+    path: std::path::PathBuf,
+    variables: Vec<c_int>,
+    /// What elements are packed into by hand.
+    packed: AlignedBuffer,
+    /// What other ranks' elements are put into, on rank 0.
+    foreign: AlignedBuffer,
+}
+
+impl<'b> Netcdf<'b> {
+    pub(super) fn new(setting: Setting<'b>) -> Self {
+        let largest = |plan: &super::super::Plan| {
+            let files = plan.files.iter();
+            let sizes = files.flat_map(|file| file.accesses().map(|one| one.bytes(&file.schema)));
+            sizes.max().unwrap_or(0) as usize
+        };
+        let foreign = setting.plans.iter().skip(1).map(largest).max();
+        Self {
+            file: None,
+            path: std::path::PathBuf::new(),
+            variables: Vec::new(),
+            packed: buffer(largest(setting.plan)),
+            foreign: buffer(foreign.unwrap_or(0)),
+            setting,
+        }
+    }
+
+    fn plan(&self, file: usize) -> &'b FilePlan {
+        &self.setting.plan.files[file]
+    }
+
+    fn is_speaker(&self) -> bool {
+        self.setting.comm.rank() == 0
+    }
+
+    /// The same call of another rank.
+    fn call_of(&self, rank: usize, file: usize, step: usize, call: usize) -> &'b Access {
+        &self.setting.plans[rank].files[file].steps[step][call]
+    }
+
+    /// The bytes of a call.
+    fn bytes<'m>(&'m mut self, plan: &FilePlan, access: &Access, memory: &'m Memory) -> &'m [u8] {
+        let number = plan.schema.variables[access.variable].number;
+        if let Some(range) = memory.dense(access, number) {
+            return &memory.buffers[access.area][range];
+        }
+        let packed = &mut self.packed[..access.bytes(&plan.schema) as usize];
+        memory.pack(access, number, packed);
+        packed
+    }
+
+    /// Writes what rank 0 has and what it gets. What others send is received even after an error, so
+    /// that nobody waits for ever.
+    fn speak(
+        &mut self,
+        (file, step, call): (usize, usize, usize),
+        memory: &Memory,
+    ) -> Result<(), EngineError> {
+        let plan = self.plan(file);
+        let access = &plan.steps[step][call];
+        let own = Part::new(plan, &self.variables, access);
+        let held = self.file.take();
+        let held = held.ok_or_else(not_open)?;
+        let mut done = held.put(own, self.bytes(plan, access, memory));
+        let comm = self.setting.comm.clone();
+        for rank in 1..comm.size() {
+            let access = self.call_of(rank, file, step, call);
+            let len = access.bytes(&plan.schema) as usize;
+            let message = comm.wait(comm.receive(rank, TAG, len)?)?;
+            let part = Part::new(plan, &self.variables, access);
+            if done.is_ok() {
+                // Messages lie anywhere, elements do not.
+                let elements = &mut self.foreign[..len];
+                elements.copy_from_slice(&message);
+                done = held.put(part, elements);
+            }
+        }
+        self.file = Some(held);
+        done
+    }
+
+    /// Reads what rank 0 wants and what others do. Those get an empty message after an error.
+    fn tell(
+        &mut self,
+        (file, step, call): (usize, usize, usize),
+        memory: &mut Memory,
+    ) -> Result<(), EngineError> {
+        let plan = self.plan(file);
+        let access = &plan.steps[step][call];
+        let number = plan.schema.variables[access.variable].number;
+        let own = Part::new(plan, &self.variables, access);
+        let comm = self.setting.comm.clone();
+        let held = self.file.take().ok_or_else(not_open)?;
+        let mut done = if let Some(range) = memory.dense(access, number) {
+            held.get(own, &mut memory.buffers[access.area][range])
+        } else {
+            let packed = &mut self.packed[..access.bytes(&plan.schema) as usize];
+            held.get(own, packed).map(|()| memory.unpack(access, number, packed))
+        };
+        for rank in 1..comm.size() {
+            let access = self.call_of(rank, file, step, call);
+            let part = Part::new(plan, &self.variables, access);
+            let elements = &mut self.foreign[..access.bytes(&plan.schema) as usize];
+            if done.is_ok() {
+                done = held.get(part, elements);
+            }
+            let message = if done.is_ok() { elements.to_vec() } else { Vec::new() };
+            comm.wait(comm.send(rank, TAG, message)?)?;
+        }
+        self.file = Some(held);
+        done
+    }
+}
+
+impl Engine for Netcdf<'_> {
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+        if !self.is_speaker() {
+            return Ok(());
+        }
+        self.path = path.to_path_buf();
+        let made = File::open(path, Some(self.setting.options.format))?;
+        self.variables = made.define(&self.plan(file).schema)?;
+        self.file = Some(made);
+        Ok(())
+    }
+
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+        if !self.is_speaker() {
+            return Ok(());
+        }
+        self.path = path.to_path_buf();
+        let opened = File::open(path, None)?;
+        self.variables = opened.look_up(self.plan(file))?;
+        self.file = Some(opened);
+        Ok(())
+    }
+
+    fn inspect(&mut self, file: usize) -> Result<(), EngineError> {
+        if !self.is_speaker() {
+            return Ok(());
+        }
+        let schema = &self.plan(file).schema;
+        self.file.as_ref().ok_or_else(not_open)?.compare(schema)
+    }
+
+    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+        let plan = self.plan(file);
+        let comm = self.setting.comm.clone();
+        let mut done = Ok(());
+        for (call, access) in plan.steps[step].iter().enumerate() {
+            if self.is_speaker() {
+                done = done.and(self.speak((file, step, call), memory));
+            } else {
+                let bytes = self.bytes(plan, access, memory).to_vec();
+                comm.wait(comm.send(0, TAG, bytes)?)?;
+            }
+        }
+        done
+    }
+
+    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+        let plan = self.plan(file);
+        let comm = self.setting.comm.clone();
+        let mut done = Ok(());
+        for (call, access) in plan.steps[step].iter().enumerate() {
+            if self.is_speaker() {
+                done = done.and(self.tell((file, step, call), memory));
+                continue;
+            }
+            let len = access.bytes(&plan.schema) as usize;
+            let message = comm.wait(comm.receive(0, TAG, len)?)?;
+            if message.len() != len {
+                done = Err(EngineError::Absent("rank 0 could not read"));
+                continue;
+            }
+            let number = plan.schema.variables[access.variable].number;
+            if let Some(range) = memory.dense(access, number) {
+                memory.buffers[access.area][range].copy_from_slice(&message);
+            } else {
+                let packed = &mut self.packed[..len];
+                packed.copy_from_slice(&message);
+                memory.unpack(access, number, packed);
+            }
+        }
+        done
+    }
+
+    /// The library only empties its buffer; the system is asked for the rest.
+    fn sync(&mut self) -> Result<(), EngineError> {
+        if let Some(file) = &self.file {
+            file.sync()?;
+            std::fs::File::open(&self.path)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<Option<Stats>, EngineError> {
+        self.file.take().map_or(Ok(()), File::close)?;
+        Ok(None)
+    }
+}

@@ -1,0 +1,209 @@
+//! Our own datasets.
+
+use std::path::Path;
+
+use striate_array::{
+    ArrayError, Dataset, Definition, Format, Options, Owner, Pending, Sink, Slab, Source, Value,
+    Values, VariableId,
+};
+use striate_file::Stats;
+
+use super::{Engine, EngineError, Setting, not_open};
+use crate::array::memory::Memory;
+use crate::array::plan::{Access, FilePlan, Lay, Schema, number};
+
+/// A dataset of ours.
+#[derive(Debug)]
+pub(super) struct Striate<'b> {
+    setting: Setting<'b>,
+    options: Options,
+    dataset: Option<Dataset>,
+    /// What the header has cost when the file was opened.
+    before: Stats,
+    /// Of the schema's variables those that calls use; in its order.
+    variables: Vec<VariableId>,
+}
+
+impl<'b> Striate<'b> {
+    pub(super) fn new(setting: Setting<'b>) -> Result<Self, EngineError> {
+        let mut options = Options::from_environment().map_err(ArrayError::from)?;
+        for (name, value) in &setting.options.hints {
+            options.set(name, value).map_err(ArrayError::from)?;
+        }
+        Ok(Self {
+            setting,
+            options,
+            dataset: None,
+            before: Stats::default(),
+            variables: Vec::new(),
+        })
+    }
+
+    fn format(&self) -> Format {
+        self.setting.options.format
+    }
+
+    fn define(&mut self, definition: &mut Definition, schema: &Schema) -> Result<(), ArrayError> {
+        let mut dimensions = Vec::with_capacity(schema.dimensions.len());
+        for (name, len) in &schema.dimensions {
+            dimensions.push(match len {
+                0 => definition.unlimited(name)?,
+                len => definition.dimension(name, *len)?,
+            });
+        }
+        self.variables.clear();
+        for variable in &schema.variables {
+            let of: Vec<_> = variable.dimensions.iter().map(|&d| dimensions[d]).collect();
+            let id = definition.variable(&variable.name, variable.number.external(), &of)?;
+            for (name, text) in &variable.texts {
+                definition.attribute(id, name, text.as_str())?;
+            }
+            for (name, number) in &variable.numbers {
+                definition.attribute(id, name, *number)?;
+            }
+            self.variables.push(id);
+        }
+        Ok(())
+    }
+
+    fn file(&self, file: usize) -> &'b FilePlan {
+        &self.setting.plan.files[file]
+    }
+}
+
+/// The elements of an access, to write.
+fn source<'m, T: Value>(access: &Access, elements: &'m [T]) -> Source<'m, T> {
+    match &access.lay {
+        Lay::Dense { first } => Source::new(&elements[*first..*first + access.elements()]),
+        Lay::Strided(lay) => Source::typed(elements, lay.first, 1, &lay.datatype),
+    }
+}
+
+/// Room for the elements of an access.
+fn sink<'m, T: Value>(access: &Access, elements: &'m mut [T]) -> Sink<'m, T> {
+    match &access.lay {
+        Lay::Dense { first } => Sink::new(&mut elements[*first..*first + access.elements()]),
+        Lay::Strided(lay) => Sink::typed(elements, lay.first, 1, &lay.datatype),
+    }
+}
+
+/// Whether no two calls read into the same area, so that all can borrow theirs at the same time.
+fn are_apart(calls: &[Access]) -> bool {
+    calls.iter().enumerate().all(|(i, a)| calls[..i].iter().all(|b| a.area != b.area))
+}
+
+impl Engine for Striate<'_> {
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+        let (comm, format) = (self.setting.comm.clone(), self.format());
+        let mut definition = Dataset::create(&comm, path, format, &self.options)?;
+        self.define(&mut definition, &self.file(file).schema)?;
+        let dataset = definition.end()?;
+        self.before = dataset.stats();
+        self.dataset = Some(dataset);
+        Ok(())
+    }
+
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+        let dataset = Dataset::open(&self.setting.comm, path, false, &self.options)?;
+        let plan = self.file(file);
+        let variables = &plan.schema.variables;
+        self.variables.clear();
+        if plan.steps.is_empty() {
+            if let Some(last) = variables.last() {
+                self.variables.push(dataset.variable(&last.name)?);
+            }
+        } else {
+            for variable in variables {
+                self.variables.push(dataset.variable(&variable.name)?);
+            }
+        }
+        self.before = dataset.stats();
+        self.dataset = Some(dataset);
+        Ok(())
+    }
+
+    fn inspect(&mut self, file: usize) -> Result<(), EngineError> {
+        let schema = &self.file(file).schema;
+        let dataset = self.dataset.as_ref().ok_or_else(not_open)?;
+        let found = dataset.header().variables.len();
+        if found != schema.variables.len() {
+            return Err(EngineError::Differs(format!("{found} variables")));
+        }
+        for variable in &schema.variables {
+            let id = dataset.variable(&variable.name)?;
+            for (name, number) in &variable.numbers {
+                let values = dataset.attribute(Owner::Variable(id), name)?;
+                if *values != Values::Double(vec![*number]) {
+                    let text = format!("{values:?} as {name} of {}", variable.name);
+                    return Err(EngineError::Differs(text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+        let calls = &self.file(file).steps[step];
+        let dataset = self.dataset.as_mut().ok_or_else(not_open)?;
+        let mut pending = Pending::new();
+        for access in calls {
+            let slab = Slab::new(&access.start, &access.count);
+            let variable = self.variables[access.variable];
+            number!(memory.number(access.area), T => {
+                let source = source(access, memory.elements::<T>(access.area));
+                if self.setting.nonblocking {
+                    dataset.iput(&mut pending, variable, &slab, source)?;
+                } else {
+                    dataset.put_all(variable, &slab, source)?;
+                }
+            });
+        }
+        if self.setting.nonblocking {
+            dataset.wait_all(pending)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+        let calls = &self.file(file).steps[step];
+        let dataset = self.dataset.as_mut().ok_or_else(not_open)?;
+        let nonblocking = self.setting.nonblocking && are_apart(calls);
+        let numbers: Vec<_> = calls.iter().map(|access| memory.number(access.area)).collect();
+        if !nonblocking {
+            for (access, number) in calls.iter().zip(numbers) {
+                let slab = Slab::new(&access.start, &access.count);
+                number!(number, T => {
+                    let elements: &mut [T] =
+                        bytemuck::cast_slice_mut(&mut memory.buffers[access.area]);
+                    let variable = self.variables[access.variable];
+                    dataset.get_all(variable, &slab, sink(access, elements))?;
+                });
+            }
+            return Ok(());
+        }
+        let mut pending = Pending::new();
+        let mut areas: Vec<_> = memory.buffers.iter_mut().map(Some).collect();
+        for (access, number) in calls.iter().zip(numbers) {
+            let slab = Slab::new(&access.start, &access.count);
+            // They are apart, so each is there.
+            let Some(area) = areas[access.area].take() else { continue };
+            number!(number, T => {
+                let elements: &mut [T] = bytemuck::cast_slice_mut(area);
+                let variable = self.variables[access.variable];
+                dataset.iget(&mut pending, variable, &slab, sink(access, elements))?;
+            });
+        }
+        Ok(dataset.wait_all(pending)?)
+    }
+
+    fn sync(&mut self) -> Result<(), EngineError> {
+        Ok(self.dataset.as_mut().ok_or_else(not_open)?.sync()?)
+    }
+
+    fn close(&mut self) -> Result<Option<Stats>, EngineError> {
+        let dataset = self.dataset.take().ok_or_else(not_open)?;
+        let stats = dataset.stats() - self.before;
+        dataset.close()?;
+        Ok(Some(stats))
+    }
+}

@@ -1,0 +1,267 @@
+//! The loop that measures.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use striate_comm::{Comm, CommExt, Reduction};
+use striate_file::{Hints, Stats};
+
+use super::engine::{Engine, EngineError, Setting, engine};
+use super::memory::Memory;
+use super::plan::Plan;
+use super::report::{Results, Sample, Series};
+use super::{Api, ArrayBenchError, Op, Options, Progress, Workload};
+use crate::io::scratch::Scratch;
+
+/// Measures `workload`. Collective; `progress` is told of every measurement as it starts, on rank 0.
+///
+/// The results are the same on every rank. An error of one rank is an error of all.
+pub fn run(
+    comm: &Arc<dyn Comm>,
+    workload: &dyn Workload,
+    options: &Options,
+    progress: &dyn Fn(&Progress),
+) -> Result<Results, ArrayBenchError> {
+    let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
+    if workload.ranks() != ranks {
+        return Err(ArrayBenchError::Ranks { workload: workload.ranks(), ranks });
+    }
+    let plan = workload.plan(rank)?;
+    // Who speaks for all has to know what all want.
+    let speaker = rank == 0 && options.contenders.contains(&Api::Netcdf);
+    let plans =
+        if speaker { (0..ranks).map(|rank| workload.plan(rank)).collect() } else { Ok(vec![]) };
+    let plans = agree(comm.as_ref(), plans)?;
+    let nonblocking = options.nonblocking.unwrap_or_else(|| workload.is_nonblocking());
+    let setting =
+        Setting { comm: Arc::clone(comm), plan: &plan, plans: &plans, options, nonblocking };
+    let mut bench = Bench::new(&setting)?;
+    let contenders = &options.contenders;
+    let mut engines = Vec::with_capacity(contenders.len());
+    for &api in contenders {
+        let made = engine(api, &setting);
+        engines.push(bench.agree(made.map_err(bench.failed(api, "be used for", Path::new(""))))?);
+    }
+    let has_data = plan.files.iter().any(|file| !file.steps.is_empty());
+    let ops = if has_data { [Op::Write, Op::Read] } else { [Op::Create, Op::Open] };
+    let mut series: Vec<Series> = contenders.iter().map(|api| Series::new(*api)).collect();
+    let total = options.repeat * contenders.len() * ops.len();
+    let mut done = 0;
+    for repetition in 0..options.repeat {
+        for turn in 0..contenders.len() {
+            // Who goes first changes: nobody has always the same one before.
+            let place = (turn + repetition) % contenders.len();
+            let contender = contenders[place];
+            for op in ops {
+                if rank == 0 {
+                    progress(&Progress { done, total, repetition, contender, op });
+                }
+                let sample = bench.measure(contender, engines[place].as_mut(), op, contender)?;
+                series[place].add(op, sample);
+                done += 1;
+            }
+            if repetition == 0 && options.verify && contender.makes_datasets() {
+                for (reader, engine) in contenders.iter().zip(&mut engines) {
+                    if *reader != contender && reader.makes_datasets() {
+                        bench.measure(*reader, engine.as_mut(), ops[1], contender)?;
+                        series[place].read_by(*reader);
+                    }
+                }
+            }
+        }
+    }
+    let bytes = comm.reduce_u64(Reduction::Sum, plan.bytes())?;
+    Ok(Results::new(workload, &setting, &series, &ops, bytes))
+}
+
+/// What stays the same from one measurement to the next.
+struct Bench<'b> {
+    comm: Arc<dyn Comm>,
+    plan: &'b Plan,
+    options: &'b Options,
+    scratch: Scratch,
+    /// What is written from.
+    model: Memory,
+    /// What is read into.
+    memory: Memory,
+}
+
+impl<'b> Bench<'b> {
+    /// Collective.
+    fn new(setting: &Setting<'b>) -> Result<Self, ArrayBenchError> {
+        let Setting { comm, plan, options, .. } = setting;
+        let run = comm.broadcast_u64(0, RandomState::new().hash_one(std::process::id()))?;
+        let name = format!("striate-bench-{run:016x}.nc");
+        let files = plan.files.len() as u64;
+        let owner = comm.rank() == 0;
+        let scratch = Scratch::new(&options.directory, &name, files, &Hints::default(), owner);
+        let mut model = Memory::new(plan);
+        for file in &plan.files {
+            for access in file.accesses() {
+                model.fill(access, &file.schema);
+            }
+        }
+        let memory = Memory::new(plan);
+        Ok(Self { comm: Arc::clone(comm), plan, options, scratch, model, memory })
+    }
+
+    /// One contender, once: makes files or reads those that `writer` made.
+    fn measure(
+        &mut self,
+        contender: Api,
+        engine: &mut dyn Engine,
+        op: Op,
+        writer: Api,
+    ) -> Result<Sample, ArrayBenchError> {
+        if op.makes() {
+            let cleared = if self.comm.rank() == 0 { self.scratch.clear() } else { Ok(()) };
+            self.agree(cleared.map_err(ArrayBenchError::from))?;
+        }
+        let (mut moving, mut around) = (Duration::ZERO, Duration::ZERO);
+        let mut stats: Option<Stats> = None;
+        for (file, plan) in self.plan.files.iter().enumerate() {
+            let path = self.scratch.path(file as u64).to_path_buf();
+            let failed = |attempted| Self::failed_at(contender, attempted, &path);
+            let (opened, took) = self.time(|_| {
+                if op.makes() { engine.create(&path, file) } else { engine.open(&path, file) }
+            })?;
+            around += took;
+            self.agree(opened.map_err(failed(if op.makes() { "create" } else { "open" })))?;
+            if !op.makes() && self.options.verify {
+                self.agree(engine.inspect(file).map_err(failed("look at")))?;
+            }
+            if !plan.steps.is_empty() {
+                let (moved, took) = self.time(|bench| bench.carry_out(engine, op, file))?;
+                moving += took;
+                self.agree(moved.map_err(failed(op.name())))?;
+            }
+            let (closed, took) = self.time(|_| engine.close())?;
+            around += took;
+            let cost = self.agree(closed.map_err(failed("close")))?;
+            if let Some(cost) = cost {
+                stats = Some(stats.unwrap_or_default() + cost);
+            }
+            if op == Op::Read {
+                let verified = self.verified(contender, writer, file);
+                self.agree(verified)?;
+            }
+        }
+        self.sample(moving, around, stats)
+    }
+
+    fn carry_out(
+        &mut self,
+        engine: &mut dyn Engine,
+        op: Op,
+        file: usize,
+    ) -> Result<(), EngineError> {
+        for step in 0..self.plan.files[file].steps.len() {
+            match op {
+                Op::Read | Op::Open => engine.read(file, step, &mut self.memory)?,
+                Op::Write | Op::Create => engine.write(file, step, &mut self.model)?,
+            }
+        }
+        if op.makes() && self.options.fsync { engine.sync() } else { Ok(()) }
+    }
+
+    /// Verifies what was read, and makes the memory untouched again.
+    fn verified(&mut self, reader: Api, writer: Api, file: usize) -> Result<(), ArrayBenchError> {
+        if !self.options.verify {
+            self.memory.clear();
+            return Ok(());
+        }
+        let file = &self.plan.files[file];
+        let taken = file.accesses().try_for_each(|access| self.memory.take(access, &file.schema));
+        taken.and_then(|()| self.memory.is_untouched()).map_err(|mismatch| {
+            let (reader, writer) = (reader.name(), writer.name());
+            ArrayBenchError::Wrong { reader, writer, mismatch }
+        })
+    }
+
+    /// What `work` returns, and the time of the slowest rank from one barrier to the next.
+    fn time<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Result<(T, Duration), ArrayBenchError> {
+        self.comm.barrier()?;
+        let start = Instant::now();
+        let done = work(self);
+        self.comm.barrier()?;
+        let nanoseconds = start.elapsed().as_nanos() as u64;
+        let slowest = self.comm.reduce_u64(Reduction::Max, nanoseconds)?;
+        Ok((done, Duration::from_nanos(slowest)))
+    }
+
+    fn sample(
+        &self,
+        moving: Duration,
+        around: Duration,
+        stats: Option<Stats>,
+    ) -> Result<Sample, ArrayBenchError> {
+        let sums = match stats {
+            None => None,
+            Some(stats) => {
+                let mut sums = [
+                    stats.wanted,
+                    stats.accessed,
+                    stats.operations,
+                    stats.resent,
+                    stats.regions,
+                    stats.read_back,
+                ];
+                self.comm.allreduce_u64(Reduction::Sum, &mut sums)?;
+                Some(sums)
+            }
+        };
+        let [moving, around] = [moving, around].map(|time| time.as_secs_f64());
+        Ok(Sample { moving, around, sums })
+    }
+
+    fn failed<'p>(
+        &self,
+        contender: Api,
+        attempted: &'static str,
+        path: &'p Path,
+    ) -> impl FnOnce(EngineError) -> ArrayBenchError + use<'p> {
+        let path = if path.as_os_str().is_empty() { &self.options.directory } else { path };
+        Self::failed_at(contender, attempted, path)
+    }
+
+    fn failed_at(
+        contender: Api,
+        attempted: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(EngineError) -> ArrayBenchError + use<> {
+        let (contender, path) = (contender.name(), path.to_path_buf());
+        move |source| {
+            let source = Box::new(source);
+            ArrayBenchError::Engine { contender, attempted, path, source }
+        }
+    }
+
+    fn agree<T>(&self, local: Result<T, ArrayBenchError>) -> Result<T, ArrayBenchError> {
+        agree(self.comm.as_ref(), local)
+    }
+}
+
+/// Makes an error of one rank an error of all. Collective.
+fn agree<T>(comm: &dyn Comm, local: Result<T, ArrayBenchError>) -> Result<T, ArrayBenchError> {
+    let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
+    // Who only heard of another's error comes after those who have one.
+    let mine = match &local {
+        Ok(_) => u64::MAX,
+        Err(ArrayBenchError::Engine { source, .. }) if source.is_echo() => ranks + rank,
+        Err(_) => rank,
+    };
+    let first = comm.reduce_u64(Reduction::Min, mine)?;
+    let mut reason = match local {
+        Ok(value) if first == u64::MAX => return Ok(value),
+        Ok(_) => Vec::new(),
+        Err(error) => error.to_string().into_bytes(),
+    };
+    let rank = first % ranks;
+    comm.broadcast(rank as usize, &mut reason)?;
+    Err(ArrayBenchError::Rank { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
+}

@@ -1,0 +1,301 @@
+//! What a benchmark found: rows, and the ratios between them.
+
+use serde::Serialize;
+use striate_datatype::Bytes;
+
+use super::engine::Setting;
+use super::{Api, Op, Scope, Workload};
+use crate::io::Cost;
+use crate::ratio::Ratio;
+use crate::statistics::{self, Median};
+
+/// The least that ratios of rates should reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Goals {
+    /// Of writing or creating: ours over PnetCDF's.
+    pub write: Option<f64>,
+    /// Of reading or opening: ours over PnetCDF's.
+    pub read: Option<f64>,
+    /// Of writing: ours over plain system calls.
+    pub raw: Option<f64>,
+}
+
+impl Goals {
+    /// These goals, and those of `other` where there is none.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            write: self.write.or(other.write),
+            read: self.read.or(other.read),
+            raw: self.raw.or(other.raw),
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    /// Seconds of the data calls.
+    pub(super) moving: f64,
+    /// Seconds of opening, with definitions, and closing.
+    pub(super) around: f64,
+    /// Wanted, accessed, operations, resent, regions and read back of all ranks.
+    pub(super) sums: Option<[u64; 6]>,
+}
+
+impl Sample {
+    fn seconds(&self, scope: Scope) -> f64 {
+        let seconds = match scope {
+            Scope::Data => self.moving,
+            Scope::Whole => self.moving + self.around,
+        };
+        seconds.max(1e-9)
+    }
+}
+
+/// All measurements of a contender.
+#[derive(Debug)]
+pub(super) struct Series {
+    api: Api,
+    samples: Vec<(Op, Sample)>,
+    read_by: Vec<&'static str>,
+}
+
+impl Series {
+    pub(super) const fn new(api: Api) -> Self {
+        Self { api, samples: Vec::new(), read_by: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, op: Op, sample: Sample) {
+        self.samples.push((op, sample));
+    }
+
+    /// Another read its files, and all was well.
+    pub(super) fn read_by(&mut self, reader: Api) {
+        self.read_by.push(reader.name());
+    }
+}
+
+/// The samples of one contender, for one direction and scope. What does not apply is absent.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The workload.
+    pub workload: &'static str,
+    /// Whose library.
+    pub api: &'static str,
+    /// Type of the file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// Number of ranks.
+    pub ranks: u64,
+    /// Calls are collective.
+    pub collective: bool,
+    /// Whether calls are begun, and waited for together.
+    pub nonblocking: bool,
+    /// The direction.
+    pub op: Op,
+    /// What is timed.
+    pub scope: Scope,
+    /// The format of the files.
+    pub format: String,
+    /// How many files there are.
+    pub files: u64,
+    /// How many variables they have together.
+    pub variables: u64,
+    /// Bytes that lie together in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u64>,
+    /// Bytes of data of all ranks in one repetition; without data, those of the headers.
+    pub bytes: u64,
+    /// Median rate: bytes over the time of the slowest rank.
+    pub median_mib_s: f64,
+    /// Its 95 % interval.
+    pub ci95: [f64; 2],
+    /// All samples in order.
+    pub samples: Vec<f64>,
+    /// Median seconds.
+    pub median_s: f64,
+    /// Median seconds of opening, with definitions, and closing.
+    pub open_s: f64,
+    /// Whether everything was verified.
+    pub verified: bool,
+    /// Who else read these files, and found what was written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read_by: Vec<&'static str>,
+    /// What all calls of a repetition cost a client: the mean over the ranks.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// A row per direction, scope and contender.
+    pub rows: Vec<Row>,
+    /// The comparisons.
+    pub ratios: Vec<Ratio>,
+    /// The others' libraries, in their words.
+    pub peers: Vec<String>,
+}
+
+impl Results {
+    pub(super) fn new(
+        workload: &dyn Workload,
+        setting: &Setting<'_>,
+        series: &[Series],
+        ops: &[Op],
+        bytes: u64,
+    ) -> Self {
+        let mut results = Self::default();
+        // Without data there is nothing but the whole.
+        let scopes: &[Scope] =
+            if ops.contains(&Op::Write) { &[Scope::Data, Scope::Whole] } else { &[Scope::Whole] };
+        for &op in ops {
+            for &scope in scopes {
+                let row = |series| row(workload, setting, series, (op, scope), bytes);
+                let rows: Vec<Row> = series.iter().filter_map(row).collect();
+                results.ratios.extend(ratios(&rows, op, &setting.options.goals));
+                results.rows.extend(rows);
+            }
+        }
+        for api in &setting.options.contenders {
+            if let Some(version) = api.version().filter(|version| !results.peers.contains(version))
+            {
+                results.peers.push(version);
+            }
+        }
+        results
+    }
+}
+
+fn row(
+    workload: &dyn Workload,
+    setting: &Setting<'_>,
+    series: &Series,
+    (op, scope): (Op, Scope),
+    bytes: u64,
+) -> Option<Row> {
+    let Setting { plan, options, .. } = setting;
+    let bytes = if bytes > 0 { bytes } else { header_bytes(setting) };
+    let mib = bytes as f64 / f64::from(1 << 20);
+    let all: Vec<&Sample> =
+        series.samples.iter().filter(|sample| sample.0 == op).map(|sample| &sample.1).collect();
+    let seconds: Vec<f64> = all.iter().map(|sample| sample.seconds(scope)).collect();
+    let around: Vec<f64> = all.iter().map(|sample| sample.around).collect();
+    let samples: Vec<f64> = seconds.iter().map(|seconds| mib / seconds).collect();
+    let Median { value, ci95 } = statistics::median(&samples)?;
+    let median = |samples: &[f64]| statistics::median(samples).map_or(0.0, |median| median.value);
+    let block = plan.block();
+    Some(Row {
+        workload: workload.name(),
+        api: series.api.name(),
+        store: options.store.clone(),
+        ranks: workload.ranks(),
+        collective: true,
+        nonblocking: setting.nonblocking && series.api != Api::Raw && series.api != Api::Netcdf,
+        op,
+        scope,
+        format: options.format.to_string(),
+        files: plan.files.len() as u64,
+        variables: plan.files.iter().map(|file| file.schema.variables.len() as u64).sum(),
+        block: (block > 0).then_some(block),
+        bytes,
+        median_mib_s: value,
+        ci95,
+        samples,
+        median_s: median(&seconds),
+        open_s: median(&around),
+        verified: options.verify,
+        read_by: series.read_by.clone(),
+        cost: all.last().and_then(|sample| cost(sample.sums?, workload.ranks())),
+    })
+}
+
+/// Bytes of the headers of all files.
+fn header_bytes(setting: &Setting<'_>) -> u64 {
+    use striate_array::Values;
+    use striate_array::format::{Attribute, Dimension, Header, Variable};
+    let mut bytes = 0;
+    for file in &setting.plan.files {
+        let mut header = Header::new(setting.options.format);
+        for (name, len) in &file.schema.dimensions {
+            header.dimensions.push(Dimension { name: name.clone(), len: *len });
+        }
+        for variable in &file.schema.variables {
+            let texts = variable.texts.iter().map(|(name, text)| Attribute {
+                name: (*name).to_owned(),
+                values: Values::from(text.as_str()),
+            });
+            let numbers = variable.numbers.iter().map(|(name, number)| Attribute {
+                name: (*name).to_owned(),
+                values: Values::from(*number),
+            });
+            header.variables.push(Variable {
+                name: variable.name.clone(),
+                dimensions: variable.dimensions.iter().map(|&d| d as u32).collect(),
+                attributes: texts.chain(numbers).collect(),
+                external: variable.number.external(),
+                stated_size: 0,
+                begin: 0,
+            });
+        }
+        bytes += header.encoded_len();
+    }
+    bytes
+}
+
+/// None if no data was moved.
+fn cost(sums: [u64; 6], ranks: u64) -> Option<Cost> {
+    let [wanted, accessed, operations, resent, regions, read_back] = sums;
+    let mean = |sum: u64| (sum + ranks / 2) / ranks.max(1);
+    (wanted > 0).then(|| Cost {
+        wanted: mean(wanted),
+        accessed: mean(accessed),
+        operations: mean(operations),
+        resent: (resent > 0).then(|| mean(resent)),
+        region_size: accessed.checked_div(regions).unwrap_or(0),
+        read_back: (read_back > 0).then(|| mean(read_back)),
+        wire: None,
+    })
+}
+
+/// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with another.
+fn ratios(rows: &[Row], op: Op, goals: &Goals) -> Vec<Ratio> {
+    let Some(ours) = rows.iter().find(|row| row.api == Api::Striate.name()) else {
+        return Vec::new();
+    };
+    let peers = rows.iter().filter(|row| row.api.starts_with(Api::Pnetcdf(None).name()));
+    let peer = peers.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s));
+    let of = |api: Api| rows.iter().find(|row| row.api == api.name());
+    let goal = if op.makes() { goals.write } else { goals.read };
+    let raw = goals.raw.filter(|_| op.makes());
+    [(peer, goal), (of(Api::Netcdf), None), (of(Api::Raw), raw)]
+        .into_iter()
+        .filter_map(|(other, goal)| over(ours, other?, goal))
+        .collect()
+}
+
+fn over(ours: &Row, other: &Row, goal: Option<f64>) -> Option<Ratio> {
+    let what = match (ours.op, ours.scope) {
+        (Op::Write | Op::Read, Scope::Data) => "data alone",
+        (Op::Write, Scope::Whole) => "from create to close",
+        (Op::Read, Scope::Whole) => "from open to close",
+        (Op::Create | Op::Open, _) => "with close",
+    };
+    let size = match ours.block {
+        Some(_) => Bytes(ours.bytes).to_string(),
+        None => format!("{} variables", ours.variables),
+    };
+    // "open of open" says less.
+    let of = if ours.block.is_some() { ours.workload } else { "a file" };
+    let name = format!(
+        "{} of {}, {what}, {size}, {} {}: {} over {}",
+        ours.op.name(),
+        of,
+        ours.ranks,
+        if ours.ranks == 1 { "rank" } else { "ranks" },
+        ours.api,
+        other.api
+    );
+    Ratio::within(name, &ours.samples, &other.samples, goal)
+}

@@ -1,0 +1,295 @@
+//! The workloads, as plans for each rank.
+//!
+//! The programs are those of \[SON\] and \[SCHMIDTKE\], with the sizes of the papers as defaults; [`Whole`]
+//! and [`Open`] isolate what a single large call and a large header cost.
+
+mod flash;
+
+use super::ArrayBenchError;
+use super::plan::{Access, Area, FilePlan, Lay, Number, Plan, Schema};
+use crate::workload::near_cubic_grid;
+
+pub use self::flash::{Flash, FlashFile};
+
+/// What many ranks do with datasets.
+pub trait Workload: Sync {
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Ranks that take part.
+    fn ranks(&self) -> u64;
+
+    /// What a rank does; the schemas are the same for all.
+    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError>;
+
+    /// Whether the program it comes from begins its calls and waits for all, where there is a choice.
+    fn is_nonblocking(&self) -> bool {
+        false
+    }
+}
+
+/// PnetCDF's `coll_perf`: variables of integers, of three dimensions in blocks over a grid of ranks.
+#[derive(Clone, Debug)]
+pub struct CollPerf {
+    /// Ranks.
+    pub ranks: u64,
+    /// Elements of a rank along each dimension.
+    pub edge: u64,
+    /// Variables.
+    pub variables: u64,
+}
+
+/// S3D's checkpoint: pressure, temperature, velocity and species of a cube of cells in blocks.
+#[derive(Clone, Debug)]
+pub struct S3d {
+    /// Ranks.
+    pub ranks: u64,
+    /// Cells of a rank along each dimension.
+    pub edge: u64,
+}
+
+/// NetCDF-bench: a variable that grows by a record per time step, in blocks over the ranks.
+#[derive(Clone, Debug)]
+pub struct NetcdfBench {
+    /// Ranks.
+    pub ranks: u64,
+    /// Elements of a rank in a time step, along each dimension.
+    pub block: [u64; 3],
+    /// Time steps.
+    pub steps: u64,
+}
+
+/// One variable of doubles in one call; each rank has a part in one piece.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// Ranks.
+    pub ranks: u64,
+    /// Bytes of the variable.
+    pub bytes: u64,
+}
+
+/// Many variables, each of three dimensions and with two attributes, and no data.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// Ranks.
+    pub ranks: u64,
+    /// Variables.
+    pub variables: u64,
+}
+
+/// The product, if so many elements of all ranks can be counted in bytes.
+fn elements(factors: &[u64], ranks: u64) -> Result<usize, ArrayBenchError> {
+    let product = factors.iter().try_fold(1u64, |product, n| product.checked_mul(*n));
+    let product = product.filter(|n| n.checked_mul(ranks).is_some_and(|all| all < 1 << 55));
+    product.and_then(|n| usize::try_from(n).ok()).ok_or(ArrayBenchError::TooLarge)
+}
+
+/// Where a rank is in a grid, in the order of C.
+fn place<const N: usize>(grid: [u64; N], rank: u64) -> [u64; N] {
+    let mut place = [0; N];
+    let mut rest = rank;
+    for (place, along) in place.iter_mut().zip(grid).rev() {
+        *place = rest % along;
+        rest /= along;
+    }
+    place
+}
+
+/// A variable that a rank has a block of, whole in the dimensions before; it has an area of its own.
+struct Blocks {
+    grid: [u64; 3],
+    block: [u64; 3],
+    place: [u64; 3],
+    ranks: u64,
+}
+
+impl Blocks {
+    fn new(grid: [u64; 3], block: [u64; 3], rank: u64, ranks: u64) -> Self {
+        Self { grid, block, place: place(grid, rank), ranks }
+    }
+
+    fn dimensions(&self, schema: &mut Schema) -> Result<[usize; 3], ArrayBenchError> {
+        let mut dimensions = [0; 3];
+        for (d, name) in ["z", "y", "x"].into_iter().enumerate() {
+            let len = elements(&[self.grid[d], self.block[d]], 1)? as u64;
+            dimensions[d] = schema.dimension(name, len);
+        }
+        Ok(dimensions)
+    }
+
+    fn variable(
+        &self,
+        plan: &mut Plan,
+        name: impl Into<String>,
+        number: Number,
+        of: Option<(&str, u64)>,
+    ) -> Result<(), ArrayBenchError> {
+        let file = &mut plan.files[0];
+        let mut dimensions = self.dimensions(&mut file.schema)?.to_vec();
+        let (mut start, mut count) = (Vec::new(), Vec::new());
+        if let Some((name, len)) = of {
+            dimensions.insert(0, file.schema.dimension(name, len));
+            start.push(0);
+            count.push(len);
+        }
+        start.extend(self.place.iter().zip(&self.block).map(|(place, block)| place * block));
+        count.extend(self.block);
+        let variable = file.schema.variable(name, number, &dimensions);
+        let len = elements(&count, self.ranks)?;
+        let (area, lay) = (plan.areas.len(), Lay::Dense { first: 0 });
+        plan.areas.push(Area { number, len, single: false });
+        let access = Access { variable, start, count, area, lay, seed: variable as u64 };
+        file.steps[0].push(access);
+        Ok(())
+    }
+}
+
+fn one_file(name: &'static str) -> Plan {
+    let file = FilePlan { name, schema: Schema::default(), steps: vec![Vec::new()] };
+    Plan { areas: Vec::new(), files: vec![file] }
+}
+
+impl Workload for CollPerf {
+    fn name(&self) -> &'static str {
+        "coll-perf"
+    }
+
+    fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+        let mut plan = one_file("coll-perf");
+        let blocks = Blocks::new(near_cubic_grid(self.ranks), [self.edge; 3], rank, self.ranks);
+        for variable in 0..self.variables {
+            blocks.variable(&mut plan, format!("Var_{variable}"), Number::Int, None)?;
+        }
+        Ok(plan)
+    }
+}
+
+impl Workload for S3d {
+    fn name(&self) -> &'static str {
+        "s3d"
+    }
+
+    fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+        let mut plan = one_file("s3d");
+        let blocks = Blocks::new(near_cubic_grid(self.ranks), [self.edge; 3], rank, self.ranks);
+        let variables = [
+            ("yspecies", Some(("species", 11))),
+            ("temp", None),
+            ("pressure", None),
+            ("u", Some(("components", 3))),
+        ];
+        for (name, of) in variables {
+            blocks.variable(&mut plan, name, Number::Double, of)?;
+        }
+        Ok(plan)
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        true
+    }
+}
+
+impl Workload for NetcdfBench {
+    fn name(&self) -> &'static str {
+        "netcdf-bench"
+    }
+
+    fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+        let mut plan = one_file("netcdf-bench");
+        // Over the first two dimensions, as near to a square as can be.
+        let along = crate::workload::largest_factor(self.ranks, self.ranks.isqrt());
+        let blocks = Blocks::new([self.ranks / along, along, 1], self.block, rank, self.ranks);
+        let record = elements(&self.block, self.ranks)?;
+        elements(&[record as u64, self.steps], self.ranks)?;
+        let file = &mut plan.files[0];
+        let time = file.schema.dimension("time", 0);
+        let [z, y, x] = blocks.dimensions(&mut file.schema)?;
+        let variable = file.schema.variable("data", Number::Float, &[time, z, y, x]);
+        let [z, y, x] = [0, 1, 2].map(|d| blocks.place[d] * blocks.block[d]);
+        file.steps = (0..self.steps)
+            .map(|step| {
+                let [planes, lines, cells] = self.block;
+                vec![Access {
+                    variable,
+                    start: vec![step, z, y, x],
+                    count: vec![1, planes, lines, cells],
+                    area: 0,
+                    lay: Lay::Dense { first: step as usize * record },
+                    seed: 0,
+                }]
+            })
+            .collect();
+        let len = record * self.steps as usize;
+        plan.areas.push(Area { number: Number::Float, len, single: true });
+        Ok(plan)
+    }
+}
+
+impl Workload for Whole {
+    fn name(&self) -> &'static str {
+        "whole"
+    }
+
+    fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+        let mut plan = one_file("whole");
+        let all = elements(&[self.bytes.div_ceil(8).max(1)], 1)? as u64;
+        let bound =
+            |rank: u64| (u128::from(all) * u128::from(rank) / u128::from(self.ranks)) as u64;
+        let (start, end) = (bound(rank), bound(rank + 1));
+        let file = &mut plan.files[0];
+        let x = file.schema.dimension("x", all);
+        let variable = file.schema.variable("data", Number::Double, &[x]);
+        let lay = Lay::Dense { first: 0 };
+        let (start, count) = (vec![start], vec![end - start]);
+        let len = count[0] as usize;
+        file.steps[0].push(Access { variable, start, count, area: 0, lay, seed: 0 });
+        plan.areas.push(Area { number: Number::Double, len, single: false });
+        Ok(plan)
+    }
+}
+
+impl Workload for Open {
+    fn name(&self) -> &'static str {
+        "open"
+    }
+
+    fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    fn plan(&self, _rank: u64) -> Result<Plan, ArrayBenchError> {
+        let mut plan = one_file("open");
+        let file = &mut plan.files[0];
+        file.steps.clear();
+        let names = [("level", 4), ("latitude", 3), ("longitude", 2)];
+        let dimensions = names.map(|(name, len)| file.schema.dimension(name, len));
+        for i in 0..self.variables {
+            let number = file.schema.variable(format!("field_{i:06}"), Number::Float, &dimensions);
+            let variable = &mut file.schema.variables[number];
+            variable.texts.push(("units", format!("unit {i}")));
+            variable.numbers.push((Open::NUMBER, i as f64));
+        }
+        Ok(plan)
+    }
+}
+
+impl Open {
+    /// The attribute that is looked at after a file was opened.
+    pub(super) const NUMBER: &'static str = "scale_factor";
+}

@@ -1,0 +1,294 @@
+//! Benchmarks of datasets as a whole, small: every workload and library, verified; what our calls cost; and
+//! errors that end all ranks.
+//!
+//! The libraries of others run under `mpiexec`: a test starts this program again as the ranks of a job.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[cfg(feature = "mpi")]
+#[path = "../../comm/tests/job/mod.rs"]
+mod job;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use striate_bench::array::workload::{
+    CollPerf, Flash, FlashFile, NetcdfBench, Open, S3d, Whole, Workload,
+};
+use striate_bench::array::{
+    self, Api, ArrayBenchError, Format, Goals, Op, Options, Results, Scope,
+};
+use striate_comm::{Comm, Threads};
+
+fn options(directory: &Path, contenders: &[Api]) -> Options {
+    Options {
+        contenders: contenders.to_vec(),
+        repeat: 2,
+        format: Format::Cdf5,
+        fsync: false,
+        verify: true,
+        nonblocking: None,
+        directory: directory.to_path_buf(),
+        store: Some("test".into()),
+        hints: Vec::new(),
+        goals: Goals { write: Some(0.0), read: Some(0.0), raw: Some(0.0) },
+    }
+}
+
+fn small_flash(ranks: u64) -> Flash {
+    Flash { blocks: 3, zones: 4, guard: 2, variables: 6, ..Flash::new(ranks) }
+}
+
+fn workloads(ranks: u64) -> Vec<Box<dyn Workload>> {
+    vec![
+        Box::new(CollPerf { ranks, edge: 6, variables: 4 }),
+        Box::new(small_flash(ranks)),
+        Box::new(Flash { nonblocking: true, ..small_flash(ranks) }),
+        Box::new(Flash { files: vec![FlashFile::Plot], guard: 0, ..small_flash(ranks) }),
+        Box::new(S3d { ranks, edge: 5 }),
+        Box::new(NetcdfBench { ranks, block: [4, 3, 2], steps: 7 }),
+        Box::new(Whole { ranks, bytes: 100_001 }),
+        Box::new(Whole { ranks, bytes: 8 }),
+        Box::new(Open { ranks, variables: 40 }),
+    ]
+}
+
+fn run(workload: &dyn Workload, options: &Options) -> Result<Results, ArrayBenchError> {
+    let ranks = Threads::new(workload.ranks() as usize);
+    let mut all = ranks.try_run(|comm| array::run(&comm, workload, options, &|_| {}))?;
+    Ok(all.swap_remove(0))
+}
+
+/// All rows are there, and say what they should.
+fn check(workload: &dyn Workload, options: &Options, results: &Results) {
+    let name = workload.name();
+    let plan = workload.plan(0).unwrap();
+    let has_data = plan.bytes() > 0 || plan.files.iter().any(|file| !file.steps.is_empty());
+    let each = if has_data { 4 } else { 2 };
+    assert_eq!(results.rows.len(), each * options.contenders.len(), "{name}");
+    let datasets = options.contenders.iter().filter(|api| **api != Api::Raw).count();
+    let plans = (0..workload.ranks()).map(|rank| workload.plan(rank).unwrap());
+    let bytes: u64 = plans.map(|plan| plan.bytes()).sum();
+    for row in &results.rows {
+        assert_eq!((row.samples.len(), row.verified), (options.repeat, true), "{row:?}");
+        assert_eq!((row.workload, row.ranks), (name, workload.ranks()));
+        assert!(row.median_mib_s > 0.0 && row.ci95[0] <= row.ci95[1], "{row:?}");
+        assert_eq!(row.cost.is_some(), row.api == "striate" && has_data, "{row:?}");
+        let others = if row.api == "raw" { 0 } else { datasets - 1 };
+        assert_eq!(row.read_by.len(), others, "{row:?}");
+        assert!(row.bytes > 0 && (row.bytes == bytes || !has_data), "{row:?}");
+        if let Some(cost) = &row.cost {
+            let mean = (bytes + row.ranks / 2) / row.ranks;
+            // Rank 0 also writes down how many records there are, and that a file is whole.
+            let more = plan.files.iter().map(|file| 8 * (file.steps.len() as u64 + 1)).sum::<u64>();
+            assert!((mean..=mean + more).contains(&cost.wanted), "asked for once: {row:?}");
+            assert!(cost.operations > 0 || row.ranks > 1, "{row:?}");
+        }
+    }
+    let ours = options.contenders.contains(&Api::Striate);
+    let with_goal = results.ratios.iter().filter(|ratio| ratio.met == Some(true)).count();
+    let is_peer = |api: &&Api| matches!(**api, Api::Pnetcdf(_));
+    let peer = usize::from(options.contenders.iter().any(|api| is_peer(&api)));
+    let raw = usize::from(options.contenders.contains(&Api::Raw));
+    assert_eq!(with_goal, if ours { peer * each + raw * each / 2 } else { 0 }, "{results:?}");
+}
+
+#[test]
+fn every_workload_is_measured_and_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    for ranks in [1, 3, 4] {
+        for workload in workloads(ranks) {
+            let has_data = workload.name() != "open";
+            let mut contenders = vec![Api::Striate];
+            contenders.extend(has_data.then_some(Api::Raw));
+            contenders.extend(Api::Netcdf.absence().is_none().then_some(Api::Netcdf));
+            let options = options(directory.path(), &contenders);
+            let results = run(workload.as_ref(), &options).unwrap();
+            check(workload.as_ref(), &options, &results);
+        }
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn all_formats_calls_of_both_kinds_and_durable_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    for (format, nonblocking) in
+        [(Format::Cdf1, false), (Format::Cdf2, true), (Format::Cdf5, true), (Format::Cdf5, false)]
+    {
+        let some: [Box<dyn Workload>; 4] = [
+            Box::new(CollPerf { ranks: 2, edge: 4, variables: 2 }),
+            Box::new(small_flash(2)),
+            Box::new(S3d { ranks: 2, edge: 4 }),
+            Box::new(NetcdfBench { ranks: 2, block: [2, 3, 4], steps: 3 }),
+        ];
+        for workload in some {
+            let options = Options {
+                format,
+                nonblocking: Some(nonblocking),
+                fsync: true,
+                repeat: 1,
+                ..options(directory.path(), &[Api::Striate, Api::Raw])
+            };
+            let results = run(workload.as_ref(), &options).unwrap();
+            check(workload.as_ref(), &options, &results);
+            let ours = results.rows.iter().filter(|row| row.api == "striate");
+            assert!(ours.clone().all(|row| row.nonblocking == nonblocking));
+            assert!(ours.clone().all(|row| row.format == format.to_string()));
+        }
+    }
+}
+
+/// I/O operations of all ranks together, when one of two aggregates everything.
+fn operations(workload: &dyn Workload, op: Op, nonblocking: bool) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let hint = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let options = Options {
+        nonblocking: Some(nonblocking),
+        hints: vec![hint("striate_method", "two-phase"), hint("cb_nodes", "1")],
+        ..options(directory.path(), &[Api::Striate])
+    };
+    let results = run(workload, &options).unwrap();
+    let row = results.rows.iter().find(|row| row.op == op && row.scope == Scope::Data).unwrap();
+    // The mean of two ranks, of which one has none.
+    row.cost.as_ref().unwrap().operations * row.ranks
+}
+
+#[test]
+fn calls_cost_as_many_operations_as_the_workload_says() {
+    let perf = CollPerf { ranks: 2, edge: 8, variables: 4 };
+    assert_eq!(operations(&perf, Op::Write, false), 4, "one for each variable");
+    assert_eq!(operations(&perf, Op::Read, false), 4, "one for each variable");
+    let steps = NetcdfBench { ranks: 2, block: [4, 4, 4], steps: 10 };
+    assert_eq!(
+        operations(&steps, Op::Write, false),
+        20,
+        "data and the number of records, each step"
+    );
+    assert_eq!(operations(&steps, Op::Read, false), 10, "one for each time step");
+    let s3d = S3d { ranks: 2, edge: 4 };
+    assert_eq!(operations(&s3d, Op::Write, false), 4, "one for each variable");
+    assert_eq!(operations(&s3d, Op::Write, true), 2, "one for all, the mean rounded up");
+    let flash = small_flash(2);
+    let variables = (6 + 6) + 2 * (6 + 4);
+    assert_eq!(operations(&flash, Op::Write, false), variables, "one for each variable");
+    assert!(operations(&flash, Op::Write, true) <= 4, "one for each file, the mean rounded up");
+}
+
+#[test]
+fn plans_have_the_sizes_of_the_papers() {
+    let plan = Whole { ranks: 1, bytes: 64 }.plan(0).unwrap();
+    assert_eq!((plan.bytes(), plan.memory()), (64, 64));
+    let perf = CollPerf { ranks: 4, edge: 128, variables: 4 }.plan(1).unwrap();
+    assert_eq!((perf.bytes(), perf.memory()), (32 << 20, 32 << 20));
+    let s3d = S3d { ranks: 4, edge: 50 }.plan(1).unwrap();
+    assert_eq!(s3d.bytes(), 16 * 50 * 50 * 50 * 8);
+    let flash = Flash::new(4).plan(3).unwrap();
+    let checkpoint: u64 = 80 * 16 * 16 * 16 * 10 * 8;
+    let about = 80 * (1 + 1 + 15) * 4;
+    assert_eq!(flash.files[0].bytes(), checkpoint + about + 80 * 12 * 8);
+    assert_eq!(flash.files[1].bytes(), checkpoint / 5 + about + 80 * 12 * 4);
+    assert_eq!(flash.files[2].bytes(), 80 * 17 * 17 * 17 * 4 * 4 + about + 80 * 12 * 4);
+}
+
+#[test]
+fn a_directory_that_is_not_there_ends_all_ranks() {
+    let workload = CollPerf { ranks: 3, edge: 2, variables: 1 };
+    let options = options(Path::new("/nonexistent"), &[Api::Striate]);
+    let error = run(&workload, &options).unwrap_err();
+    assert!(matches!(error, ArrayBenchError::Rank { .. }), "{error}");
+    assert!(error.to_string().contains("striate cannot create /nonexistent/"), "{error}");
+}
+
+#[test]
+fn a_library_that_is_not_there_ends_all_ranks() {
+    // Ranks are threads here, so PnetCDF is not there in any build.
+    let directory = tempfile::tempdir().unwrap();
+    let workload = CollPerf { ranks: 3, edge: 2, variables: 1 };
+    let error = run(&workload, &options(directory.path(), &[Api::Pnetcdf(None)])).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("pnetcdf cannot be used for") && text.contains("not there"), "{text}");
+}
+
+#[test]
+fn sizes_beyond_all_and_other_ranks_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path(), &[Api::Striate]);
+    let error = run(&CollPerf { ranks: 1, edge: 1 << 30, variables: 1 }, &options).unwrap_err();
+    assert!(matches!(error, ArrayBenchError::TooLarge), "{error}");
+    let workload = S3d { ranks: 3, edge: 2 };
+    let other = |comm: Arc<dyn Comm>| array::run(&comm, &workload, &options, &|_| {});
+    let error = Threads::new(2).try_run(other).unwrap_err();
+    assert!(matches!(error, ArrayBenchError::Ranks { workload: 3, ranks: 2 }), "{error}");
+}
+
+#[test]
+fn names_of_libraries_come_back() {
+    for api in Api::ALL {
+        assert_eq!(Api::named(api.name()), Some(api));
+    }
+    assert_eq!(Api::named("hdf5"), None);
+}
+
+#[cfg(feature = "mpi")]
+mod peers {
+    use striate_comm::{CommError, mpi};
+
+    use super::*;
+
+    /// Everyone who is in this program.
+    fn everyone() -> Vec<Api> {
+        let all = Api::ALL.into_iter().filter(|api| api.absence().is_none());
+        all.collect()
+    }
+
+    #[test]
+    fn pnetcdf_is_there_with_open_mpi_alone() {
+        let absence = Api::Pnetcdf(None).absence();
+        if job::is_openmpi() {
+            assert_eq!((absence, Api::Netcdf.absence()), (None, None), "is it installed?");
+            assert!(Api::Pnetcdf(None).version().unwrap().starts_with("PnetCDF 1."));
+        } else {
+            assert!(absence.unwrap().contains("libpnetcdf-dev"), "{absence:?}");
+        }
+    }
+
+    #[test]
+    fn every_library_reads_what_every_other_wrote() {
+        let directory = tempfile::tempdir().unwrap();
+        let variables = [("STRIATE_TEST_DIRECTORY", directory.path().to_str().unwrap())];
+        job::run_test("peers::ranks_measure_everyone", &variables);
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
+    }
+
+    #[test]
+    #[ignore = "a rank of the job that another test starts"]
+    fn ranks_measure_everyone() {
+        let directory = std::env::var_os("STRIATE_TEST_DIRECTORY").expect("started by another");
+        mpi::run(|comm: Arc<dyn Comm>| {
+            for workload in workloads(comm.size() as u64) {
+                let mut contenders = everyone();
+                contenders.retain(|api| *api != Api::Raw || workload.name() != "open");
+                let options = options(Path::new(&directory), &contenders);
+                let results = array::run(&comm, workload.as_ref(), &options, &|_| {}).unwrap();
+                check(workload.as_ref(), &options, &results);
+            }
+            for nonblocking in [false, true] {
+                for format in [Format::Cdf1, Format::Cdf2] {
+                    let options = Options {
+                        nonblocking: Some(nonblocking),
+                        format,
+                        fsync: true,
+                        hints: vec![("nc_var_align_size".into(), "512".into())],
+                        ..options(Path::new(&directory), &everyone())
+                    };
+                    let workload = small_flash(comm.size() as u64);
+                    let results = array::run(&comm, &workload, &options, &|_| {}).unwrap();
+                    check(&workload, &options, &results);
+                }
+            }
+            Ok::<_, CommError>(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,286 @@
+//! What the benchmarks of datasets have in common: options, and the run over ranks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use striate_bench::array::{
+    self, Api, ArrayBenchError, Format, Goals, Options, Progress, Results, Workload,
+};
+use striate_comm::Comm;
+
+use super::super::place::{Place, PlaceArgs};
+use super::super::progress_bar;
+use super::render::render;
+use crate::document::{Document, available_memory};
+use crate::{CommandError, ranks, terminal};
+
+/// Options of every benchmark of datasets.
+#[derive(Debug, Args)]
+pub(super) struct CommonArgs {
+    /// Ranks: threads, unless mpiexec started the program
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    ranks: Option<u64>,
+    /// Whose library, in turn: striate, pnetcdf (on top of the MPI-IO that MPI takes), pnetcdf-ompio,
+    /// pnetcdf-romio, netcdf (serial: rank 0 writes for all), raw (plain pwrite of as many bytes, in one
+    /// piece per rank). By default striate, and pnetcdf in an MPI job if it was built in
+    #[arg(short = 'a', long, value_name = "API", value_delimiter = ',', ignore_case = true)]
+    api: Vec<String>,
+    /// Repetitions of everything; the results are medians
+    #[arg(short = 'i', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeat: u32,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// The format of the files: cdf1, cdf2 or cdf5
+    #[arg(long, value_name = "FORMAT", default_value = "cdf5")]
+    format: Format,
+    /// A hint for the datasets of all libraries that take some, by PnetCDF's names, ROMIO's or ours; may be
+    /// given again
+    #[arg(long = "hint", value_name = "NAME=VALUE", value_parser = hint)]
+    hints: Vec<(String, String)>,
+    /// A write ends when its data is durable
+    #[arg(short = 'e', long)]
+    fsync: bool,
+    /// Do not verify
+    #[arg(long)]
+    no_verify: bool,
+    /// The least ratio wanted: over PnetCDF in writes (write=R), in reads (read=R) or both (R), and over
+    /// plain system calls in writes (raw=R)
+    #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
+    goals: Vec<Goals>,
+}
+
+/// What differs between the benchmarks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    ranks: u64,
+    goals: Goals,
+    nonblocking: Option<bool>,
+    raw: bool,
+    data: bool,
+}
+
+impl Setting {
+    /// Ranks, unless told otherwise, and the goals, unless told otherwise.
+    pub(super) const fn new(ranks: u64, goals: Goals) -> Self {
+        Self { ranks, goals, nonblocking: None, raw: false, data: true }
+    }
+
+    /// Whether calls are begun, and waited for together.
+    pub(super) const fn nonblocking(self, nonblocking: bool) -> Self {
+        Self { nonblocking: Some(nonblocking), ..self }
+    }
+
+    /// Plain system calls take part unless told otherwise.
+    pub(super) const fn beside_raw(self) -> Self {
+        Self { raw: true, ..self }
+    }
+
+    /// No data is moved.
+    pub(super) const fn without_data(self) -> Self {
+        Self { data: false, ..self }
+    }
+}
+
+fn hint(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("hints are written NAME=VALUE")?;
+    array::check_hint(name, value).map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn goal(text: &str) -> Result<Goals, String> {
+    let (what, ratio) = text.split_once('=').unwrap_or(("", text));
+    let ratio: f64 = ratio.parse().map_err(|_| format!("'{ratio}' is not a number"))?;
+    if !ratio.is_finite() || ratio < 0.0 {
+        return Err("it must be 0 or more".into());
+    }
+    let none = Goals::default();
+    match what {
+        "" => Ok(Goals { write: Some(ratio), read: Some(ratio), raw: None }),
+        "write" => Ok(Goals { write: Some(ratio), ..none }),
+        "read" => Ok(Goals { read: Some(ratio), ..none }),
+        "raw" => Ok(Goals { raw: Some(ratio), ..none }),
+        _ => Err(format!("'{what}' is none of write, read, raw")),
+    }
+}
+
+impl CommonArgs {
+    /// Runs a benchmark and prints what it found. `workload` is asked for the number of ranks that there
+    /// are.
+    pub(super) fn run(
+        &self,
+        json: bool,
+        setting: &Setting,
+        workload: impl Fn(u64) -> Box<dyn Workload> + Sync,
+    ) -> Result<(), CommandError> {
+        let contenders = self.contenders(setting)?;
+        let bar = progress_bar();
+        let found = ranks::run(self.ranks.unwrap_or(setting.ranks), |comm| {
+            let ranks = comm.size() as u64;
+            if let Some(asked) = self.ranks.filter(|asked| *asked != ranks) {
+                return Err(CommandError::usage(
+                    format!("--ranks says {asked}, but mpiexec started {ranks}"),
+                    "leave --ranks out under mpiexec",
+                ));
+            }
+            let workload = workload(ranks);
+            check_memory(comm.as_ref(), workload.as_ref())?;
+            let place = self.place.find(comm.as_ref())?;
+            let options = self.options(setting, &contenders, &place);
+            let results = measure(comm, workload.as_ref(), &options, &bar)?;
+            Ok((results, options))
+        });
+        bar.finish_and_clear();
+        let Some((results, options)) = found? else { return Ok(()) };
+        if json {
+            return Document::new(results.rows, results.ratios).print();
+        }
+        let text = render(&results, &options);
+        terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
+    }
+
+    fn options(&self, setting: &Setting, contenders: &[Api], place: &Place) -> Options {
+        // The last of equal ones counts.
+        let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));
+        let mut hints = self.hints.clone();
+        if let Some(strip) = self.place.strip() {
+            hints.insert(0, ("striping_unit".into(), strip.to_string()));
+        }
+        Options {
+            contenders: contenders.to_vec(),
+            repeat: self.repeat as usize,
+            format: self.format,
+            fsync: self.fsync,
+            verify: !self.no_verify,
+            nonblocking: setting.nonblocking,
+            directory: place.files.clone(),
+            store: place.store.clone(),
+            hints,
+            goals: goals.or(setting.goals),
+        }
+    }
+
+    /// Every library that was asked for, once.
+    fn contenders(&self, setting: &Setting) -> Result<Vec<Api>, CommandError> {
+        let mut contenders = Vec::new();
+        for name in &self.api {
+            let name = name.to_ascii_lowercase();
+            let api = Api::named(&name).ok_or_else(|| {
+                let known = Api::ALL.map(Api::name).join(", ");
+                CommandError::usage(
+                    format!("there is no API '{name}' for datasets"),
+                    format!("there are {known}"),
+                )
+            })?;
+            self.check(api, setting)?;
+            if !contenders.contains(&api) {
+                contenders.push(api);
+            }
+        }
+        if contenders.is_empty() {
+            let usual =
+                [Some(Api::Striate), Some(Api::Pnetcdf(None)), setting.raw.then_some(Api::Raw)];
+            let usual = usual.into_iter().flatten();
+            contenders.extend(usual.filter(|api| self.check(*api, setting).is_ok()));
+        }
+        Ok(contenders)
+    }
+
+    fn check(&self, api: Api, setting: &Setting) -> Result<(), CommandError> {
+        let name = api.name();
+        if let Some(reason) = api.absence() {
+            return Err(CommandError::usage(
+                format!("there is no API '{name}' here: {reason}"),
+                "see CONTRIBUTING.md for how to build it with its peers",
+            ));
+        }
+        if api.needs_job() && !ranks::is_job() {
+            return Err(CommandError::usage(
+                format!("{name} needs processes as ranks, but these are threads"),
+                "start it as: mpiexec -n 4 striate bench array …",
+            ));
+        }
+        if api != Api::Striate && self.place.is_remote() {
+            return Err(CommandError::usage(
+                format!("{name} knows files of file systems only, none on servers"),
+                "leave --store and --servers out, or use --api striate",
+            ));
+        }
+        if api == Api::Raw && !setting.data {
+            return Err(CommandError::usage(
+                "plain system calls have no header to create or to open",
+                "use --api striate,pnetcdf,netcdf",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Measures, with a bar.
+fn measure(
+    comm: &Arc<dyn Comm>,
+    workload: &dyn Workload,
+    options: &Options,
+    bar: &indicatif::ProgressBar,
+) -> Result<Results, CommandError> {
+    let progress = |at: &Progress| {
+        bar.set_length(at.total as u64);
+        bar.set_position(at.done as u64);
+        let (repetition, name) = (at.repetition + 1, at.contender.name());
+        bar.set_message(format!("repetition {repetition}: {name}, {}", at.op.name()));
+        bar.enable_steady_tick(Duration::from_millis(500));
+    };
+    array::run(comm, workload, options, &progress).map_err(failed)
+}
+
+fn failed(error: ArrayBenchError) -> CommandError {
+    let hint = match &error {
+        ArrayBenchError::TooLarge => "use smaller sizes or fewer ranks",
+        ArrayBenchError::Rank { .. } => {
+            "--dir names the directory for the files: it must be writable and have room for them; \
+             --format cdf5 has the fewest limits"
+        }
+        _ => "",
+    };
+    CommandError::failed("cannot finish the benchmark", error, hint)
+}
+
+/// Refuses what does not fit: every rank has its data to write and to read, and packed.
+fn check_memory(comm: &dyn Comm, workload: &dyn Workload) -> Result<(), CommandError> {
+    let rank = comm.rank();
+    let plan = workload.plan(rank as u64).map_err(failed)?;
+    let nodes = comm.nodes();
+    let ranks = nodes.iter().filter(|node| **node == nodes[rank]).count() as u64;
+    let each = plan.memory().saturating_mul(2).saturating_add(plan.bytes());
+    let (needed, available) = (each.saturating_mul(ranks), available_memory());
+    if needed <= available {
+        return Ok(());
+    }
+    let what = format!("the data of {ranks} ranks, to write and to read,");
+    let hint = "use smaller sizes or fewer ranks".into();
+    Err(CommandError::Memory { what, needed, available, hint })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_for_both_directions_unless_said_otherwise() {
+        let both = Goals { write: Some(1.5), read: Some(1.5), raw: None };
+        assert_eq!(goal("1.5"), Ok(both));
+        assert_eq!(goal("write=2"), Ok(Goals { write: Some(2.0), ..Goals::default() }));
+        assert_eq!(goal("raw=0.85"), Ok(Goals { raw: Some(0.85), ..Goals::default() }));
+        for wrong in ["", "fast", "peer=1", "raw=", "-1", "inf"] {
+            assert!(goal(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn hints_are_checked_where_they_are_known() {
+        assert!(hint("cb_nodes=4").is_ok() && hint("whatever=x").is_ok());
+        for wrong in ["cb_nodes", "cb_nodes=many", "nc_var_align_size=0"] {
+            assert!(hint(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The rows of a benchmark of datasets as a table.
+
+use std::fmt::Write as _;
+
+use striate_bench::array::{Op, Options, Results, Row, Scope};
+use striate_datatype::Bytes;
+
+use super::super::ratio_table;
+use super::super::rows::{COST_COLUMNS, cost_cells};
+use crate::number::{grouped, short};
+use crate::table::{Side, Table};
+use crate::terminal;
+
+/// What was found, for people.
+pub(super) fn render(results: &Results, options: &Options) -> String {
+    let Some(first) = results.rows.first() else { return String::new() };
+    let mut text = heading(first, results, options) + "\n\n";
+    let has_data = first.block.is_some();
+    let repetitions = match options.repeat {
+        1 => "1 repetition".into(),
+        n => format!("median of {n} [95 % interval]"),
+    };
+    let costs = if has_data { ", and what the calls cost a client" } else { " of headers" };
+    let _ = writeln!(text, "{}", terminal::heading(&format!("MiB/s, {repetitions}{costs}")));
+    let mut columns = vec![("", Side::Left), ("", Side::Left), ("api", Side::Left)];
+    columns.extend([("MiB/s", Side::Right), ("", Side::Left), ("seconds", Side::Right)]);
+    if has_data {
+        columns.extend(COST_COLUMNS);
+    }
+    let mut table = Table::new(&columns);
+    for row in &results.rows {
+        let mut cells = vec![row.op.name().into(), scope(row).into(), row.api.into()];
+        let [low, high] = row.ci95;
+        let interval = format!("[{}–{}]", short(low), short(high));
+        cells.push(short(row.median_mib_s));
+        cells.push(if row.samples.len() > 1 { interval } else { String::new() });
+        cells.push(format!("{:.4}", row.median_s));
+        if has_data {
+            cells.extend(cost_cells(row.cost.as_ref()));
+        }
+        table.row(cells);
+    }
+    text.push_str(&table.render());
+    text.push_str(&ratio_table(&results.ratios));
+    for peer in &results.peers {
+        let _ = writeln!(text, "peer: {peer}");
+    }
+    text
+}
+
+fn heading(first: &Row, results: &Results, options: &Options) -> String {
+    let files = match first.files {
+        1 => format!("a {} file", first.format),
+        n => format!("{n} {} files", first.format),
+    };
+    let store = options.store.as_deref().unwrap_or("unknown file system");
+    let counted = |number: u64, what: &str| {
+        format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+    };
+    let (ranks, variables) = (counted(first.ranks, "rank"), counted(first.variables, "variable"));
+    let size = match first.block {
+        Some(block) => format!(", {} in blocks of {}", Bytes(first.bytes), Bytes(block)),
+        None => format!(", headers of {}", Bytes(first.bytes)),
+    };
+    let calls = match (first.block, results.rows.iter().any(|row| row.nonblocking)) {
+        (None, _) => "",
+        (_, true) => ", collective and nonblocking",
+        (_, false) => ", collective",
+    };
+    let verified = match results.rows.iter().any(|row| !row.read_by.is_empty()) {
+        _ if !options.verify => "not verified",
+        true => "verified, by the other libraries as well",
+        false => "verified",
+    };
+    format!(
+        "{}: {ranks}{calls}, {files} with {variables} on {store} ({}){size}, {verified}",
+        first.workload,
+        options.directory.display(),
+    )
+}
+
+/// What is timed.
+fn scope(row: &Row) -> &'static str {
+    match (row.op, row.scope) {
+        (Op::Write | Op::Read, Scope::Data) => "data",
+        (Op::Write, Scope::Whole) => "create to close",
+        (Op::Read, Scope::Whole) => "open to close",
+        (Op::Create | Op::Open, _) => "and close",
+    }
+}
