@@ -11,6 +11,7 @@ mod document;
 mod error;
 mod fs;
 mod fsck;
+mod nc;
 mod number;
 mod picture;
 mod quickstart;
@@ -60,6 +61,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Fs(fs::FsArgs),
     Fsck(fsck::FsckArgs),
+    Nc(nc::NcArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args, cli.json),
         Command::Fs(args) => fs::run(args, cli.json),
         Command::Fsck(args) => fsck::run(args, cli.json),
+        Command::Nc(args) => nc::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

@@ -1,0 +1,143 @@
+//! `striate nc`: netCDF classic files, looked at, checked, converted and compared.
+
+mod batches;
+mod compare;
+mod copy;
+mod dump;
+mod info;
+mod validate;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use striate_array::format::{DecodeError, Problem};
+use striate_array::{ArrayError, Dataset, Options};
+use striate_comm::{Comm, Threads};
+use striate_file::FileError;
+use striate_store::remote::{RemoteFile, RemoteOptions};
+use striate_store::{PosixFile, PosixOptions, Store};
+
+use crate::CommandError;
+use crate::fs::Place;
+
+/// More threads than this do not copy faster.
+const MOST_THREADS: usize = 16;
+
+/// Look at, check, convert and compare netCDF files (CDF-1, CDF-2 and CDF-5)
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate nc header ocean.nc                                what is in it, as CDL
+  striate nc dump -v time,depth striate://io.example/ocean.nc
+  striate nc copy --format cdf5 ocean.nc striate://io.example/ocean.nc
+  striate nc compare ocean.nc striate://io.example/ocean.nc
+  striate nc validate *.nc
+
+Files are paths or URLs of files on servers (see 'striate fs --help'). NetCDF-4 files are HDF5, which
+this program does not read: 'nccopy -k cdf5 IN OUT' converts them.")]
+pub(crate) struct NcArgs {
+    #[command(subcommand)]
+    command: NcCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum NcCommand {
+    Header(dump::HeaderArgs),
+    Dump(dump::DumpArgs),
+    Info(info::InfoArgs),
+    Copy(copy::CopyArgs),
+    Compare(compare::CompareArgs),
+    Validate(validate::ValidateArgs),
+}
+
+pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
+    match &args.command {
+        NcCommand::Header(args) => dump::run_header(args, json),
+        NcCommand::Dump(args) => dump::run(args, json),
+        NcCommand::Info(args) => info::run(args, json),
+        NcCommand::Copy(args) => copy::run(args, json),
+        NcCommand::Compare(args) => compare::run(args, json),
+        NcCommand::Validate(args) => validate::run(args, json),
+    }
+}
+
+/// Options of commands whose ranks share the work.
+#[derive(Debug, Args)]
+struct RanksArgs {
+    /// Ranks that share the work: threads, unless mpiexec started the program [default: one per
+    /// processor, at least 2]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
+    ranks: Option<u64>,
+}
+
+impl RanksArgs {
+    fn count(&self) -> u64 {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.ranks.unwrap_or(cores.clamp(2, MOST_THREADS) as u64)
+    }
+}
+
+/// Opens a dataset to read it. Collective.
+fn open(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
+    let options = options()?;
+    Dataset::open(comm, path, false, &options).map_err(|error| {
+        // What another rank has met this one meets as well, if it goes there, and can say more about.
+        let alone = || Threads::new(1).try_run(|comm| Dataset::open(&comm, path, false, &options));
+        let error = match error {
+            ArrayError::Rank { .. } | ArrayError::File(FileError::Rank { .. }) => {
+                alone().err().unwrap_or(error)
+            }
+            error => error,
+        };
+        failed("cannot open it", error)
+    })
+}
+
+/// How datasets are accessed, as the environment says.
+fn options() -> Result<Options, CommandError> {
+    Options::from_environment().map_err(|error| {
+        CommandError::failed("cannot use STRIATE_HINTS", error, "it is name=value;name=value")
+    })
+}
+
+/// What to say when something failed with a dataset.
+fn failed(attempted: &str, error: ArrayError) -> CommandError {
+    match error {
+        ArrayError::File(FileError::Store(error)) => error.into(),
+        ArrayError::Comm(error) => error.into(),
+        error => {
+            let hint = hint(&error);
+            CommandError::failed(attempted, error, hint)
+        }
+    }
+}
+
+const fn hint(error: &ArrayError) -> &'static str {
+    match error {
+        ArrayError::Header { source: DecodeError { problem: Problem::Hdf5, .. }, .. } => {
+            "'nccopy -k cdf5 IN OUT' makes a file of netCDF-4 one that can be read"
+        }
+        ArrayError::Header { .. } => "'striate nc validate FILE' shows all that is wrong with it",
+        ArrayError::Unfinished { .. } => "whoever wrote it has to write it again",
+        _ => "",
+    }
+}
+
+/// A file as bytes, to be read by this rank alone.
+fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
+    Ok(match place(path)? {
+        Place::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_only())?),
+        Place::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
+    })
+}
+
+/// Where a file is.
+fn place(path: &Path) -> Result<Place, CommandError> {
+    Place::new(path.into()).map_err(|error| {
+        CommandError::usage(
+            format!("{} is no URL: {error}", path.display()),
+            "URLs are striate://host:port/path",
+        )
+    })
+}

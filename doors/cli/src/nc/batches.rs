@@ -1,0 +1,168 @@
+//! [`batches`]: all data of a dataset, in parts of bounded size that lie together in the file.
+//!
+//! Record variables are interleaved in the file, so a batch has the same records of all of them rather
+//! than many records of one.
+
+use striate_array::Pieces;
+use striate_array::format::Header;
+
+/// A part of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its index.
+    pub(super) variable: usize,
+    pub(super) start: Vec<u64>,
+    pub(super) count: Vec<u64>,
+    pub(super) bytes: u64,
+}
+
+/// All parts of all variables, in batches of at most `most` bytes, or of one element if that is larger;
+/// in the same order on every rank.
+pub(super) fn batches(header: &Header, most: u64) -> Box<dyn Iterator<Item = Vec<Part>> + '_> {
+    let fixed = indices(header, false).flat_map(move |variable| {
+        let shape = header.shape(&header.variables[variable]);
+        parts(header, variable, &shape, most)
+    });
+    let fixed = together(fixed, most);
+    let size = header.record_size().unwrap_or(u64::MAX);
+    let at_once = most / size.max(1);
+    if size == 0 {
+        return Box::new(fixed);
+    }
+    if at_once > 0 {
+        let step = usize::try_from(at_once).unwrap_or(usize::MAX);
+        let records = (0..header.records).step_by(step).map(move |first| {
+            let count = at_once.min(header.records - first);
+            let part = |variable| of_records(header, variable, first, count);
+            indices(header, true).map(part).collect()
+        });
+        return Box::new(fixed.chain(records));
+    }
+    let parts = (0..header.records).flat_map(move |record| {
+        indices(header, true).flat_map(move |variable| {
+            let mut shape = header.shape(&header.variables[variable]);
+            shape[0] = 1;
+            parts(header, variable, &shape, most).map(move |mut part| {
+                part.start[0] = record;
+                part
+            })
+        })
+    });
+    Box::new(fixed.chain(together(parts, most)))
+}
+
+/// As many parts at a time as have no more than so many bytes.
+fn together(parts: impl Iterator<Item = Part>, most: u64) -> impl Iterator<Item = Vec<Part>> {
+    let mut parts = parts.peekable();
+    std::iter::from_fn(move || {
+        let mut batch = vec![parts.next()?];
+        let mut bytes = batch[0].bytes;
+        while let Some(part) = parts.next_if(|part| bytes.saturating_add(part.bytes) <= most) {
+            bytes += part.bytes;
+            batch.push(part);
+        }
+        Some(batch)
+    })
+}
+
+/// The variables that grow, or the others.
+fn indices(header: &Header, records: bool) -> impl Iterator<Item = usize> {
+    let variables = header.variables.iter().enumerate();
+    variables
+        .filter(move |(_, variable)| header.is_record(variable) == records)
+        .map(|(index, _)| index)
+}
+
+fn parts(
+    header: &Header,
+    variable: usize,
+    shape: &[u64],
+    most: u64,
+) -> impl Iterator<Item = Part> + use<> {
+    let size = header.variables[variable].external.size();
+    Pieces::new(shape, (most / size).max(1)).map(move |(start, count)| {
+        let bytes = count.iter().product::<u64>() * size;
+        Part { variable, start, count, bytes }
+    })
+}
+
+fn of_records(header: &Header, variable: usize, first: u64, records: u64) -> Part {
+    let known = &header.variables[variable];
+    let mut count = header.shape(known);
+    count[0] = records;
+    let mut start = vec![0; count.len()];
+    start[0] = first;
+    let bytes = header.slab_size(known).unwrap_or(u64::MAX).saturating_mul(records);
+    Part { variable, start, count, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use striate_array::format::{Dimension, Variable};
+    use striate_array::{Format, Type};
+
+    use super::*;
+
+    fn header(records: u64) -> Header {
+        let mut header = Header::new(Format::Cdf2);
+        header.records = records;
+        for (name, len) in [("t", 0), ("x", 5), ("y", 7)] {
+            header.dimensions.push(Dimension { name: name.into(), len });
+        }
+        let shapes: [(Type, &[u32]); 7] = [
+            (Type::Int, &[]),
+            (Type::Double, &[1, 2]),
+            (Type::Short, &[0]),
+            (Type::Byte, &[2]),
+            (Type::Float, &[0, 1]),
+            (Type::Double, &[0, 1, 2]),
+            (Type::Char, &[1]),
+        ];
+        for (external, dimensions) in shapes {
+            header.variables.push(Variable {
+                name: "v".into(),
+                dimensions: dimensions.to_vec(),
+                attributes: Vec::new(),
+                external,
+                stated_size: 0,
+                begin: 0,
+            });
+        }
+        header
+    }
+
+    #[test]
+    fn every_element_is_in_one_batch() {
+        for records in [0, 1, 9] {
+            let header = header(records);
+            let all: u64 =
+                header.variables.iter().map(|v| super::super::info::size(&header, v)).sum();
+            for most in [1, 8, 50, 310, 1000, 1 << 20] {
+                let mut bytes = 0;
+                let mut seen = HashSet::new();
+                for batch in batches(&header, most) {
+                    let sum: u64 = batch.iter().map(|part| part.bytes).sum();
+                    assert!(sum <= most.max(8));
+                    bytes += sum;
+                    for part in batch {
+                        assert!(seen.insert((part.variable, part.start)));
+                    }
+                }
+                assert_eq!(bytes, all, "{records} records, {most} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn few_batches_of_many_records() {
+        let header = header(1000);
+        let record = header.record_size().unwrap();
+        let all: Vec<_> = batches(&header, 100 * record).collect();
+        // The fixed variables come first, with nothing else.
+        assert_eq!(all.len(), 11);
+        assert_eq!(all[1].len(), 3);
+        assert_eq!(all[1][0].count, [100]);
+    }
+}

@@ -1,0 +1,149 @@
+//! `striate nc compare`: in what two datasets differ.
+//!
+//! Dimensions, variables and attributes are compared by their names: neither their order nor the format
+//! and layout of the files is a difference. The ranks share the work on the values.
+
+mod definitions;
+mod values;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use striate_comm::Comm;
+
+use super::{RanksArgs, open};
+use crate::document::Document;
+use crate::number::grouped;
+use crate::{CommandError, ranks, terminal};
+
+/// Tell in what two datasets differ
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate nc compare ocean.nc striate://io.example/run7/ocean.nc
+  striate nc compare --tolerance 1e-6 before.nc after.nc
+  striate nc compare --header-only --json a.nc b.nc
+
+The format, the layout and the order of definitions may differ. NaN equals NaN. Exit status: 0 if the
+datasets are the same, 1 if they differ.")]
+pub(crate) struct CompareArgs {
+    /// Compare values only; attributes and what is in one of them only do not count
+    #[arg(long, conflicts_with = "header_only")]
+    data_only: bool,
+
+    /// Compare definitions only
+    #[arg(long)]
+    header_only: bool,
+
+    /// Numbers that differ by no more than this are the same
+    #[arg(long, value_name = "ABS", default_value_t = 0.0, value_parser = tolerance)]
+    tolerance: f64,
+
+    #[command(flatten)]
+    ranks: RanksArgs,
+
+    /// A dataset: a path or a URL
+    #[arg(value_name = "FIRST")]
+    first: PathBuf,
+
+    /// Another one
+    #[arg(value_name = "SECOND")]
+    second: PathBuf,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(tolerance) if tolerance >= 0.0 && f64::is_finite(tolerance) => Ok(tolerance),
+        _ => Err("it is a number, 0 or more".into()),
+    }
+}
+
+/// A difference; a row of the JSON document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Difference {
+    /// Something is defined differently, or in one of them only.
+    Definition {
+        what: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        first: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        second: Option<String>,
+    },
+    /// Values of a variable differ.
+    Values {
+        variable: String,
+        elements: u64,
+        differing: u64,
+        /// Where the first of them is, and what is there.
+        index: Vec<u64>,
+        first: String,
+        second: String,
+        /// Absent if no two numbers differ: text, or numbers that are none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        largest_difference: Option<f64>,
+    },
+}
+
+pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
+    let found = ranks::run(args.ranks.count(), |comm| compare(args, comm))?;
+    let Some(found) = found else { return Ok(()) };
+    let same = found.is_empty();
+    if json {
+        Document::new(found, Vec::new()).print()?;
+    } else {
+        let text: String = found.iter().map(Difference::text).collect();
+        terminal::print(if same { "no differences\n" } else { &text })?;
+    }
+    if same { Ok(()) } else { Err(CommandError::NotWell) }
+}
+
+/// Compares, as one of the ranks; all find the same.
+fn compare(args: &CompareArgs, comm: &Arc<dyn Comm>) -> Result<Vec<Difference>, CommandError> {
+    let mut first = open(comm, &args.first)?;
+    let mut second = open(comm, &args.second)?;
+    let mut found = definitions::compare(first.header(), second.header(), args.data_only);
+    if !args.header_only {
+        found.extend(values::compare(comm.as_ref(), &mut first, &mut second, args.tolerance)?);
+    }
+    Ok(found)
+}
+
+impl Difference {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let _ = match self {
+            Self::Definition { what, first: Some(first), second: Some(second) } => {
+                writeln!(text, "{what}: {first} <> {second}")
+            }
+            Self::Definition { what, first: Some(_), .. } => {
+                writeln!(text, "{what}: in the first only")
+            }
+            Self::Definition { what, .. } => writeln!(text, "{what}: in the second only"),
+            Self::Values {
+                variable,
+                elements,
+                differing,
+                index,
+                first,
+                second,
+                largest_difference,
+            } => {
+                let index: Vec<String> = index.iter().map(ToString::to_string).collect();
+                let largest = largest_difference
+                    .map_or_else(String::new, |most| format!("; they differ by at most {most}"));
+                writeln!(
+                    text,
+                    "variable '{variable}': {} of {} values differ, first at ({}): {first} <> {second}{largest}",
+                    grouped(*differing),
+                    grouped(*elements),
+                    index.join(", "),
+                )
+            }
+        };
+        text
+    }
+}

@@ -1,0 +1,215 @@
+//! In what the definitions of two datasets differ.
+
+use std::collections::HashMap;
+
+use striate_array::format::{Attribute, Dimension, Header, Variable};
+use striate_array::{Type, Values, cdl};
+
+use super::Difference;
+
+/// Characters of a long value that are shown.
+const SHOWN: usize = 60;
+
+/// All differences; with `data_only`, only those because of which values cannot be compared.
+pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<Difference> {
+    let mut found = Vec::new();
+    if !data_only {
+        by_name(
+            (&first.dimensions, &second.dimensions),
+            |dimension| &dimension.name,
+            &mut |name, one, other| {
+                let what = format!("dimension '{name}'");
+                let len = |header: &Header, dimension: &Dimension| {
+                    if dimension.is_unlimited() {
+                        format!("unlimited ({})", header.records)
+                    } else {
+                        dimension.len.to_string()
+                    }
+                };
+                let lens = (one.map(|one| len(first, one)), other.map(|other| len(second, other)));
+                found.extend(difference(what, lens));
+            },
+        );
+        attributes("attribute", (&first.attributes, &second.attributes), &mut found);
+    }
+    by_name(
+        (&first.variables, &second.variables),
+        |variable| &variable.name,
+        &mut |name, one, other| {
+            let what = format!("variable '{name}'");
+            let (Some(one), Some(other)) = (one, other) else {
+                if !data_only {
+                    let types = (one.map(kind), other.map(kind));
+                    found.extend(difference(what, types));
+                }
+                return;
+            };
+            let types = (Some(kind(one)), Some(kind(other)));
+            found.extend(difference(format!("{what}, type"), types));
+            let shapes = if data_only {
+                (Some(lens(first, one)), Some(lens(second, other)))
+            } else {
+                (Some(shape(first, one)), Some(shape(second, other)))
+            };
+            found.extend(difference(format!("{what}, shape"), shapes));
+            if !data_only {
+                let what = format!("{what}, attribute");
+                attributes(&what, (&one.attributes, &other.attributes), &mut found);
+            }
+        },
+    );
+    found
+}
+
+fn attributes(what: &str, lists: (&[Attribute], &[Attribute]), found: &mut Vec<Difference>) {
+    by_name(lists, |attribute| &attribute.name, &mut |name, one, other| {
+        if one.map(whole) == other.map(whole) {
+            return;
+        }
+        let text = |attribute: &Attribute| {
+            let values = &attribute.values;
+            if values.is_empty() {
+                format!("no {}", values.external())
+            } else {
+                cut(&cdl::values(values))
+            }
+        };
+        let (first, second) = (one.map(text), other.map(text));
+        found.push(Difference::Definition { what: format!("{what} '{name}'"), first, second });
+    });
+}
+
+/// All there is to an attribute but which NaN a NaN is.
+fn whole(attribute: &Attribute) -> (Type, Vec<u8>) {
+    let values = match &attribute.values {
+        Values::Float(list) => {
+            let one = |value: &f32| if value.is_nan() { f32::NAN } else { *value };
+            Values::Float(list.iter().map(one).collect())
+        }
+        Values::Double(list) => {
+            let one = |value: &f64| if value.is_nan() { f64::NAN } else { *value };
+            Values::Double(list.iter().map(one).collect())
+        }
+        other => other.clone(),
+    };
+    (values.external(), values.to_bytes())
+}
+
+/// What is done with a name, and what has it in the first and in the second.
+type See<'s, 'a, T> = dyn FnMut(&str, Option<&'a T>, Option<&'a T>) + 's;
+
+/// Calls `see` with everything that has the same name in both, or is in one of them.
+fn by_name<'a, T>(
+    (first, second): (&'a [T], &'a [T]),
+    name: impl Fn(&'a T) -> &'a String,
+    see: &mut See<'_, 'a, T>,
+) {
+    let known: HashMap<&String, &T> = second.iter().map(|item| (name(item), item)).collect();
+    for item in first {
+        see(name(item), Some(item), known.get(name(item)).copied());
+    }
+    let known: HashMap<&String, &T> = first.iter().map(|item| (name(item), item)).collect();
+    for item in second.iter().filter(|item| !known.contains_key(name(item))) {
+        see(name(item), None, Some(item));
+    }
+}
+
+fn difference(
+    what: String,
+    (first, second): (Option<String>, Option<String>),
+) -> Option<Difference> {
+    (first != second).then_some(Difference::Definition { what, first, second })
+}
+
+fn kind(variable: &Variable) -> String {
+    variable.external.to_string()
+}
+
+/// The dimensions with their names; for the lengths, they speak themselves.
+fn shape(header: &Header, variable: &Variable) -> String {
+    let name = |&index: &u32| {
+        let dimension = header.dimensions.get(index as usize);
+        dimension.map_or("", |dimension| dimension.name.as_str())
+    };
+    let names: Vec<&str> = variable.dimensions.iter().map(name).collect();
+    format!("({})", names.join(", "))
+}
+
+fn lens(header: &Header, variable: &Variable) -> String {
+    let lens: Vec<String> = header.shape(variable).iter().map(ToString::to_string).collect();
+    format!("({})", lens.join(", "))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use striate_array::Format;
+
+    use super::*;
+
+    fn header() -> Header {
+        let mut header = Header::new(Format::Cdf1);
+        header.records = 3;
+        for (name, len) in [("t", 0), ("x", 5)] {
+            header.dimensions.push(Dimension { name: name.into(), len });
+        }
+        let units = Attribute { name: "units".into(), values: "m".into() };
+        header.attributes.push(Attribute { name: "v".into(), values: vec![f64::NAN].into() });
+        header.variables.push(Variable {
+            name: "a".into(),
+            dimensions: vec![0, 1],
+            attributes: vec![units],
+            external: Type::Int,
+            stated_size: 0,
+            begin: 0,
+        });
+        header
+    }
+
+    fn texts(first: &Header, second: &Header, data_only: bool) -> Vec<String> {
+        compare(first, second, data_only).iter().map(|d| d.text().trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn order_layout_format_and_bits_of_nan_are_no_difference() {
+        let mut other = header();
+        other.format = Format::Cdf5;
+        other.variables[0].begin = 100;
+        other.variables[0].dimensions = vec![1, 0];
+        other.dimensions.reverse();
+        other.attributes[0].values = Values::Double(vec![-f64::NAN]);
+        assert_eq!(texts(&header(), &other, false), [""; 0]);
+    }
+
+    #[test]
+    fn all_differences_are_told() {
+        let mut other = header();
+        other.dimensions[1] = Dimension { name: "x".into(), len: 6 };
+        other.records = 4;
+        other.attributes[0].values = vec![1.0f64].into();
+        other.variables[0].external = Type::Float;
+        other.variables[0].attributes[0].values = vec![1i16].into();
+        other.variables.push(Variable { name: "b".into(), ..other.variables[0].clone() });
+        assert_eq!(
+            texts(&header(), &other, false),
+            [
+                "dimension 't': unlimited (3) <> unlimited (4)",
+                "dimension 'x': 5 <> 6",
+                "attribute 'v': NaN <> 1.",
+                "variable 'a', type: int <> float",
+                "variable 'a', attribute 'units': \"m\" <> 1s",
+                "variable 'b': in the second only",
+            ]
+        );
+        assert_eq!(
+            texts(&header(), &other, true),
+            ["variable 'a', type: int <> float", "variable 'a', shape: (3, 5) <> (4, 6)"]
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! `striate nc dump` and `striate nc header`: a dataset as CDL, byte for byte as `ncdump` prints it.
+//!
+//! The text may be far larger than memory, so unlike other answers it is printed as it is made.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, Args};
+use striate_array::cdl::{self, CdlError, Data, Precision};
+use striate_array::{ArrayError, Dataset, Slab};
+
+use super::{failed, open};
+use crate::{CommandError, ranks};
+
+/// Print a dataset as CDL, exactly as ncdump does
+#[derive(Debug, Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  striate nc dump ocean.nc
+  striate nc dump -v time,depth -p 9,17 ocean.nc
+  striate nc dump -c striate://io.example/run7/ocean.nc"
+)]
+pub(crate) struct DumpArgs {
+    /// Only the header, no data
+    #[arg(short = 'h', long = "header", conflicts_with_all = ["coordinates", "variables"])]
+    header: bool,
+
+    /// Of the data, only that of coordinate variables
+    #[arg(short = 'c', long)]
+    coordinates: bool,
+
+    /// Of the data, only that of these variables
+    #[arg(short = 'v', long, value_name = "NAME,...", value_delimiter = ',')]
+    variables: Vec<String>,
+
+    /// What the dataset is called [default: after the file]
+    #[arg(short = 'n', long)]
+    name: Option<String>,
+
+    /// Significant digits of floats, and of doubles
+    #[arg(short = 'p', long, value_name = "N[,N]", value_parser = precision)]
+    precision: Option<Precision>,
+
+    /// The longest line of data
+    #[arg(short = 'l', long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u32).range(10..))]
+    line: u32,
+
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
+
+    /// The dataset: a path or a URL
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Print what is in a dataset, without data, as CDL
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate nc header ocean.nc
+  striate nc header striate://io.example/run7/ocean.nc")]
+pub(crate) struct HeaderArgs {
+    /// What the dataset is called [default: after the file]
+    #[arg(short = 'n', long)]
+    name: Option<String>,
+
+    /// The dataset: a path or a URL
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Digits as ncdump takes them.
+fn precision(text: &str) -> Result<Precision, String> {
+    let digits = |text: &str| match text.trim().parse() {
+        Ok(digits @ 1..=20) => Ok(Some(digits)),
+        _ => Err(format!("'{text}' is no number of digits from 1 to 20")),
+    };
+    match text.split_once(',') {
+        None => Ok(Precision { float: digits(text)?, double: None }),
+        Some((float, double)) => Ok(Precision { float: digits(float)?, double: digits(double)? }),
+    }
+}
+
+pub(crate) fn run_header(args: &HeaderArgs, json: bool) -> Result<(), CommandError> {
+    let options = cdl::Options { data: Data::None, ..cdl::Options::default() };
+    print(&args.file, args.name.as_deref(), &options, json)
+}
+
+pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
+    let options = cdl::Options {
+        data: match (args.header, args.coordinates) {
+            (true, _) => Data::None,
+            (_, true) => Data::Coordinates,
+            _ => Data::All,
+        },
+        variables: args.variables.clone(),
+        precision: args.precision.unwrap_or_default(),
+        line: args.line as usize,
+    };
+    print(&args.file, args.name.as_deref(), &options, json)
+}
+
+fn print(
+    file: &Path,
+    name: Option<&str>,
+    options: &cdl::Options,
+    json: bool,
+) -> Result<(), CommandError> {
+    if json {
+        let hint = "'striate nc info --json' tells what is in a dataset";
+        return Err(CommandError::usage("CDL is no JSON", hint));
+    }
+    let name = name.map_or_else(|| cdl::name_of(file), ToOwned::to_owned);
+    ranks::run(1, |comm| {
+        let mut dataset = open(comm, file)?;
+        if comm.rank() > 0 {
+            return Ok(());
+        }
+        let header = dataset.header().clone();
+        let variables: Vec<_> = dataset.variables().collect();
+        let mut read = |index: usize, start: &[u64], count: &[u64]| {
+            let variable = variables[index];
+            Dataset::values(&mut dataset, variable, &Slab::new(start, count))
+        };
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let printed = cdl::dump(&header, &name, options, &mut read, &mut out);
+        printed.and_then(|()| Ok(out.flush()?)).or_else(|error| ended(file, error))
+    })?;
+    Ok(())
+}
+
+/// What an end before the end means.
+fn ended(file: &Path, error: CdlError<ArrayError>) -> Result<(), CommandError> {
+    match error {
+        // A reader that went away has seen enough.
+        CdlError::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        CdlError::Write(source) => {
+            Err(CommandError::Write { path: "standard output".into(), source })
+        }
+        CdlError::Read(error) => Err(failed("cannot read the data", error)),
+        CdlError::Unknown(_) => Err(CommandError::failed(
+            format!("cannot print {}", file.display()),
+            error.to_string(),
+            "'striate nc header FILE' shows which variables there are",
+        )),
+        error => Err(CommandError::failed("cannot print the data", error.to_string(), "")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_one_or_two_numbers() {
+        assert_eq!(precision("9"), Ok(Precision { float: Some(9), double: None }));
+        assert_eq!(precision("9,17"), Ok(Precision { float: Some(9), double: Some(17) }));
+        for wrong in ["", "0", "21", "9,", ",9", "9,9,9", "many"] {
+            assert!(precision(wrong).is_err(), "{wrong}");
+        }
+    }
+}

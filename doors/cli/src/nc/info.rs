@@ -1,0 +1,199 @@
+//! `striate nc info`: the format, the layout and the sizes of a dataset.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use striate_array::format::{Header, Variable};
+
+use super::{open, store};
+use crate::document::Document;
+use crate::number::{bytes, grouped};
+use crate::table::{Side, Table};
+use crate::{CommandError, ranks, terminal};
+
+/// Show the format, the variables and the layout of a dataset
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate nc info ocean.nc
+  striate nc info --json striate://io.example/run7/ocean.nc")]
+pub(crate) struct InfoArgs {
+    /// The dataset: a path or a URL
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// What is known about a dataset; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Description {
+    file: String,
+    format: String,
+    /// What ncdump -k calls the format.
+    kind: &'static str,
+    /// Bytes of the file.
+    size: u64,
+    /// Bytes of the header, and those before the data.
+    header_size: u64,
+    header_space: u64,
+    /// The largest power of two on a multiple of which all variables begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_alignment: Option<u64>,
+    records: u64,
+    record_size: u64,
+    /// Bytes of all values.
+    data_size: u64,
+    attributes: usize,
+    dimensions: Vec<DimensionRow>,
+    variables: Vec<VariableRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct DimensionRow {
+    name: String,
+    len: u64,
+    unlimited: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct VariableRow {
+    name: String,
+    r#type: &'static str,
+    dimensions: Vec<String>,
+    shape: Vec<u64>,
+    record: bool,
+    attributes: usize,
+    /// Bytes of all values.
+    size: u64,
+    begin: u64,
+}
+
+pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
+    let found = ranks::run(1, |comm| {
+        let dataset = open(comm, &args.file)?;
+        // The layout does not say where the file ends.
+        Ok((dataset.header().clone(), store(&args.file)?.len()?))
+    })?;
+    let Some((header, size)) = found else { return Ok(()) };
+    let described = Description::new(args.file.display().to_string(), &header, size);
+    if json {
+        return Document::new(vec![described], Vec::new()).print();
+    }
+    terminal::print(&described.text())
+}
+
+/// Bytes of all values of a variable.
+pub(super) fn size(header: &Header, variable: &Variable) -> u64 {
+    let shape = header.shape(variable);
+    shape.iter().fold(variable.external.size(), |size, len| size.saturating_mul(*len))
+}
+
+impl Description {
+    fn new(file: String, header: &Header, size_of_file: u64) -> Self {
+        let header_size = header.encoded_len();
+        let begins = || header.variables.iter().map(|variable| variable.begin);
+        let variables: Vec<VariableRow> =
+            header.variables.iter().map(|variable| row(header, variable)).collect();
+        Self {
+            file,
+            format: header.format.to_string(),
+            kind: header.format.kind(),
+            size: size_of_file,
+            header_size,
+            header_space: begins().min().unwrap_or(header_size),
+            data_alignment: begins().map(|begin| begin & begin.wrapping_neg()).min(),
+            records: header.records,
+            record_size: header.record_size().unwrap_or(u64::MAX),
+            data_size: variables.iter().fold(0, |sum: u64, row| sum.saturating_add(row.size)),
+            attributes: header.attributes.len(),
+            dimensions: header
+                .dimensions
+                .iter()
+                .map(|dimension| DimensionRow {
+                    name: dimension.name.clone(),
+                    len: if dimension.is_unlimited() { header.records } else { dimension.len },
+                    unlimited: dimension.is_unlimited(),
+                })
+                .collect(),
+            variables,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", terminal::heading(&plain(&self.file)));
+        let mut line = |what: &str, value: String| {
+            let _ = writeln!(text, "  {what:<12}{value}");
+        };
+        line("format", format!("{} ({})", self.format, self.kind));
+        line("size", bytes(self.size));
+        line(
+            "header",
+            format!("{} in a space of {}", bytes(self.header_size), bytes(self.header_space)),
+        );
+        if let Some(alignment) = self.data_alignment {
+            line("alignment", format!("variables begin at multiples of {}", bytes(alignment)));
+        }
+        line("values", bytes(self.data_size));
+        if self.dimensions.iter().any(|dimension| dimension.unlimited) {
+            let each = bytes(self.record_size);
+            line("records", format!("{} of {each}", grouped(self.records)));
+        }
+        line("attributes", format!("{} of the dataset", self.attributes));
+        if !self.dimensions.is_empty() {
+            let mut table = Table::new(&[("dimension", Side::Left), ("length", Side::Right)]);
+            for dimension in &self.dimensions {
+                let note = if dimension.unlimited { " (unlimited)" } else { "" };
+                table.row([plain(&dimension.name) + note, grouped(dimension.len)]);
+            }
+            text += "\n";
+            text += &table.render();
+        }
+        if !self.variables.is_empty() {
+            let mut table = Table::new(&[
+                ("variable", Side::Left),
+                ("type", Side::Left),
+                ("shape", Side::Left),
+                ("size", Side::Right),
+                ("begin", Side::Right),
+            ]);
+            for variable in &self.variables {
+                let dimensions = variable.dimensions.iter().zip(&variable.shape);
+                let shape: Vec<String> =
+                    dimensions.map(|(name, len)| format!("{} {len}", plain(name))).collect();
+                table.row([
+                    plain(&variable.name),
+                    variable.r#type.to_owned(),
+                    if shape.is_empty() { "scalar".into() } else { shape.join(" × ") },
+                    grouped(variable.size),
+                    grouped(variable.begin),
+                ]);
+            }
+            text += "\n";
+            text += &table.render();
+        }
+        if terminal::is_utf8() { text } else { terminal::to_ascii(&text) }
+    }
+}
+
+fn row(header: &Header, variable: &Variable) -> VariableRow {
+    let name = |&index: &u32| {
+        let dimension = header.dimensions.get(index as usize);
+        dimension.map_or_else(String::new, |dimension| dimension.name.clone())
+    };
+    VariableRow {
+        name: variable.name.clone(),
+        r#type: variable.external.name(),
+        dimensions: variable.dimensions.iter().map(name).collect(),
+        shape: header.shape(variable),
+        record: header.is_record(variable),
+        attributes: variable.attributes.len(),
+        size: size(header, variable),
+        begin: variable.begin,
+    }
+}
+
+/// A name without characters that would move the cursor or change the colours of a terminal.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,132 @@
+//! `striate nc validate`: every violation of the format in files.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use striate_array::format::{DecodeError, Header, Problem, validate};
+use striate_store::Store;
+
+use super::store;
+use crate::document::Document;
+use crate::{CommandError, ranks, terminal};
+
+/// What is read of a file before the length of its header is known.
+const FIRST: u64 = 64 << 10;
+/// Longer headers are not read.
+const LONGEST: u64 = 1 << 30;
+
+/// Find every violation of the format in files
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate nc validate ocean.nc striate://io.example/run7/ocean.nc
+  striate nc validate --json *.nc
+
+Only headers are read. Exit status: 0 if all is well, 1 if a file is not.")]
+pub(crate) struct ValidateArgs {
+    /// The files: paths and URLs
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// What was found in a file; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Found {
+    file: String,
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
+    violations: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<u64>,
+    /// Whether every reader copes with it.
+    warning: bool,
+    what: String,
+}
+
+pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
+    if !ranks::speaks() {
+        return Ok(());
+    }
+    let mut found = Vec::new();
+    let mut unread = None;
+    for file in &args.files {
+        match look(file) {
+            Ok(file) => found.push(file),
+            // The others can be looked at all the same.
+            Err(error) => drop(unread.get_or_insert(error)),
+        }
+    }
+    let all_well = found.iter().all(|file| file.valid);
+    if json {
+        Document::new(found, Vec::new()).print()?;
+    } else {
+        terminal::print(&found.iter().map(Found::text).collect::<String>())?;
+    }
+    match unread {
+        Some(error) => Err(error),
+        None if all_well => Ok(()),
+        None => Err(CommandError::NotWell),
+    }
+}
+
+fn look(path: &Path) -> Result<Found, CommandError> {
+    let store = store(path)?;
+    let (bytes, decoded, len) = header(store.as_ref())?;
+    let violations = validate(&bytes, len);
+    let rows: Vec<Row> = violations
+        .into_iter()
+        .map(|found| Row { at: found.at, warning: found.warning, what: found.what })
+        .collect();
+    Ok(Found {
+        file: path.display().to_string(),
+        valid: rows.iter().all(|row| row.warning),
+        format: decoded.ok().map(|(header, _)| header.format.to_string()),
+        violations: rows,
+    })
+}
+
+/// The first bytes of a file, the header in them, and the file's length.
+type Begin = (Vec<u8>, Result<(Header, u64), DecodeError>, u64);
+
+/// Reads as much of a file as its header needs.
+pub(super) fn header(store: &dyn Store) -> Result<Begin, CommandError> {
+    let len = store.len()?;
+    let mut wanted = FIRST;
+    loop {
+        let mut bytes = vec![0; wanted.min(len) as usize];
+        let read = store.read_at(0, &mut bytes)?;
+        bytes.truncate(read);
+        let decoded = Header::decode(&bytes);
+        let needed = match &decoded {
+            Err(DecodeError { problem: Problem::Truncated { needed }, .. }) => *needed,
+            _ => 0,
+        };
+        if needed == 0 || wanted >= len || needed > len.min(LONGEST) {
+            return Ok((bytes, decoded, len));
+        }
+        wanted = needed.max(2 * wanted).min(LONGEST);
+    }
+}
+
+impl Found {
+    fn text(&self) -> String {
+        let file = terminal::heading(&self.file);
+        let mut text = match &self.format {
+            Some(format) if self.valid => format!("{file}: valid {format}\n"),
+            _ => format!("{file}: not valid\n"),
+        };
+        for Row { at, warning, what } in &self.violations {
+            let warning = if *warning { "warning: " } else { "" };
+            let at = at.map_or_else(String::new, |at| format!("at byte {at}: "));
+            let _ = writeln!(text, "  {warning}{at}{what}");
+        }
+        text
+    }
+}
