@@ -81,8 +81,7 @@ impl Subject<'_> {
         let bytes = match from.0 {
             Elements::View(view) => {
                 self.check_shape(call, view.shape(), &region)?;
-                let count = rows(view.shape());
-                Bytes::Rows { rows: Box::new(view), count }
+                Bytes::Rows(Box::new(view))
             }
             Elements::Slice(elements, lay) => {
                 let lie = lay.of(&region.count, size, elements.len());
@@ -90,8 +89,7 @@ impl Subject<'_> {
                 match lie.map_err(|reason| self.refuse(call, reason))? {
                     Lie::Dense => Bytes::Dense(bytes),
                     Lie::Typed { origin, datatype } => {
-                        let (packer, runs) = (Packer::new(&datatype, 1)?, datatype.runs());
-                        Bytes::Typed { bytes, origin, packer, runs }
+                        Bytes::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
                     }
                 }
             }
@@ -113,8 +111,7 @@ impl Subject<'_> {
         let bytes = match to.0 {
             ElementsMut::View(view) => {
                 self.check_shape(call, view.shape(), &region)?;
-                let count = rows(view.shape());
-                BytesMut::Rows { rows: Box::new(view), count }
+                BytesMut::Rows(Box::new(view))
             }
             ElementsMut::Slice(elements, lay) => {
                 let lie = lay.of(&region.count, size, elements.len());
@@ -122,8 +119,7 @@ impl Subject<'_> {
                 match lie.map_err(|reason| self.refuse(call, reason))? {
                     Lie::Dense => BytesMut::Dense(bytes),
                     Lie::Typed { origin, datatype } => {
-                        let (packer, runs) = (Packer::new(&datatype, 1)?, datatype.runs());
-                        BytesMut::Typed { bytes, origin, packer, runs }
+                        BytesMut::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
                     }
                 }
             }
@@ -139,10 +135,6 @@ impl Subject<'_> {
         let reason = format!("a view of shape {shape:?} for {:?} elements", region.count);
         Err(self.refuse(call, reason))
     }
-}
-
-fn rows(shape: &[usize]) -> u64 {
-    shape.split_last().map_or(1, |(_, outer)| outer.iter().map(|&len| len as u64).product())
 }
 
 /// The rows that elements from `first` on lie in: the index of each in the outer dimensions, from where

@@ -5,12 +5,12 @@ mod carry_out;
 use std::path::Path;
 use std::sync::Arc;
 
-use striate_comm::Comm;
+use striate_comm::{Comm, CommExt, Reduction};
 use striate_file::{File, Mode, Stats};
 
 use crate::access::{Access, Subject};
 use crate::format::{Dimension, Format, Header, Values, Variable};
-use crate::state::{State, read_header};
+use crate::state::{State, agree_on, read_header};
 use crate::stream::{Incoming, Outgoing};
 use crate::value::{Char, Value};
 use crate::{
@@ -55,8 +55,12 @@ impl Dataset {
             mode |= Mode::EXCLUSIVE;
         }
         let mut file = File::open(comm, &path, mode, &options.hints)?;
-        // Before anything is known of the new one, the old one is no more.
-        file.set_size(0)?;
+        // Before anything is known of the new one, the old one is no more. A file that is empty is
+        // left alone: ext4 flushes what was cut to nothing when it is closed.
+        let size = agree_on(comm.as_ref(), file.size().map_err(ArrayError::from))?;
+        if comm.reduce_u64(Reduction::Max, size)? > 0 {
+            file.set_size(0)?;
+        }
         let header = Header::new(format);
         Ok(Definition::new(State::new(file, path, header, options, true)?, None))
     }
@@ -375,7 +379,7 @@ impl Dataset {
         let State { comm, file, path, unfinished, .. } = self.state;
         file.close()?;
         let deleted = if unfinished && comm.rank() == 0 { File::delete(&path) } else { Ok(()) };
-        crate::state::agree_on(comm.as_ref(), deleted.map_err(ArrayError::from))
+        agree_on(comm.as_ref(), deleted.map_err(ArrayError::from))
     }
 
     /// What this rank's accesses have cost so far.

@@ -21,10 +21,6 @@ impl Gather for Pattern {
         self.len
     }
 
-    fn pieces(&self) -> u64 {
-        1
-    }
-
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
         let first = (self.start + position) % self.size;
         let mut value = self.value[..self.size as usize].to_vec();

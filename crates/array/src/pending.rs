@@ -9,10 +9,14 @@ use striate_file::{Gather, Placement, Scatter};
 
 use crate::ArrayError;
 use crate::access::Access;
-use crate::stream::{Incoming, Outgoing, Stacked};
+use crate::stream::{Incoming, Outgoing, Part, Stacked};
 
 /// Accesses that one stack holds at most: descriptions are limited in what they may be made of.
 const STACKED: usize = 2048;
+/// Memory that several accesses share and that stays in a core's cache.
+const TILE: u64 = 1 << 20;
+/// What an access writes of a tile, at least.
+const PIECE: u64 = 16 << 10;
 /// Bytes of the file that a window spans at most.
 const WINDOW: u64 = 16 << 20;
 /// Contiguous pieces that a window holds at most.
@@ -211,10 +215,7 @@ impl Window {
         if self.regions.is_empty() {
             return nowhere();
         }
-        let blocks: Vec<_> = self.regions.iter().map(|&(at, len, _)| (len, at as i64)).collect();
-        let datatype = Datatype::hindexed(&blocks, &Datatype::bytes(1)?)?;
-        let len = datatype.size();
-        Ok(Placement { displacement: 0, datatype, start: 0, len })
+        regions_at(self.regions.iter().map(|&(at, len, _)| (at, len)))
     }
 
     /// Where a run lies in the buffer.
@@ -258,22 +259,119 @@ impl Window {
     }
 }
 
-/// Streams of accesses, one behind the other.
-pub(crate) fn stacked<'s, 'm>(
-    accesses: &'s [Access<Outgoing<'m>>],
-    numbers: &[usize],
-) -> Stacked<&'s Outgoing<'m>> {
-    let parts = numbers.iter().map(|&number| &accesses[number].memory).collect();
-    Stacked::new(parts, |part: &&Outgoing<'_>| part.stream_len())
+/// What one access of the file room carries out: parts of accesses, and where they lie together.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) place: Placement,
+    pub(crate) parts: Vec<(usize, std::ops::Range<u64>)>,
 }
 
-/// Streams of accesses, one behind the other; the numbers are sorted by the order of the stack.
+impl Round {
+    /// The rounds of a stack: one, or as many as keep the memory of each in a core's cache.
+    pub(crate) fn of<M: Footprint>(
+        accesses: &[Access<M>],
+        numbers: &[usize],
+    ) -> Result<Vec<Self>, TypeError> {
+        let places: Vec<&Placement> =
+            numbers.iter().map(|&number| &accesses[number].place).collect();
+        let tiles = tiles(accesses, numbers);
+        let round = |tile: u64| {
+            let cut = |len: u64, tile: u64| {
+                (u128::from(len) * u128::from(tile) / u128::from(tiles)) as u64
+            };
+            let ranges = places.iter().map(|place| cut(place.len, tile)..cut(place.len, tile + 1));
+            let parts: Vec<_> = numbers.iter().copied().zip(ranges).collect();
+            let place = match places.as_slice() {
+                _ if tiles > 1 => {
+                    let regions = parts.iter().zip(&places).map(|((_, part), place)| {
+                        (range(place).start + part.start, part.end - part.start)
+                    });
+                    regions_at(regions)?
+                }
+                [one] => (*one).clone(),
+                many => stack(many)?,
+            };
+            Ok(Self { place, parts })
+        };
+        (0..tiles).map(round).collect()
+    }
+}
+
+/// Contiguous regions of the file, in ascending order.
+fn regions_at(regions: impl Iterator<Item = (u64, u64)>) -> Result<Placement, TypeError> {
+    let blocks: Vec<(u64, i64)> = regions.map(|(offset, len)| (len, offset as i64)).collect();
+    let datatype = Datatype::hindexed(&blocks, &Datatype::bytes(1)?)?;
+    let len = datatype.size();
+    Ok(Placement { displacement: 0, datatype, start: 0, len })
+}
+
+/// Memory that knows between which addresses its elements lie with gaps.
+pub(crate) trait Footprint {
+    fn footprint(&self) -> Option<std::ops::Range<usize>>;
+}
+
+impl Footprint for Outgoing<'_> {
+    fn footprint(&self) -> Option<std::ops::Range<usize>> {
+        Outgoing::footprint(self)
+    }
+}
+
+impl Footprint for Incoming<'_> {
+    /// Borrowed alone, so that nobody else's elements lie in its gaps.
+    fn footprint(&self) -> Option<std::ops::Range<usize>> {
+        None
+    }
+}
+
+/// Into how many rounds a stack is cut. Where the elements of several variables lie in each other's
+/// gaps, as in FLASH's blocks, each would bring the same memory into the cache again; so all of them
+/// write what lies in some of the memory before they go on to the next. What is written then are
+/// pieces, which must not become small, and lie together in the file.
+fn tiles<M: Footprint>(accesses: &[Access<M>], numbers: &[usize]) -> u64 {
+    let mut shared = 0;
+    let mut span: Option<std::ops::Range<usize>> = None;
+    let mut longest = 0;
+    for &number in numbers {
+        let access = &accesses[number];
+        if access.place.datatype.runs() > 1 || access.place.start > 0 {
+            return 1;
+        }
+        if let Some(own) = access.memory.footprint() {
+            let meets = span.as_ref().is_none_or(|all| own.start < all.end && all.start < own.end);
+            if meets {
+                shared += 1;
+                longest = longest.max(access.place.len);
+                span = Some(
+                    span.map_or(own.clone(), |all| all.start.min(own.start)..all.end.max(own.end)),
+                );
+            }
+        }
+    }
+    match span {
+        Some(span) if shared > 1 => (span.len() as u64 / TILE).min(longest / PIECE).max(1),
+        _ => 1,
+    }
+}
+
+/// Streams of parts of accesses, one behind the other.
+pub(crate) fn stacked<'s, 'm>(
+    accesses: &'s [Access<Outgoing<'m>>],
+    round: &Round,
+) -> Stacked<Part<'s, 'm>> {
+    let part = |(number, range): &(usize, std::ops::Range<u64>)| {
+        let of: &'s Outgoing<'m> = &accesses[*number].memory;
+        Part { of, range: range.clone() }
+    };
+    Stacked::new(round.parts.iter().map(part).collect(), Gather::stream_len)
+}
+
+/// Streams of accesses, one behind the other; reads are not cut into parts.
 pub(crate) fn stacked_mut<'s, 'm>(
     accesses: &'s mut [Access<Incoming<'m>>],
-    numbers: &[usize],
+    round: &Round,
 ) -> Stacked<&'s mut Incoming<'m>> {
     let mut all: Vec<Option<&'s mut Incoming<'m>>> =
         accesses.iter_mut().map(|access| Some(&mut access.memory)).collect();
-    let parts = numbers.iter().filter_map(|&number| all[number].take()).collect();
+    let parts = round.parts.iter().filter_map(|(number, _)| all[*number].take()).collect();
     Stacked::new(parts, |part: &&mut Incoming<'_>| part.stream_len())
 }

@@ -35,12 +35,8 @@ pub(crate) enum Bytes<'a> {
         bytes: &'a [u8],
         origin: usize,
         packer: Packer,
-        runs: u64,
     },
-    Rows {
-        rows: Box<dyn Rows + 'a>,
-        count: u64,
-    },
+    Rows(Box<dyn Rows + 'a>),
     /// Copied, dense.
     Owned(Vec<u8>),
 }
@@ -49,8 +45,8 @@ pub(crate) enum Bytes<'a> {
 #[derive(Debug)]
 pub(crate) enum BytesMut<'a> {
     Dense(&'a mut [u8]),
-    Typed { bytes: &'a mut [u8], origin: usize, packer: Packer, runs: u64 },
-    Rows { rows: Box<dyn RowsMut + 'a>, count: u64 },
+    Typed { bytes: &'a mut [u8], origin: usize, packer: Packer },
+    Rows(Box<dyn RowsMut + 'a>),
 }
 
 /// Elements on their way to the file.
@@ -133,10 +129,10 @@ impl<'a> Outgoing<'a> {
             Bytes::Owned(bytes) => {
                 packed.copy_from_slice(&bytes[start as usize..][..packed.len()]);
             }
-            Bytes::Typed { bytes, origin, packer, .. } => {
+            Bytes::Typed { bytes, origin, packer } => {
                 packer.pack_window(bytes, *origin, start, packed)?;
             }
-            Bytes::Rows { rows, .. } => rows.fetch(first, packed),
+            Bytes::Rows(rows) => rows.fetch(first, packed),
         }
         Ok(())
     }
@@ -175,6 +171,16 @@ impl<'a> Outgoing<'a> {
         (self.conversion.memory.size(), self.conversion.external.size() as usize)
     }
 
+    /// The addresses between which the elements lie with gaps between them.
+    pub(crate) fn footprint(&self) -> Option<Range<usize>> {
+        match &self.bytes {
+            Bytes::Typed { bytes, .. } => {
+                Some(bytes.as_ptr_range()).map(|range| range.start.addr()..range.end.addr())
+            }
+            _ => None,
+        }
+    }
+
     /// A copy of all elements, dense and in the order of the file, that borrows nothing.
     pub(crate) fn into_owned<'o>(self) -> Result<Outgoing<'o>, FileError> {
         let mut packed = vec![0; self.elements as usize * self.conversion.memory.size()];
@@ -186,14 +192,6 @@ impl<'a> Outgoing<'a> {
 impl Gather for Outgoing<'_> {
     fn stream_len(&self) -> u64 {
         self.elements * self.conversion.external.size()
-    }
-
-    fn pieces(&self) -> u64 {
-        match &self.bytes {
-            Bytes::Dense(_) | Bytes::Owned(_) => u64::from(self.elements > 0),
-            Bytes::Typed { runs, .. } => *runs,
-            Bytes::Rows { count, .. } => *count,
-        }
     }
 
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
@@ -251,10 +249,10 @@ impl<'a> Incoming<'a> {
             let packed = &mut self.scratch[..count * memory];
             self.all_in_range &= self.conversion.decode(piece, packed) == InRange::All;
             match &mut self.bytes {
-                BytesMut::Typed { bytes, origin, packer, .. } => {
+                BytesMut::Typed { bytes, origin, packer } => {
                     packer.unpack_window(first * memory as u64, packed, bytes, *origin)?;
                 }
-                BytesMut::Rows { rows, .. } => rows.store(first, packed),
+                BytesMut::Rows(rows) => rows.store(first, packed),
                 BytesMut::Dense(_) => {}
             }
             first += count as u64;
@@ -296,14 +294,6 @@ impl<'a> Incoming<'a> {
 impl Scatter for Incoming<'_> {
     fn stream_len(&self) -> u64 {
         self.elements * self.conversion.external.size()
-    }
-
-    fn pieces(&self) -> u64 {
-        match &self.bytes {
-            BytesMut::Dense(_) => u64::from(self.elements > 0),
-            BytesMut::Typed { runs, .. } => *runs,
-            BytesMut::Rows { count, .. } => *count,
-        }
     }
 
     fn scatter(&mut self, position: u64, stream: &[u8]) -> Result<(), FileError> {
@@ -358,13 +348,26 @@ impl<P> Stacked<P> {
     }
 }
 
-impl Gather for Stacked<&Outgoing<'_>> {
+/// A part of a stream.
+#[derive(Debug)]
+pub(crate) struct Part<'s, 'm> {
+    pub(crate) of: &'s Outgoing<'m>,
+    pub(crate) range: Range<u64>,
+}
+
+impl Gather for Part<'_, '_> {
     fn stream_len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
+        self.range.end - self.range.start
     }
 
-    fn pieces(&self) -> u64 {
-        self.parts.iter().map(|part| part.pieces()).sum()
+    fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
+        self.of.gather(self.range.start + position, stream)
+    }
+}
+
+impl Gather for Stacked<Part<'_, '_>> {
+    fn stream_len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
     }
 
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
@@ -381,10 +384,6 @@ impl Gather for Stacked<&Outgoing<'_>> {
 impl Scatter for Stacked<&mut Incoming<'_>> {
     fn stream_len(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
-    }
-
-    fn pieces(&self) -> u64 {
-        self.parts.iter().map(|part| Scatter::pieces(*part)).sum()
     }
 
     fn scatter(&mut self, position: u64, stream: &[u8]) -> Result<(), FileError> {

@@ -53,8 +53,10 @@ impl Shape {
         })
     }
 
-    /// Of memory that makes its stream itself; it has no description.
-    const fn made(len: u64, runs: u64) -> Self {
+    /// Of memory that makes its stream itself: it has no description, and to the methods it is one
+    /// piece, since they get it in a buffer.
+    const fn made(len: u64) -> Self {
+        let runs = if len > 0 { 1 } else { 0 };
         Self { len, contiguous: None, runs, description: OnceLock::new() }
     }
 
@@ -105,9 +107,6 @@ pub trait Gather: Debug {
     /// Bytes of the stream.
     fn stream_len(&self) -> u64;
 
-    /// Pieces that are contiguous in memory, about.
-    fn pieces(&self) -> u64;
-
     /// Fills `stream` with the part from byte `position` on.
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError>;
 }
@@ -120,9 +119,6 @@ pub trait Gather: Debug {
 pub trait Scatter: Debug {
     /// Bytes of the stream.
     fn stream_len(&self) -> u64;
-
-    /// Pieces that are contiguous in memory, about.
-    fn pieces(&self) -> u64;
 
     /// Takes the part from byte `position` on.
     fn scatter(&mut self, position: u64, stream: &[u8]) -> Result<(), FileError>;
@@ -163,7 +159,7 @@ impl<'a> Memory<'a> {
 
     /// Memory that makes its stream itself.
     pub fn gathered(source: &'a dyn Gather) -> Self {
-        let shape = Shape::made(source.stream_len(), source.pieces());
+        let shape = Shape::made(source.stream_len());
         Self { content: Content::Made(source), shape }
     }
 
@@ -225,7 +221,7 @@ impl<'a> MemoryMut<'a> {
 
     /// Memory that takes the stream itself.
     pub fn scattered(target: &'a mut dyn Scatter) -> Self {
-        let shape = Shape::made(target.stream_len(), target.pieces());
+        let shape = Shape::made(target.stream_len());
         Self { content: ContentMut::Made(target), shape }
     }
 

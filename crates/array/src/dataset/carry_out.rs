@@ -5,7 +5,7 @@ use striate_file::{Memory, MemoryMut, Placement, Scatter};
 use super::Dataset;
 use crate::ArrayError;
 use crate::access::Access;
-use crate::pending::{Schedule, Windows, nowhere, stack, stacked, stacked_mut};
+use crate::pending::{Footprint, Round, Schedule, Windows, nowhere, stacked, stacked_mut};
 use crate::stream::{Incoming, Outgoing};
 
 /// What carries out one access of the file room.
@@ -57,12 +57,12 @@ impl Dataset {
         let known = self.state.header.records;
         let needed = records(accesses.as_deref().unwrap_or_default()).max(known);
         let planned = accesses.and_then(|accesses| Ok((Plan::new(&accesses)?, accesses)));
-        let [stacks, crossing, may_miss] =
-            planned.as_ref().map_or([0; 3], |(plan, _)| plan.figures);
-        let ((mut plan, accesses), [needed, stacks, crossing, may_miss]) =
-            self.state.agree_with(planned, [needed, stacks, crossing, may_miss])?;
+        let [rounds, tiled, crossing, may_miss] =
+            planned.as_ref().map_or([0; 4], |(plan, _)| plan.figures);
+        let ((mut plan, accesses), [needed, rounds, tiled, crossing, may_miss]) =
+            self.state.agree_with(planned, [needed, rounds, tiled, crossing, may_miss])?;
         self.make_records(needed)?;
-        plan.figures = [stacks, crossing, may_miss];
+        plan.figures = [rounds, tiled, crossing, may_miss];
         self.write(&accesses, How::Together, &plan)?;
         self.state.header.records = needed;
         // All data is there: the header may say so.
@@ -78,10 +78,10 @@ impl Dataset {
         accesses: Result<Vec<Access<Incoming<'_>>>, ArrayError>,
     ) -> Result<(), ArrayError> {
         let planned = accesses.and_then(|accesses| Ok((Plan::new(&accesses)?, accesses)));
-        let figures = planned.as_ref().map_or([0; 3], |(plan, _)| plan.figures);
+        let figures = planned.as_ref().map_or([0; 4], |(plan, _)| plan.figures);
         let ((mut plan, mut accesses), figures) = self.state.agree_with(planned, figures)?;
         plan.figures = figures;
-        let [_, _, may_miss] = figures;
+        let [.., may_miss] = figures;
         self.read(&mut accesses, How::Together, &plan)?;
         let flags = accesses.iter().map(|access| (access.variable, access.memory.all_in_range()));
         let missed = self.misses(flags);
@@ -105,19 +105,21 @@ impl Dataset {
         how: How,
         plan: &Plan,
     ) -> Result<(), ArrayError> {
-        let [stacks, crossing, _] = plan.figures;
-        for number in 0..stacks as usize {
-            let (place, numbers) = plan.stack(number);
-            match numbers {
-                [one] => {
-                    let memory = &accesses[*one].memory;
-                    self.write_one(how, place, Memory::gathered(memory))?;
-                }
-                many => {
-                    let memory = stacked(accesses, many);
-                    self.write_one(how, place, Memory::gathered(&memory))?;
-                }
-            }
+        let [rounds, tiled, crossing, _] = plan.figures;
+        // What each rank has of these lies together in the file: nobody is needed.
+        let alone = plan.tiles.iter().try_for_each(|tile| {
+            let memory = stacked(accesses, tile);
+            self.write_one(How::Alone, &tile.place, Memory::gathered(&memory))
+        });
+        if tiled > 0 && how == How::Together {
+            self.state.agree(alone)?;
+        } else {
+            alone?;
+        }
+        for number in 0..rounds as usize {
+            let round = plan.round(number);
+            let memory = stacked(accesses, round);
+            self.write_one(how, &round.place, Memory::gathered(&memory))?;
         }
         if crossing == 0 {
             return Ok(());
@@ -167,18 +169,13 @@ impl Dataset {
         how: How,
         plan: &Plan,
     ) -> Result<(), ArrayError> {
-        let [stacks, crossing, _] = plan.figures;
-        for number in 0..stacks as usize {
-            let (place, numbers) = plan.stack(number);
-            let got = if let [one] = numbers {
-                let memory = &mut accesses[*one].memory;
-                self.read_one(how, place, MemoryMut::scattered(memory))?
-            } else {
-                let mut memory = stacked_mut(accesses, numbers);
-                self.read_one(how, place, MemoryMut::scattered(&mut memory))?
-            };
-            if got < place.len {
-                zeros_behind(accesses, numbers, got)?;
+        let [rounds, _, crossing, _] = plan.figures;
+        for number in 0..rounds as usize {
+            let round = plan.round(number);
+            let mut memory = stacked_mut(accesses, round);
+            let got = self.read_one(how, &round.place, MemoryMut::scattered(&mut memory))?;
+            if got < round.place.len {
+                zeros_behind(accesses, round, got)?;
             }
         }
         if crossing == 0 {
@@ -234,47 +231,39 @@ impl Dataset {
 #[derive(Debug)]
 struct Plan {
     schedule: Schedule,
-    /// Where each stack lies.
-    stacks: Vec<Placement>,
-    /// What a rank without a stack has.
-    nowhere: Placement,
-    /// Stacks, whether accesses cross, and whether a value may not fit: of this rank, and once they
-    /// have agreed, the most that any rank has.
-    figures: [u64; 3],
+    rounds: Vec<Round>,
+    /// What a rank writes by itself.
+    tiles: Vec<Round>,
+    /// What a rank does whose rounds are over.
+    nothing: Round,
+    /// Rounds, tiles, whether accesses cross, and whether a value may not fit: of this rank, and once
+    /// they have agreed, the most that any rank has.
+    figures: [u64; 4],
 }
 
 impl Plan {
-    fn new<M>(accesses: &[Access<M>]) -> Result<Self, ArrayError> {
+    fn new<M: Footprint>(accesses: &[Access<M>]) -> Result<Self, ArrayError> {
         let schedule = Schedule::new(accesses.iter().map(|access| &access.place));
-        let stacks = schedule.stacks.iter().map(|numbers| stack_of(accesses, numbers));
-        let stacks: Vec<_> = stacks.collect::<Result<_, _>>()?;
+        let (mut rounds, mut tiles) = (Vec::new(), Vec::new());
+        for numbers in &schedule.stacks {
+            let mut of_stack = Round::of(accesses, numbers)?;
+            let place = if of_stack.len() > 1 { &mut tiles } else { &mut rounds };
+            place.append(&mut of_stack);
+        }
         let crossing = u64::from(!schedule.clusters.is_empty());
         let may_miss = u64::from(accesses.iter().any(|access| access.may_miss));
-        let figures = [stacks.len() as u64, crossing, may_miss];
-        Ok(Self { schedule, stacks, nowhere: nowhere()?, figures })
+        let figures = [rounds.len() as u64, tiles.len() as u64, crossing, may_miss];
+        let nothing = Round { place: nowhere()?, parts: Vec::new() };
+        Ok(Self { schedule, rounds, tiles, nothing, figures })
     }
 
-    fn stack(&self, number: usize) -> (&Placement, &[usize]) {
-        match (self.stacks.get(number), self.schedule.stacks.get(number)) {
-            (Some(place), Some(numbers)) => (place, numbers),
-            _ => (&self.nowhere, &[]),
-        }
+    fn round(&self, number: usize) -> &Round {
+        self.rounds.get(number).unwrap_or(&self.nothing)
     }
 }
 
 fn records<M>(accesses: &[Access<M>]) -> u64 {
     accesses.iter().map(|access| access.records).max().unwrap_or(0)
-}
-
-fn stack_of<M>(accesses: &[Access<M>], numbers: &[usize]) -> Result<Placement, ArrayError> {
-    Ok(match numbers {
-        [] => nowhere()?,
-        [one] => accesses[*one].place.clone(),
-        many => {
-            let places: Vec<_> = many.iter().map(|&number| &accesses[number].place).collect();
-            stack(&places)?
-        }
-    })
 }
 
 /// The next window of the clusters that are left.
@@ -299,12 +288,12 @@ fn next_window<'s, M>(
 /// What lies beyond the end of the file reads as zeros.
 fn zeros_behind(
     accesses: &mut [Access<Incoming<'_>>],
-    numbers: &[usize],
+    round: &Round,
     got: u64,
 ) -> Result<(), ArrayError> {
     let mut position = 0;
-    for &number in numbers {
-        let memory = &mut accesses[number].memory;
+    for (number, _) in &round.parts {
+        let memory = &mut accesses[*number].memory;
         let len = memory.stream_len();
         if got < position + len {
             memory.scatter_zeros(got.saturating_sub(position))?;
