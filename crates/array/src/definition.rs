@@ -49,6 +49,12 @@ impl VariableId {
 
 /// A dataset in define mode: no data can be accessed. All ranks define the same, in the same order,
 /// which is checked when it ends.
+///
+/// ```compile_fail
+/// # fn misuse(mut define: striate_array::Definition, variable: striate_array::VariableId) {
+/// define.put_all(variable, &striate_array::Slab::all(), &[1.0]).unwrap();
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "definitions count when Definition::end is called"]
 pub struct Definition {

@@ -64,3 +64,8 @@ pub use value::{Char, Value};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/arrays.md")]
 pub struct Guide;
+
+/// The examples of the README are tested here, above all that they use.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -10,8 +10,8 @@ const VARIABLES: u64 = 4;
 /// Cells of a rank: 8 MiB with all variables.
 const CELLS: u64 = 1 << 18;
 
-fn value(rank: u64, cell: u64, variable: u64) -> f64 {
-    (rank * CELLS * VARIABLES + cell * VARIABLES + variable) as f64
+fn value(rank: u64, cell: u64, variable: u64) -> u64 {
+    rank * CELLS * VARIABLES + cell * VARIABLES + variable
 }
 
 fn write(path: &std::path::Path, ranks: u64) -> Vec<u64> {
@@ -25,7 +25,7 @@ fn write(path: &std::path::Path, ranks: u64) -> Vec<u64> {
                 variables.push(define.variable(&format!("v{number}"), Type::Double, &[cells])?);
             }
             let mut data = define.end()?;
-            let each = |i: u64| value(rank, i / VARIABLES, i % VARIABLES);
+            let each = |i: u64| value(rank, i / VARIABLES, i % VARIABLES) as f64;
             let memory: Vec<f64> = (0..CELLS * VARIABLES).map(each).collect();
             let strided = Datatype::hvector(CELLS, 1, 8 * VARIABLES as i64, &Datatype::bytes(8)?)?;
             let mut pending = Pending::new();
@@ -57,7 +57,7 @@ fn variables_are_written_tile_by_tile() {
                 for (number, variable) in
                     data.variables().collect::<Vec<_>>().into_iter().enumerate()
                 {
-                    let mut found = vec![0.0; (CELLS * ranks) as usize];
+                    let mut found = vec![0_u64; (CELLS * ranks) as usize];
                     data.get_all(variable, &Slab::all(), &mut found)?;
                     for (i, found) in found.into_iter().enumerate() {
                         let (rank, cell) = (i as u64 / CELLS, i as u64 % CELLS);

@@ -58,8 +58,3 @@ pub use stats::{CallReport, Stats};
 pub use striate_layout::characteristics::Method;
 pub use striate_store::store::Placement;
 pub use view::View;
-
-/// The examples of the README are tested here.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;

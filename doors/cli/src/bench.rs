@@ -7,6 +7,8 @@ mod place;
 mod rows;
 mod workloads;
 
+use std::ffi::OsString;
+
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_bench::ratio::Ratio;
@@ -65,6 +67,21 @@ pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
     }
 }
 
+/// `bench flash` is a pattern on plain files, unless a library of datasets is asked for: then it is
+/// `bench array flash`.
+pub(crate) fn routed(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    let names_library = |value: &OsString| value.to_string_lossy().contains("netcdf");
+    let is_api = |name: &OsString| name == "--api" || name == "-a";
+    let asks = args.windows(2).any(|pair| is_api(&pair[0]) && names_library(&pair[1]))
+        || args.iter().any(|arg| arg.to_string_lossy().starts_with("--api=") && names_library(arg));
+    let flash = args.windows(2).position(|pair| pair[0] == "bench" && pair[1] == "flash");
+    if let (true, Some(bench)) = (asks, flash) {
+        args.insert(bench + 1, "array".into());
+    }
+    args
+}
+
 /// Shows itself on a terminal only.
 pub(crate) fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(
@@ -101,4 +118,30 @@ fn ratio_table(ratios: &[Ratio]) -> String {
         _ => format!("{met} of {with_goal} goals met"),
     };
     format!("\n{}\n{}", terminal::heading(&heading), table.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flash_of_a_library_is_a_dataset() {
+        let routed = |line: &str| {
+            let args = routed(line.split(' ').map(OsString::from));
+            args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        for (given, meant) in [
+            ("striate bench flash", "striate bench flash"),
+            ("striate bench flash --api striate,mpiio", "striate bench flash --api striate,mpiio"),
+            ("striate bench flash --api pnetcdf", "striate bench array flash --api pnetcdf"),
+            (
+                "striate --json bench flash --api=striate,netcdf",
+                "striate --json bench array flash --api=striate,netcdf",
+            ),
+            ("striate bench s3d --api pnetcdf", "striate bench s3d --api pnetcdf"),
+            ("striate bench array flash -a pnetcdf", "striate bench array flash -a pnetcdf"),
+        ] {
+            assert_eq!(routed(given), meant);
+        }
+    }
 }

@@ -67,7 +67,7 @@ enum Command {
 
 fn main() -> ExitCode {
     // All ranks of a job come to the same answer or error; one of them says it.
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(bench::routed(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) if ranks::speaks() => error.exit(),
         Err(error) => {
