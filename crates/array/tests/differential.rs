@@ -556,7 +556,7 @@ fn number_from(variable: &str) -> Option<u64> {
 fn each_case(share: u64, mut run: impl FnMut(u64)) {
     match number_from("STRIATE_CASE") {
         Some(number) => run(number),
-        None => (0..number_from("STRIATE_CASES").unwrap_or(3000) / share).for_each(run),
+        None => (0..number_from("STRIATE_CASES").unwrap_or(2000) / share).for_each(run),
     }
 }
 
