@@ -76,7 +76,8 @@ fn what_cannot_be_is_refused() {
         (&["array", "s3d", "--hint", "cb_nodes=many"], "cb_nodes"),
         (&["array", "s3d", "--format", "hdf5"], "cdf5"),
         (&["array", "netcdf-bench", "--block", "1x2"], "3 numbers"),
-        (&["flash", "--api", "pnetcdf"], "datasets only"),
+        (&["flash", "--api", "pnetcdf"], "pnetcdf"),
+        (&["tile-reader", "--api", "pnetcdf"], "datasets only"),
         (&["array", "coll-perf", "--edge", "100000"], "memory"),
     ] {
         let output = striate(&[&["bench"], arguments].concat());
