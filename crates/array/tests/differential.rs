@@ -202,6 +202,12 @@ impl Twin {
             let memory = Buffer::new(&mut self.draw, external, false, &form, &mine.count, &values);
             prepared.push((VariableId::nth(data, variable), mine, form, memory));
         }
+        self.tell(|| {
+            let one = |(variable, part, form, _): &(VariableId, Part, Form, Buffer)| {
+                format!("v{} {part:?} {form:?}", variable.index())
+            };
+            format!("{call:?} {}", prepared.iter().map(one).collect::<Vec<_>>().join("; "))
+        });
         let mut pending = Pending::new();
         for (variable, part, form, memory) in &prepared {
             let (slab, count) = (part.slab(), &part.count);
@@ -290,9 +296,17 @@ impl Twin {
         Ok(())
     }
 
+    /// Tells what this rank does, if the case was asked for.
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if number_from("STRIATE_CASE").is_some() {
+            eprintln!("op {}, rank {}: {}", self.op, self.rank, what());
+        }
+    }
+
     /// Adds to the definitions: an attribute, a dimension, a variable.
     fn redefine(&mut self, data: Dataset) -> Result<Dataset, ArrayError> {
         self.op += 1;
+        self.tell(|| "redefine".into());
         let mut define = data.redefine()?;
         let name = format!("note{}", self.op);
         let text = "x".repeat(self.draw.below(400) as usize);
@@ -408,6 +422,7 @@ fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
     let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
     let mut twin = Twin { draw: Draw::new(case.seed), rank, ranks, model: Vec::new(), op: 0 };
     let mut data = create(comm, case, &mut twin)?;
+    twin.tell(|| format!("{:?}", data.header()));
     for _ in 0..3 + twin.draw.below(8) {
         match twin.draw.below(10) {
             0..5 => twin.put(&mut data)?,
@@ -415,6 +430,7 @@ fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
             8 => data = twin.redefine(data)?,
             _ if twin.draw.chance(50) => data.sync()?,
             _ => {
+                twin.tell(|| "close and open".into());
                 data.close()?;
                 data = Dataset::open(comm, &case.path, true, &case.options)?;
                 for (expected, filled) in twin.model.iter_mut().zip(0..) {

@@ -170,8 +170,13 @@ pub(crate) unsafe fn put(
         unsafe { file.packer.unpack_part_at(start + position, stream, window, len, base as i64) }
     };
     let Content::Bytes(bytes) = from.content else {
-        // SAFETY: the caller's promise.
-        return unsafe { gather_into_window(file, from, base, (window, len), part, scratch) };
+        // Others may put at the same bytes, so what is made is made elsewhere.
+        for chunk in chunks(part.clone(), SCRATCH as u64) {
+            let stream = &mut scratch.buffer()[..(chunk.end - chunk.start) as usize];
+            gather_from(from, chunk.start, stream)?;
+            scatter(chunk.start, stream)?;
+        }
+        return Ok(part.end - part.start);
     };
     if let Some(first) = from.shape.contiguous() {
         let stream = &bytes[first + part.start as usize..first + part.end as usize];
@@ -185,37 +190,6 @@ pub(crate) unsafe fn put(
         scatter(chunk.start, stream)?;
     }
     Ok(part.end - part.start)
-}
-
-/// As [`put`], for memory that makes its stream itself: straight into the window where it is one run.
-///
-/// # Safety
-///
-/// As for [`put`]; `part` is what lies in the window.
-unsafe fn gather_into_window(
-    file: &FileSide,
-    from: &Memory<'_>,
-    base: u64,
-    (window, len): (*mut u8, usize),
-    part: Range<u64>,
-    scratch: &mut Scratch,
-) -> Result<u64, FileError> {
-    let bytes = part.end - part.start;
-    if let Some(offset) = file.one_run(&part) {
-        // SAFETY: the run lies in the window, and its bytes belong to this access.
-        let stream = unsafe {
-            std::slice::from_raw_parts_mut(window.add((offset - base) as usize), bytes as usize)
-        };
-        gather_from(from, part.start, stream)?;
-        return Ok(bytes);
-    }
-    for chunk in chunks(part, SCRATCH as u64) {
-        let stream = &mut scratch.buffer()[..(chunk.end - chunk.start) as usize];
-        gather_from(from, chunk.start, stream)?;
-        // SAFETY: the caller's promise.
-        unsafe { put_stream(file, chunk.start, stream, base, window, len)? };
-    }
-    Ok(bytes)
 }
 
 /// Copies the bytes of the access that lie in the window of the file from `base` on from the window

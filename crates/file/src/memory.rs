@@ -102,7 +102,7 @@ impl Shape {
 /// # Contract
 ///
 /// Any part may be asked for, in any order, and more than once. The stream stays the same until the
-/// call ends.
+/// call ends. The room that it is made in is nobody else's meanwhile.
 pub trait Gather: Debug {
     /// Bytes of the stream.
     fn stream_len(&self) -> u64;
