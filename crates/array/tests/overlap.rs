@@ -1,7 +1,7 @@
 //! Ranks that write the same element together: it holds what one of them wrote.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use striate_array::{ArrayError, Dataset, Format, Options, Slab, Type};
+use striate_array::{Dataset, Format, Options, Slab, Type};
 use striate_comm::Threads;
 
 #[test]
@@ -23,7 +23,7 @@ fn all_ranks_write_the_same_elements() {
                 data.get_all(field, &Slab::all(), &mut found)?;
                 assert!(found.iter().all(|&value| value == round), "round {round}: {found:?}");
             }
-            data.close().map_err(ArrayError::from)
+            data.close()
         })
         .unwrap();
 }
