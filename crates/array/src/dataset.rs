@@ -4,6 +4,7 @@ mod carry_out;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_file::{File, Mode, Stats};
@@ -33,12 +34,15 @@ use crate::{
 #[derive(Debug)]
 pub struct Dataset {
     state: State,
+    /// Which dataset of this process it is, as it is defined now.
+    stamp: u64,
 }
 
 impl Dataset {
     pub(crate) fn new(mut state: State) -> Self {
+        static STAMPS: AtomicU64 = AtomicU64::new(0);
         state.derive();
-        Self { state }
+        Self { state, stamp: STAMPS.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Creates a dataset: a path, or the URL of a file on I/O servers. What was there is lost, unless
@@ -231,41 +235,57 @@ impl Dataset {
         slab: &Slab,
     ) -> Result<ndarray::ArrayD<T>, ArrayError> {
         let count = self.subject(variable)?.count("array", slab)?;
+        let mut elements = self.room::<T>(variable, &count)?;
+        self.get(variable, slab, &mut elements)?;
         let shape: Vec<usize> = count.iter().map(|&count| count as usize).collect();
-        let mut array = ndarray::ArrayD::from_elem(shape, T::zeroed());
-        self.get(variable, slab, array.view_mut())?;
-        Ok(array)
+        ndarray::ArrayD::from_shape_vec(shape, elements).map_err(|error| ArrayError::Access {
+            call: "array",
+            variable: self.header().variables[variable.index()].name.clone(),
+            reason: error.to_string(),
+        })
     }
 
     /// Reads elements as what they are in the file.
     pub fn values(&mut self, variable: VariableId, slab: &Slab) -> Result<Values, ArrayError> {
         let external = self.known(variable)?.external;
         let count = self.subject(variable)?.count("values", slab)?;
-        let count = count.iter().product::<u64>() as usize;
         macro_rules! read {
-            ($variant:ident, $zero:expr) => {{
-                let mut elements = vec![$zero; count];
+            ($variant:ident, $type:ty) => {{
+                let mut elements = self.room::<$type>(variable, &count)?;
                 self.get(variable, slab, &mut elements)?;
                 Values::$variant(elements)
             }};
         }
         Ok(match external {
-            Type::Byte => read!(Byte, 0_i8),
-            Type::Short => read!(Short, 0_i16),
-            Type::Int => read!(Int, 0_i32),
-            Type::Float => read!(Float, 0_f32),
-            Type::Double => read!(Double, 0_f64),
-            Type::UByte => read!(UByte, 0_u8),
-            Type::UShort => read!(UShort, 0_u16),
-            Type::UInt => read!(UInt, 0_u32),
-            Type::Int64 => read!(Int64, 0_i64),
-            Type::UInt64 => read!(UInt64, 0_u64),
+            Type::Byte => read!(Byte, i8),
+            Type::Short => read!(Short, i16),
+            Type::Int => read!(Int, i32),
+            Type::Float => read!(Float, f32),
+            Type::Double => read!(Double, f64),
+            Type::UByte => read!(UByte, u8),
+            Type::UShort => read!(UShort, u16),
+            Type::UInt => read!(UInt, u32),
+            Type::Int64 => read!(Int64, i64),
+            Type::UInt64 => read!(UInt64, u64),
             Type::Char => {
-                let mut text = vec![0; count];
+                let mut text = self.room::<u8>(variable, &count)?;
                 self.get(variable, slab, Char::slice_mut(&mut text))?;
                 Values::Char(text)
             }
         })
+    }
+
+    /// Memory for so many elements: a file may claim more than there is.
+    fn room<T: Value>(&self, variable: VariableId, count: &[u64]) -> Result<Vec<T>, ArrayError> {
+        let count: u64 = count.iter().product();
+        let mut room = Vec::new();
+        if usize::try_from(count).is_ok_and(|count| room.try_reserve_exact(count).is_ok()) {
+            room.resize(count as usize, T::zeroed());
+            return Ok(room);
+        }
+        let variable = self.known(variable)?.name.clone();
+        let reason = format!("there is no memory for {count} elements at once");
+        Err(ArrayError::Access { call: "reading", variable, reason })
     }
 
     /// Begins to write elements: `pending` borrows them until it is waited for.
@@ -276,6 +296,7 @@ impl Dataset {
         slab: &Slab,
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
+        pending.begin_on(self.stamp)?;
         pending.puts.push(self.access_put("iput", variable, slab, from.into())?);
         Ok(())
     }
@@ -288,6 +309,7 @@ impl Dataset {
         slab: &Slab,
         from: impl Into<Source<'s, T>>,
     ) -> Result<(), ArrayError> {
+        pending.begin_on(self.stamp)?;
         let Access { variable, place, records, may_miss, memory } =
             self.access_put("bput", variable, slab, from.into())?;
         let memory = memory.into_owned()?;
@@ -303,12 +325,14 @@ impl Dataset {
         slab: &Slab,
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
+        pending.begin_on(self.stamp)?;
         pending.gets.push(self.access_get("iget", variable, slab, to.into())?);
         Ok(())
     }
 
     /// Carries out what was begun, alone: first what is written, then what is read.
     pub fn wait(&mut self, mut pending: Pending<'_>) -> Result<(), ArrayError> {
+        pending.check(self.stamp)?;
         let written = self.put_alone(&pending.puts);
         written.and(self.get_alone(&mut pending.gets))
     }
@@ -316,6 +340,8 @@ impl Dataset {
     /// Carries out what all ranks have begun, in few large accesses: first what is written, then what
     /// is read. Collective; ranks may have begun different things, or nothing.
     pub fn wait_all(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
+        let checked = pending.check(self.stamp);
+        self.state.agree(checked)?;
         let written = self.put_together(Ok(pending.puts));
         written.and(self.get_together(Ok(pending.gets)))
     }
@@ -359,10 +385,11 @@ impl Dataset {
     }
 
     /// Makes all ranks' data durable and seen by all, and the number of records known to all. A new
-    /// file is a whole one from here on. Collective.
+    /// file is a whole one from here on. A dataset that is only read learns of records that others
+    /// have added. Collective.
     pub fn sync(&mut self) -> Result<(), ArrayError> {
         self.learn_records()?;
-        if self.state.write { self.state.finish(true) } else { Ok(()) }
+        if self.state.write { self.state.finish(true) } else { self.state.reread_records() }
     }
 
     /// Closes it. Collective.

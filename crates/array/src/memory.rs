@@ -166,6 +166,10 @@ impl Lay {
     pub(crate) fn of(&self, count: &[u64], size: usize, len: usize) -> Result<Lie, String> {
         let wanted: u64 = count.iter().product();
         let cannot = |error: TypeError| format!("the memory cannot be described: {error}");
+        let origin_of = |origin: usize| {
+            let outside = || format!("element {origin} lies outside of {len} elements in memory");
+            origin.checked_mul(size).ok_or_else(outside)
+        };
         match self {
             Self::Dense if len as u64 == wanted => Ok(Lie::Dense),
             Self::Dense => Err(format!("{len} elements in memory for {wanted} in the file")),
@@ -177,7 +181,7 @@ impl Lay {
             }
             Self::Mapped { origin, map, .. } => {
                 let datatype = walk(count, map, size).map_err(cannot)?;
-                dense_if_so(datatype, origin * size, len * size)
+                dense_if_so(datatype, origin_of(*origin)?, len * size)
             }
             Self::Permuted(axes) => {
                 let mut seen = vec![false; count.len()];
@@ -203,11 +207,13 @@ impl Lay {
             }
             Self::Typed { origin, count: copies, datatype } => {
                 let datatype = Datatype::contiguous(*copies, datatype).map_err(cannot)?;
-                if datatype.size() != wanted * size as u64 {
-                    let (has, wanted) = (datatype.size(), wanted * size as u64);
-                    return Err(format!("the memory's datatype has {has} bytes for {wanted}"));
+                if u128::from(datatype.size()) != u128::from(wanted) * size as u128 {
+                    let has = datatype.size();
+                    return Err(format!(
+                        "the memory's datatype has {has} bytes for {wanted} elements of {size}"
+                    ));
                 }
-                dense_if_so(datatype, origin * size, len * size)
+                dense_if_so(datatype, origin_of(*origin)?, len * size)
             }
         }
     }

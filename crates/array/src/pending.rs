@@ -26,6 +26,8 @@ const RUNS: usize = 1 << 16;
 /// carried out by [`crate::Dataset::wait_all`]. Dropping it forgets them.
 #[derive(Debug, Default)]
 pub struct Pending<'m> {
+    /// Of which dataset, as it was defined then.
+    of: Option<u64>,
     pub(crate) puts: Vec<Access<Outgoing<'m>>>,
     pub(crate) gets: Vec<Access<Incoming<'m>>>,
 }
@@ -34,6 +36,25 @@ impl Pending<'_> {
     /// Nothing begun.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An error unless everything was begun on that dataset, as it is defined now: what was begun is
+    /// places in a file, which another dataset does not have, nor the same one laid out anew.
+    pub(crate) fn check(&self, dataset: u64) -> Result<(), ArrayError> {
+        if self.of.is_none_or(|of| of == dataset) {
+            return Ok(());
+        }
+        Err(ArrayError::Definition {
+            what: "pending accesses".into(),
+            reason: "they were begun on another dataset, or before this one was redefined".into(),
+        })
+    }
+
+    /// Binds it to a dataset, if nothing was begun yet.
+    pub(crate) fn begin_on(&mut self, dataset: u64) -> Result<(), ArrayError> {
+        self.check(dataset)?;
+        self.of = Some(dataset);
+        Ok(())
     }
 
     /// How many accesses were begun.

@@ -150,6 +150,31 @@ impl State {
         Ok(())
     }
 
+    /// Looks up how many records the file states now: somebody else may be writing it. Collective.
+    pub(crate) fn reread_records(&mut self) -> Result<(), ArrayError> {
+        let (offset, bytes) = self.header.records_field();
+        let stated = if self.comm.rank() == 0 && self.derived.has_records {
+            self.stated_now(offset, bytes.len())
+        } else {
+            Ok(0)
+        };
+        let own = *stated.as_ref().unwrap_or(&0);
+        let (_, [stated]) = self.agree_with(stated, [own])?;
+        // Records do not become fewer; a writer that begins anew makes another dataset.
+        self.header.records = self.header.records.max(stated);
+        Ok(())
+    }
+
+    /// The number of records in the file, as far as they are there.
+    fn stated_now(&mut self, offset: u64, len: usize) -> Result<u64, ArrayError> {
+        let mut bytes = [0; 8];
+        let room = &mut bytes[8 - len.min(8)..];
+        self.file.read_at(offset, &mut *room)?;
+        let all_ones = room.iter().all(|&byte| byte == u8::MAX);
+        let held = self.header.records_in(self.file.size()?);
+        Ok(if all_ones { held } else { u64::from_be_bytes(bytes).min(held) })
+    }
+
     /// To be called when the definitions are complete.
     pub(crate) fn derive(&mut self) {
         let variables = self.header.variables.iter().zip(&self.filled);

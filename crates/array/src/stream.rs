@@ -175,7 +175,8 @@ impl<'a> Outgoing<'a> {
     pub(crate) fn footprint(&self) -> Option<Range<usize>> {
         match &self.bytes {
             Bytes::Typed { bytes, .. } => {
-                Some(bytes.as_ptr_range()).map(|range| range.start.addr()..range.end.addr())
+                let start = bytes.as_ptr().addr();
+                Some(start..start + bytes.len())
             }
             _ => None,
         }

@@ -131,21 +131,10 @@ impl Dataset {
                 let Some(window) = window else { return Ok(None) };
                 Ok(Some((window.place()?, window.gather(accesses)?)))
             });
-            let window = match how {
-                How::Alone => window?,
-                How::Together => {
-                    let left = window.as_ref().is_ok_and(Option::is_some);
-                    let (window, [left]) = self.state.agree_with(window, [u64::from(left)])?;
-                    if left == 0 {
-                        return Ok(());
-                    }
-                    window
-                }
-            };
-            match (window, how) {
-                (Some((place, bytes)), _) => self.write_one(how, &place, (&bytes).into())?,
-                (None, How::Alone) => return Ok(()),
-                (None, How::Together) => self.write_one(how, &nowhere()?, (&[]).into())?,
+            match self.turn(how, window)? {
+                Turn::Mine((place, bytes)) => self.write_one(how, &place, (&bytes).into())?,
+                Turn::Others => self.write_one(how, &nowhere()?, (&[]).into())?,
+                Turn::Over => return Ok(()),
             }
         }
     }
@@ -188,30 +177,35 @@ impl Dataset {
                 let Some(window) = window else { return Ok(None) };
                 Ok(Some((window.place()?, window)))
             });
-            let window = match how {
-                How::Alone => window?,
-                How::Together => {
-                    let left = window.as_ref().is_ok_and(Option::is_some);
-                    let (window, [left]) = self.state.agree_with(window, [u64::from(left)])?;
-                    if left == 0 {
-                        return Ok(());
-                    }
-                    window
-                }
-            };
-            match (window, how) {
-                (Some((place, window)), _) => {
+            match self.turn(how, window)? {
+                Turn::Mine((place, window)) => {
                     // Beyond the end of the file there are zeros.
                     let mut room = window.room();
                     self.read_one(how, &place, (&mut room).into())?;
                     window.scatter(&room, accesses)?;
                 }
-                (None, How::Alone) => return Ok(()),
-                (None, How::Together) => {
-                    self.read_one(how, &nowhere()?, (&mut []).into())?;
-                }
+                Turn::Others => drop(self.read_one(how, &nowhere()?, (&mut []).into())?),
+                Turn::Over => return Ok(()),
             }
         }
+    }
+
+    /// Whose turn it is, if this rank has that window left. Collective if the access is.
+    fn turn<W>(
+        &self,
+        how: How,
+        window: Result<Option<W>, ArrayError>,
+    ) -> Result<Turn<W>, ArrayError> {
+        let left = u64::from(window.as_ref().is_ok_and(Option::is_some));
+        let (window, [left]) = match how {
+            How::Alone => (window?, [left]),
+            How::Together => self.state.agree_with(window, [left])?,
+        };
+        Ok(match window {
+            Some(window) => Turn::Mine(window),
+            None if left > 0 => Turn::Others,
+            None => Turn::Over,
+        })
     }
 
     fn read_one(
@@ -225,6 +219,15 @@ impl Dataset {
             How::Together => self.state.file.read_in_all(place, memory)?,
         })
     }
+}
+
+/// What is to be done next.
+enum Turn<W> {
+    /// A window of this rank.
+    Mine(W),
+    /// Other ranks have windows left.
+    Others,
+    Over,
 }
 
 /// How accesses are carried out.

@@ -150,3 +150,22 @@ fn unfinished_until_synced_or_closed() {
     });
     crate::assert_valid(&path);
 }
+
+#[test]
+fn a_reader_learns_of_records_when_it_syncs() {
+    let (_directory, path) = place();
+    ranks(1, |comm| {
+        let mut writer = example(&comm, &path, Format::Cdf1);
+        writer.sync()?;
+        let mut reader = open(&comm, &path, false);
+        let series = reader.variable("series")?;
+        writer.put_all(series, &Slab::new(&[2, 0], &[1, 6]), &[9; 6])?;
+        assert_eq!(reader.header().records, 2);
+        assert!(message(reader.array::<i32>(series, &Slab::element(&[2, 0]))).contains("beyond"));
+        reader.sync()?;
+        assert_eq!(reader.header().records, 3);
+        assert_eq!(reader.array::<i32>(series, &Slab::element(&[2, 5]))?[[0, 0]], 9);
+        reader.close()?;
+        writer.close()
+    });
+}

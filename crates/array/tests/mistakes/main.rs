@@ -9,6 +9,7 @@ mod files;
 mod fill;
 mod full_disk;
 mod memory;
+mod pending;
 mod range;
 mod sizes;
 

@@ -1,11 +1,11 @@
 //! Memory that does not fit the access.
 
 use ndarray::{Array2, s};
-use striate_array::{Dataset, Format, Pending, Sink, Slab, Source, VariableId};
+use striate_array::{Dataset, Format, Pending, Sink, Slab, Source, Type, VariableId};
 use striate_datatype::Datatype;
 
 use crate::{
-    assert_example, assert_valid, example, example_variables, message, open, place, ranks,
+    assert_example, assert_valid, create, example, example_variables, message, open, place, ranks,
 };
 
 static FEW: [i32; 23] = [-9; 23];
@@ -108,7 +108,7 @@ fn memory_that_does_not_fit() {
             );
         }
         let row = Datatype::bytes(6 * 4).unwrap();
-        let words = "the memory's datatype has 72 bytes for 96";
+        let words = "the memory's datatype has 72 bytes for 24 elements of 4";
         refuse(
             data,
             grid,
@@ -165,4 +165,26 @@ fn views_of_another_shape() {
         data.close()
     });
     assert_valid(&path);
+}
+
+#[test]
+fn origins_and_sizes_beyond_all_memory_are_refused() {
+    let (_directory, path) = place();
+    ranks(1, |comm| {
+        let mut define = create(&comm, &path, Format::Cdf5);
+        let huge = define.dimension("huge", 1 << 61)?;
+        let few = define.dimension("few", 4)?;
+        let sparse = define.variable("sparse", Type::Byte, &[huge])?;
+        let small = define.variable("small", Type::Int, &[few])?;
+        let mut data = define.end()?;
+        let one = Datatype::bytes(4)?;
+        let far = Source::typed(&[1_i32; 4], usize::MAX, 4, &one);
+        assert!(message(data.put(small, &Slab::all(), far)).contains("outside"));
+        let few = Source::typed(&[1_f64; 4], 0, 4, &one);
+        assert!(message(data.put(sparse, &Slab::all(), few)).contains("datatype"));
+        // A file may claim more than there is memory for.
+        assert!(message(data.values(sparse, &Slab::all())).contains("no memory"));
+        assert!(message(data.array::<f64>(sparse, &Slab::all())).contains("no memory"));
+        data.abort()
+    });
 }
