@@ -10,5 +10,6 @@ pub mod mpiio;
 pub mod pack;
 pub mod peer;
 pub mod ratio;
+mod slowest;
 pub mod statistics;
 pub mod workload;

@@ -8,11 +8,14 @@ mod rows;
 mod workloads;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_bench::ratio::Ratio;
+use striate_comm::Comm;
 
+use crate::document::available_memory;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
@@ -88,6 +91,27 @@ pub(crate) fn progress_bar() -> ProgressBar {
         ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     )
+}
+
+/// Refuses what does not fit into memory: each rank of this node needs so many bytes.
+fn check_memory(comm: &dyn Comm, each: u64) -> Result<(), CommandError> {
+    let nodes = comm.nodes();
+    let ranks = nodes.iter().filter(|node| **node == nodes[comm.rank()]).count() as u64;
+    let (needed, available) = (each.saturating_mul(ranks), available_memory());
+    if needed <= available {
+        return Ok(());
+    }
+    let what = format!("the data of {ranks} ranks, to write and to read,");
+    let hint = "use smaller sizes or fewer ranks".into();
+    Err(CommandError::Memory { what, needed, available, hint })
+}
+
+/// Shows where a benchmark is: what is done of how much, and what is under way.
+fn show(bar: &ProgressBar, (done, total): (usize, usize), repetition: usize, what: &str) {
+    bar.set_length(total as u64);
+    bar.set_position(done as u64);
+    bar.set_message(format!("repetition {}: {what}", repetition + 1));
+    bar.enable_steady_tick(Duration::from_millis(500));
 }
 
 /// The comparisons under a heading of their own; empty if there are none.

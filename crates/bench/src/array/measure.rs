@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_file::{Hints, Stats};
@@ -14,6 +14,7 @@ use super::plan::Plan;
 use super::report::{Results, Sample, Series};
 use super::{Api, ArrayBenchError, Op, Options, Progress, Workload};
 use crate::io::scratch::Scratch;
+use crate::slowest::slowest;
 
 /// Measures `workload`. Collective; `progress` is told of every measurement as it starts, on rank 0.
 ///
@@ -185,13 +186,8 @@ impl<'b> Bench<'b> {
         &mut self,
         work: impl FnOnce(&mut Self) -> T,
     ) -> Result<(T, Duration), ArrayBenchError> {
-        self.comm.barrier()?;
-        let start = Instant::now();
-        let done = work(self);
-        self.comm.barrier()?;
-        let nanoseconds = start.elapsed().as_nanos() as u64;
-        let slowest = self.comm.reduce_u64(Reduction::Max, nanoseconds)?;
-        Ok((done, Duration::from_nanos(slowest)))
+        let comm = Arc::clone(&self.comm);
+        Ok(slowest(comm.as_ref(), || work(self))?)
     }
 
     fn sample(

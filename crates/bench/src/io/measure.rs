@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_store::AlignedBuffer;
@@ -19,6 +19,7 @@ use super::scratch::remote;
 use super::socket::{SocketServers, Sockets};
 use super::wire::{self, Watch, process_of};
 use super::{Api, Contender, IoBenchError, Op, Options, Progress};
+use crate::slowest::slowest;
 
 /// What memory holds where nothing was read.
 const UNTOUCHED: u8 = 0xA5;
@@ -249,13 +250,8 @@ impl<'b> Bench<'b> {
         &mut self,
         work: impl FnOnce(&mut Self) -> T,
     ) -> Result<(T, Duration), IoBenchError> {
-        self.comm.barrier()?;
-        let start = Instant::now();
-        let done = work(self);
-        self.comm.barrier()?;
-        let nanoseconds = start.elapsed().as_nanos() as u64;
-        let slowest = self.comm.reduce_u64(Reduction::Max, nanoseconds)?;
-        Ok((done, Duration::from_nanos(slowest)))
+        let comm = Arc::clone(self.comm);
+        Ok(slowest(comm.as_ref(), || work(self))?)
     }
 
     fn sent(&self) -> Frames {

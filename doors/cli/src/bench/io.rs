@@ -1,7 +1,6 @@
 //! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use striate_bench::io::{
@@ -13,7 +12,7 @@ use striate_file::{DomainChoice, Hints, Method, MethodChoice};
 use super::place::{Place, PlaceArgs};
 use super::progress_bar;
 use super::rows::render;
-use crate::document::{Document, available_memory};
+use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
 /// More threads than this are no machine any more.
@@ -342,11 +341,8 @@ fn measure(
     bar: &indicatif::ProgressBar,
 ) -> Result<Results, CommandError> {
     let progress = |at: &io::Progress<'_>| {
-        bar.set_length(at.total as u64);
-        bar.set_position(at.done as u64);
-        let (repetition, label) = (at.repetition + 1, at.contender.label());
-        bar.set_message(format!("repetition {repetition}: {label}, {}", at.op.name()));
-        bar.enable_steady_tick(Duration::from_millis(500));
+        let what = format!("{}, {}", at.contender.label(), at.op.name());
+        super::show(bar, (at.done, at.total), at.repetition, &what);
     };
     io::run(comm, pattern, options, &progress).map_err(io_failed)
 }
@@ -366,18 +362,9 @@ pub(crate) fn io_failed(error: IoBenchError) -> CommandError {
 
 /// Refuses what does not fit: every rank has its data twice, to write and to read.
 fn check_memory(comm: &dyn Comm, pattern: &dyn Pattern) -> Result<(), CommandError> {
-    let rank = comm.rank();
-    let plan = pattern.plan(rank as u64, Op::Read).map_err(|error| io_failed(error.into()))?;
-    let nodes = comm.nodes();
-    let ranks = nodes.iter().filter(|node| **node == nodes[rank]).count() as u64;
-    let needed = (plan.buffer as u64).saturating_mul(2 * ranks);
-    let available = available_memory();
-    if needed <= available {
-        return Ok(());
-    }
-    let what = format!("the data of {ranks} ranks, to write and to read,");
-    let hint = "use smaller sizes or fewer ranks".into();
-    Err(CommandError::Memory { what, needed, available, hint })
+    let plan = pattern.plan(comm.rank() as u64, Op::Read);
+    let plan = plan.map_err(|error| io_failed(error.into()))?;
+    super::check_memory(comm, (plan.buffer as u64).saturating_mul(2))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What the benchmarks of datasets have in common: options, and the run over ranks.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use striate_bench::array::{
@@ -10,9 +9,9 @@ use striate_bench::array::{
 use striate_comm::Comm;
 
 use super::super::place::{Place, PlaceArgs};
-use super::super::progress_bar;
+use super::super::{check_memory as check_memory_for, progress_bar, show};
 use super::render::render;
-use crate::document::{Document, available_memory};
+use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
 /// Options of every benchmark of datasets.
@@ -224,11 +223,8 @@ fn measure(
     bar: &indicatif::ProgressBar,
 ) -> Result<Results, CommandError> {
     let progress = |at: &Progress| {
-        bar.set_length(at.total as u64);
-        bar.set_position(at.done as u64);
-        let (repetition, name) = (at.repetition + 1, at.contender.name());
-        bar.set_message(format!("repetition {repetition}: {name}, {}", at.op.name()));
-        bar.enable_steady_tick(Duration::from_millis(500));
+        let what = format!("{}, {}", at.contender.name(), at.op.name());
+        show(bar, (at.done, at.total), at.repetition, &what);
     };
     array::run(comm, workload, options, &progress).map_err(failed)
 }
@@ -247,18 +243,9 @@ fn failed(error: ArrayBenchError) -> CommandError {
 
 /// Refuses what does not fit: every rank has its data to write and to read, and packed.
 fn check_memory(comm: &dyn Comm, workload: &dyn Workload) -> Result<(), CommandError> {
-    let rank = comm.rank();
-    let plan = workload.plan(rank as u64).map_err(failed)?;
-    let nodes = comm.nodes();
-    let ranks = nodes.iter().filter(|node| **node == nodes[rank]).count() as u64;
+    let plan = workload.plan(comm.rank() as u64).map_err(failed)?;
     let each = plan.memory().saturating_mul(2).saturating_add(plan.bytes());
-    let (needed, available) = (each.saturating_mul(ranks), available_memory());
-    if needed <= available {
-        return Ok(());
-    }
-    let what = format!("the data of {ranks} ranks, to write and to read,");
-    let hint = "use smaller sizes or fewer ranks".into();
-    Err(CommandError::Memory { what, needed, available, hint })
+    check_memory_for(comm, each)
 }
 
 #[cfg(test)]
