@@ -45,6 +45,7 @@ mod mode;
 mod place;
 mod request;
 mod stats;
+mod target;
 mod view;
 
 pub use error::FileError;
@@ -57,4 +58,5 @@ pub use request::Request;
 pub use stats::{CallReport, Stats};
 pub use striate_layout::characteristics::Method;
 pub use striate_store::store::Placement;
+pub use target::StorageTarget;
 pub use view::View;

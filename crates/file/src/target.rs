@@ -1,0 +1,169 @@
+//! [`StorageTarget`]: one place among several that files can be put on.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use striate_store::remote::{Client, RemoteUrl};
+
+use crate::{FileError, Hints};
+
+/// A directory, one of several I/O servers, or one storage target of a striped file system.
+///
+/// As text it is the directory or URL; a number behind `#` says which server (of
+/// `striate://host:port/path#3`) or which storage target of the file system that the directory lies
+/// on (`/lustre/run#3`).
+///
+/// ```
+/// use striate_file::StorageTarget;
+/// let target: StorageTarget = "striate://io.example/run#3".parse()?;
+/// assert_eq!(target.number(), Some(3));
+/// assert_eq!(target.path("a.nc").to_str(), Some("striate://io.example:7479/run/a.nc"));
+/// # Ok::<(), striate_file::FileError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StorageTarget {
+    directory: Directory,
+    number: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Directory {
+    Local(PathBuf),
+    Servers(RemoteUrl),
+}
+
+impl StorageTarget {
+    /// A directory of this machine.
+    pub fn directory(path: impl Into<PathBuf>) -> Self {
+        Self { directory: Directory::Local(path.into()), number: None }
+    }
+
+    /// Which server, or storage target of the file system, if one is meant.
+    pub const fn number(&self) -> Option<u32> {
+        self.number
+    }
+
+    /// Whether it is on I/O servers.
+    pub const fn is_remote(&self) -> bool {
+        matches!(self.directory, Directory::Servers(_))
+    }
+
+    /// The directory without the number: a path, or a URL.
+    pub fn base(&self) -> PathBuf {
+        match &self.directory {
+            Directory::Local(path) => path.clone(),
+            Directory::Servers(url) => PathBuf::from(url.to_string()),
+        }
+    }
+
+    /// The name by which a file there is opened.
+    pub fn path(&self, name: &str) -> PathBuf {
+        match &self.directory {
+            Directory::Local(path) => path.join(name),
+            Directory::Servers(url) => {
+                let prefix = url.path.trim_end_matches('/');
+                let path = if prefix.is_empty() { name.into() } else { format!("{prefix}/{name}") };
+                PathBuf::from(RemoteUrl { path, ..url.clone() }.to_string())
+            }
+        }
+    }
+
+    /// The hints with which a file there is created: wholly on the one target, if one is meant.
+    pub fn hints(&self, hints: &Hints) -> Hints {
+        let mut hints = hints.clone();
+        if let Some(number) = self.number {
+            hints.striping_factor = Some(1);
+            hints.start_iodevice = Some(u64::from(number));
+        }
+        hints
+    }
+
+    /// Itself, or if it is a URL without a number, every server there.
+    pub fn each(&self) -> Result<Vec<Self>, FileError> {
+        match &self.directory {
+            Directory::Servers(url) if self.number.is_none() => {
+                let servers = Client::shared(url)?.servers()?.len() as u32;
+                Ok((0..servers).map(|n| Self { number: Some(n), ..self.clone() }).collect())
+            }
+            _ => Ok(vec![self.clone()]),
+        }
+    }
+}
+
+impl FromStr for StorageTarget {
+    type Err = FileError;
+
+    fn from_str(text: &str) -> Result<Self, FileError> {
+        let refuse = |reason: String| FileError::Argument { call: "storage target", reason };
+        let (base, number) = match text.rsplit_once('#') {
+            Some((base, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let number = number.parse().ok();
+                let number = number.ok_or_else(|| refuse(format!("'{text}' has no number")))?;
+                (base, Some(number))
+            }
+            _ => (text, None),
+        };
+        if base.is_empty() {
+            return Err(refuse(format!("'{text}' names no directory")));
+        }
+        let directory = if RemoteUrl::is_remote(base) {
+            let url = base.parse::<RemoteUrl>();
+            Directory::Servers(url.map_err(|error| refuse(error.to_string()))?)
+        } else {
+            Directory::Local(Path::new(base).to_path_buf())
+        };
+        Ok(Self { directory, number })
+    }
+}
+
+impl fmt::Display for StorageTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = self.base();
+        match self.number {
+            Some(number) => write!(f, "{}#{number}", base.display()),
+            None => write!(f, "{}", base.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> StorageTarget {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_number_stands_behind_the_last_hash() {
+        assert_eq!(parsed("/scratch#a").number(), None);
+        assert_eq!(parsed("/scratch#a#12").number(), Some(12));
+        assert_eq!(parsed("/scratch#a#12").path("f"), Path::new("/scratch#a/f"));
+        for text in ["/scratch", "/scratch#3", "striate://h:1/a#0", "striate://h:1/"] {
+            assert_eq!(parsed(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused() {
+        for text in ["", "#3", "/a#", "/a#99999999999", "striate://#1"] {
+            assert!(text.parse::<StorageTarget>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_one_target_are_not_striped() {
+        let hints = parsed("/a#7").hints(&Hints::default());
+        assert_eq!((hints.striping_factor, hints.start_iodevice), (Some(1), Some(7)));
+        assert_eq!(parsed("/a").hints(&Hints::default()), Hints::default());
+    }
+
+    #[test]
+    fn files_lie_below_the_path_of_a_url() {
+        let path = |text: &str| parsed(text).path("f").display().to_string();
+        assert_eq!(path("striate://h:1"), "striate://h:1/f");
+        assert_eq!(path("striate://h:1/a/"), "striate://h:1/a/f");
+        assert_eq!(path("striate://h:1/a#2"), "striate://h:1/a/f");
+    }
+}
