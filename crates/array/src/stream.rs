@@ -4,8 +4,8 @@
 //! in pieces that stay in a core's cache, so that the conversion costs no pass of its own through
 //! memory; elements that a part cuts are converted alone.
 
-use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use striate_datatype::Packer;
 use striate_file::{FileError, Gather, Scatter};
@@ -16,7 +16,7 @@ use crate::value::{Conversion, InRange};
 const PIECE: usize = 32 << 10;
 
 /// Rows of a view that has gaps: its elements in order, by their number.
-pub(crate) trait Rows: std::fmt::Debug {
+pub(crate) trait Rows: std::fmt::Debug + Sync {
     /// Copies the elements from `first` on into `packed`.
     fn fetch(&self, first: u64, packed: &mut [u8]);
 }
@@ -55,7 +55,7 @@ pub(crate) struct Outgoing<'a> {
     bytes: Bytes<'a>,
     conversion: Conversion,
     elements: u64,
-    all_in_range: Cell<bool>,
+    all_in_range: AtomicBool,
 }
 
 /// Elements on their way from the file.
@@ -105,17 +105,17 @@ impl Split {
 
 impl<'a> Outgoing<'a> {
     pub(crate) const fn new(bytes: Bytes<'a>, conversion: Conversion, elements: u64) -> Self {
-        Self { bytes, conversion, elements, all_in_range: Cell::new(true) }
+        Self { bytes, conversion, elements, all_in_range: AtomicBool::new(true) }
     }
 
     /// Whether every value that was asked for could be converted.
-    pub(crate) const fn all_in_range(&self) -> bool {
-        self.all_in_range.get()
+    pub(crate) fn all_in_range(&self) -> bool {
+        self.all_in_range.load(Ordering::Relaxed)
     }
 
     fn note(&self, in_range: InRange) {
         if in_range == InRange::NotAll {
-            self.all_in_range.set(false);
+            self.all_in_range.store(false, Ordering::Relaxed);
         }
     }
 

@@ -101,9 +101,9 @@ impl Shape {
 ///
 /// # Contract
 ///
-/// Any part may be asked for, in any order, and more than once. The stream stays the same until the
-/// call ends. The room that it is made in is nobody else's meanwhile.
-pub trait Gather: Debug {
+/// Any part may be asked for, in any order, more than once, and by several threads at once. The stream
+/// stays the same until the call ends. The room that it is made in is nobody else's meanwhile.
+pub trait Gather: Debug + Sync {
     /// Bytes of the stream.
     fn stream_len(&self) -> u64;
 

@@ -1,10 +1,11 @@
 //! Methods that hand memory to the store as it is, for memory that makes or takes its stream itself: a
 //! buffer at a time, which stays in a core's cache.
 //!
-//! Where a core has nothing else to do, a thread carries out the requests of long accesses, while the
-//! next buffer is made or the last one taken.
+//! Where a core has nothing else to do, a thread takes part in long accesses: it makes and writes every
+//! other window, or reads the next while the last one is taken.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -69,9 +70,7 @@ impl Windows<'_> {
     ) -> Result<(), FileError> {
         let (side, size) = (self.side, self.size());
         if let Some(size) = self.size_beside() {
-            return std::thread::scope(|scope| {
-                write_beside(scope, side, size as usize, source, carry_out)
-            });
+            return write_beside(side, size, source, carry_out);
         }
         let buffer = self.kept();
         for range in ranges(side.len(), size) {
@@ -126,35 +125,40 @@ fn round(size: usize) -> (SyncSender<AlignedBuffer>, Receiver<AlignedBuffer>) {
     (free, freed)
 }
 
-fn write_beside<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    side: &'scope FileSide,
-    size: usize,
+/// Two threads take the next window in turn, and each makes and writes it: what a core made is in its own
+/// cache when it is written, and while one is in the file system the other makes its next.
+fn write_beside(
+    side: &FileSide,
+    size: u64,
     source: &dyn Gather,
-    carry_out: &'scope impl Move,
+    carry_out: &impl Move,
 ) -> Result<(), FileError> {
-    let (free, freed) = round(size);
-    let (full, filled) = sync_channel::<Full>(BUFFERS);
-    let writer = scope.spawn(move || {
-        for (mut buffer, range, len) in filled {
-            carry_out(&side.part(range)?, &mut buffer[..len as usize])?;
-            // Nobody waits for it when all is made.
-            let _ = free.send(buffer);
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut buffer = AlignedBuffer::new(size as usize);
+        loop {
+            let start = next.fetch_add(size, Ordering::Relaxed);
+            if start >= side.len() {
+                return Ok(());
+            }
+            let range = start..side.len().min(start + size);
+            let window = &mut buffer[..(range.end - range.start) as usize];
+            let done = source.gather(start, window).and_then(|()| {
+                carry_out(&side.part(range)?, window)?;
+                Ok(())
+            });
+            if done.is_err() {
+                // The other thread need not go on.
+                next.store(side.len(), Ordering::Relaxed);
+                return done;
+            }
         }
-        Ok(())
-    });
-    let mut made = Ok(());
-    for range in ranges(side.len(), size as u64) {
-        // A writer that failed has nothing to give back.
-        let Ok(mut buffer) = freed.recv() else { break };
-        let len = range.end - range.start;
-        made = source.gather(range.start, &mut buffer[..len as usize]);
-        if made.is_err() || full.send((buffer, range, len)).is_err() {
-            break;
-        }
-    }
-    drop(full);
-    end_of(writer).and(made)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let own = work();
+        end_of(other).and(own)
+    })
 }
 
 fn read_beside<'scope>(
