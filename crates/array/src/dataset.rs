@@ -23,7 +23,8 @@ use crate::{
 ///
 /// * `put`, `get` and `wait` are a rank's own business; `put_all`, `get_all` and `wait_all` are
 ///   collective: all ranks call them in the same order, each with its own slab, which may be empty.
-///   They end alike on every rank.
+///   They end alike on every rank. If one rank's arguments cannot be used, all get an error that names
+///   it; what the others asked for may have been carried out by then.
 /// * A rank sees what it wrote; what others wrote it sees after a collective call or
 ///   [`Dataset::sync`].
 /// * Records that `put` makes are known to other ranks after the next collective call that writes, or
@@ -203,7 +204,10 @@ impl Dataset {
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_put("put_all", variable, slab, from.into());
-        self.put_together(access.map(|access| vec![access]))
+        if self.state.derived.has_records {
+            return self.put_together(access.map(|access| vec![access]));
+        }
+        self.put_one_together(access)
     }
 
     /// Reads elements.
@@ -225,7 +229,7 @@ impl Dataset {
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_get("get_all", variable, slab, to.into());
-        self.get_together(access.map(|access| vec![access]))
+        self.get_one_together(access)
     }
 
     /// Reads elements into a new array of the slab's shape.

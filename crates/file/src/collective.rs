@@ -20,6 +20,8 @@ pub(crate) struct Card {
     pub(crate) failed: bool,
     /// The rank's store can read what it writes.
     pub(crate) reads_back: bool,
+    /// What the caller wants the others to know.
+    pub(crate) note: u8,
     /// Bytes of the access.
     pub(crate) len: u64,
     /// From the first to the last of them.
@@ -36,7 +38,8 @@ pub(crate) struct Card {
 
 impl Card {
     fn to_bytes(self) -> [u8; CARD] {
-        let flags = u64::from(self.failed) | u64::from(self.reads_back) << 1;
+        let flags =
+            u64::from(self.failed) | u64::from(self.reads_back) << 1 | u64::from(self.note) << 8;
         let [a, b] = self.boundary.to_words();
         let numbers = [flags, self.len, self.low, self.high, a, b, self.regions, self.pieces];
         let costs = self.costs.to_array().map(f64::to_bits);
@@ -59,6 +62,7 @@ impl Card {
         Self {
             failed: flags & 1 != 0,
             reads_back: flags & 2 != 0,
+            note: (flags >> 8) as u8,
             len,
             low,
             high,

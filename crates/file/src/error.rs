@@ -71,6 +71,9 @@ pub enum FileError {
         /// What is wrong.
         reason: String,
     },
+    /// The caller could not take part in a collective call.
+    #[error("{0}")]
+    Caller(String),
     /// A part of a call panicked; a defect of the program or of a store.
     #[error("panicked: {0}")]
     Panicked(String),

@@ -58,6 +58,8 @@ pub struct File {
     /// Whether the store can be read although the file is only written.
     reads_back: bool,
     meeting: Meeting,
+    /// What this rank tells the others in its next collective call, then what all have told.
+    note: u8,
     exchange: Option<Ring>,
     /// Draws the points at which holes are looked for.
     seed: u64,
@@ -140,6 +142,7 @@ impl File {
             atomic: false,
             reads_back,
             meeting,
+            note: 0,
             exchange: None,
             seed,
             calls: 0,

@@ -68,7 +68,8 @@ fn one_rank_outside_is_told_to_all_and_harms_nothing() {
                     told.contains(words) && told.contains("get_all of variable 'grid'"),
                     "{told}"
                 );
-                assert_eq!(room, [-7; 6], "nothing was read");
+                // Others may have read theirs before they heard of it.
+                assert!(room == [-7; 6] || comm.rank() != at_fault, "nothing was read");
                 // Alone, it is nobody else's business.
                 if comm.rank() == at_fault {
                     assert!(message(data.put(grid, &slab, &[-1; 6])).contains(words));

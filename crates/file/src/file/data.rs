@@ -158,6 +158,44 @@ impl File {
         self.write_side_together(side, &from)
     }
 
+    /// As [`File::read_in_all`], for callers with something to agree on: a rank may bring an error instead
+    /// of an access, with which all ranks then end, and a note, of which all get the bitwise or. It costs
+    /// no more than without. Collective.
+    pub fn read_noted(
+        &mut self,
+        access: Result<(&Placement, MemoryMut<'_>), FileError>,
+        note: u8,
+    ) -> Result<(u64, u8), FileError> {
+        let (side, to) = match access {
+            Ok((place, to)) => (self.check_mode(false, "read_noted").map(|()| place), to),
+            Err(error) => (Err(error), (&mut []).into()),
+        };
+        let side = side.and_then(|place| Self::placed("read_noted", place, &to.shape));
+        self.carry_out_pending();
+        self.note = note;
+        let bytes = self.read_side_together(side, to);
+        let noted = std::mem::take(&mut self.note);
+        Ok((bytes?, noted))
+    }
+
+    /// As [`File::write_in_all`], with an error and a note as in [`File::read_noted`]. Collective.
+    pub fn write_noted(
+        &mut self,
+        access: Result<(&Placement, Memory<'_>), FileError>,
+        note: u8,
+    ) -> Result<(u64, u8), FileError> {
+        let (side, from) = match access {
+            Ok((place, from)) => (self.check_mode(true, "write_noted").map(|()| place), from),
+            Err(error) => (Err(error), (&[]).into()),
+        };
+        let side = side.and_then(|place| Self::placed("write_noted", place, &from.shape));
+        self.carry_out_pending();
+        self.note = note;
+        let bytes = self.write_side_together(side, &from);
+        let noted = std::mem::take(&mut self.note);
+        Ok((bytes?, noted))
+    }
+
     pub(super) fn move_on(&mut self, bytes: u64) {
         self.position += bytes / self.view.etype().size();
     }

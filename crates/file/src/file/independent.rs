@@ -107,6 +107,7 @@ impl File {
         Card {
             failed: false,
             reads_back: self.reads_back,
+            note: self.note,
             len: side.len(),
             low: range.start,
             high: range.end,

@@ -236,6 +236,7 @@ impl File {
         };
         let cards = self.meeting.show(comm.as_ref(), card)?;
         let failed = cards.iter().any(|card| card.failed);
+        self.note = cards.iter().fold(0, |all, card| all | card.note);
         Ok(match left {
             Err(error) => Meet::Failed(error),
             Ok(_) if failed => Meet::SomeoneFailed,
