@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use striate_comm::Comm;
+use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
@@ -21,7 +22,7 @@ use crate::collective::{Card, Meeting, disagree};
 use crate::experience::{CostModel, Known};
 use crate::hints::MethodChoice;
 use crate::place::Place;
-use crate::{CallReport, FileError, Hints, Mode, Stats, View};
+use crate::{CallReport, FileError, Hints, Mode, Stats, View, striping};
 use nonblocking::Pending;
 use together::Ring;
 
@@ -49,6 +50,8 @@ pub struct File {
     comm: Arc<dyn Comm>,
     store: Arc<Counted<Arc<dyn Store>>>,
     place: Option<Place>,
+    /// Rank 0's, on all ranks.
+    striping: Option<StripingReport>,
     mode: Mode,
     hints: Hints,
     view: View,
@@ -86,7 +89,7 @@ impl File {
         hints: &Hints,
     ) -> Result<Self, FileError> {
         let place = Place::new(path.as_ref());
-        let (hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
+        let (mut hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
         let place = disagree(comm.as_ref(), place)?;
         // One rank creates, so that EXCLUSIVE means: none of us found it there.
         let mut opened = None;
@@ -100,8 +103,13 @@ impl File {
             Some(opened) => Ok(opened),
             None => place.open(mode, &hints, false),
         };
-        let (store, reads_back) = disagree(comm.as_ref(), others)?;
+        let (store, reads_back, striping) = disagree(comm.as_ref(), others)?;
+        let striping = match place {
+            Place::Path(_) => striping::agree(comm.as_ref(), &mut hints, striping.as_ref())?,
+            Place::Servers(_) => None,
+        };
         let mut file = Self::assemble(comm, store, mode, hints, seed, reads_back)?;
+        file.striping = striping;
         file.learn_costs(&place)?;
         file.place = Some(place);
         file.start_at_end()?;
@@ -135,6 +143,7 @@ impl File {
             comm: Arc::clone(comm),
             store: Arc::new(Counted::new(store)),
             place: None,
+            striping: None,
             mode,
             hints,
             view: View::bytes(),
@@ -249,10 +258,19 @@ impl File {
 
     /// Bytes of a stripe, if the file is striped over several targets.
     pub fn stripe_unit(&self) -> Option<u64> {
+        let actual = self.striping().and_then(|report| report.actual);
         let capabilities = self.store.capabilities();
-        capabilities
-            .stripe_unit
-            .filter(|_| capabilities.stripe_count.is_some_and(|count| count > 1))
+        let (unit, count) = actual
+            .map_or((capabilities.stripe_unit, capabilities.stripe_count), |actual| {
+                (Some(actual.unit), actual.count)
+            });
+        unit.filter(|_| count.is_some_and(|count| count > 1))
+    }
+
+    /// How the file is striped beside how the hints wanted it, if it lies on Lustre; the same on all
+    /// ranks.
+    pub const fn striping(&self) -> Option<&StripingReport> {
+        self.striping.as_ref()
     }
 
     /// Cuts the file or extends it by zeros. Collective; all ranks give the same length.

@@ -65,6 +65,16 @@ pub enum Exchange {
     Messages,
 }
 
+/// What becomes of striping hints in a directory on Lustre that has a composite layout (PFL).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Composites {
+    /// New files get the directory's layout.
+    #[default]
+    Keep,
+    /// New files are striped as the hints say.
+    Override,
+}
+
 macro_rules! words {
     ($type:ty { $($value:expr => $word:literal),+ $(,)? }) => {
         impl fmt::Display for $type {
@@ -102,6 +112,7 @@ words!(DomainChoice {
     Self::GroupCycling => "group-cycling",
     Self::XTarget => "x-target",
 });
+words!(Composites { Self::Keep => "keep", Self::Override => "override" });
 words!(Exchange { Self::Auto => "auto", Self::Messages => "messages" });
 
 /// How calls on a file are to be carried out. Sizes are in bytes.
@@ -125,11 +136,14 @@ pub struct Hints {
     pub ind_rd_buffer_size: u64,
     /// `ind_wr_buffer_size`: the buffer of a sieved write.
     pub ind_wr_buffer_size: u64,
-    /// `striping_factor`: targets a new file is striped over.
+    /// `striping_factor`: targets a new file is striped over. Once a file on Lustre is open, this, the
+    /// unit and the first target are what the file has.
     pub striping_factor: Option<u64>,
+    /// `striping_factor=-1`: every target; means nothing if `striping_factor` is set.
+    pub striping_all: bool,
     /// `striping_unit`: bytes of a stripe; also the unit of aligned and cycling domains.
     pub striping_unit: Option<u64>,
-    /// `start_iodevice`: the target of the first stripe.
+    /// `start_iodevice`: the target of the first stripe; `-1` is any.
     pub start_iodevice: Option<u64>,
     /// `striate_method`.
     pub method: MethodChoice,
@@ -143,6 +157,8 @@ pub struct Hints {
     pub list_regions: u64,
     /// `striate_direct`: whether the page cache is bypassed.
     pub direct: Switch,
+    /// `striate_lustre_pfl`: whether striping hints count where a directory has a composite layout.
+    pub lustre_pfl: Composites,
 }
 
 impl Default for Hints {
@@ -158,6 +174,7 @@ impl Default for Hints {
             ind_rd_buffer_size: 512 << 10,
             ind_wr_buffer_size: 512 << 10,
             striping_factor: None,
+            striping_all: false,
             striping_unit: None,
             start_iodevice: None,
             method: MethodChoice::Auto,
@@ -166,6 +183,7 @@ impl Default for Hints {
             exchange: Exchange::Auto,
             list_regions: 64,
             direct: Switch::Disable,
+            lustre_pfl: Composites::Keep,
         }
     }
 }
@@ -206,15 +224,21 @@ impl Hints {
             "romio_ds_write" => self.ds_write = value.parse()?,
             "ind_rd_buffer_size" => self.ind_rd_buffer_size = buffer(value)?,
             "ind_wr_buffer_size" => self.ind_wr_buffer_size = buffer(value)?,
-            "striping_factor" => self.striping_factor = Some(positive(value)?),
+            "striping_factor" => {
+                self.striping_all = value == "-1";
+                self.striping_factor = (value != "-1").then(|| positive(value)).transpose()?;
+            }
             "striping_unit" => self.striping_unit = Some(buffer(value)?),
-            "start_iodevice" => self.start_iodevice = Some(number(value)?),
+            "start_iodevice" => {
+                self.start_iodevice = (value != "-1").then(|| number(value)).transpose()?;
+            }
             "striate_method" => self.method = value.parse()?,
             "striate_domains" => self.domains = value.parse()?,
             "striate_x_targets" => self.x_targets = positive(value)?,
             "striate_exchange" => self.exchange = value.parse()?,
             "striate_list_regions" => self.list_regions = positive(value)?,
             "striate_direct" => self.direct = value.parse()?,
+            "striate_lustre_pfl" => self.lustre_pfl = value.parse()?,
             _ => {}
         }
         Ok(())
@@ -223,6 +247,7 @@ impl Hints {
     /// The hints in effect, by name. Those that were not given and have no fixed default are absent.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, String)> {
         let some = |value: Option<u64>| value.map(|value| value.to_string());
+        let all = self.striping_all.then(|| "-1".into());
         [
             ("cb_nodes", some(self.cb_nodes)),
             ("cb_config_list", self.cb_per_node.map(|n| format!("*:{n}"))),
@@ -233,7 +258,7 @@ impl Hints {
             ("romio_ds_write", Some(self.ds_write.to_string())),
             ("ind_rd_buffer_size", some(Some(self.ind_rd_buffer_size))),
             ("ind_wr_buffer_size", some(Some(self.ind_wr_buffer_size))),
-            ("striping_factor", some(self.striping_factor)),
+            ("striping_factor", some(self.striping_factor).or(all)),
             ("striping_unit", some(self.striping_unit)),
             ("start_iodevice", some(self.start_iodevice)),
             ("striate_method", Some(self.method.to_string())),
@@ -242,6 +267,7 @@ impl Hints {
             ("striate_exchange", Some(self.exchange.to_string())),
             ("striate_list_regions", some(Some(self.list_regions))),
             ("striate_direct", Some(self.direct.to_string())),
+            ("striate_lustre_pfl", Some(self.lustre_pfl.to_string())),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
@@ -326,6 +352,20 @@ mod tests {
     }
 
     #[test]
+    fn all_and_any_are_minus_one() {
+        let mut hints: Hints = "striping_factor=-1;start_iodevice=-1".parse().unwrap();
+        assert_eq!(
+            (hints.striping_factor, hints.striping_all, hints.start_iodevice),
+            (None, true, None)
+        );
+        assert_eq!(hints.get("striping_factor").as_deref(), Some("-1"));
+        assert_eq!(hints.get("start_iodevice"), None);
+        assert_eq!(hints.to_string().parse::<Hints>().unwrap(), hints);
+        hints.set("striping_factor", "4").unwrap();
+        assert_eq!((hints.striping_factor, hints.striping_all), (Some(4), false));
+    }
+
+    #[test]
     fn malformed_values_name_the_hint() {
         for (name, value) in [
             ("cb_nodes", "0"),
@@ -334,6 +374,9 @@ mod tests {
             ("cb_buffer_size", "4 apples"),
             ("romio_cb_read", "perhaps"),
             ("striate_method", "magic"),
+            ("striping_factor", "-2"),
+            ("start_iodevice", "first"),
+            ("striate_lustre_pfl", "yes"),
             ("cb_config_list", "host1:2"),
         ] {
             let error = Hints::default().set(name, value).unwrap_err().to_string();

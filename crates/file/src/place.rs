@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use striate_store::lustre::StripingReport;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
 use striate_store::store::Store;
 use striate_store::{PosixFile, PosixOptions};
 
 use crate::experience::CostModel;
 use crate::hints::{Hints, Switch};
-use crate::{FileError, Mode};
+use crate::{FileError, Mode, striping};
+
+/// A store, whether it can be read although it is only written, and how it is striped on Lustre.
+pub(crate) type Opened = (Arc<dyn Store>, bool, Option<StripingReport>);
 
 /// Where a file lies.
 #[derive(Clone, Debug)]
@@ -30,14 +34,8 @@ impl Place {
         }
     }
 
-    /// Opens the file, and tells whether it can be read although it is only written. One rank, the
-    /// `first`, makes it if it shall be made.
-    pub(crate) fn open(
-        &self,
-        mode: Mode,
-        hints: &Hints,
-        first: bool,
-    ) -> Result<(Arc<dyn Store>, bool), FileError> {
+    /// Opens the file. One rank, the `first`, makes it if it shall be made.
+    pub(crate) fn open(&self, mode: Mode, hints: &Hints, first: bool) -> Result<Opened, FileError> {
         let create = first && mode.contains(Mode::CREATE);
         let exclusive = first && mode.contains(Mode::EXCLUSIVE);
         match self {
@@ -51,7 +49,7 @@ impl Place {
                     first: small(hints.start_iodevice),
                 };
                 let options = RemoteOptions { create, exclusive, layout };
-                Ok((Arc::new(RemoteFile::open(url, &options)?), true))
+                Ok((Arc::new(RemoteFile::open(url, &options)?), true, None))
             }
         }
     }
@@ -87,7 +85,7 @@ fn open_posix(
     hints: &Hints,
     create: bool,
     exclusive: bool,
-) -> Result<(Arc<dyn Store>, bool), FileError> {
+) -> Result<Opened, FileError> {
     let write = mode.contains(Mode::WRITE);
     let options = PosixOptions {
         read: true,
@@ -96,13 +94,16 @@ fn open_posix(
         exclusive,
         direct: hints.direct == Switch::Enable,
         list_regions: hints.list_regions as usize,
+        striping: Some(striping::request(hints)),
         ..PosixOptions::default()
     };
     let write_only = PosixOptions { read: false, ..options.clone() };
-    match PosixFile::open(path, &options) {
+    let (file, reads_back) = match PosixFile::open(path, &options) {
         Err(_) if write && !mode.contains(Mode::READ) => {
-            Ok((Arc::new(PosixFile::open(path, &write_only)?), false))
+            (PosixFile::open(path, &write_only)?, false)
         }
-        opened => Ok((Arc::new(opened?), true)),
-    }
+        opened => (opened?, true),
+    };
+    let striping = file.striping().cloned();
+    Ok((Arc::new(file), reads_back, striping))
 }

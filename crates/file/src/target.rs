@@ -4,15 +4,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use striate_store::lustre;
 use striate_store::remote::{Client, RemoteUrl};
 
-use crate::{FileError, Hints};
+use crate::{Composites, FileError, Hints};
 
 /// A directory, one of several I/O servers, or one storage target of a striped file system.
 ///
 /// As text it is the directory or URL; a number behind `#` says which server (of
 /// `striate://host:port/path#3`) or which storage target of the file system that the directory lies
-/// on (`/lustre/run#3`).
+/// on (`/lustre/run#3`: OST 3 of a Lustre). `#*` means every one of them: [`StorageTarget::each`]
+/// asks how many there are. A directory without a number is one target, and so is one with `#*` on
+/// a file system that has no numbered targets; a URL without a number means every server.
 ///
 /// ```
 /// use striate_file::StorageTarget;
@@ -25,6 +28,8 @@ use crate::{FileError, Hints};
 pub struct StorageTarget {
     directory: Directory,
     number: Option<u32>,
+    /// Whether `#*` stands there instead of a number.
+    every: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +41,7 @@ enum Directory {
 impl StorageTarget {
     /// A directory of this machine.
     pub fn directory(path: impl Into<PathBuf>) -> Self {
-        Self { directory: Directory::Local(path.into()), number: None }
+        Self { directory: Directory::Local(path.into()), number: None, every: false }
     }
 
     /// Which server, or storage target of the file system, if one is meant.
@@ -69,34 +74,51 @@ impl StorageTarget {
         }
     }
 
-    /// The hints with which a file there is created: wholly on the one target, if one is meant.
+    /// The hints with which a file there is created: wholly on the one target, if one is meant. Its
+    /// number asks for that target also where a directory on Lustre has a composite layout.
     pub fn hints(&self, hints: &Hints) -> Hints {
         let mut hints = hints.clone();
         if let Some(number) = self.number {
             hints.striping_factor = Some(1);
             hints.start_iodevice = Some(u64::from(number));
+            hints.lustre_pfl = Composites::Override;
         }
         hints
     }
 
-    /// Itself, or if it is a URL without a number, every server there.
+    /// Itself, or if it is a URL without a number or ends with `#*`, every server or storage target
+    /// there.
     pub fn each(&self) -> Result<Vec<Self>, FileError> {
-        match &self.directory {
-            Directory::Servers(url) if self.number.is_none() => {
-                let servers = Client::shared(url)?.servers()?.len() as u32;
-                Ok((0..servers).map(|n| Self { number: Some(n), ..self.clone() }).collect())
-            }
-            _ => Ok(vec![self.clone()]),
+        let count = match &self.directory {
+            _ if self.number.is_some() => None,
+            Directory::Servers(url) => Some(Client::shared(url)?.servers()?.len() as u32),
+            Directory::Local(path) if self.every => lustre::targets(path)
+                .map_err(|error| refuse(format!("cannot count the targets of {self}: {error}")))?,
+            Directory::Local(_) => None,
+        };
+        Ok(self.numbered(count))
+    }
+
+    /// One for each number below `count`, or itself alone if nothing is numbered.
+    fn numbered(&self, count: Option<u32>) -> Vec<Self> {
+        let alone = Self { every: false, ..self.clone() };
+        match count {
+            Some(count) => (0..count).map(|n| Self { number: Some(n), ..alone.clone() }).collect(),
+            None => vec![alone],
         }
     }
+}
+
+fn refuse(reason: String) -> FileError {
+    FileError::Argument { call: "storage target", reason }
 }
 
 impl FromStr for StorageTarget {
     type Err = FileError;
 
     fn from_str(text: &str) -> Result<Self, FileError> {
-        let refuse = |reason: String| FileError::Argument { call: "storage target", reason };
         let (base, number) = match text.rsplit_once('#') {
+            Some((base, "*")) => (base, None),
             Some((base, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let number = number.parse().ok();
                 let number = number.ok_or_else(|| refuse(format!("'{text}' has no number")))?;
@@ -113,7 +135,7 @@ impl FromStr for StorageTarget {
         } else {
             Directory::Local(Path::new(base).to_path_buf())
         };
-        Ok(Self { directory, number })
+        Ok(Self { directory, number, every: text.ends_with("#*") })
     }
 }
 
@@ -122,7 +144,7 @@ impl fmt::Display for StorageTarget {
         let base = self.base();
         match self.number {
             Some(number) => write!(f, "{}#{number}", base.display()),
-            None => write!(f, "{}", base.display()),
+            None => write!(f, "{}{}", base.display(), if self.every { "#*" } else { "" }),
         }
     }
 }
@@ -140,14 +162,15 @@ mod tests {
         assert_eq!(parsed("/scratch#a").number(), None);
         assert_eq!(parsed("/scratch#a#12").number(), Some(12));
         assert_eq!(parsed("/scratch#a#12").path("f"), Path::new("/scratch#a/f"));
-        for text in ["/scratch", "/scratch#3", "striate://h:1/a#0", "striate://h:1/"] {
+        for text in ["/scratch", "/scratch#3", "/scratch#*", "striate://h:1/a#0", "striate://h:1/"]
+        {
             assert_eq!(parsed(text).to_string(), text);
         }
     }
 
     #[test]
     fn what_names_nothing_is_refused() {
-        for text in ["", "#3", "/a#", "/a#99999999999", "striate://#1"] {
+        for text in ["", "#3", "#*", "/a#", "/a#99999999999", "striate://#1"] {
             assert!(text.parse::<StorageTarget>().is_err(), "{text}");
         }
     }
@@ -156,7 +179,32 @@ mod tests {
     fn files_of_one_target_are_not_striped() {
         let hints = parsed("/a#7").hints(&Hints::default());
         assert_eq!((hints.striping_factor, hints.start_iodevice), (Some(1), Some(7)));
+        assert_eq!(hints.lustre_pfl, Composites::Override);
         assert_eq!(parsed("/a").hints(&Hints::default()), Hints::default());
+    }
+
+    #[test]
+    fn a_star_means_every_target() {
+        let every = parsed("/lustre/run#*");
+        assert_eq!(every.number(), None);
+        assert_eq!(every.path("f"), Path::new("/lustre/run/f"));
+        assert_eq!(
+            every.numbered(Some(3)).iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["/lustre/run#0", "/lustre/run#1", "/lustre/run#2"]
+        );
+        assert_eq!(every.numbered(None), [parsed("/lustre/run")]);
+        assert_eq!(parsed("/lustre/run#5").each().unwrap(), [parsed("/lustre/run#5")]);
+    }
+
+    #[test]
+    fn a_star_where_nothing_is_numbered_is_the_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().display();
+        let plain = parsed(&path.to_string());
+        assert_eq!(parsed(&format!("{path}#*")).each().unwrap()[..], *std::slice::from_ref(&plain));
+        assert_eq!(plain.each().unwrap(), [plain]);
+        let missing = parsed(&format!("{path}/missing#*")).each().unwrap_err().to_string();
+        assert!(missing.contains("missing#*"), "{missing}");
     }
 
     #[test]

@@ -162,6 +162,14 @@ pub enum Cause {
     /// The system said so.
     #[error("{0}")]
     System(#[source] io::Error),
+    /// The file system would not stripe a new file as asked.
+    #[error("it cannot have {asked}: {source}")]
+    Striping {
+        /// What was asked for.
+        asked: String,
+        /// What the file system said.
+        source: io::Error,
+    },
     /// The request makes no sense.
     #[error("{0}")]
     Malformed(#[source] Malformed),
@@ -323,7 +331,7 @@ impl StoreError {
     /// The system's error, if it was one.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.cause {
-            Cause::System(source) => Some(source),
+            Cause::System(source) | Cause::Striping { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -337,18 +345,20 @@ impl StoreError {
             Cause::TimedOut(_) => ErrorKind::TimedOut,
             Cause::Server(source) => source.kind(),
             Cause::Other(_) => ErrorKind::Io,
-            Cause::System(source) => match (source.raw_os_error(), source.kind()) {
-                (Some(ENOSPC | EDQUOT | EFBIG), _) => ErrorKind::OutOfSpace,
-                // EBADF: a handle that was opened only for the other direction.
-                (Some(EBADF | EROFS | ETXTBSY), _) | (_, io::ErrorKind::PermissionDenied) => {
-                    ErrorKind::Denied
+            Cause::System(source) | Cause::Striping { source, .. } => {
+                match (source.raw_os_error(), source.kind()) {
+                    (Some(ENOSPC | EDQUOT | EFBIG), _) => ErrorKind::OutOfSpace,
+                    // EBADF: a handle that was opened only for the other direction.
+                    (Some(EBADF | EROFS | ETXTBSY), _) | (_, io::ErrorKind::PermissionDenied) => {
+                        ErrorKind::Denied
+                    }
+                    (_, io::ErrorKind::NotFound) => ErrorKind::NotFound,
+                    (_, io::ErrorKind::AlreadyExists) => ErrorKind::AlreadyExists,
+                    (_, io::ErrorKind::TimedOut) => ErrorKind::TimedOut,
+                    (_, io::ErrorKind::Unsupported) => ErrorKind::Unsupported,
+                    _ => ErrorKind::Io,
                 }
-                (_, io::ErrorKind::NotFound) => ErrorKind::NotFound,
-                (_, io::ErrorKind::AlreadyExists) => ErrorKind::AlreadyExists,
-                (_, io::ErrorKind::TimedOut) => ErrorKind::TimedOut,
-                (_, io::ErrorKind::Unsupported) => ErrorKind::Unsupported,
-                _ => ErrorKind::Io,
-            },
+            }
         }
     }
 

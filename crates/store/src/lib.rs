@@ -2,7 +2,7 @@
 //! and wrappers that add one thing each.
 //!
 //! [`Store`] is the trait, with its contract. Back-ends: [`PosixFile`], [`MemoryStore`],
-//! [`NullStore`], and files on I/O servers ([`remote`]). Wrappers, any of them around any store:
+//! [`NullStore`], and files on I/O servers ([`remote`]). Files on Lustre are striped as asked ([`lustre`]). Wrappers, any of them around any store:
 //! [`Counted`], [`Traced`], [`Throttled`], [`Faulty`]. A store that does not understand typed
 //! requests carries them out by [`expand`].
 //!
@@ -29,6 +29,7 @@ pub mod error;
 pub mod expand;
 pub mod fault;
 mod forward;
+pub mod lustre;
 pub mod memory;
 pub mod null;
 pub mod placement;

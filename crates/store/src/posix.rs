@@ -27,22 +27,21 @@ mod lock;
 mod ring;
 mod system;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::libc;
-use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use crate::error::{Cause, Operation, StoreError};
 use crate::expand;
+use crate::lustre::{self, FileSystem, LayoutControl, Opened, StripeRequest, StripingReport};
 use crate::placement::check_extent;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 use direct::Direct;
@@ -92,6 +91,10 @@ pub struct PosixOptions {
     pub list_regions: usize,
     /// How long to wait for a lock.
     pub lock_limit: Duration,
+    /// How a file that is created on Lustre shall be striped. Means nothing elsewhere.
+    pub striping: Option<StripeRequest>,
+    /// The calls that do so, if not those of the system; for tests.
+    pub layouts: Option<Arc<dyn LayoutControl>>,
     /// Faults below the loops that continue transfers; for tests.
     pub faults: Option<Arc<dyn SystemFaults>>,
 }
@@ -110,6 +113,8 @@ impl Default for PosixOptions {
             uring: Uring::Auto,
             list_regions: 64,
             lock_limit: Duration::from_secs(600),
+            striping: None,
+            layouts: None,
             faults: None,
         }
     }
@@ -145,6 +150,7 @@ pub struct PosixFile {
     locks: Locks,
     writable: bool,
     capabilities: Capabilities,
+    striping: Option<StripingReport>,
     /// Whether the file's name in its directory may not be durable yet.
     name_pending: AtomicBool,
 }
@@ -154,15 +160,7 @@ impl PosixFile {
     pub fn open(path: impl AsRef<Path>, options: &PosixOptions) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
         let fail = |source| StoreError::system(Operation::Open, path.display().to_string(), source);
-        let file = OpenOptions::new()
-            .read(options.read)
-            .write(options.write)
-            .create(options.create && !options.exclusive)
-            .create_new(options.create && options.exclusive)
-            .truncate(options.truncate)
-            .mode(options.mode)
-            .open(&path)
-            .map_err(fail)?;
+        let Opened { file, file_system, striping } = lustre::open(&path, options)?;
         let direct = if options.direct {
             let faults = options.faults.clone();
             let direct = Direct::open(&file, options.read, options.write, faults);
@@ -187,15 +185,16 @@ impl PosixFile {
             Uring::Always => true,
             Uring::Never => false,
         };
+        let actual = striping.as_ref().and_then(|report| report.actual);
         let capabilities = Capabilities {
             // Without a ring, lists are loops of plain calls.
             list_regions: use_ring.then_some(options.list_regions),
             typed: false,
             locks: lock::are_supported(&file),
-            stripe_unit: None,
-            stripe_count: None,
+            stripe_unit: actual.map(|actual| actual.unit),
+            stripe_count: actual.and_then(|actual| actual.count),
             alignment: direct.as_ref().map_or(1, |direct| direct.block),
-            serial_writes: is_local(&file),
+            serial_writes: file_system.is_some_and(FileSystem::is_local),
         };
         Ok(Self {
             path,
@@ -206,6 +205,7 @@ impl PosixFile {
             locks: Locks::new(options.lock_limit),
             writable: options.write,
             capabilities,
+            striping,
             // Also if the file was there: who created it may have died before making it durable.
             name_pending: AtomicBool::new(options.create),
         })
@@ -219,6 +219,11 @@ impl PosixFile {
     /// Whether lists go through `io_uring`: it is asked for, and the system allows it.
     pub fn uses_uring(&self) -> bool {
         self.use_ring && self.ring.is_available(&self.system)
+    }
+
+    /// How the file is striped beside how it was to be, if it lies on Lustre.
+    pub const fn striping(&self) -> Option<&StripingReport> {
+        self.striping.as_ref()
     }
 
     fn label(&self) -> String {
@@ -289,22 +294,6 @@ impl PosixFile {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
-}
-
-/// Whether a file lies on a file system of this machine, where the writers of one file take turns.
-fn is_local(file: &impl AsFd) -> bool {
-    // From linux/magic.h: ext2 to ext4, tmpfs, ramfs, XFS, btrfs, F2FS, overlayfs; ZFS has its own.
-    const LOCAL: [u64; 8] = [
-        0xEF53,
-        0x0102_1994,
-        0x8584_58F6,
-        0x5846_5342,
-        0x9123_683E,
-        0xF2F5_2010,
-        0x794C_7630,
-        0x2FC1_2FC1,
-    ];
-    fstatfs(file).is_ok_and(|about| LOCAL.contains(&(about.f_type as u64 & 0xFFFF_FFFF)))
 }
 
 impl Store for PosixFile {

@@ -1,0 +1,106 @@
+//! Striping of files on Lustre, set and read through the file system's own interface.
+//!
+//! [`StripeRequest`] says what is wanted, [`Layout`] is what a file has, [`StripingReport`] compares
+//! the two. The calls are behind [`LayoutControl`], so that everything above them is tested without
+//! a Lustre; [`PosixFile`](crate::PosixFile) makes them when it opens a file. On other file systems
+//! none of them is made, except the one that tells which file system it is.
+//!
+//! # Which interface
+//!
+//! A file is created without a layout (`O_LOV_DELAY_CREATE`), and given one before it is written:
+//!
+//! * **Set by `ioctl(LL_IOC_LOV_SETSTRIPE)`**, which is what `llapi_file_create` does. It needs no
+//!   privilege and says so if there is a layout already. The extended attribute `lustre.lov` can be
+//!   set as well, but up to release 2.16 a start at OST 0 is taken for "any" there (LU-13062), and
+//!   a layout that is there already is kept in silence; `trusted.lov` is for administrators.
+//! * **Read from `lustre.lov`**, which needs no privilege either, and says how long a layout is:
+//!   `ioctl(LL_IOC_LOV_GETSTRIPE)` must be told. It does not say where the file was asked to start,
+//!   but its objects tell where it does.
+//! * **Storage targets are counted by `ioctl(LL_IOC_GETOBDCOUNT)`** on a directory.
+//!
+//! The flag has this value since release 2.6; older clients stripe the file when it is created, and
+//! that is reported. A file without a layout cannot be written, so one that has none after all, as
+//! where an administrator restricts striping and the call does nothing, is opened once more to be
+//! given the default.
+//!
+//! # Composite layouts
+//!
+//! A directory may have a composite default (PFL): other stripes for other parts of a file. Such a
+//! directory was set up by somebody for a reason, and keeps its way unless
+//! [`StripeRequest::over_composite`] says otherwise. For the purposes of alignment, a composite
+//! file is striped as its last component is, where most bytes of a large file lie.
+
+mod control;
+mod decode;
+mod layout;
+mod open;
+mod report;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::Path;
+
+pub use control::{Creation, LayoutControl, SystemLayouts};
+pub use decode::LayoutError;
+pub use layout::{
+    ByteOrder, Component, Composite, Form, Layout, ObjectId, PlainLayout, PoolName, StripeObject,
+    Striping,
+};
+pub(crate) use open::{Opened, open};
+pub use report::StripingReport;
+pub use request::{StripeCount, StripeRequest};
+
+/// A file system, by the number in its superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    magic: u64,
+}
+
+impl FileSystem {
+    /// Lustre.
+    pub const LUSTRE: Self = Self { magic: 0x0BD0_0BD0 };
+
+    /// From linux/magic.h: ext2 to ext4, tmpfs, ramfs, XFS, btrfs, F2FS, overlayfs; ZFS has its own.
+    const LOCAL: [u64; 8] = [
+        0xEF53,
+        0x0102_1994,
+        0x8584_58F6,
+        0x5846_5342,
+        0x9123_683E,
+        0xF2F5_2010,
+        0x794C_7630,
+        0x2FC1_2FC1,
+    ];
+
+    /// By the `f_type` of `statfs`, which some systems extend by its sign.
+    pub const fn from_type(magic: u64) -> Self {
+        Self { magic: magic & 0xFFFF_FFFF }
+    }
+
+    /// Whether it is Lustre.
+    pub const fn is_lustre(self) -> bool {
+        self.magic == Self::LUSTRE.magic
+    }
+
+    /// Whether it is one of this machine, where the writers of one file take turns.
+    pub fn is_local(self) -> bool {
+        Self::LOCAL.contains(&self.magic)
+    }
+}
+
+/// How many storage targets (OSTs) the file system of a directory has; `None` if it is not Lustre.
+///
+/// Targets have the numbers below that. One that was taken out of service keeps its number.
+pub fn targets(directory: &Path) -> io::Result<Option<u32>> {
+    targets_by(&SystemLayouts, directory)
+}
+
+fn targets_by(control: &dyn LayoutControl, directory: &Path) -> io::Result<Option<u32>> {
+    if control.file_system(directory)?.is_lustre() {
+        control.targets(directory).map(Some)
+    } else {
+        Ok(None)
+    }
+}
