@@ -7,6 +7,7 @@ use striate_file::Placement;
 use crate::ArrayError;
 use crate::format::{Header, Variable};
 use crate::memory::{Elements, ElementsMut, Lie};
+use crate::partition::Extent;
 use crate::slab::{Call, Region, Slab};
 use crate::stream::{Bytes, BytesMut, Incoming, Outgoing, Rows, RowsMut};
 use crate::value::{Conversion, Value};
@@ -17,6 +18,8 @@ use crate::{Sink, Source};
 pub(crate) struct Access<M> {
     pub(crate) variable: usize,
     pub(crate) place: Placement,
+    /// Which elements, of a variable whose data is in partitions.
+    pub(crate) extent: Option<Extent>,
     /// Records there must be.
     pub(crate) records: u64,
     /// Whether a value may turn out not to fit.
@@ -30,6 +33,8 @@ pub(crate) struct Subject<'h> {
     pub(crate) record_size: Option<u64>,
     pub(crate) index: usize,
     pub(crate) fill: [u8; 8],
+    /// Whether its data is in partitions.
+    pub(crate) divided: bool,
 }
 
 impl Subject<'_> {
@@ -50,8 +55,8 @@ impl Subject<'_> {
 
     /// How many elements a slab to be read has in each dimension.
     pub(crate) fn count(&self, call: &'static str, slab: &Slab) -> Result<Vec<u64>, ArrayError> {
-        let call = Call { name: call, write: false };
-        Ok(slab.of(call, self.header, self.variable(), self.record_size)?.count)
+        let call = Call { name: call, write: false, divided: self.divided };
+        Ok(slab.of(call, self.header, self.variable(), self.record_size)?.extent.count)
     }
 
     fn refuse(&self, call: Call, reason: String) -> ArrayError {
@@ -62,6 +67,7 @@ impl Subject<'_> {
         Access {
             variable: self.index,
             place: region.place,
+            extent: self.divided.then_some(region.extent),
             records: region.records,
             may_miss: !conversion.memory.is_same(conversion.external),
             memory,
@@ -75,7 +81,7 @@ impl Subject<'_> {
         slab: &Slab,
         from: Source<'m, T>,
     ) -> Result<Access<Outgoing<'m>>, ArrayError> {
-        let call = Call { name: call, write: true };
+        let call = Call { name: call, write: true, divided: self.divided };
         let (region, conversion) = self.begin::<T>(call, slab)?;
         let size = size_of::<T>();
         let bytes = match from.0 {
@@ -84,7 +90,7 @@ impl Subject<'_> {
                 Bytes::Rows(Box::new(view))
             }
             Elements::Slice(elements, lay) => {
-                let lie = lay.of(&region.count, size, elements.len());
+                let lie = lay.of(&region.extent.count, size, elements.len());
                 let bytes: &'m [u8] = bytemuck::cast_slice(elements);
                 match lie.map_err(|reason| self.refuse(call, reason))? {
                     Lie::Dense => Bytes::Dense(bytes),
@@ -105,7 +111,7 @@ impl Subject<'_> {
         slab: &Slab,
         to: Sink<'m, T>,
     ) -> Result<Access<Incoming<'m>>, ArrayError> {
-        let call = Call { name: call, write: false };
+        let call = Call { name: call, write: false, divided: self.divided };
         let (region, conversion) = self.begin::<T>(call, slab)?;
         let size = size_of::<T>();
         let bytes = match to.0 {
@@ -114,7 +120,7 @@ impl Subject<'_> {
                 BytesMut::Rows(Box::new(view))
             }
             ElementsMut::Slice(elements, lay) => {
-                let lie = lay.of(&region.count, size, elements.len());
+                let lie = lay.of(&region.extent.count, size, elements.len());
                 let bytes: &'m mut [u8] = bytemuck::cast_slice_mut(elements);
                 match lie.map_err(|reason| self.refuse(call, reason))? {
                     Lie::Dense => BytesMut::Dense(bytes),
@@ -129,10 +135,10 @@ impl Subject<'_> {
     }
 
     fn check_shape(&self, call: Call, shape: &[usize], region: &Region) -> Result<(), ArrayError> {
-        if shape.iter().map(|&len| len as u64).eq(region.count.iter().copied()) {
+        if shape.iter().map(|&len| len as u64).eq(region.extent.count.iter().copied()) {
             return Ok(());
         }
-        let reason = format!("a view of shape {shape:?} for {:?} elements", region.count);
+        let reason = format!("a view of shape {shape:?} for {:?} elements", region.extent.count);
         Err(self.refuse(call, reason))
     }
 }

@@ -1,22 +1,26 @@
-//! [`Dataset`]: a dataset in data mode. How its accesses are carried out is in `carry_out.rs`.
+//! [`Dataset`]: a dataset in data mode. How its accesses are carried out is in `carry_out.rs`; its records
+//! and its end are in `life.rs`.
 
 mod carry_out;
+mod life;
+mod one;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use striate_comm::{Comm, CommExt, Reduction};
-use striate_file::{File, Mode, Stats};
+use striate_file::{File, Mode};
 
 use crate::access::{Access, Subject};
 use crate::format::{Dimension, Format, Header, Values, Variable};
-use crate::state::{State, agree_on, read_header};
+use crate::partition::{Parted, create, open, publish};
+use crate::state::{Derived, State, agree_on, read_header};
 use crate::stream::{Incoming, Outgoing};
 use crate::value::{Char, Value};
 use crate::{
-    ArrayError, Definition, DimensionId, Options, Owner, Pending, Sink, Slab, Source, Type,
-    VariableId, fill,
+    ArrayError, Definition, DimensionId, Options, Owner, Partitioning, Pending, Sink, Slab, Source,
+    Type, VariableId,
 };
 
 /// A dataset in data mode.
@@ -34,16 +38,24 @@ use crate::{
 ///   ends with [`ArrayError::Range`].
 #[derive(Debug)]
 pub struct Dataset {
-    state: State,
+    /// The file; of a partitioned dataset, its master.
+    pub(crate) state: State,
     /// Which dataset of this process it is, as it is defined now.
     stamp: u64,
+    pub(crate) options: Options,
+    pub(crate) parted: Option<Box<Parted>>,
 }
 
 impl Dataset {
-    pub(crate) fn new(mut state: State) -> Self {
+    pub(crate) fn new(state: State, options: Options) -> Self {
+        Self::with(state, options, None)
+    }
+
+    /// With partitions, if it has some.
+    pub(crate) fn with(mut state: State, options: Options, parted: Option<Box<Parted>>) -> Self {
         static STAMPS: AtomicU64 = AtomicU64::new(0);
         state.derive();
-        Self { state, stamp: STAMPS.fetch_add(1, Ordering::Relaxed) }
+        Self { state, stamp: STAMPS.fetch_add(1, Ordering::Relaxed), options, parted }
     }
 
     /// Creates a dataset: a path, or the URL of a file on I/O servers. What was there is lost, unless
@@ -55,6 +67,11 @@ impl Dataset {
         options: &Options,
     ) -> Result<Definition, ArrayError> {
         let path = path.as_ref().to_path_buf();
+        let asked = Partitioning::of_first(comm.as_ref(), &options.partitioning)?;
+        let options = &Options { partitioning: asked, ..options.clone() };
+        if options.partitioning.enabled {
+            return create::begin(comm, path, format, options);
+        }
         let mut mode = Mode::CREATE | Mode::READ | Mode::WRITE;
         if options.exclusive {
             mode |= Mode::EXCLUSIVE;
@@ -64,10 +81,13 @@ impl Dataset {
         // left alone: ext4 flushes what was cut to nothing when it is closed.
         let size = agree_on(comm.as_ref(), file.size().map_err(ArrayError::from))?;
         if comm.reduce_u64(Reduction::Max, size)? > 0 {
+            let old = if comm.rank() == 0 { publish::old_partitions(&path) } else { None };
             file.set_size(0)?;
+            publish::delete(old);
         }
         let header = Header::new(format);
-        Ok(Definition::new(State::new(file, path, header, options, true)?, None))
+        let state = State::new(file, path, header, options, true)?;
+        Ok(Definition::new(state, None, options.clone(), None))
     }
 
     /// Opens a dataset, for writing as well if `write`. Collective; the options of rank 0 count.
@@ -80,13 +100,30 @@ impl Dataset {
         let path = path.as_ref().to_path_buf();
         let mode = if write { Mode::READ | Mode::WRITE } else { Mode::READ };
         let mut file = File::open(comm, &path, mode, &options.hints)?;
-        let header = read_header(&mut file)?;
-        Ok(Self::new(State::new(file, path, header, options, write)?))
+        let header = read_header(&mut file, false)?;
+        let state = State::new(file, path, header, options, write)?;
+        open::open(state, options)
     }
 
     /// What it says about itself; `records` is what this rank knows of.
-    pub const fn header(&self) -> &Header {
-        &self.state.header
+    pub fn header(&self) -> &Header {
+        match &self.parted {
+            Some(parted) => &parted.logical,
+            None => &self.state.header,
+        }
+    }
+
+    /// What follows from the definitions.
+    fn derived(&self) -> Derived {
+        self.parted.as_ref().map_or(self.state.derived, |parted| parted.derived)
+    }
+
+    /// So many records are known.
+    fn set_records(&mut self, records: u64) {
+        self.state.header.records = records;
+        if let Some(parted) = &mut self.parted {
+            parted.set_records(records);
+        }
     }
 
     /// The ranks.
@@ -154,7 +191,8 @@ impl Dataset {
         let index = variable.index();
         let record_size = self.state.derived.record_size;
         let fill = self.state.fill_value(index);
-        Ok(Subject { header: self.header(), record_size, index, fill })
+        let divided = self.parted.as_ref().is_some_and(|parted| parted.divides(index));
+        Ok(Subject { header: self.header(), record_size, index, fill, divided })
     }
 
     fn access_put<'m, T: Value>(
@@ -193,7 +231,7 @@ impl Dataset {
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_put("put", variable, slab, from.into())?;
-        self.put_alone(&[access])
+        self.put_alone(vec![access])
     }
 
     /// Writes elements, together with the other ranks. Collective.
@@ -204,7 +242,7 @@ impl Dataset {
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_put("put_all", variable, slab, from.into());
-        if self.state.derived.has_records {
+        if self.parted.is_some() || self.state.derived.has_records {
             return self.put_together(access.map(|access| vec![access]));
         }
         self.put_one_together(access)
@@ -218,7 +256,7 @@ impl Dataset {
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_get("get", variable, slab, to.into())?;
-        self.get_alone(&mut [access])
+        self.get_alone(vec![access])
     }
 
     /// Reads elements, together with the other ranks. Collective.
@@ -229,6 +267,9 @@ impl Dataset {
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_get("get_all", variable, slab, to.into());
+        if self.parted.is_some() {
+            return self.get_together(access.map(|access| vec![access]));
+        }
         self.get_one_together(access)
     }
 
@@ -314,10 +355,10 @@ impl Dataset {
         from: impl Into<Source<'s, T>>,
     ) -> Result<(), ArrayError> {
         pending.begin_on(self.stamp)?;
-        let Access { variable, place, records, may_miss, memory } =
+        let Access { variable, place, extent, records, may_miss, memory } =
             self.access_put("bput", variable, slab, from.into())?;
         let memory = memory.into_owned()?;
-        pending.puts.push(Access { variable, place, records, may_miss, memory });
+        pending.puts.push(Access { variable, place, extent, records, may_miss, memory });
         Ok(())
     }
 
@@ -335,10 +376,10 @@ impl Dataset {
     }
 
     /// Carries out what was begun, alone: first what is written, then what is read.
-    pub fn wait(&mut self, mut pending: Pending<'_>) -> Result<(), ArrayError> {
+    pub fn wait(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
         pending.check(self.stamp)?;
-        let written = self.put_alone(&pending.puts);
-        written.and(self.get_alone(&mut pending.gets))
+        let written = self.put_alone(pending.puts);
+        written.and(self.get_alone(pending.gets))
     }
 
     /// Carries out what all ranks have begun, in few large accesses: first what is written, then what
@@ -348,92 +389,5 @@ impl Dataset {
         self.state.agree(checked)?;
         let written = self.put_together(Ok(pending.puts));
         written.and(self.get_together(Ok(pending.gets)))
-    }
-
-    /// Makes the records be at least so many, filling those that are new where fill values are asked
-    /// for. Collective; the largest number counts.
-    pub fn grow(&mut self, records: u64) -> Result<(), ArrayError> {
-        let refuse = |reason: String| {
-            Err(ArrayError::Definition { what: format!("growth to {records} records"), reason })
-        };
-        let (header, format) = (&self.state.header, self.state.header.format);
-        let possible = if !self.state.write {
-            refuse("the dataset was opened for reading only".into())
-        } else if records > format.max_records() {
-            refuse(format!("they are more than {format} can count"))
-        } else if header.end_of(records).is_none() {
-            refuse("they would end beyond 2^63 - 1 bytes, where no file reaches".into())
-        } else {
-            Ok(())
-        };
-        let known = header.records;
-        let ((), [records]) = self.state.agree_with(possible, [records.max(known)])?;
-        self.make_records(records)?;
-        self.state.header.records = records;
-        self.state.state_records()
-    }
-
-    /// Goes back to define mode. Collective.
-    pub fn redefine(mut self) -> Result<Definition, ArrayError> {
-        let possible = if self.state.write {
-            Ok(())
-        } else {
-            let what = "redefinition".into();
-            let reason = "the dataset was opened for reading only".into();
-            Err(ArrayError::Definition { what, reason })
-        };
-        self.state.agree(possible)?;
-        self.learn_records()?;
-        let before = self.state.header.clone();
-        Ok(Definition::new(self.state, Some(before)))
-    }
-
-    /// Makes all ranks' data durable and seen by all, and the number of records known to all. A new
-    /// file is a whole one from here on. A dataset that is only read learns of records that others
-    /// have added. Collective.
-    pub fn sync(&mut self) -> Result<(), ArrayError> {
-        self.learn_records()?;
-        if self.state.write { self.state.finish(true) } else { self.state.reread_records() }
-    }
-
-    /// Closes it. Collective.
-    pub fn close(mut self) -> Result<(), ArrayError> {
-        let whole = self
-            .learn_records()
-            .and_then(|()| if self.state.write { self.state.finish(false) } else { Ok(()) });
-        let closed = self.state.file.close().map_err(ArrayError::from);
-        whole.and(closed)
-    }
-
-    /// Gives up: closes it without making a new file a whole one, which is deleted. Collective.
-    pub fn abort(self) -> Result<(), ArrayError> {
-        let State { comm, file, path, unfinished, .. } = self.state;
-        file.close()?;
-        let deleted = if unfinished && comm.rank() == 0 { File::delete(&path) } else { Ok(()) };
-        agree_on(comm.as_ref(), deleted.map_err(ArrayError::from))
-    }
-
-    /// What this rank's accesses have cost so far.
-    pub const fn stats(&self) -> Stats {
-        self.state.file.stats()
-    }
-
-    /// The largest number of records that a rank knows of becomes everyone's. Collective.
-    fn learn_records(&mut self) -> Result<(), ArrayError> {
-        if self.state.derived.has_records {
-            let known = self.state.header.records;
-            let ((), [records]) = self.state.agree_with(Ok(()), [known])?;
-            self.state.header.records = records;
-        }
-        Ok(())
-    }
-
-    /// Fills what is new if there are to be so many records. Collective.
-    fn make_records(&mut self, records: u64) -> Result<(), ArrayError> {
-        let known = self.state.header.records;
-        if records > known && self.state.derived.fills_records {
-            fill::fill_records(&mut self.state, known..records)?;
-        }
-        Ok(())
     }
 }

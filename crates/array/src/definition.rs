@@ -7,8 +7,9 @@ use striate_comm::{Comm, CommExt};
 use striate_file::File;
 
 use crate::format::{Attribute, Dimension, Format, Header, Type, Values, Variable, check_name};
+use crate::partition::{Created, PAR_DIM_ID, Parted, create, is_reserved, redefine};
 use crate::state::{State, check_type};
-use crate::{ArrayError, Dataset, fill, relocate};
+use crate::{ArrayError, Dataset, Options, fill, relocate};
 
 /// A dimension of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,11 +63,47 @@ pub struct Definition {
     /// The header as it is in the file; `None` if the dataset is new.
     before: Option<Header>,
     fill_all: bool,
+    options: Options,
+    /// The partitions, as they were before.
+    parted: Option<Box<Parted>>,
 }
 
 impl Definition {
-    pub(crate) const fn new(state: State, before: Option<Header>) -> Self {
-        Self { state, before, fill_all: false }
+    pub(crate) const fn new(
+        state: State,
+        before: Option<Header>,
+        options: Options,
+        parted: Option<Box<Parted>>,
+    ) -> Self {
+        Self { state, before, fill_all: false, options, parted }
+    }
+
+    /// Whether the dataset is, or may become, a partitioned one.
+    const fn may_be_parted(&self) -> bool {
+        self.parted.is_some() || self.state.publish.is_some()
+    }
+
+    /// Divides a variable along one of its dimensions if the dataset is partitioned: sets its attribute
+    /// `par_dim_id`.
+    pub fn partition_along(
+        &mut self,
+        variable: VariableId,
+        dimension: DimensionId,
+    ) -> Result<(), ArrayError> {
+        let known = self.state.header.dimensions.get(dimension.index());
+        let Some(name) = known.map(|dimension| dimension.name.clone()) else {
+            let name = format!("number {}", dimension.0);
+            return Err(ArrayError::Unknown { what: "dimension", name });
+        };
+        let of_variable = self.state.header.variables.get(variable.index());
+        if of_variable.is_some_and(|variable| !variable.dimensions.contains(&dimension.0)) {
+            let what = format!("par_dim_id of variable number {}", variable.0);
+            return Err(ArrayError::Definition {
+                what,
+                reason: format!("it has no dimension '{name}'"),
+            });
+        }
+        self.attribute(variable, PAR_DIM_ID, name)
     }
 
     /// What is defined so far.
@@ -182,6 +219,10 @@ impl Definition {
         let (owner, values) = (owner.into(), values.into());
         check_name(name)?;
         let what = format!("attribute '{name}'");
+        if self.may_be_parted() && is_reserved(name, owner == Owner::Global) {
+            let reason = "partitioned datasets have it for themselves".into();
+            return Err(ArrayError::Definition { what, reason });
+        }
         check_type(&self.state.header, &what, values.external())?;
         if name == "_FillValue"
             && let Owner::Variable(id) = owner
@@ -270,35 +311,46 @@ impl Definition {
     /// A definition that the format cannot hold is an error before anything is written. From the first
     /// change of the file to the end of this call, and in a new file until the first
     /// [`Dataset::sync`] or [`Dataset::close`], its first bytes say that it is unfinished.
-    pub fn end(mut self) -> Result<Dataset, ArrayError> {
+    pub fn end(self) -> Result<Dataset, ArrayError> {
         let differs = self.difference();
         self.state.agree(differs)?;
+        if self.parted.is_some() {
+            return self.end_of_parted();
+        }
+        if self.before.is_none() && self.state.publish.is_some() {
+            let Self { state, options, .. } = self;
+            return match create::create(state, &options)? {
+                Created::Parted(data) => Ok(*data),
+                Created::Plain(state) => Self::new(*state, None, options, None).end_of_plain(),
+            };
+        }
+        self.end_of_plain()
+    }
+
+    /// The same of a dataset that is one file.
+    fn end_of_plain(mut self) -> Result<Dataset, ArrayError> {
         let arranged = self.state.header.arrange(&self.state.alignment, self.before.as_ref());
         self.state.agree(arranged.map_err(ArrayError::from))?;
-        let Self { mut state, before, .. } = self;
+        let Self { mut state, before, options, .. } = self;
         if before.as_ref() == Some(&state.header) {
-            return Ok(Dataset::new(state));
+            return Ok(Dataset::new(state, options));
         }
         let was_unfinished = state.unfinished;
-        state.unfinished = true;
-        let bytes = state.header.encode();
-        if let Some(before) = &before {
-            relocate::relocate(&mut state, before)?;
-        }
-        state.on_first(|state| {
-            // The magic says that it is unfinished, until it is not.
-            let mut bytes = bytes;
-            bytes[..4].copy_from_slice(&state.header.format.unfinished_magic());
-            state.file.write_at(0, bytes.as_slice())?;
-            Ok(())
-        })?;
-        state.stated_records = state.header.records;
-        let old = before.as_ref().map_or(0, |before| before.variables.len());
-        fill::fill_new_variables(&mut state, old)?;
+        state.lay_down(before.as_ref())?;
         if before.is_some() && !was_unfinished {
             state.finish(true)?;
         }
-        Ok(Dataset::new(state))
+        Ok(Dataset::new(state, options))
+    }
+
+    /// The same of a dataset that has partitions.
+    fn end_of_parted(self) -> Result<Dataset, ArrayError> {
+        let Self { state, before, options, parted, .. } = self;
+        match (parted, before) {
+            (Some(parted), Some(before)) => redefine::redefine(state, *parted, &before, options),
+            // Partitions come with the header that they were made by.
+            _ => Ok(Dataset::new(state, options)),
+        }
     }
 
     /// What this rank defines differently from rank 0. Collective.
@@ -354,9 +406,13 @@ impl Definition {
 
     /// Gives up: a new file is deleted, an old one stays as it was. Collective.
     pub fn abort(self) -> Result<(), ArrayError> {
-        let Self { state, before, .. } = self;
+        let Self { state, before, parted, .. } = self;
         let State { comm, file, path, unfinished, .. } = state;
-        file.close()?;
+        let closed = file.close().map_err(ArrayError::from);
+        if let Some(parted) = parted {
+            return parted.give_up(comm.as_ref(), closed, unfinished.then_some(path.as_path()));
+        }
+        closed?;
         let is_new = before.is_none() || unfinished;
         let deleted = if is_new && comm.rank() == 0 {
             File::delete(&path).map_err(ArrayError::from)
@@ -373,6 +429,27 @@ impl Definition {
 }
 
 impl State {
+    /// Makes the file what the header says, and marks it as unfinished: data moves if it must, the
+    /// header is written, and new variables are filled if they are to be. Collective.
+    pub(crate) fn lay_down(&mut self, before: Option<&Header>) -> Result<(), ArrayError> {
+        self.unfinished = true;
+        if let Some(before) = before {
+            relocate::relocate(self, before)?;
+        }
+        self.on_first(Self::write_header)?;
+        self.stated_records = self.header.records;
+        let old = before.map_or(0, |before| before.variables.len());
+        fill::fill_new_variables(self, old)
+    }
+
+    /// Rank 0 writes the header. Its magic says that the file is unfinished, until it is not.
+    pub(crate) fn write_header(&mut self) -> Result<(), ArrayError> {
+        let mut bytes = self.header.encode();
+        bytes[..4].copy_from_slice(&self.header.format.unfinished_magic());
+        self.file.write_at(0, bytes.as_slice())?;
+        Ok(())
+    }
+
     /// Rank 0 writes the first bytes.
     pub(crate) fn mark_unfinished(&mut self) -> Result<(), ArrayError> {
         let magic = self.header.format.unfinished_magic();

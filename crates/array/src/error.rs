@@ -108,6 +108,14 @@ pub enum ArrayError {
         /// Why not.
         reason: String,
     },
+    /// A partition is not as the dataset needs it.
+    #[error("partition {file}: {reason}")]
+    Partition {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A rank failed.
     #[error("rank {rank}: {reason}")]
     Rank {

@@ -3,6 +3,8 @@
 use striate_datatype::parse_size;
 use striate_file::{FileError, Hints};
 
+use crate::Partitioning;
+
 /// How a dataset is laid out and accessed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -16,6 +18,8 @@ pub struct Options {
     pub record_align: Option<u64>,
     /// Whether [`crate::Dataset::create`] refuses a file that is there already.
     pub exclusive: bool,
+    /// Whether and how its variables are divided into partition files.
+    pub partitioning: Partitioning,
 }
 
 impl Options {
@@ -36,6 +40,7 @@ impl Options {
             "nc_header_align_size" => &mut self.header_align,
             "nc_var_align_size" => &mut self.fixed_align,
             "nc_record_align_size" => &mut self.record_align,
+            _ if self.partitioning.set(name, value)? => return Ok(()),
             _ => return self.hints.set(name, value),
         };
         let refuse =

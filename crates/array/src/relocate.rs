@@ -17,7 +17,7 @@ const PIECES: usize = 1 << 14;
 
 /// Contiguous bytes that move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Move {
+pub(crate) struct Move {
     from: u64,
     to: u64,
     len: u64,
@@ -26,6 +26,20 @@ struct Move {
 /// Moves everything that lies elsewhere in the new header, after the file was marked as unfinished. If
 /// there is no room for it, the file stays as it is. Collective.
 pub(crate) fn relocate(state: &mut State, before: &Header) -> Result<(), ArrayError> {
+    let mut moves = reserve(state, before)?.peekable();
+    state.on_first(State::mark_unfinished)?;
+    while moves.peek().is_some() {
+        let round = next_round(&mut moves, SHARE * state.comm.size() as u64);
+        carry_out(state, &round)?;
+    }
+    Ok(())
+}
+
+/// Makes sure that there is room for what moves, and returns the moves. Collective.
+pub(crate) fn reserve(
+    state: &mut State,
+    before: &Header,
+) -> Result<impl Iterator<Item = Move> + use<>, ArrayError> {
     // Agreed, so that no rank looks when another has begun to write.
     let size = state.file.size().map_err(ArrayError::from);
     let own = *size.as_ref().unwrap_or(&0);
@@ -39,12 +53,7 @@ pub(crate) fn relocate(state: &mut State, before: &Header) -> Result<(), ArrayEr
     if let Some(highest) = moves.peek() {
         state.file.preallocate(highest.to + highest.len)?;
     }
-    state.on_first(State::mark_unfinished)?;
-    while moves.peek().is_some() {
-        let round = next_round(&mut moves, SHARE * state.comm.size() as u64);
-        carry_out(state, &round)?;
-    }
-    Ok(())
+    Ok(moves)
 }
 
 /// All moves, the highest first. `None` if offsets overflow. What lies beyond the end of the file is

@@ -5,6 +5,8 @@ use striate_file::Placement;
 
 use crate::ArrayError;
 use crate::format::{Header, Variable};
+use crate::partition::Extent;
+use crate::pending::nowhere;
 
 /// Which elements of a variable: start, count and stride per dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,16 +45,18 @@ pub(crate) struct Call {
     pub(crate) name: &'static str,
     /// Whether it may make new records.
     pub(crate) write: bool,
+    /// Whether the variable's data is in partitions.
+    pub(crate) divided: bool,
 }
 
 /// A slab of a variable, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
-    pub(crate) count: Vec<u64>,
+    pub(crate) extent: Extent,
     /// Records there must be for it.
     pub(crate) records: u64,
     pub(crate) elements: u64,
-    /// Where its elements lie.
+    /// Where its elements lie; nowhere if they are in partitions.
     pub(crate) place: Placement,
 }
 
@@ -119,24 +123,34 @@ impl Slab {
         let Some(elements) = elements else {
             return refuse(format!("{count:?} elements are more than can be counted"));
         };
-        let region = (start.as_slice(), count.as_slice(), stride.as_slice());
-        let place = place(header, variable, record_size, region).map_err(|source| {
+        let extent = Extent { start, count, stride };
+        let placed = if call.divided {
+            let bytes = elements.checked_mul(variable.external.size());
+            match bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
+                Some(_) => nowhere(),
+                None => Err(TypeError::Overflow { what: "its size" }),
+            }
+        } else {
+            place(header, variable, record_size, &extent)
+        };
+        let place = placed.map_err(|source| {
             let reason = format!("its place in the file cannot be described: {source}");
             ArrayError::Access { call: call.name, variable: variable.name.clone(), reason }
         })?;
-        Ok(Region { count, records, elements, place })
+        Ok(Region { extent, records, elements, place })
     }
 }
 
 /// Where elements of a variable lie: loops over its dimensions, whole ones fused by normalisation.
-fn place(
+pub(crate) fn place(
     header: &Header,
     variable: &Variable,
     record_size: Option<u64>,
-    (start, count, stride): (&[u64], &[u64], &[u64]),
+    extent: &Extent,
 ) -> Result<Placement, TypeError> {
     let far = || TypeError::Overflow { what: "an offset in the file" };
     let size = variable.external.size();
+    let Extent { start, count, stride } = extent;
     if count.contains(&0) {
         let datatype = Datatype::bytes(size)?;
         return Ok(Placement { displacement: variable.begin, datatype, start: 0, len: 0 });

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use striate_datatype::Packer;
 use striate_file::{FileError, Gather, Scatter};
 
-use crate::value::{Conversion, InRange};
+use crate::format::{Format, Type};
+use crate::value::{Conversion, InRange, Kind};
 
 /// Bytes that are packed before they are converted.
 const PIECE: usize = 32 << 10;
@@ -103,7 +104,16 @@ impl Split {
     }
 }
 
+/// Bytes that are as the file holds them.
+const RAW: Conversion =
+    Conversion { memory: Kind::Text, external: Type::Char, format: Format::Cdf5, fill: [0; 8] };
+
 impl<'a> Outgoing<'a> {
+    /// Bytes that are as the file holds them.
+    pub(crate) const fn raw(bytes: &'a [u8]) -> Self {
+        Self::new(Bytes::Dense(bytes), RAW, bytes.len() as u64)
+    }
+
     pub(crate) const fn new(bytes: Bytes<'a>, conversion: Conversion, elements: u64) -> Self {
         Self { bytes, conversion, elements, all_in_range: AtomicBool::new(true) }
     }
@@ -218,6 +228,12 @@ impl Gather for Outgoing<'_> {
 }
 
 impl<'a> Incoming<'a> {
+    /// Room for bytes as the file holds them.
+    pub(crate) const fn raw(bytes: &'a mut [u8]) -> Self {
+        let len = bytes.len() as u64;
+        Self::new(BytesMut::Dense(bytes), RAW, len)
+    }
+
     pub(crate) const fn new(bytes: BytesMut<'a>, conversion: Conversion, elements: u64) -> Self {
         Self {
             bytes,

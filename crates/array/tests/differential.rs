@@ -415,7 +415,35 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset,
         }
         twin.model.push(expected);
     }
+    if case.options.partitioning.enabled {
+        divide(&mut define, &mut Draw::new(case.seed ^ 0xD1))?;
+    }
     define.end()
+}
+
+/// Says of some variables along which dimension they are divided, by name or position, or that they are
+/// not.
+fn divide(define: &mut striate_array::Definition, draw: &mut Draw) -> Result<(), ArrayError> {
+    for variable in define.variables() {
+        let header = define.header();
+        let known = &header.variables[variable.index()];
+        let first = usize::from(header.is_record(known));
+        let choices: Vec<usize> = (first..known.dimensions.len()).collect();
+        if choices.is_empty() || draw.chance(50) {
+            continue;
+        }
+        let position = draw.pick(&choices);
+        let dimension = known.dimensions[position] as usize;
+        match draw.below(4) {
+            0 => define.attribute(variable, "par_dim_id", "none")?,
+            1 => define.attribute(variable, "par_dim_id", position as i32)?,
+            _ => {
+                let dimension = striate_array::DimensionId::nth(define, dimension);
+                define.partition_along(variable, dimension)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
@@ -480,6 +508,62 @@ fn compare(found: &[i64], expected: &Expected, what: &str) {
             assert_eq!(*found, value, "{what} at {index:?}");
         }
     }
+}
+
+/// Reads everything by the headers' offsets, byte by byte, each element from the file that has it.
+/// Returns how many partitions there are.
+fn read_parts(path: &Path, model: &[Expected]) -> usize {
+    let infos = Threads::new(1)
+        .try_run(|comm| {
+            let data = Dataset::open(&comm, path, false, &Options::default())?;
+            let infos = data.partitions().map(<[_]>::to_vec);
+            data.close()?;
+            Ok::<_, ArrayError>(infos)
+        })
+        .unwrap()
+        .remove(0);
+    let Some(infos) = infos else {
+        read_plainly(path, model);
+        return 0;
+    };
+    let read = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        let violations = striate_array::format::validate(&bytes, bytes.len() as u64);
+        assert_eq!(violations, [], "{}", path.display());
+        (Header::decode(&bytes).unwrap().0, bytes)
+    };
+    let master = read(path);
+    let parts: Vec<_> = infos.iter().map(|info| read(&info.file)).collect();
+    for (number, expected) in model.iter().enumerate() {
+        let mut found = Vec::new();
+        for index in each_index(&expected.shape) {
+            let mut own = index.clone();
+            let mut file = &master;
+            for (part, info) in parts.iter().zip(&infos) {
+                for (variable, dimension, range) in &info.variables {
+                    if *variable == number && range.contains(&index[*dimension]) {
+                        own[*dimension] -= range.start;
+                        file = part;
+                    }
+                }
+            }
+            let (header, bytes) = file;
+            let name = &master.0.variables[number].name;
+            let variable = header.variables.iter().find(|it| it.name == *name).unwrap();
+            let mut shape = header.shape(variable);
+            let mut at = variable.begin;
+            if header.is_record(variable) {
+                at += own.remove(0) * header.record_size().unwrap();
+                shape.remove(0);
+            }
+            let size = variable.external.size();
+            at += own.iter().zip(&shape).fold(0, |at, (&i, &len)| at * len + i) * size;
+            let element = &bytes[at as usize..(at + size) as usize];
+            found.extend(as_numbers(&Values::from_bytes(variable.external, element)));
+        }
+        compare(&found, expected, "in its file");
+    }
+    infos.len()
 }
 
 /// Reads everything by the header's offsets, byte by byte.
@@ -564,6 +648,51 @@ fn check(seed: u64, place: &Path, plainly: bool) {
     striate_file::File::delete(place).unwrap();
 }
 
+/// Options by which the same datasets are partitioned.
+fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
+    let mut options = options(draw);
+    options.set("nc_partitioning_enabled", "1").unwrap();
+    options.set("nc_partition_min_ndims", draw.pick(&["0", "0", "1", "2"])).unwrap();
+    options.set("nc_partition_buffer", draw.pick(&["4K", "5000", "32M"])).unwrap();
+    options.set("nc_num_partitions", &(1 + draw.below(7)).to_string()).unwrap();
+    if draw.chance(50) {
+        let targets: Vec<_> = (0..=draw.below(3))
+            .map(|number| {
+                let target = directory.join(format!("target{number}"));
+                std::fs::create_dir_all(&target).unwrap();
+                target.display().to_string()
+            })
+            .collect();
+        options.set("nc_partition_targets", &targets.join(",")).unwrap();
+    }
+    options
+}
+
+/// Runs a case as a partitioned dataset; returns how many partitions it had.
+fn check_partitioned(seed: u64) -> usize {
+    let directory = tempfile::tempdir().unwrap();
+    let mut draw = Draw::new(seed.wrapping_mul(79));
+    let ranks = 1 + draw.below(8);
+    let options = partitioned(&mut draw, directory.path());
+    let path = directory.path().join("data.nc");
+    let case = Case { seed, path, ranks, options };
+    let outcome = std::panic::catch_unwind(|| {
+        let models = Threads::new(case.ranks as usize)
+            .try_run(|comm| run(&comm, &case))
+            .unwrap_or_else(|error| panic!("{error}"));
+        let count = read_parts(&case.path, &models[0]);
+        let others = 1 + draw.clone().below(8) as usize;
+        Threads::new(others)
+            .try_run(|comm| read_back(&comm, &case.path, &models[0]))
+            .unwrap_or_else(|error| panic!("{error}"));
+        count
+    });
+    outcome.unwrap_or_else(|cause| {
+        eprintln!("STRIATE_CASE={seed}: {} ranks, {:?}", case.ranks, case.options);
+        std::panic::resume_unwind(cause)
+    })
+}
+
 fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -580,6 +709,13 @@ fn each_case(share: u64, mut run: impl FnMut(u64)) {
 fn on_files() {
     let directory = tempfile::tempdir().unwrap();
     each_case(1, |seed| check(seed, &directory.path().join(format!("{seed}.nc")), true));
+}
+
+#[test]
+fn on_partitions() {
+    let mut counts = [0; 8];
+    each_case(4, |seed| counts[check_partitioned(seed)] += 1);
+    println!("cases by number of partitions: {counts:?}");
 }
 
 #[test]

@@ -32,4 +32,4 @@ pub use comm::{Comm, Reduction, Request};
 pub use error::CommError;
 pub use ext::{CommExt, agree};
 pub use memory::NodeMemory;
-pub use threads::Threads;
+pub use threads::{Threads, alone};

@@ -145,6 +145,13 @@ where
     Threads::on_nodes(nodes).run(body)
 }
 
+/// A communicator of one rank, this one, that belongs to nobody else: what is made for ranks works with it
+/// alone, also on another thread.
+pub fn alone() -> Arc<dyn Comm> {
+    let (_, mut comms) = comm::world(&[0], true);
+    comms.swap_remove(0)
+}
+
 /// An error's words, without saying once more which rank it happened to.
 fn reason_of(rank: usize, error: &impl Display) -> String {
     let text = error.to_string();

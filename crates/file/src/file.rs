@@ -211,6 +211,18 @@ impl File {
         Place::new(path.as_ref())?.delete()
     }
 
+    /// Whether there is a file at `path`. Not collective.
+    pub fn exists(path: impl AsRef<Path>) -> Result<bool, FileError> {
+        Place::new(path.as_ref())?.exists()
+    }
+
+    /// Gives the file at `from` the name `to`, durably; a file of that name is replaced. Both are in the
+    /// same directory, or on the same servers. Not collective: one rank calls it. Ranks that have the
+    /// file open go on with it.
+    pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), FileError> {
+        Place::new(from.as_ref())?.rename(&Place::new(to.as_ref())?)
+    }
+
     /// Replaces the view and puts the individual pointer at its start. Collective; the views of ranks
     /// may differ, but not the size of their etypes.
     pub fn set_view(&mut self, view: View) -> Result<(), FileError> {

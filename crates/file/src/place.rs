@@ -6,7 +6,7 @@ use std::sync::Arc;
 use striate_store::lustre::StripingReport;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
 use striate_store::store::Store;
-use striate_store::{PosixFile, PosixOptions};
+use striate_store::{ErrorKind, PosixFile, PosixOptions};
 
 use crate::experience::CostModel;
 use crate::hints::{Hints, Switch};
@@ -62,6 +62,46 @@ impl Place {
                 reason: format!("{}: {error}", path.display()),
             }),
             Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
+        }
+    }
+
+    /// Whether there is a file.
+    pub(crate) fn exists(&self) -> Result<bool, FileError> {
+        match self {
+            Self::Path(path) => path.try_exists().map_err(|error| FileError::Argument {
+                call: "exists",
+                reason: format!("{}: {error}", path.display()),
+            }),
+            Self::Servers(url) => match Client::shared(url)?.lookup(&url.path) {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Gives the file another name in the same place, durably; a file of that name is replaced.
+    pub(crate) fn rename(&self, to: &Self) -> Result<(), FileError> {
+        match (self, to) {
+            (Self::Path(from), Self::Path(to)) => {
+                let renamed = std::fs::rename(from, to).and_then(|()| {
+                    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+                    std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+                });
+                renamed.map_err(|error| FileError::Argument {
+                    call: "rename",
+                    reason: format!("{} to {}: {error}", from.display(), to.display()),
+                })
+            }
+            (Self::Servers(from), Self::Servers(to))
+                if (&from.address, from.tls) == (&to.address, to.tls) =>
+            {
+                Ok(Client::shared(from)?.rename(&from.path, &to.path, true)?)
+            }
+            _ => Err(FileError::Argument {
+                call: "rename",
+                reason: "the two names are of different places".into(),
+            }),
         }
     }
 

@@ -1,10 +1,11 @@
 //! How accesses are carried out, alone and together.
 
-use striate_file::{FileError, Memory, MemoryMut, Placement, Scatter};
+use striate_file::{Memory, MemoryMut, Placement, Scatter};
 
 use super::Dataset;
 use crate::ArrayError;
 use crate::access::Access;
+use crate::partition::{Queue, Wanted};
 use crate::pending::{Footprint, Round, Schedule, Windows, nowhere, stacked, stacked_mut};
 use crate::stream::{Incoming, Outgoing};
 
@@ -19,10 +20,10 @@ impl Dataset {
     /// Writes, this rank by itself.
     pub(super) fn put_alone(
         &mut self,
-        accesses: &[Access<Outgoing<'_>>],
+        accesses: Vec<Access<Outgoing<'_>>>,
     ) -> Result<(), ArrayError> {
-        let needed = accesses.iter().map(|access| access.records).max().unwrap_or(0);
-        if needed > self.state.header.records && self.state.derived.fills_records {
+        let needed = records(&accesses);
+        if needed > self.header().records && self.derived().fills_records {
             let variable = accesses.iter().max_by_key(|access| access.records);
             let variable = variable.map_or(0, |access| access.variable);
             return Err(ArrayError::Access {
@@ -33,20 +34,29 @@ impl Dataset {
                     .into(),
             });
         }
-        let plan = Plan::new(accesses)?;
-        self.write(accesses, How::Alone, &plan)?;
-        self.state.header.records = self.state.header.records.max(needed);
-        self.misses(accesses.iter().map(|access| (access.variable, access.memory.all_in_range())))
+        self.check_growth(needed)?;
+        let (accesses, divided) = split(accesses);
+        let plan = Plan::new(&accesses)?;
+        let queues = self.queues(&divided)?;
+        self.write(&accesses, How::Alone, &plan)?;
+        self.put_divided_alone(&divided, &queues)?;
+        self.set_records(self.header().records.max(needed));
+        self.misses(flags(&accesses, Outgoing::all_in_range))
+            .and(self.misses(flags(&divided, Outgoing::all_in_range)))
     }
 
     /// Reads, this rank by itself.
     pub(super) fn get_alone(
         &mut self,
-        accesses: &mut [Access<Incoming<'_>>],
+        accesses: Vec<Access<Incoming<'_>>>,
     ) -> Result<(), ArrayError> {
-        let plan = Plan::new(accesses)?;
-        self.read(accesses, How::Alone, &plan)?;
-        self.misses(accesses.iter().map(|access| (access.variable, access.memory.all_in_range())))
+        let (mut accesses, mut divided) = split(accesses);
+        let plan = Plan::new(&accesses)?;
+        let queues = self.queues(&divided)?;
+        self.read(&mut accesses, How::Alone, &plan)?;
+        self.get_divided_alone(&mut divided, &queues)?;
+        self.misses(flags(&accesses, Incoming::all_in_range))
+            .and(self.misses(flags(&divided, Incoming::all_in_range)))
     }
 
     /// Writes, together with the other ranks. Collective, also for a rank that has an error.
@@ -54,21 +64,26 @@ impl Dataset {
         &mut self,
         accesses: Result<Vec<Access<Outgoing<'_>>>, ArrayError>,
     ) -> Result<(), ArrayError> {
-        let known = self.state.header.records;
+        let known = self.header().records;
         let needed = records(accesses.as_deref().unwrap_or_default()).max(known);
-        let planned = accesses.and_then(|accesses| Ok((Plan::new(&accesses)?, accesses)));
-        let [rounds, tiled, crossing, may_miss] =
-            planned.as_ref().map_or([0; 4], |(plan, _)| plan.figures);
-        let ((mut plan, accesses), [needed, rounds, tiled, crossing, may_miss]) =
-            self.state.agree_with(planned, [needed, rounds, tiled, crossing, may_miss])?;
+        let planned = self.planned(accesses);
+        let [rounds, tiled, crossing, may_miss, divided] =
+            planned.as_ref().map_or([0; 5], Planned::figures);
+        let (planned, [needed, rounds, tiled, crossing, may_miss, any_divided]) =
+            self.state.agree_with(planned, [needed, rounds, tiled, crossing, may_miss, divided])?;
+        let Planned { mut plan, accesses, divided, queues } = planned;
         self.make_records(needed)?;
         plan.figures = [rounds, tiled, crossing, may_miss];
         self.write(&accesses, How::Together, &plan)?;
-        self.state.header.records = needed;
-        // All data is there: the header may say so.
-        self.state.state_records()?;
-        let flags = accesses.iter().map(|access| (access.variable, access.memory.all_in_range()));
-        let missed = self.misses(flags);
+        if any_divided > 0 {
+            self.put_divided(&divided, &queues)?;
+        }
+        self.set_records(needed);
+        // All data is there: the headers may say so.
+        self.state_records()?;
+        let missed = self
+            .misses(flags(&accesses, Outgoing::all_in_range))
+            .and(self.misses(flags(&divided, Outgoing::all_in_range)));
         if may_miss > 0 { self.state.agree(missed) } else { missed }
     }
 
@@ -77,56 +92,75 @@ impl Dataset {
         &mut self,
         accesses: Result<Vec<Access<Incoming<'_>>>, ArrayError>,
     ) -> Result<(), ArrayError> {
-        let planned = accesses.and_then(|accesses| Ok((Plan::new(&accesses)?, accesses)));
-        let figures = planned.as_ref().map_or([0; 4], |(plan, _)| plan.figures);
-        let ((mut plan, mut accesses), figures) = self.state.agree_with(planned, figures)?;
-        plan.figures = figures;
-        let [.., may_miss] = figures;
+        let planned = self.planned(accesses);
+        let figures = planned.as_ref().map_or([0; 5], Planned::figures);
+        let (planned, figures) = self.state.agree_with(planned, figures)?;
+        let Planned { mut plan, mut accesses, mut divided, queues } = planned;
+        let [rounds, tiled, crossing, may_miss, any_divided] = figures;
+        plan.figures = [rounds, tiled, crossing, may_miss];
         self.read(&mut accesses, How::Together, &plan)?;
-        let flags = accesses.iter().map(|access| (access.variable, access.memory.all_in_range()));
-        let missed = self.misses(flags);
+        if any_divided > 0 {
+            self.get_divided(&mut divided, &queues)?;
+        }
+        let missed = self
+            .misses(flags(&accesses, Incoming::all_in_range))
+            .and(self.misses(flags(&divided, Incoming::all_in_range)));
         if may_miss > 0 { self.state.agree(missed) } else { missed }
     }
 
-    /// Writes one access together with the other ranks, where no records can come of it: the file room's
-    /// own meeting is enough to agree. Collective, also for a rank that has an error.
-    pub(super) fn put_one_together(
-        &mut self,
-        access: Result<Access<Outgoing<'_>>, ArrayError>,
-    ) -> Result<(), ArrayError> {
-        let (place, note) = match &access {
-            Ok(one) => (Ok((&one.place, Memory::gathered(&one.memory))), u8::from(one.may_miss)),
-            Err(error) => (Err(FileError::Caller(error.to_string())), 0),
-        };
-        let done = self.state.file.write_noted(place, note);
-        let (access, _, may_miss) = ended(access, done)?;
-        let missed = self.misses([(access.variable, access.memory.all_in_range())].into_iter());
-        if may_miss { self.state.agree(missed) } else { missed }
+    fn planned<M: Footprint>(
+        &self,
+        accesses: Result<Vec<Access<M>>, ArrayError>,
+    ) -> Result<Planned<M>, ArrayError> {
+        let accesses = accesses?;
+        self.check_growth(records(&accesses))?;
+        let (accesses, divided) = split(accesses);
+        let queues = self.queues(&divided)?;
+        let mut plan = Plan::new(&accesses)?;
+        plan.figures[3] |= u64::from(divided.iter().any(|access| access.may_miss));
+        Ok(Planned { plan, accesses, divided, queues })
     }
 
-    /// Reads one access together with the other ranks. Collective, also for a rank that has an error.
-    pub(super) fn get_one_together(
+    /// Writes bytes to a partition: `None` of this rank if it has an error that others learn of
+    /// elsewhere. Collective in the partition's group, unless `alone`.
+    pub(crate) fn write_pieces(
         &mut self,
-        mut access: Result<Access<Incoming<'_>>, ArrayError>,
+        pieces: Result<Vec<Access<Outgoing<'_>>>, ArrayError>,
+        alone: bool,
     ) -> Result<(), ArrayError> {
-        let (place, note) = match &mut access {
-            Ok(one) => {
-                let memory = MemoryMut::scattered(&mut one.memory);
-                (Ok((&one.place, memory)), u8::from(one.may_miss))
-            }
-            Err(error) => (Err(FileError::Caller(error.to_string())), 0),
-        };
-        let done = self.state.file.read_noted(place, note);
-        let (mut access, got, may_miss) = ended(access, done)?;
-        // What lies beyond the end of the file reads as zeros.
-        let whole = if got < access.place.len { access.memory.scatter_zeros(got) } else { Ok(()) };
-        let missed = self.misses([(access.variable, access.memory.all_in_range())].into_iter());
-        let missed = whole.map_err(ArrayError::from).and(missed);
-        if may_miss { self.state.agree(missed) } else { missed }
+        let planned = pieces.and_then(|pieces| Ok((Plan::new(&pieces)?, pieces)));
+        if alone {
+            let (plan, pieces) = planned?;
+            return self.write(&pieces, How::Alone, &plan);
+        }
+        let figures = planned.as_ref().map_or([0; 4], |(plan, _)| plan.figures);
+        let ((mut plan, pieces), figures) = self.state.agree_with(planned, figures)?;
+        plan.figures = figures;
+        self.write(&pieces, How::Together, &plan)
+    }
+
+    /// Reads bytes of a partition. Collective in the partition's group, unless `alone`.
+    pub(crate) fn read_pieces(
+        &mut self,
+        pieces: Result<Vec<Access<Incoming<'_>>>, ArrayError>,
+        alone: bool,
+    ) -> Result<(), ArrayError> {
+        let planned = pieces.and_then(|pieces| Ok((Plan::new(&pieces)?, pieces)));
+        if alone {
+            let (plan, mut pieces) = planned?;
+            return self.read(&mut pieces, How::Alone, &plan);
+        }
+        let figures = planned.as_ref().map_or([0; 4], |(plan, _)| plan.figures);
+        let ((mut plan, mut pieces), figures) = self.state.agree_with(planned, figures)?;
+        plan.figures = figures;
+        self.read(&mut pieces, How::Together, &plan)
     }
 
     /// The error of a value that did not fit.
-    fn misses(&self, mut flags: impl Iterator<Item = (usize, bool)>) -> Result<(), ArrayError> {
+    pub(super) fn misses(
+        &self,
+        mut flags: impl Iterator<Item = (usize, bool)>,
+    ) -> Result<(), ArrayError> {
         match flags.find(|(_, all_in_range)| !all_in_range) {
             None => Ok(()),
             Some((variable, _)) => {
@@ -258,20 +292,6 @@ impl Dataset {
     }
 }
 
-/// How a call of one access ended: the access, the bytes, and whether a value of any rank may not have fit.
-fn ended<M>(
-    access: Result<Access<M>, ArrayError>,
-    done: Result<(u64, u8), FileError>,
-) -> Result<(Access<M>, u64, bool), ArrayError> {
-    match (access, done) {
-        (Ok(access), Ok((bytes, note))) => Ok((access, bytes, note > 0)),
-        (Ok(_), Err(FileError::Rank { rank, reason })) => Err(ArrayError::Rank { rank, reason }),
-        (Ok(_), Err(error)) => Err(error.into()),
-        // What went wrong here is known better here.
-        (Err(own), _) => Err(own),
-    }
-}
-
 /// What is to be done next.
 enum Turn<W> {
     /// A window of this rank.
@@ -314,6 +334,37 @@ impl Plan {
     fn round(&self, number: usize) -> &Round {
         self.rounds.get(number).unwrap_or(&self.nothing)
     }
+}
+
+/// Accesses as they are carried out: those on the file, and those on partitions.
+struct Planned<M> {
+    plan: Plan,
+    accesses: Vec<Access<M>>,
+    divided: Vec<Access<M>>,
+    queues: Vec<Queue<Wanted>>,
+}
+
+impl<M> Planned<M> {
+    /// Those of the plan, and whether partitions are accessed.
+    fn figures(&self) -> [u64; 5] {
+        let [rounds, tiled, crossing, may_miss] = self.plan.figures;
+        [rounds, tiled, crossing, may_miss, u64::from(!self.divided.is_empty())]
+    }
+}
+
+/// Accesses on the file, and those on partitions.
+fn split<M>(accesses: Vec<Access<M>>) -> (Vec<Access<M>>, Vec<Access<M>>) {
+    if accesses.iter().all(|access| access.extent.is_none()) {
+        return (accesses, Vec::new());
+    }
+    accesses.into_iter().partition(|access| access.extent.is_none())
+}
+
+fn flags<M>(
+    accesses: &[Access<M>],
+    all_in_range: impl Fn(&M) -> bool,
+) -> impl Iterator<Item = (usize, bool)> {
+    accesses.iter().map(move |access| (access.variable, all_in_range(&access.memory)))
 }
 
 fn records<M>(accesses: &[Access<M>]) -> u64 {

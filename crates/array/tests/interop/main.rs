@@ -5,6 +5,7 @@
 
 #[path = "../model/mod.rs"]
 mod model;
+mod partitions;
 mod random;
 mod reading;
 mod tools;

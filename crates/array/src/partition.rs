@@ -1,0 +1,247 @@
+//! Partitioned datasets \[SON\]: one dataset to the program, on storage a *master* and partition files.
+//!
+//! ```text
+//! definitions ──► Scheme      which variable is divided along what                    scheme.rs
+//!             ──► headers     of the master and of each partition, and back           headers.rs
+//! slab        ──► Extent      what an access has in each partition                     selection.rs
+//!             ──► Request     to a delegate in the group that has the partition        request.rs, groups.rs
+//!             ──► pieces      bytes as the file holds them, some at a time             exchange.rs, alone.rs
+//! first sync  ──► publish     the master gets its name when everything is durable      publish.rs
+//! ```
+//!
+//! All files are valid netCDF files of the same format. A partition is a plain [`Dataset`] on the ranks of
+//! its group, so that everything that works on a dataset works on a partition; its number of records is
+//! what this module says.
+
+mod alone;
+pub(crate) mod create;
+mod exchange;
+mod groups;
+mod headers;
+mod names;
+pub(crate) mod open;
+mod parcels;
+mod partitioning;
+pub(crate) mod publish;
+pub(crate) mod redefine;
+mod request;
+mod scheme;
+mod selection;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use striate_comm::Comm;
+use striate_file::{File, Stats};
+
+pub(crate) use create::Created;
+pub(crate) use headers::is_reserved;
+pub(crate) use request::{Queue, Wanted};
+pub(crate) use scheme::PAR_DIM_ID;
+pub(crate) use selection::Extent;
+
+pub use partitioning::Partitioning;
+
+use crate::format::Header;
+use crate::state::{Derived, agree_on};
+use crate::{ArrayError, Dataset};
+use groups::Groups;
+use headers::Ties;
+use scheme::Scheme;
+
+/// What a partition holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionInfo {
+    /// Its file: a path, or a URL.
+    pub file: PathBuf,
+    /// The variables that it holds a part of: their numbers, the divided dimension's position in the
+    /// variable's list, and the indices along it.
+    pub variables: Vec<(usize, usize, Range<u64>)>,
+    /// Where its fixed part ends, in bytes.
+    pub fixed_end: u64,
+    /// Bytes of one record.
+    pub record_size: u64,
+    /// What is wrong with it, if the dataset was opened all the same.
+    pub missing: Option<String>,
+}
+
+/// What the exchange with partitions has cost a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PartitionStats {
+    /// Bytes sent to and received from other ranks.
+    pub exchanged_bytes: u64,
+    /// Rounds in which bytes moved.
+    pub rounds: u64,
+    /// Seconds of packing, sending and receiving.
+    pub exchange_seconds: f64,
+    /// Seconds of writing to and reading from partitions.
+    pub io_seconds: f64,
+}
+
+/// A partition that this rank's group has.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) index: usize,
+    pub(crate) data: Dataset,
+}
+
+/// What a partitioned dataset has beside its master.
+#[derive(Debug)]
+pub(crate) struct Parted {
+    /// What the program sees.
+    pub(crate) logical: Header,
+    /// The master's own header, while the dataset is in define mode.
+    pub(crate) master: Header,
+    pub(crate) scheme: Scheme,
+    pub(crate) ties: Ties,
+    /// The partitions' files.
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether data of a variable that is not written reads as fill values.
+    pub(crate) filled: Vec<bool>,
+    pub(crate) derived: Derived,
+    /// Of each variable, which one it is in each partition that has some of it.
+    pub(crate) indices: Vec<Vec<usize>>,
+    /// This rank.
+    pub(crate) rank: usize,
+    pub(crate) groups: Groups,
+    /// The ranks of this rank's group, if they are several.
+    pub(crate) group: Option<Arc<dyn Comm>>,
+    /// Those of this rank's group.
+    pub(crate) parts: Vec<Part>,
+    /// Partitions that this rank has opened by itself.
+    pub(crate) opened: BTreeMap<usize, Dataset>,
+    pub(crate) infos: Vec<PartitionInfo>,
+    pub(crate) costs: PartitionStats,
+}
+
+impl Parted {
+    /// Whether a variable's data is in partitions.
+    pub(crate) fn divides(&self, variable: usize) -> bool {
+        self.scheme.variables.get(variable).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn set_records(&mut self, records: u64) {
+        self.logical.records = records;
+        let opened = self.opened.values_mut();
+        for part in self.parts.iter_mut().map(|part| &mut part.data).chain(opened) {
+            part.state.header.records = records;
+        }
+    }
+
+    /// To be called when the definitions are complete.
+    fn derive(&mut self) {
+        let record = |index: usize| self.logical.is_record(&self.logical.variables[index]);
+        let count = self.logical.variables.len();
+        self.derived = Derived {
+            record_size: None,
+            has_records: (0..count).any(record),
+            fills_records: (0..count).any(|index| self.filled[index] && record(index)),
+        };
+        let mut taken = vec![0; self.scheme.count];
+        let indices = self.scheme.variables.iter().map(|along| {
+            let count = along.as_ref().map_or(0, |along| along.ranges.len());
+            taken[..count].iter_mut().map(|next| std::mem::replace(next, *next + 1)).collect()
+        });
+        self.indices = indices.collect();
+        let sizes = self.ties.sizes.iter();
+        let known = std::mem::take(&mut self.infos);
+        self.infos = self
+            .files
+            .iter()
+            .zip(sizes)
+            .enumerate()
+            .map(|(k, (file, &[fixed_end, record_size]))| PartitionInfo {
+                file: file.clone(),
+                variables: self
+                    .scheme
+                    .part(k)
+                    .map(|(index, along, range)| (index, along.dimension, range.clone()))
+                    .collect(),
+                fixed_end,
+                record_size,
+                missing: known.get(k).and_then(|info| info.missing.clone()),
+            })
+            .collect();
+    }
+
+    /// The flags of a partition's variables.
+    fn filled_in(&self, k: usize) -> Vec<bool> {
+        self.scheme.part(k).map(|(index, _, _)| self.filled[index]).collect()
+    }
+
+    /// Whether this rank is the first of its group.
+    fn is_first(&self) -> bool {
+        self.group.as_ref().is_none_or(|group| group.rank() == 0)
+    }
+
+    /// An error if partitions are missing: what was to be done needs all.
+    pub(crate) fn needs_all(&self, what: &str) -> Result<(), ArrayError> {
+        match self.infos.iter().find_map(|info| Some((info, info.missing.as_ref()?))) {
+            Some((info, reason)) => Err(ArrayError::Partition {
+                file: info.file.display().to_string(),
+                reason: format!("{what} needs it: {reason}"),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let own = self.parts.iter().map(|part| &part.data).chain(self.opened.values());
+        own.map(|data| data.state.file.stats()).sum()
+    }
+
+    /// Closes the partitions. Collective in the group.
+    pub(crate) fn close(self) -> Result<(), ArrayError> {
+        let own = self.parts.into_iter().map(|part| part.data).chain(self.opened.into_values());
+        own.map(|data| data.state.file.close().map_err(ArrayError::from)).fold(Ok(()), Result::and)
+    }
+
+    /// Closes everything, and deletes a new dataset: its partitions and the master at that path.
+    /// Collective.
+    pub(crate) fn give_up(
+        self,
+        comm: &dyn Comm,
+        closed: Result<(), ArrayError>,
+        delete: Option<&Path>,
+    ) -> Result<(), ArrayError> {
+        let own: Vec<PathBuf> = match delete {
+            // Also those that were made and could not be opened.
+            Some(_) if self.is_first() => {
+                self.files[self.groups.partitions_of(self.groups.of_rank(self.rank))].to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let mut done = closed.and(self.close());
+        for file in own {
+            let deleted = match File::exists(&file) {
+                Ok(false) => Ok(()),
+                _ => File::delete(file).map_err(ArrayError::from),
+            };
+            done = done.and(deleted);
+        }
+        // The master lists the partitions: it goes last, so that none is left that nobody knows.
+        agree_on(comm, done)?;
+        let master = match delete {
+            Some(path) if comm.rank() == 0 => File::delete(path).map_err(ArrayError::from),
+            _ => Ok(()),
+        };
+        agree_on(comm, master)
+    }
+}
+
+impl Partitioning {
+    /// What rank 0 asks for. Collective.
+    pub(crate) fn of_first(comm: &dyn Comm, own: &Self) -> Result<Self, ArrayError> {
+        if comm.size() == 1 {
+            return Ok(own.clone());
+        }
+        let mut lines = own.to_lines().into_bytes();
+        comm.broadcast(0, &mut lines)?;
+        Ok(Self::from_lines(&String::from_utf8_lossy(&lines))?)
+    }
+}

@@ -1,0 +1,229 @@
+//! Collective access to divided variables: who has data for a partition of another group sends it to a
+//! delegate there, who writes it; reads are the mirror image.
+//!
+//! Descriptions travel once, in one all-to-all. Then bytes travel in rounds, as many for all ranks, each of
+//! which takes no more than so much of every stream between a rank and a group; so what a rank holds is
+//! bounded, whatever the accesses are. A rank that fails goes on with the protocol without data: a
+//! message that is shorter than it should be says so. All learn of it at the end.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use striate_file::Gather;
+
+use super::PartitionStats;
+use super::parcels::{Parcel, Sent};
+use super::request::{Queue, Request, Wanted, encode};
+use crate::access::Access;
+use crate::stream::{Incoming, Outgoing};
+use crate::{ArrayError, Dataset};
+
+/// Bytes of a piece at least, whatever the buffer.
+const LEAST: u64 = 4 << 10;
+
+/// What moves in one call.
+pub(super) struct Traffic {
+    /// What this rank does for each rank.
+    pub(super) served: Vec<Queue<Request>>,
+    /// Bytes of a stream that move in a round.
+    pub(super) piece: u64,
+    pub(super) rounds: u64,
+}
+
+impl Dataset {
+    /// What accesses on divided variables ask of each group.
+    pub(crate) fn queues<M>(
+        &self,
+        accesses: &[Access<M>],
+    ) -> Result<Vec<Queue<Wanted>>, ArrayError> {
+        let Some(parted) = self.parted.as_ref().filter(|_| !accesses.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut queues = Vec::new();
+        queues.resize_with(parted.groups.count(), Queue::default);
+        for (access, number) in accesses.iter().zip(0..) {
+            let variable = &parted.logical.variables[access.variable];
+            let along = parted.scheme.variables[access.variable].as_ref();
+            let (Some(along), Some(extent)) = (along, &access.extent) else { continue };
+            let first = extent.start[along.dimension];
+            let first = along.ranges.partition_point(|range| range.end <= first);
+            for (k, range) in along.ranges.iter().enumerate().skip(first) {
+                if extent.ends_before(along.dimension, range.start) {
+                    break;
+                }
+                let size = variable.external.size();
+                let Some((extent, selection)) = extent.within(along.dimension, range, size) else {
+                    continue;
+                };
+                parted.check(k, access.records)?;
+                let own = parted.indices[access.variable][k];
+                let request = Request { partition: k, variable: own, extent, size };
+                let group = parted.groups.of_partition(k);
+                queues[group].push(Wanted { request, access: number, selection });
+            }
+        }
+        Ok(queues)
+    }
+
+    /// Writes to partitions. Collective.
+    pub(crate) fn put_divided(
+        &mut self,
+        accesses: &[Access<Outgoing<'_>>],
+        queues: &[Queue<Wanted>],
+    ) -> Result<(), ArrayError> {
+        let traffic = self.meet(queues)?;
+        let comm = std::sync::Arc::clone(&self.state.comm);
+        let Some(parted) = self.parted.as_deref_mut() else { return Ok(()) };
+        let mut all = Ok(());
+        let mut stopped = false;
+        for round in 0..traffic.rounds {
+            let begun = Instant::now();
+            let Sent { parcels, transfers, packing } =
+                parted.send_parcels(comm.as_ref(), &traffic, round, accesses, queues)?;
+            all = all.and(packing);
+            let whole = |parcel: &Parcel| parcel.bytes.len() as u64 == len(&parcel.range);
+            if let Some(parcel) = parcels.iter().find(|parcel| !whole(parcel)) {
+                all = all.and(Err(no_data(parcel.of)));
+            }
+            let packed = Instant::now();
+            if !stopped {
+                let parcels: Vec<Parcel> = parcels.into_iter().filter(whole).collect();
+                let written = parted.write_parcels(&traffic, &parcels);
+                stopped = written.is_err();
+                all = all.and(written);
+            }
+            let written = Instant::now();
+            for transfer in transfers {
+                comm.wait(transfer)?;
+            }
+            parted.costs.add(begun, packed, written);
+        }
+        self.state.agree(all)
+    }
+
+    /// Reads from partitions. Collective.
+    pub(crate) fn get_divided(
+        &mut self,
+        accesses: &mut [Access<Incoming<'_>>],
+        queues: &[Queue<Wanted>],
+    ) -> Result<(), ArrayError> {
+        let traffic = self.meet(queues)?;
+        let comm = std::sync::Arc::clone(&self.state.comm);
+        let Some(parted) = self.parted.as_deref_mut() else { return Ok(()) };
+        let (mut all, mut stopped) = (Ok(()), false);
+        for round in 0..traffic.rounds {
+            let begun = Instant::now();
+            let receives = parted.begin_receives(comm.as_ref(), &traffic, round, queues)?;
+            let asked = Instant::now();
+            let read = if stopped { Ok(Vec::new()) } else { parted.read_parcels(&traffic, round) };
+            stopped |= read.is_err();
+            let (read, failed) = match read {
+                Ok(read) => (read, Ok(())),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            all = all.and(failed);
+            let read_at = Instant::now();
+            let (mut own, sent) = parted.send_back(comm.as_ref(), &traffic, round, read)?;
+            for (group, transfer) in receives {
+                let bytes = match transfer {
+                    Some(transfer) => comm.wait(transfer)?,
+                    None => own.take().unwrap_or_default(),
+                };
+                let range = queues[group].round(round, traffic.piece);
+                if bytes.len() as u64 == len(&range) {
+                    all = all.and(hand_out(accesses, &queues[group], range, &bytes));
+                } else {
+                    let delegate = parted.groups.delegate(comm.rank(), group);
+                    all = all.and(Err(no_data(delegate)));
+                }
+                parted.costs.exchanged_bytes += bytes.len() as u64;
+            }
+            for transfer in sent {
+                comm.wait(transfer)?;
+            }
+            parted.costs.add(begun, asked, read_at);
+        }
+        self.state.agree(all)
+    }
+
+    /// Tells delegates what is asked of them, and agrees on the rounds. Collective.
+    fn meet(&self, queues: &[Queue<Wanted>]) -> Result<Traffic, ArrayError> {
+        let Some(parted) = self.parted.as_ref() else {
+            return Ok(Traffic { served: Vec::new(), piece: 1, rounds: 0 });
+        };
+        let comm = self.state.comm.as_ref();
+        let mut parts = vec![Vec::new(); comm.size()];
+        for (group, queue) in queues.iter().enumerate() {
+            parts[parted.groups.delegate(comm.rank(), group)] = encode(&queue.items);
+        }
+        let received = comm.alltoall(parts)?;
+        let served = received.iter().enumerate().map(|(rank, bytes)| parted.serve(rank, bytes));
+        let served: Result<Vec<_>, _> = served.collect();
+        let bytes = || {
+            let asked = queues.iter().map(Queue::bytes);
+            let served = served.iter().flatten().map(Queue::bytes);
+            asked.chain(served).filter(|&bytes| bytes > 0)
+        };
+        let (streams, longest) = (bytes().count() as u64, bytes().max().unwrap_or(0));
+        let (served, [streams, longest]) = self.state.agree_with(served, [streams, longest])?;
+        let buffer = self.options.partitioning.buffer;
+        let piece = (buffer / streams.max(1)).max(LEAST);
+        Ok(Traffic { served, piece, rounds: longest.div_ceil(piece) })
+    }
+}
+
+pub(super) fn len(range: &Range<u64>) -> u64 {
+    range.end - range.start
+}
+
+/// The error of who waits for bytes that somebody else cannot give; that rank's own says why.
+fn no_data(rank: usize) -> ArrayError {
+    ArrayError::Rank { rank, reason: "it has no data to give".into() }
+}
+
+/// The bytes of a piece, by which a rank is asked.
+pub(super) fn pack(
+    accesses: &[Access<Outgoing<'_>>],
+    queue: &Queue<Wanted>,
+    range: Range<u64>,
+) -> Result<Vec<u8>, ArrayError> {
+    let mut bytes = vec![0; len(&range) as usize];
+    let mut rest = bytes.as_mut_slice();
+    for (wanted, elements) in queue.meet(range) {
+        let size = wanted.request.size;
+        let (this, behind) = rest.split_at_mut((len(&elements) * size) as usize);
+        let memory: &dyn Gather = &accesses[wanted.access].memory;
+        wanted.selection.gather(memory, elements.start * size, this)?;
+        rest = behind;
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a piece, to where they were asked for.
+pub(super) fn hand_out(
+    accesses: &mut [Access<Incoming<'_>>],
+    queue: &Queue<Wanted>,
+    range: Range<u64>,
+    bytes: &[u8],
+) -> Result<(), ArrayError> {
+    let mut rest = bytes;
+    for (wanted, elements) in queue.meet(range) {
+        let size = wanted.request.size;
+        let (this, behind) = rest.split_at((len(&elements) * size) as usize);
+        let memory = &mut accesses[wanted.access].memory;
+        wanted.selection.scatter(memory, elements.start * size, this)?;
+        rest = behind;
+    }
+    Ok(())
+}
+
+impl PartitionStats {
+    /// A round: from `begun` on bytes travelled, except between the two others, when they were read or
+    /// written.
+    fn add(&mut self, begun: Instant, from: Instant, to: Instant) {
+        self.rounds += 1;
+        let io = to.duration_since(from).as_secs_f64();
+        self.io_seconds += io;
+        self.exchange_seconds += begun.elapsed().as_secs_f64() - io;
+    }
+}

@@ -1,0 +1,273 @@
+//! Tests of what is pure: schemes and headers.
+
+use proptest::prelude::*;
+
+use super::headers::{self, PartTies, Ties};
+use super::scheme::{Scheme, balanced};
+use super::*;
+use crate::format::{Alignment, Attribute, Dimension, Format, Type, Values, Variable};
+
+fn variable(name: &str, dimensions: &[u32]) -> Variable {
+    Variable {
+        name: name.into(),
+        dimensions: dimensions.to_vec(),
+        attributes: vec![Attribute { name: "units".into(), values: "K".into() }],
+        external: Type::Float,
+        stated_size: 0,
+        begin: 0,
+    }
+}
+
+/// time (unlimited), z 3, y 10, x 7.
+fn header(variables: &[(&str, &[u32])]) -> Header {
+    let mut header = Header::new(Format::Cdf5);
+    for (name, len) in [("time", 0), ("z", 3), ("y", 10), ("x", 7)] {
+        header.dimensions.push(Dimension { name: name.into(), len });
+    }
+    header.attributes.push(Attribute { name: "title".into(), values: "a test".into() });
+    header.variables = variables.iter().map(|(name, dims)| variable(name, dims)).collect();
+    header
+}
+
+fn asked() -> Partitioning {
+    Partitioning { enabled: true, ..Partitioning::default() }
+}
+
+fn ties(scheme: &Scheme) -> Ties {
+    Ties {
+        id: "0123456789abcdef0123456789abcdef".into(),
+        generation: 3,
+        master: "a.nc".into(),
+        files: (0..scheme.count).map(|k| format!("part{k}.nc")).collect(),
+        sizes: (0..scheme.count as u64).map(|k| [100 + k, 8 * k]).collect(),
+    }
+}
+
+fn part_of(header: &Header, scheme: &Scheme, k: usize) -> Header {
+    let ties = ties(scheme);
+    let own = PartTies {
+        id: ties.id,
+        generation: 3,
+        master: "a.nc".into(),
+        index: k as u64,
+        count: scheme.count as u64,
+        size: ties.sizes[k],
+    };
+    headers::part(header, scheme, k, &own).unwrap()
+}
+
+#[test]
+fn the_most_significant_dimension_is_divided() {
+    let header = header(&[("a", &[2, 3]), ("b", &[0, 1, 2]), ("c", &[0]), ("d", &[3]), ("s", &[])]);
+    let scheme = Scheme::new(&header, &asked(), 4).unwrap().unwrap();
+    assert_eq!(scheme.count, 4);
+    let dimension = |n: usize| scheme.variables[n].as_ref().map(|along| along.dimension);
+    assert_eq!([0, 1, 2, 3, 4].map(dimension), [Some(0), Some(1), None, None, None]);
+    let ranges = |n: usize| scheme.variables[n].as_ref().unwrap().ranges.clone();
+    assert_eq!(ranges(0), [0..2, 2..5, 5..7, 7..10]);
+    // Three indices make three partitions.
+    assert_eq!(ranges(1), [0..1, 1..2, 2..3]);
+    assert_eq!((scheme.index_in(1, 2), scheme.index_in(1, 3)), (Some(1), None));
+    // Only what is divided needs partitions.
+    assert_eq!(Scheme::new(&header, &asked(), 1).unwrap(), None);
+    let more = Partitioning { min_ndims: 3, ..asked() };
+    assert_eq!(Scheme::new(&header, &more, 4).unwrap(), None);
+    let fewer = Partitioning { min_ndims: 0, ..asked() };
+    let scheme = Scheme::new(&header, &fewer, 4).unwrap().unwrap();
+    assert!(scheme.variables[3].is_some() && scheme.variables[2].is_none());
+}
+
+#[test]
+fn a_variable_says_along_which_dimension() {
+    let with = |values: Values| {
+        let mut header = header(&[("a", &[0, 1, 2]), ("b", &[2])]);
+        let attributes = &mut header.variables[0].attributes;
+        attributes.push(Attribute { name: "par_dim_id".into(), values });
+        Scheme::new(&header, &asked(), 2)
+    };
+    let dimension = |values: Values| {
+        with(values).unwrap().map(|it| it.variables[0].as_ref().unwrap().dimension)
+    };
+    assert_eq!(dimension("y".into()), Some(2));
+    assert_eq!(dimension(Values::Short(vec![1])), Some(1));
+    assert_eq!(dimension("none".into()), None);
+    assert_eq!(dimension("".into()), None);
+    for (values, told) in [
+        (Values::from("x"), "it has no dimension 'x'"),
+        (Values::from("time"), "'time' is unlimited"),
+        (Values::Int(vec![0]), "'time' is unlimited"),
+        (Values::Int(vec![3]), "3 is no position in a list of 3"),
+        (Values::Int(vec![-1]), "must be a dimension's name, or its position"),
+        (Values::Int(vec![1, 2]), "must be a dimension's name, or its position"),
+    ] {
+        let error = with(values).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains("par_dim_id of variable 'a'"), "{error}");
+    }
+    // The hint counts more.
+    let mut header = header(&[("a", &[1, 2])]);
+    let attribute = Attribute { name: "par_dim_id".into(), values: "nowhere".into() };
+    header.variables[0].attributes.push(attribute);
+    let hint = Partitioning { dimensions: vec![("a".into(), "y".into())], ..asked() };
+    let scheme = Scheme::new(&header, &hint, 2).unwrap().unwrap();
+    assert_eq!(scheme.variables[0].as_ref().unwrap().dimension, 1);
+}
+
+#[test]
+fn dimensions_that_are_also_used_whole_get_another_name() {
+    let mut header = header(&[("a", &[2, 3]), ("b", &[3, 2])]);
+    header.dimensions.push(Dimension { name: "y_part".into(), len: 9 });
+    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let part = part_of(&header, &scheme, 1);
+    let names: Vec<_> = part.dimensions.iter().map(|it| (it.name.as_str(), it.len)).collect();
+    assert_eq!(names, [("y_part_", 5), ("x", 7), ("x_part", 4), ("y", 10)]);
+    let range = |n: usize| part.variables[n].attributes.last().unwrap().clone();
+    assert_eq!(range(0), Attribute { name: "range(y)".into(), values: Values::Int64(vec![5, 9]) });
+    assert_eq!(range(1), Attribute { name: "range(x)".into(), values: Values::Int64(vec![3, 6]) });
+    header.variables.pop();
+    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let part = part_of(&header, &scheme, 0);
+    assert_eq!(part.dimensions[0], Dimension { name: "y".into(), len: 5 });
+    // A square matrix is divided along one of its two.
+    let square = Header { variables: vec![variable("m", &[2, 2])], ..header };
+    let scheme = Scheme::new(&square, &asked(), 2).unwrap().unwrap();
+    let part = part_of(&square, &scheme, 0);
+    assert_eq!(part.shape(&part.variables[0]), [5, 10]);
+}
+
+#[test]
+fn numbers_take_the_smallest_type_that_holds_them() {
+    let mut header = header(&[("a", &[2, 3])]);
+    header.format = Format::Cdf1;
+    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let mut ties = ties(&scheme);
+    let sizes = |ties: &Ties| {
+        let master = headers::master(&header, &scheme, ties)?;
+        Ok::<_, ArrayError>(master.attributes.last().unwrap().values.clone())
+    };
+    assert_eq!(sizes(&ties).unwrap(), Values::Int(vec![100, 0, 101, 8]));
+    ties.sizes[0][0] = 1 << 40;
+    let doubles = vec![2_f64.powi(40), 0.0, 101.0, 8.0];
+    assert_eq!(sizes(&ties).unwrap(), Values::Double(doubles));
+    ties.sizes[0][0] = (1 << 53) + 1;
+    assert!(sizes(&ties).unwrap_err().to_string().contains("partition_sizes"));
+}
+
+#[test]
+fn damaged_masters_are_refused() {
+    let header = header(&[("a", &[2, 3]), ("b", &[0, 1])]);
+    let scheme = Scheme::new(&header, &asked(), 3).unwrap().unwrap();
+    let master = headers::master(&header, &scheme, &ties(&scheme)).unwrap();
+    assert!(headers::logical_of(&header, "a.nc").unwrap().is_none());
+    let count = |header: &Header| {
+        header.attributes.len()
+            + header.variables.iter().map(|it| it.attributes.len()).sum::<usize>()
+    };
+    // Without one of the attributes, or with another value, it is no master, or not as it should be.
+    let mut refused = 0;
+    for number in 0..count(&master) {
+        for value in [None, Some(Values::Int(vec![7, 7, 7])), Some(Values::Int(vec![]))] {
+            let mut damaged = master.clone();
+            let mut lists: Vec<&mut Vec<Attribute>> = vec![&mut damaged.attributes];
+            lists.extend(damaged.variables.iter_mut().map(|it| &mut it.attributes));
+            let mut number = number;
+            for list in lists {
+                if number < list.len() {
+                    match &value {
+                        Some(value) => list[number].values = value.clone(),
+                        None => drop(list.remove(number)),
+                    }
+                    break;
+                }
+                number -= list.len();
+            }
+            if headers::logical_of(&damaged, "a.nc").is_err() {
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused >= 28, "{refused}");
+}
+
+fn headers_strategy() -> impl Strategy<Value = (Header, Partitioning, u64)> {
+    let dims = proptest::collection::vec(1u64..12, 1..5);
+    let variables = proptest::collection::vec(
+        (any::<bool>(), proptest::collection::vec(0usize..8, 0..4), 0usize..6),
+        1..6,
+    );
+    let format = prop_oneof![Just(Format::Cdf1), Just(Format::Cdf2), Just(Format::Cdf5)];
+    (dims, variables, format, 0u64..3, 1u64..8, 0u64..5).prop_map(
+        |(dims, variables, format, min_ndims, count, records)| {
+            let mut header = Header::new(format);
+            header.records = records;
+            header.dimensions.push(Dimension { name: "time".into(), len: 0 });
+            for (i, &len) in dims.iter().enumerate() {
+                header.dimensions.push(Dimension { name: format!("d{i}"), len });
+            }
+            header.attributes.push(Attribute { name: "title".into(), values: "a".into() });
+            for (i, (record, own, external)) in variables.into_iter().enumerate() {
+                let mut list: Vec<u32> = if record { vec![0] } else { vec![] };
+                list.extend(own.iter().map(|n| 1 + (n % dims.len()) as u32));
+                let mut variable = variable(&format!("v{i}"), &list);
+                variable.external = Type::ALL[external];
+                header.variables.push(variable);
+            }
+            (header, Partitioning { min_ndims, ..asked() }, count)
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn ranges_are_balanced(len in 1u64..2000, count in 1u64..300) {
+        let ranges = balanced(len, count);
+        prop_assert_eq!(ranges.len() as u64, len.min(count));
+        prop_assert_eq!(ranges[0].start, 0);
+        prop_assert_eq!(ranges[ranges.len() - 1].end, len);
+        for pair in ranges.windows(2) {
+            prop_assert_eq!(pair[0].end, pair[1].start);
+        }
+        let lens = || ranges.iter().map(|range| range.end - range.start);
+        prop_assert!(lens().max().unwrap() - lens().min().unwrap() <= 1);
+        prop_assert!(lens().all(|len| len > 0));
+    }
+
+    #[test]
+    fn headers_lead_back((header, asked, count) in headers_strategy()) {
+        let Some(scheme) = Scheme::new(&header, &asked, count).unwrap() else { return Ok(()) };
+        let ties = ties(&scheme);
+        let mut master = headers::master(&header, &scheme, &ties).unwrap();
+        let found = headers::logical_of(&master, "a.nc").unwrap().unwrap();
+        prop_assert_eq!(&found, &(header.clone(), scheme.clone(), ties.clone()));
+        // Also once it has been written and read.
+        master.arrange(&Alignment::default(), None).unwrap();
+        let (read, _) = Header::decode(&master.encode()).unwrap();
+        let mut found = headers::logical_of(&read, "a.nc").unwrap().unwrap();
+        for variable in &mut found.0.variables {
+            (variable.begin, variable.stated_size) = (0, 0);
+        }
+        prop_assert_eq!(&found, &(header.clone(), scheme.clone(), ties));
+        // The partitions hold every element once.
+        for (index, along) in scheme.variables.iter().enumerate() {
+            let Some(along) = along else { continue };
+            let whole = header.shape(&header.variables[index]);
+            let mut sum = 0;
+            for k in 0..scheme.count {
+                let Some(own) = scheme.index_in(index, k) else { continue };
+                let mut part = part_of(&header, &scheme, k);
+                part.arrange(&Alignment::default(), None).unwrap();
+                let (read, _) = Header::decode(&part.encode()).unwrap();
+                prop_assert_eq!(&read, &part);
+                let variable = &part.variables[own];
+                prop_assert_eq!(&variable.name, &header.variables[index].name);
+                let mut shape = part.shape(variable);
+                sum += shape[along.dimension];
+                shape[along.dimension] = whole[along.dimension];
+                prop_assert_eq!(&shape, &whole);
+                let ties = headers::part_ties(&part).unwrap();
+                prop_assert_eq!((ties.index, ties.count), (k as u64, scheme.count as u64));
+                prop_assert!(!headers::is_master(&part));
+            }
+            prop_assert_eq!(sum, whole[along.dimension]);
+        }
+    }
+}
