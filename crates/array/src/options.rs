@@ -1,12 +1,12 @@
 //! [`Options`]: how a dataset is laid out and accessed, by the names of PnetCDF's hints.
 
 use striate_datatype::parse_size;
-use striate_file::{FileError, Hints};
+use striate_file::{FileError, Hints, ProbeOptions};
 
 use crate::Partitioning;
 
 /// How a dataset is laid out and accessed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How its file is accessed.
     pub hints: Hints,
@@ -20,6 +20,8 @@ pub struct Options {
     pub exclusive: bool,
     /// Whether and how its variables are divided into partition files.
     pub partitioning: Partitioning,
+    /// Whether and how the fastest of several targets are found before partitions are laid out.
+    pub probe: ProbeOptions,
 }
 
 impl Options {
@@ -40,6 +42,7 @@ impl Options {
             "nc_header_align_size" => &mut self.header_align,
             "nc_var_align_size" => &mut self.fixed_align,
             "nc_record_align_size" => &mut self.record_align,
+            _ if name.starts_with("nc_probe") => return self.probe.set(name, value),
             _ if self.partitioning.set(name, value)? => return Ok(()),
             _ => return self.hints.set(name, value),
         };

@@ -1,6 +1,7 @@
 //! Partitioned datasets \[SON\]: one dataset to the program, on storage a *master* and partition files.
 //!
 //! ```text
+//! targets     ──► Placing     those that are fast right now                           placing.rs
 //! definitions ──► Scheme      which variable is divided along what                    scheme.rs
 //!             ──► headers     of the master and of each partition, and back           headers.rs
 //! slab        ──► Extent      what an access has in each partition                     selection.rs
@@ -22,6 +23,7 @@ mod names;
 pub(crate) mod open;
 mod parcels;
 mod partitioning;
+mod placing;
 pub(crate) mod publish;
 pub(crate) mod redefine;
 mod request;

@@ -652,6 +652,7 @@ fn check(seed: u64, place: &Path, plainly: bool) {
 fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
     let mut options = options(draw);
     options.set("nc_partitioning_enabled", "1").unwrap();
+    options.set("nc_probe", "disable").unwrap();
     options.set("nc_partition_min_ndims", draw.pick(&["0", "0", "1", "2"])).unwrap();
     options.set("nc_partition_buffer", draw.pick(&["4K", "5000", "32M"])).unwrap();
     options.set("nc_num_partitions", &(1 + draw.below(7)).to_string()).unwrap();

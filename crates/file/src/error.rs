@@ -74,6 +74,12 @@ pub enum FileError {
     /// The caller could not take part in a collective call.
     #[error("{0}")]
     Caller(String),
+    /// Somebody asked the call to end before it was done.
+    #[error("{call} was interrupted")]
+    Interrupted {
+        /// The call.
+        call: &'static str,
+    },
     /// A part of a call panicked; a defect of the program or of a store.
     #[error("panicked: {0}")]
     Panicked(String),

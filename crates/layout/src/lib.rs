@@ -7,3 +7,4 @@
 pub mod characteristics;
 pub mod file_domain;
 pub mod striping;
+pub mod targets;

@@ -14,6 +14,7 @@ mod fsck;
 mod nc;
 mod number;
 mod picture;
+mod probe;
 mod quickstart;
 mod ranks;
 mod serve;
@@ -62,6 +63,7 @@ enum Command {
     Fs(fs::FsArgs),
     Fsck(fsck::FsckArgs),
     Nc(nc::NcArgs),
+    Probe(probe::ProbeArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Fs(args) => fs::run(args, cli.json),
         Command::Fsck(args) => fsck::run(args, cli.json),
         Command::Nc(args) => nc::run(args, cli.json),
+        Command::Probe(args) => probe::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

@@ -8,7 +8,7 @@
 //! of cells and not on the number of runs. Types whose bytes do not ascend cannot be asked that way:
 //! their first runs are walked, and the picture says so.
 
-mod svg;
+pub(crate) mod svg;
 mod text;
 
 use striate_datatype::{Cursor, Datatype, Loop, Node, Run, TypeError};

@@ -59,7 +59,7 @@ fn document(arguments: &[&str]) -> Value {
 
 #[test]
 fn help_of_every_command_has_an_example() {
-    for command in ["describe", "quickstart", "bench", "completions"] {
+    for command in ["describe", "quickstart", "bench", "probe", "completions"] {
         assert!(answer(&["--help"]).contains(command));
         let help = answer(&[command, "--help"]);
         assert!(help.contains("Examples:") && help.contains("--json"), "{help}");

@@ -103,6 +103,12 @@ impl Dataset {
         self.parted.as_ref().map(|parted| parted.infos.as_slice())
     }
 
+    /// What was found out about storage targets when the partitions were laid out: a summary, and a line
+    /// for each target. `None` if nothing was measured.
+    pub fn partition_probe(&self) -> Option<&str> {
+        self.parted.as_ref().and_then(|parted| parted.ties.probe.as_deref())
+    }
+
     /// What the exchange with partitions has cost this rank so far.
     pub fn partition_stats(&self) -> PartitionStats {
         self.parted.as_ref().map(|parted| parted.costs).unwrap_or_default()

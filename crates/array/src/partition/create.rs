@@ -9,7 +9,8 @@ use striate_file::{File, Hints, Mode, StorageTarget};
 
 use super::groups::Groups;
 use super::headers::{self, PartTies, Size, Ties};
-use super::names::{directory_of, file_name, listed, part_name, resolved, unpublished};
+use super::names::{file_name, listed, part_name, resolved, unpublished};
+use super::placing::{Candidates, Placing};
 use super::scheme::Scheme;
 use super::{Part, Parted, PartitionStats, publish};
 use crate::format::{Alignment, Format, Header};
@@ -62,25 +63,8 @@ fn draw_id() -> String {
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// Where the partitions of a dataset go, as rank 0 knows it. The lines are: how many partitions at most,
-/// and the targets.
-fn targets(name: &Path, options: &Options) -> Result<String, ArrayError> {
-    let asked = &options.partitioning;
-    let mut targets = Vec::new();
-    for target in &asked.targets {
-        targets.extend(target.each()?);
-    }
-    let beside = targets.is_empty();
-    if beside {
-        targets.push(directory_of(name)?);
-    }
-    let count = asked.count.unwrap_or(if beside { 1 } else { targets.len() as u64 });
-    let lines = targets.iter().map(|target| format!("\n{target}"));
-    Ok(format!("{count}{}", lines.collect::<String>()))
-}
-
 /// Makes text of rank 0 known to all. Collective.
-fn from_first(
+pub(super) fn from_first(
     comm: &dyn Comm,
     text: impl FnOnce() -> Result<String, ArrayError>,
 ) -> Result<String, ArrayError> {
@@ -122,21 +106,18 @@ struct Planned {
 fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError> {
     let comm = Arc::clone(&state.comm);
     let name = state.publish.clone().unwrap_or_else(|| state.path.clone());
-    let text = from_first(comm.as_ref(), || targets(&name, options))?;
-    let mut lines = text.lines();
-    let count = lines.next().and_then(|count| count.parse().ok()).unwrap_or(1);
-    let scheme = Scheme::new(&state.header, &options.partitioning, count);
-    let Some(scheme) = agree_on(comm.as_ref(), scheme)? else { return Ok(None) };
-
-    let targets: Result<Vec<StorageTarget>, _> = match lines.next() {
-        // A directory may be called anything; what was asked for was text before.
-        Some(_) if options.partitioning.targets.is_empty() => {
-            directory_of(&name).map(|directory| vec![directory])
-        }
-        Some(first) => std::iter::once(first).chain(lines).map(str::parse).collect(),
-        None => Ok(Vec::new()),
+    let candidates = Candidates::of_first(comm.as_ref(), &name, options)?;
+    let asked = &options.partitioning;
+    let scheme = |count: u64| {
+        let scheme = Scheme::new(&state.header, asked, asked.count.unwrap_or(count));
+        agree_on(comm.as_ref(), scheme)
     };
-    let targets = agree_on(comm.as_ref(), targets.map_err(ArrayError::from))?;
+    // Nothing is measured for a dataset that is not divided.
+    if scheme(candidates.most())?.is_none() {
+        return Ok(None);
+    }
+    let Placing { targets, count, probe } = candidates.choose(&comm, options)?;
+    let Some(scheme) = scheme(count)? else { return Ok(None) };
     let named = from_first(comm.as_ref(), || {
         let id = draw_id();
         let mut lines = vec![id.clone()];
@@ -153,6 +134,7 @@ fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError>
         master: file_name(&name),
         files: lines.collect(),
         sizes: vec![[0, 0]; scheme.count],
+        probe,
     };
     Ok(Some(Planned { scheme, ties, name, targets }))
 }

@@ -22,6 +22,8 @@ pub(crate) struct Ties {
     /// The partitions, as the master names them.
     pub(crate) files: Vec<String>,
     pub(crate) sizes: Vec<Size>,
+    /// What was found out about storage targets, if they were probed: a summary, and a line for each.
+    pub(crate) probe: Option<String>,
 }
 
 /// What a partition says of itself.
@@ -40,6 +42,7 @@ const GENERATION: &str = "striate_generation";
 const COUNT: &str = "partition_count";
 const FILES: &str = "partition_files";
 const SIZES: &str = "partition_sizes";
+const PROBE: &str = "partition_probe";
 const INDEX: &str = "partition_index";
 const SIZE: &str = "partition_size";
 const OF: &str = "partition_of";
@@ -47,7 +50,7 @@ const DIMENSIONS: &str = "partition_dimensions";
 const DIMENSION: &str = "partition_dim";
 const RANGES: &str = "partition_ranges";
 
-const OF_DATASET: [&str; 8] = [ID, GENERATION, COUNT, FILES, SIZES, INDEX, SIZE, OF];
+const OF_DATASET: [&str; 9] = [ID, GENERATION, COUNT, FILES, SIZES, PROBE, INDEX, SIZE, OF];
 const OF_VARIABLE: [&str; 4] = [DIMENSIONS, DIMENSION, COUNT, RANGES];
 
 /// Whether a partitioned dataset has an attribute of that name for itself.
@@ -130,6 +133,9 @@ pub(crate) fn master(logical: &Header, scheme: &Scheme, ties: &Ties) -> Result<H
     add(attributes, COUNT, number(COUNT, &[scheme.count as u64])?);
     add(attributes, FILES, ties.files.join("\n").into());
     add(attributes, SIZES, number(SIZES, ties.sizes.as_flattened())?);
+    if let Some(probe) = &ties.probe {
+        add(attributes, PROBE, probe.as_str().into());
+    }
     Ok(header)
 }
 
@@ -319,8 +325,8 @@ pub(crate) fn logical_of(
         variables.push(along.map(|(_, along)| along));
     }
     let scheme = Scheme { count: files.len(), variables };
-    let sizes = sizes.to_vec();
-    Ok(Some((logical, scheme, Ties { id, generation, master: name.into(), files, sizes })))
+    let (master, sizes, probe) = (name.into(), sizes.to_vec(), text(attributes, PROBE));
+    Ok(Some((logical, scheme, Ties { id, generation, master, files, sizes, probe })))
 }
 
 /// How a variable of a master is divided. The error is the attribute that is at fault.

@@ -35,6 +35,7 @@ fn asked() -> Partitioning {
 
 fn ties(scheme: &Scheme) -> Ties {
     Ties {
+        probe: None,
         id: "0123456789abcdef0123456789abcdef".into(),
         generation: 3,
         master: "a.nc".into(),

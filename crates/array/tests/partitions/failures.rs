@@ -72,6 +72,7 @@ fn a_target_that_is_full() {
         for buffer in ["64K", "32M"] {
             let options = divided(partitions)
                 .with("nc_partition_targets", &targets)
+                .and_then(|options| options.with("nc_probe", "disable"))
                 .and_then(|options| options.with("nc_partition_buffer", buffer))
                 .unwrap();
             ranks(count, |comm| {
@@ -140,6 +141,7 @@ fn on_servers() {
         let options = Options::default()
             .with("nc_partitioning_enabled", "enable")
             .and_then(|it| it.with("nc_partition_targets", &format!("{}/parts", embedded.url())))
+            .and_then(|it| it.with("nc_probe", "disable"))
             .unwrap();
         // The second time it replaces the first.
         for factor in [1, 2] {

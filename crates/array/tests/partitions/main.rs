@@ -6,6 +6,7 @@ mod basics;
 mod failures;
 mod kill;
 mod mistakes;
+mod probing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -128,7 +128,7 @@ impl Picture {
 }
 
 /// A coordinate without needless digits.
-fn short_px(value: f64) -> String {
+pub(crate) fn short_px(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -140,7 +140,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(CAPTION - 1).chain(['…']).collect()
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

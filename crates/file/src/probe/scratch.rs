@@ -1,0 +1,119 @@
+//! [`Scratch`]: the file that a probe writes, of which nothing remains.
+//!
+//! A local file loses its name as soon as it is open: it goes away with its descriptor, however the
+//! process ends. Files on servers have no such life, so they are removed when they are dropped, after
+//! errors and panics, too. If the process is killed, the next probe of the servers removes what is
+//! left, a day later ([`sweep`]).
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use striate_store::ErrorKind;
+use striate_store::remote::Client;
+use striate_store::store::Store;
+
+use super::options::TargetStores;
+use crate::hints::Switch;
+use crate::place::Place;
+use crate::{FileError, Hints, Mode, StorageTarget};
+
+/// What the names of such files begin with.
+pub(super) const NAME: &str = ".striate-probe-";
+
+/// Files that are older belong to a process that is gone.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+/// A file to write to; `store` is closed before the file is removed.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) direct: bool,
+    named: Option<Named>,
+}
+
+/// A file that is removed when this is dropped.
+#[derive(Debug)]
+struct Named {
+    place: Place,
+    is_there: bool,
+}
+
+impl Named {
+    fn new(target: &StorageTarget) -> Result<Self, FileError> {
+        Ok(Self { place: Place::new(&target.path(&unique_name()))?, is_there: true })
+    }
+
+    fn remove(mut self) -> Result<(), FileError> {
+        self.is_there = false;
+        self.place.delete()
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if self.is_there {
+            // It may not have been made; and what cannot be removed now is told by nobody better.
+            let _ = self.place.delete();
+        }
+    }
+}
+
+impl Scratch {
+    /// Opens a new file on the target, around the page cache if asked for and possible.
+    pub(super) fn open(
+        target: &StorageTarget,
+        stores: Option<&dyn TargetStores>,
+        direct: bool,
+    ) -> Result<Self, FileError> {
+        if let Some(stores) = stores {
+            return Ok(Self { store: stores.open(target)?, direct: false, named: None });
+        }
+        let direct = direct && !target.is_remote();
+        let mut hints = target.hints(&Hints::default());
+        hints.direct = if direct { Switch::Enable } else { Switch::Disable };
+        let mode = Mode::CREATE | Mode::EXCLUSIVE | Mode::READ | Mode::WRITE;
+        let named = Named::new(target)?;
+        match named.place.open(mode, &hints, true) {
+            Ok((store, ..)) if target.is_remote() => Ok(Self { store, direct, named: Some(named) }),
+            Ok((store, ..)) => {
+                named.remove()?;
+                Ok(Self { store, direct, named: None })
+            }
+            Err(FileError::Store(error)) if direct && error.kind() == ErrorKind::Unsupported => {
+                drop(named);
+                Self::open(target, stores, false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the file.
+    pub(super) fn remove(self) -> Result<(), FileError> {
+        let Self { store, named, .. } = self;
+        drop(store);
+        named.map_or(Ok(()), Named::remove)
+    }
+}
+
+/// A name that nobody has.
+fn unique_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let random = RandomState::new().hash_one((std::process::id(), number));
+    format!("{NAME}{}-{number}-{random:016x}", std::process::id())
+}
+
+/// Removes what probes that were killed have left on servers.
+pub(super) fn sweep(target: &StorageTarget) -> Result<(), FileError> {
+    let Place::Servers(url) = Place::new(&target.path(NAME))? else { return Ok(()) };
+    let client = Client::shared(&url)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    for file in client.list(&url.path)? {
+        if Duration::from_millis(file.created_ms) + LEFT < now {
+            client.remove(&file.path)?;
+        }
+    }
+    Ok(())
+}
