@@ -753,14 +753,24 @@ mod processes {
         striate_comm::mpi::run(|comm| -> Result<(), ArrayError> {
             for seed in first..first + CASES {
                 let mut draw = Draw::new(seed.wrapping_mul(77));
-                let (path, ranks) = (directory.join(format!("{seed}.nc")), comm.size() as u64);
-                let case = Case { seed, path, ranks, options: options(&mut draw) };
+                let directory = directory.join(seed.to_string());
+                std::fs::create_dir_all(&directory).unwrap();
+                let in_parts = seed % 3 == 0;
+                let options = match in_parts {
+                    true => partitioned(&mut draw, &directory),
+                    false => options(&mut draw),
+                };
+                let (path, ranks) = (directory.join("data.nc"), comm.size() as u64);
+                let case = Case { seed, path, ranks, options };
                 let model = run(&comm, &case).unwrap_or_else(|error| panic!("{seed}: {error}"));
                 read_back(&comm, &case.path, &model)?;
                 comm.barrier()?;
                 if comm.rank() == 0 {
-                    read_plainly(&case.path, &model);
-                    std::fs::remove_file(&case.path).unwrap();
+                    match in_parts {
+                        true => assert!(read_parts(&case.path, &model) < 8),
+                        false => read_plainly(&case.path, &model),
+                    }
+                    std::fs::remove_dir_all(&directory).unwrap();
                 }
             }
             Ok(())

@@ -19,13 +19,9 @@ use crate::state::{State, read_header};
 use crate::stream::{Incoming, Outgoing};
 use crate::{ArrayError, Dataset, Options};
 
-/// What is done for one partition: its part of a queue.
-fn by_partition(queues: &[Queue<Wanted>]) -> impl Iterator<Item = (usize, Queue<Wanted>)> {
-    let mut all = std::collections::BTreeMap::<usize, Queue<Wanted>>::new();
-    for wanted in queues.iter().flat_map(|queue| &queue.items) {
-        all.entry(wanted.request.partition).or_default().push(wanted.clone());
-    }
-    all.into_iter()
+/// The partitions that something is wanted of.
+fn busy(queues: &[Queue<Wanted>]) -> impl Iterator<Item = (usize, &Queue<Wanted>)> {
+    queues.iter().enumerate().filter(|(_, queue)| !queue.items.is_empty())
 }
 
 /// The parts of a stream that are moved at a time.
@@ -42,13 +38,13 @@ impl Dataset {
         queues: &[Queue<Wanted>],
     ) -> Result<(), ArrayError> {
         let buffer = self.options.partitioning.buffer;
-        for (k, queue) in by_partition(queues) {
+        for (k, queue) in busy(queues) {
             let Some(part) = self.partition(k)? else { continue };
-            for range in rounds(&queue, buffer) {
-                let bytes = pack(accesses, &queue, range.clone())?;
+            for range in rounds(queue, buffer) {
+                let bytes = pack(accesses, queue, range.clone())?;
                 let mut rest = bytes.as_slice();
                 let mut pieces = Vec::new();
-                for (_, piece) in pieces_of(&queue, range) {
+                for (_, piece) in pieces_of(queue, range) {
                     let (bytes, behind) = rest.split_at(piece.bytes);
                     rest = behind;
                     let Piece { variable, extent, .. } = piece;
@@ -67,20 +63,20 @@ impl Dataset {
         queues: &[Queue<Wanted>],
     ) -> Result<(), ArrayError> {
         let buffer = self.options.partitioning.buffer;
-        for (k, queue) in by_partition(queues) {
+        for (k, queue) in busy(queues) {
             let Some(part) = self.partition(k)? else { continue };
-            for range in rounds(&queue, buffer) {
+            for range in rounds(queue, buffer) {
                 let mut bytes = vec![0; (range.end - range.start) as usize];
                 let mut rest = bytes.as_mut_slice();
                 let mut pieces = Vec::new();
-                for (_, piece) in pieces_of(&queue, range.clone()) {
+                for (_, piece) in pieces_of(queue, range.clone()) {
                     let (bytes, behind) = rest.split_at_mut(piece.bytes);
                     rest = behind;
                     let Piece { variable, extent, .. } = piece;
                     pieces.push(Piece { variable, extent, bytes });
                 }
                 part.get_pieces(pieces, true)?;
-                hand_out(accesses, &queue, range, &bytes)?;
+                hand_out(accesses, queue, range, &bytes)?;
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 //! delegate there, who writes it; reads are the mirror image.
 //!
 //! Descriptions travel once, in one all-to-all. Then bytes travel in rounds, as many for all ranks, each of
-//! which takes no more than so much of every stream between a rank and a group; so what a rank holds is
-//! bounded, whatever the accesses are. A rank that fails goes on with the protocol without data: a
+//! which takes no more than so much of every stream between a rank and a partition; so what a rank holds is
+//! bounded, whatever the accesses are, and all partitions have something to do in every round. A rank that fails goes on with the protocol without data: a
 //! message that is shorter than it should be says so. All learn of it at the end.
 
 use std::ops::Range;
@@ -21,17 +21,24 @@ use crate::{ArrayError, Dataset};
 /// Bytes of a piece at least, whatever the buffer.
 const LEAST: u64 = 4 << 10;
 
+/// What a rank has for one partition, or wants of it.
+pub(super) struct Stream {
+    /// Which rank.
+    pub(super) of: usize,
+    pub(super) queue: Queue<Request>,
+}
+
 /// What moves in one call.
 pub(super) struct Traffic {
-    /// What this rank does for each rank.
-    pub(super) served: Vec<Queue<Request>>,
+    /// What this rank does for each rank and partition.
+    pub(super) served: Vec<Stream>,
     /// Bytes of a stream that move in a round.
     pub(super) piece: u64,
     pub(super) rounds: u64,
 }
 
 impl Dataset {
-    /// What accesses on divided variables ask of each group.
+    /// What accesses on divided variables ask of each partition.
     pub(crate) fn queues<M>(
         &self,
         accesses: &[Access<M>],
@@ -40,7 +47,7 @@ impl Dataset {
             return Ok(Vec::new());
         };
         let mut queues = Vec::new();
-        queues.resize_with(parted.groups.count(), Queue::default);
+        queues.resize_with(parted.scheme.count, Queue::default);
         for (access, number) in accesses.iter().zip(0..) {
             let variable = &parted.logical.variables[access.variable];
             let along = parted.scheme.variables[access.variable].as_ref();
@@ -58,8 +65,7 @@ impl Dataset {
                 parted.check(k, access.records)?;
                 let own = parted.indices[access.variable][k];
                 let request = Request { partition: k, variable: own, extent, size };
-                let group = parted.groups.of_partition(k);
-                queues[group].push(Wanted { request, access: number, selection });
+                queues[k].push(Wanted { request, access: number, selection });
             }
         }
         Ok(queues)
@@ -83,7 +89,7 @@ impl Dataset {
             all = all.and(packing);
             let whole = |parcel: &Parcel| parcel.bytes.len() as u64 == len(&parcel.range);
             if let Some(parcel) = parcels.iter().find(|parcel| !whole(parcel)) {
-                all = all.and(Err(no_data(parcel.of)));
+                all = all.and(Err(no_data(traffic.served[parcel.stream].of)));
             }
             let packed = Instant::now();
             if !stopped {
@@ -124,17 +130,16 @@ impl Dataset {
             all = all.and(failed);
             let read_at = Instant::now();
             let (mut own, sent) = parted.send_back(comm.as_ref(), &traffic, round, read)?;
-            for (group, transfer) in receives {
+            for (k, transfer) in receives {
                 let bytes = match transfer {
                     Some(transfer) => comm.wait(transfer)?,
-                    None => own.take().unwrap_or_default(),
+                    None => own.pop_front().unwrap_or_default(),
                 };
-                let range = queues[group].round(round, traffic.piece);
+                let range = queues[k].round(round, traffic.piece);
                 if bytes.len() as u64 == len(&range) {
-                    all = all.and(hand_out(accesses, &queues[group], range, &bytes));
+                    all = all.and(hand_out(accesses, &queues[k], range, &bytes));
                 } else {
-                    let delegate = parted.groups.delegate(comm.rank(), group);
-                    all = all.and(Err(no_data(delegate)));
+                    all = all.and(Err(no_data(parted.delegate(k))));
                 }
                 parted.costs.exchanged_bytes += bytes.len() as u64;
             }
@@ -153,15 +158,16 @@ impl Dataset {
         };
         let comm = self.state.comm.as_ref();
         let mut parts = vec![Vec::new(); comm.size()];
-        for (group, queue) in queues.iter().enumerate() {
-            parts[parted.groups.delegate(comm.rank(), group)] = encode(&queue.items);
+        for (k, queue) in queues.iter().enumerate() {
+            parts[parted.delegate(k)].extend(encode(&queue.items));
         }
         let received = comm.alltoall(parts)?;
         let served = received.iter().enumerate().map(|(rank, bytes)| parted.serve(rank, bytes));
-        let served: Result<Vec<_>, _> = served.collect();
+        let served: Result<Vec<Vec<Stream>>, _> = served.collect();
+        let served = served.map(|of_each| of_each.into_iter().flatten().collect::<Vec<_>>());
         let bytes = || {
             let asked = queues.iter().map(Queue::bytes);
-            let served = served.iter().flatten().map(Queue::bytes);
+            let served = served.iter().flatten().map(|stream| stream.queue.bytes());
             asked.chain(served).filter(|&bytes| bytes > 0)
         };
         let (streams, longest) = (bytes().count() as u64, bytes().max().unwrap_or(0));

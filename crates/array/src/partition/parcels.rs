@@ -1,11 +1,12 @@
 //! What travels in a round of the exchange, and what a delegate does with it.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use striate_comm::{Comm, Request as Transfer};
 
-use super::exchange::{Traffic, len, pack};
-use super::request::{Item, Queue, Request, Wanted, decode};
+use super::exchange::{Stream, Traffic, len, pack};
+use super::request::{Item, Queue, Wanted, decode};
 use super::work::{Piece, each_with};
 use super::{Part, Parted};
 use crate::ArrayError;
@@ -17,8 +18,8 @@ const TAG: u32 = 77;
 
 /// Bytes of one round.
 pub(super) struct Parcel {
-    /// Of which rank the bytes are.
-    pub(super) of: usize,
+    /// Of which of the streams that are served.
+    pub(super) stream: usize,
     pub(super) range: Range<u64>,
     pub(super) bytes: Vec<u8>,
 }
@@ -74,13 +75,19 @@ impl Parted {
             .all(|(k, info)| info.missing.is_some() || self.check(k, records).is_ok())
     }
 
-    /// What a rank asks of this one.
-    pub(super) fn serve(&self, rank: usize, bytes: &[u8]) -> Result<Queue<Request>, ArrayError> {
+    /// The rank that acts for this one on a partition.
+    pub(super) fn delegate(&self, k: usize) -> usize {
+        self.groups.delegate(self.rank, self.groups.of_partition(k))
+    }
+
+    /// What a rank asks of this one: a stream for each partition, in their order.
+    pub(super) fn serve(&self, rank: usize, bytes: &[u8]) -> Result<Vec<Stream>, ArrayError> {
         let refuse = || ArrayError::Definition {
             what: "access to a partition".into(),
             reason: format!("rank {rank} asks for what is not there"),
         };
-        let mut queue = Queue::default();
+        let mut streams: Vec<Stream> = Vec::new();
+        let mut last = None;
         for mut request in decode(bytes).ok_or_else(refuse)? {
             let own = self.parts.iter().find(|part| part.index == request.partition);
             let header = &own.ok_or_else(refuse)?.data.state.header;
@@ -97,9 +104,14 @@ impl Parted {
                 return Err(refuse());
             }
             request.size = variable.external.size();
-            queue.push(request);
+            if last.replace(request.partition) != Some(request.partition) {
+                streams.push(Stream { of: rank, queue: Queue::default() });
+            }
+            if let Some(stream) = streams.last_mut() {
+                stream.queue.push(request);
+            }
         }
-        Ok(queue)
+        Ok(streams)
     }
 
     /// Sends what others are to write in a round; returns what this rank is to write, and whether it
@@ -114,19 +126,20 @@ impl Parted {
     ) -> Result<Sent, ArrayError> {
         let mut packing = Ok(());
         let mut receives = Vec::new();
-        for (of, queue) in traffic.served.iter().enumerate() {
+        for (stream, Stream { of, queue }) in traffic.served.iter().enumerate() {
             let range = queue.round(round, traffic.piece);
             if !range.is_empty() {
-                let transfer = if of == comm.rank() {
+                let transfer = if *of == comm.rank() {
                     None
                 } else {
-                    Some(comm.receive(of, TAG, len(&range) as usize)?)
+                    Some(comm.receive(*of, TAG, len(&range) as usize)?)
                 };
-                receives.push((of, range, transfer));
+                receives.push((stream, range, transfer));
             }
         }
-        let (mut sent, mut own) = (Vec::new(), None);
-        for (group, queue) in queues.iter().enumerate() {
+        // Between two ranks pieces come in the order of the partitions.
+        let (mut sent, mut own) = (Vec::new(), VecDeque::new());
+        for (k, queue) in queues.iter().enumerate() {
             let range = queue.round(round, traffic.piece);
             if range.is_empty() {
                 continue;
@@ -136,24 +149,25 @@ impl Parted {
                 packing = Err(error);
                 Vec::new()
             });
-            let delegate = self.groups.delegate(comm.rank(), group);
+            let delegate = self.delegate(k);
             if delegate == comm.rank() {
-                own = Some(bytes);
+                own.push_back(bytes);
             } else {
                 self.costs.exchanged_bytes += bytes.len() as u64;
                 sent.push(comm.send(delegate, TAG, bytes)?);
             }
         }
         let mut parcels = Vec::new();
-        for (of, range, transfer) in receives {
+        for (stream, range, transfer) in receives {
             let bytes = match transfer {
-                Some(transfer) => comm.wait(transfer)?,
-                None => own.take().unwrap_or_default(),
+                Some(transfer) => {
+                    let bytes = comm.wait(transfer)?;
+                    self.costs.exchanged_bytes += bytes.len() as u64;
+                    bytes
+                }
+                None => own.pop_front().unwrap_or_default(),
             };
-            if of != comm.rank() {
-                self.costs.exchanged_bytes += bytes.len() as u64;
-            }
-            parcels.push(Parcel { of, range, bytes });
+            parcels.push(Parcel { stream, range, bytes });
         }
         Ok(Sent { parcels, transfers: sent, packing })
     }
@@ -167,7 +181,8 @@ impl Parted {
         let mut jobs: Vec<Vec<Piece<&[u8]>>> = self.parts.iter().map(|_| Vec::new()).collect();
         for parcel in parcels {
             let mut rest = parcel.bytes.as_slice();
-            for (k, piece) in pieces_of(&traffic.served[parcel.of], parcel.range.clone()) {
+            let queue = &traffic.served[parcel.stream].queue;
+            for (k, piece) in pieces_of(queue, parcel.range.clone()) {
                 let (bytes, behind) = rest.split_at(piece.bytes);
                 rest = behind;
                 let Piece { variable, extent, .. } = piece;
@@ -188,7 +203,7 @@ impl Parted {
         all.filter(|(_, job)| together || !is_empty(job)).collect()
     }
 
-    /// Waits for what this rank asked for in a round: from which group, and how it comes.
+    /// Waits for what this rank asked for in a round: of which partition, and how it comes.
     pub(super) fn begin_receives(
         &self,
         comm: &dyn Comm,
@@ -197,9 +212,9 @@ impl Parted {
         queues: &[Queue<Wanted>],
     ) -> Result<Vec<(usize, Option<Transfer>)>, ArrayError> {
         let mut receives = Vec::new();
-        for (group, queue) in queues.iter().enumerate() {
+        for (k, queue) in queues.iter().enumerate() {
             let range = queue.round(round, traffic.piece);
-            let delegate = self.groups.delegate(comm.rank(), group);
+            let delegate = self.delegate(k);
             if range.is_empty() {
                 continue;
             }
@@ -208,7 +223,7 @@ impl Parted {
             } else {
                 Some(comm.receive(delegate, TAG, len(&range) as usize)?)
             };
-            receives.push((group, transfer));
+            receives.push((k, transfer));
         }
         Ok(receives)
     }
@@ -220,17 +235,18 @@ impl Parted {
         round: u64,
     ) -> Result<Vec<Parcel>, ArrayError> {
         let mut parcels = Vec::new();
-        for (of, queue) in traffic.served.iter().enumerate() {
+        for (stream, Stream { queue, .. }) in traffic.served.iter().enumerate() {
             let range = queue.round(round, traffic.piece);
             if !range.is_empty() {
                 let bytes = vec![0; len(&range) as usize];
-                parcels.push(Parcel { of, range, bytes });
+                parcels.push(Parcel { stream, range, bytes });
             }
         }
         let mut jobs: Vec<Vec<Piece<&mut [u8]>>> = self.parts.iter().map(|_| Vec::new()).collect();
         for parcel in &mut parcels {
             let mut rest = parcel.bytes.as_mut_slice();
-            for (k, piece) in pieces_of(&traffic.served[parcel.of], parcel.range.clone()) {
+            let queue = &traffic.served[parcel.stream].queue;
+            for (k, piece) in pieces_of(queue, parcel.range.clone()) {
                 let (bytes, behind) = rest.split_at_mut(piece.bytes);
                 rest = behind;
                 let Piece { variable, extent, .. } = piece;
@@ -253,20 +269,20 @@ impl Parted {
         traffic: &Traffic,
         round: u64,
         read: Vec<Parcel>,
-    ) -> Result<(Option<Vec<u8>>, Vec<Transfer>), ArrayError> {
-        let (mut sent, mut own) = (Vec::new(), None);
+    ) -> Result<(VecDeque<Vec<u8>>, Vec<Transfer>), ArrayError> {
+        let (mut sent, mut own) = (Vec::new(), VecDeque::new());
         let mut read = read.into_iter().peekable();
-        for (of, queue) in traffic.served.iter().enumerate() {
+        for (number, Stream { of, queue }) in traffic.served.iter().enumerate() {
             if queue.round(round, traffic.piece).is_empty() {
                 continue;
             }
-            let parcel = read.next_if(|parcel| parcel.of == of);
+            let parcel = read.next_if(|parcel| parcel.stream == number);
             let bytes = parcel.map(|parcel| parcel.bytes).unwrap_or_default();
-            if of == comm.rank() {
-                own = Some(bytes);
+            if *of == comm.rank() {
+                own.push_back(bytes);
             } else {
                 self.costs.exchanged_bytes += bytes.len() as u64;
-                sent.push(comm.send(of, TAG, bytes)?);
+                sent.push(comm.send(*of, TAG, bytes)?);
             }
         }
         Ok((own, sent))

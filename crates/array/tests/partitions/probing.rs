@@ -21,7 +21,7 @@ struct Pretended {
 impl TargetStores for Pretended {
     fn open(&self, target: &StorageTarget) -> Result<Arc<dyn Store>, FileError> {
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let latency = if target.to_string().ends_with("slow") { 200 } else { 2 };
+        let latency = if target.to_string().ends_with("slow") { 1000 } else { 1 };
         let store = NullStore::new();
         Ok(Arc::new(Throttled::new(store, Duration::from_millis(latency), None)))
     }
@@ -49,6 +49,8 @@ fn place(targets: &[&str]) -> Place {
         .with("nc_num_partitions", "targets")
         .and_then(|it| it.with("nc_partition_targets", &targets.join(",")))
         .and_then(|it| it.with("nc_probe_size", "64KiB"))
+        // However busy the machine is, the others are not that slow.
+        .and_then(|it| it.with("nc_probe_delta", "0.9"))
         .unwrap();
     options.probe.stores = Some(Arc::clone(&pretended) as Arc<dyn TargetStores>);
     options.probe.cache = Some(directory.path().join("cache"));
