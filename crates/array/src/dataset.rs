@@ -105,6 +105,19 @@ impl Dataset {
         open::open(state, options)
     }
 
+    /// Opens a file to read it as the plain file that it is: of a partitioned dataset the master, or a
+    /// partition, with all attributes that tie them together. Collective; the options of rank 0 count.
+    pub fn open_raw(
+        comm: &Arc<dyn Comm>,
+        path: impl AsRef<Path>,
+        options: &Options,
+    ) -> Result<Self, ArrayError> {
+        let path = path.as_ref().to_path_buf();
+        let mut file = File::open(comm, &path, Mode::READ, &options.hints)?;
+        let header = read_header(&mut file, false)?;
+        Ok(Self::new(State::new(file, path, header, options, false)?, options.clone()))
+    }
+
     /// What it says about itself; `records` is what this rank knows of.
     pub fn header(&self) -> &Header {
         match &self.parted {

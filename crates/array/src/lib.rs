@@ -56,7 +56,9 @@ pub use error::ArrayError;
 pub use format::{Format, Type, Values};
 pub use memory::{Sink, Source};
 pub use options::Options;
-pub use partition::{PartitionInfo, PartitionStats, Partitioning};
+pub use partition::{
+    DatasetFiles, DatasetKind, PartitionFile, PartitionInfo, PartitionStats, Partitioning,
+};
 pub use pending::Pending;
 pub use pieces::Pieces;
 pub use slab::Slab;

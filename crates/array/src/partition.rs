@@ -8,6 +8,8 @@
 //!             ──► Request     to a delegate in the group that has the partition        request.rs, groups.rs
 //!             ──► pieces      bytes as the file holds them, some at a time             exchange.rs, alone.rs
 //! first sync  ──► publish     the master gets its name when everything is durable      publish.rs
+//! a name      ──► files       of a dataset, removed and renamed as one thing           files.rs, rename.rs
+//! sub-files of PnetCDF, to be read                                                     subfiles.rs
 //! ```
 //!
 //! All files are valid netCDF files of the same format. A partition is a plain [`Dataset`] on the ranks of
@@ -17,6 +19,7 @@
 mod alone;
 pub(crate) mod create;
 mod exchange;
+mod files;
 mod groups;
 mod headers;
 mod names;
@@ -26,9 +29,11 @@ mod partitioning;
 mod placing;
 pub(crate) mod publish;
 pub(crate) mod redefine;
+mod rename;
 mod request;
 mod scheme;
 mod selection;
+mod subfiles;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -47,6 +52,7 @@ pub(crate) use request::{Queue, Wanted};
 pub(crate) use scheme::PAR_DIM_ID;
 pub(crate) use selection::Extent;
 
+pub use files::{DatasetFiles, DatasetKind, PartitionFile};
 pub use partitioning::Partitioning;
 
 use crate::format::Header;
@@ -101,6 +107,8 @@ pub(crate) struct Parted {
     pub(crate) master: Header,
     pub(crate) scheme: Scheme,
     pub(crate) ties: Ties,
+    /// Whether its files are those of PnetCDF, which have no ties.
+    pub(crate) foreign: bool,
     /// The partitions' files.
     pub(crate) files: Vec<PathBuf>,
     /// Whether data of a variable that is not written reads as fill values.

@@ -1,10 +1,17 @@
-//! `striate nc`: netCDF classic files, looked at, checked, converted and compared.
+//! `striate nc`: netCDF classic files, looked at, checked, converted, divided and compared.
+//!
+//! A partitioned dataset is one thing to all of them, by the name of its master.
 
 mod batches;
 mod compare;
 mod copy;
 mod dump;
 mod info;
+mod join;
+mod mv;
+mod rm;
+mod split;
+mod transfer;
 mod validate;
 
 use std::path::Path;
@@ -24,7 +31,7 @@ use crate::fs::Place;
 /// More threads than this do not copy faster.
 const MOST_THREADS: usize = 16;
 
-/// Look at, check, convert and compare netCDF files (CDF-1, CDF-2 and CDF-5)
+/// Look at, check, convert, divide and compare netCDF files (CDF-1, CDF-2 and CDF-5)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,6 +40,8 @@ Examples:
   striate nc copy --format cdf5 ocean.nc striate://io.example/ocean.nc
   striate nc compare ocean.nc striate://io.example/ocean.nc
   striate nc validate *.nc
+  striate nc split ocean.nc parts.nc --targets /scratch1,/scratch2   one dataset, several files
+  striate nc join parts.nc whole.nc                                  and back
 
 Files are paths or URLs of files on servers (see 'striate fs --help'). NetCDF-4 files are HDF5, which
 this program does not read: 'nccopy -k cdf5 IN OUT' converts them.")]
@@ -47,6 +56,10 @@ enum NcCommand {
     Dump(dump::DumpArgs),
     Info(info::InfoArgs),
     Copy(copy::CopyArgs),
+    Split(split::SplitArgs),
+    Join(join::JoinArgs),
+    Mv(mv::MvArgs),
+    Rm(rm::RmArgs),
     Compare(compare::CompareArgs),
     Validate(validate::ValidateArgs),
 }
@@ -57,6 +70,10 @@ pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
         NcCommand::Dump(args) => dump::run(args, json),
         NcCommand::Info(args) => info::run(args, json),
         NcCommand::Copy(args) => copy::run(args, json),
+        NcCommand::Split(args) => split::run(args, json),
+        NcCommand::Join(args) => join::run(args, json),
+        NcCommand::Mv(args) => mv::run(args, json),
+        NcCommand::Rm(args) => rm::run(args, json),
         NcCommand::Compare(args) => compare::run(args, json),
         NcCommand::Validate(args) => validate::run(args, json),
     }
@@ -80,10 +97,20 @@ impl RanksArgs {
 
 /// Opens a dataset to read it. Collective.
 fn open(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
-    let options = options()?;
-    Dataset::open(comm, path, false, &options).map_err(|error| {
+    open_as(comm, path, &options()?)
+}
+
+/// Opens a dataset to read it, also if not all of its partitions are there. Collective.
+fn open_partial(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
+    let mut options = options()?;
+    options.partitioning.partial = true;
+    open_as(comm, path, &options)
+}
+
+fn open_as(comm: &Arc<dyn Comm>, path: &Path, options: &Options) -> Result<Dataset, CommandError> {
+    Dataset::open(comm, path, false, options).map_err(|error| {
         // What another rank has met this one meets as well, if it goes there, and can say more about.
-        let alone = || Threads::new(1).try_run(|comm| Dataset::open(&comm, path, false, &options));
+        let alone = || Threads::new(1).try_run(|comm| Dataset::open(&comm, path, false, options));
         let error = match error {
             ArrayError::Rank { .. } | ArrayError::File(FileError::Rank { .. }) => {
                 alone().err().unwrap_or(error)
@@ -96,9 +123,12 @@ fn open(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
 
 /// How datasets are accessed, as the environment says.
 fn options() -> Result<Options, CommandError> {
-    Options::from_environment().map_err(|error| {
-        CommandError::failed("cannot use STRIATE_HINTS", error, "it is name=value;name=value")
-    })
+    Options::from_environment().map_err(hints)
+}
+
+/// What to say about `STRIATE_HINTS`.
+fn hints(error: FileError) -> CommandError {
+    CommandError::failed("cannot use STRIATE_HINTS", error, "it is name=value;name=value")
 }
 
 /// What to say when something failed with a dataset.
@@ -120,6 +150,7 @@ const fn hint(error: &ArrayError) -> &'static str {
         }
         ArrayError::Header { .. } => "'striate nc validate FILE' shows all that is wrong with it",
         ArrayError::Unfinished { .. } => "whoever wrote it has to write it again",
+        ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions",
         _ => "",
     }
 }

@@ -6,6 +6,10 @@
 mod corpus;
 #[path = "nc/failures.rs"]
 mod failures;
+#[path = "nc/moves.rs"]
+mod moves;
+#[path = "nc/partitioned.rs"]
+mod partitioned;
 #[cfg(feature = "peers")]
 #[path = "nc/peers.rs"]
 mod peers;

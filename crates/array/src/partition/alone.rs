@@ -13,6 +13,7 @@ use super::exchange::{hand_out, pack};
 use super::headers::part_ties;
 use super::parcels::pieces_of;
 use super::request::{Queue, Wanted};
+use super::subfiles;
 use super::work::Piece;
 use crate::access::Access;
 use crate::state::{State, read_header};
@@ -111,9 +112,13 @@ impl Parted {
         let mut file = File::open(&alone(), &path, mode, &options.hints)?;
         // It may be new: its header is there from the end of its definition on.
         let mut header = read_header(&mut file, true)?;
-        let ours = part_ties(&header).is_some_and(|ties| {
-            (ties.id == self.ties.id) && (ties.generation == self.ties.generation)
-        });
+        let ours = if self.foreign {
+            subfiles::index_of(&header) == Some(k as u64)
+        } else {
+            part_ties(&header).is_some_and(|ties| {
+                (ties.id == self.ties.id) && (ties.generation == self.ties.generation)
+            })
+        };
         if !ours {
             let reason = "it is not the one that it was when the dataset was opened".into();
             return Err(ArrayError::Partition { file: path.display().to_string(), reason });

@@ -152,6 +152,7 @@ fn lay_out(mut state: State, options: &Options, planned: Planned) -> Result<Data
         filled: state.filled.clone(),
         scheme,
         ties,
+        foreign: false,
         derived: Derived::default(),
         indices: Vec::new(),
         rank: comm.rank(),

@@ -236,7 +236,7 @@ pub(crate) fn part(
     Ok(header)
 }
 
-fn find<'h>(attributes: &'h [Attribute], name: &str) -> Option<&'h Values> {
+pub(super) fn find<'h>(attributes: &'h [Attribute], name: &str) -> Option<&'h Values> {
     attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.values)
 }
 
@@ -247,7 +247,7 @@ fn text(attributes: &[Attribute], name: &str) -> Option<String> {
     }
 }
 
-fn number(attributes: &[Attribute], name: &str) -> Option<u64> {
+pub(super) fn number(attributes: &[Attribute], name: &str) -> Option<u64> {
     match numbers_of(find(attributes, name)?)?.as_slice() {
         [number] => Some(*number),
         _ => None,
@@ -283,6 +283,13 @@ pub(crate) fn files_of(header: &Header) -> Option<(String, Vec<String>)> {
     let id = text(&header.attributes, ID)?;
     let files = text(&header.attributes, FILES)?;
     Some((id, files.lines().map(str::to_owned).collect()))
+}
+
+/// Makes the header of a master list its partitions by other names.
+pub(crate) fn relisted(header: &mut Header, names: &[String]) {
+    if let Some(list) = header.attributes.iter_mut().find(|attribute| attribute.name == FILES) {
+        list.values = names.join("\n").into();
+    }
 }
 
 /// From a master's header to what the program sees; `None` if it is a plain file's. The error is a

@@ -6,7 +6,7 @@ use striate_file::{FileError, StorageTarget};
 
 use crate::ArrayError;
 
-fn is_url(text: &str) -> bool {
+pub(crate) fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 
@@ -27,8 +27,13 @@ pub(crate) fn file_name(master: &Path) -> String {
 
 /// The name under which a master is written.
 pub(crate) fn unpublished(master: &Path) -> PathBuf {
+    with_suffix(master, ".unpublished")
+}
+
+/// A name with something behind it.
+pub(crate) fn with_suffix(master: &Path, suffix: &str) -> PathBuf {
     let mut name = master.as_os_str().to_owned();
-    name.push(".unpublished");
+    name.push(suffix);
     name.into()
 }
 

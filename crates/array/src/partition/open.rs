@@ -11,26 +11,34 @@ use super::create::group_of;
 use super::groups::Groups;
 use super::headers;
 use super::names::{file_name, resolved};
+use super::subfiles;
 use super::{Part, Parted, PartitionStats, Partitioning};
 use crate::state::{Derived, State, read_header};
 use crate::{ArrayError, Dataset, Options};
 
 /// The dataset of a file that was opened. Collective.
-pub(crate) fn open(state: State, options: &Options) -> Result<Dataset, ArrayError> {
-    let own_name = || state.path.display().to_string();
+pub(crate) fn open(mut state: State, options: &Options) -> Result<Dataset, ArrayError> {
+    let fault = |reason| ArrayError::Partition { file: state.path.display().to_string(), reason };
     // All ranks have the same header, and come to the same conclusion.
-    let found = headers::logical_of(&state.header, &file_name(&state.path));
-    let found = found.map_err(|reason| ArrayError::Partition { file: own_name(), reason })?;
+    let name = file_name(&state.path);
+    let found = headers::logical_of(&state.header, &name).map_err(fault)?;
+    let foreign = found.is_none();
+    let found = match found {
+        None => subfiles::logical_of(&state.header, &name).map_err(fault)?,
+        own => own,
+    };
     let Some((logical, scheme, ties)) = found else {
         if let Some(ties) = headers::part_ties(&state.header).filter(|_| state.write) {
-            let reason = format!(
+            return Err(fault(format!(
                 "it is a part of '{}', which is opened for writing as a whole",
                 ties.master
-            );
-            return Err(ArrayError::Partition { file: own_name(), reason });
+            )));
         }
         return Ok(Dataset::new(state, options.clone()));
     };
+    if foreign && state.write {
+        return Err(fault("it has sub-files of PnetCDF, which can be read only".into()));
+    }
     let comm = Arc::clone(&state.comm);
     let asked = Partitioning::of_first(comm.as_ref(), &options.partitioning)?;
     let options = Options { partitioning: asked, ..options.clone() };
@@ -42,6 +50,7 @@ pub(crate) fn open(state: State, options: &Options) -> Result<Dataset, ArrayErro
         logical,
         scheme,
         ties,
+        foreign,
         derived: Derived::default(),
         indices: Vec::new(),
         rank: comm.rank(),
@@ -55,6 +64,13 @@ pub(crate) fn open(state: State, options: &Options) -> Result<Dataset, ArrayErro
     parted.derive();
     let problems = parted.open_parts(&state, &options);
     parted.learn_problems(comm.as_ref(), &problems)?;
+    if foreign {
+        let (records, fewer) = parted.count_records(comm.as_ref(), state.header.records)?;
+        parted.learn_problems(comm.as_ref(), &fewer)?;
+        parted.learn_sizes(comm.as_ref())?;
+        parted.derive();
+        state.header.records = records;
+    }
     let problem = parted.infos.iter().find_map(|info| Some((info, info.missing.clone()?)));
     if let Some((info, reason)) = problem
         && !options.partitioning.partial
@@ -87,7 +103,12 @@ impl Parted {
         let hints = master.file.hints();
         let file = File::open(&comm, &path, mode, hints).map_err(|error| without(&path, &error))?;
         let options = Options { hints: hints.clone(), ..options.clone() };
-        self.checked(k, file, &path, master, &options).map_err(|error| match error {
+        let checked = if self.foreign {
+            self.checked_subfile(k, file, &path, master, &options)
+        } else {
+            self.checked(k, file, &path, master, &options)
+        };
+        checked.map_err(|error| match error {
             ArrayError::Partition { reason, .. } => reason,
             other => without(&path, &other),
         })
@@ -185,7 +206,7 @@ impl Parted {
 }
 
 /// Whether both have the same variables, of the same types and shapes.
-fn same_shape(own: &crate::format::Header, expected: &crate::format::Header) -> bool {
+pub(super) fn same_shape(own: &crate::format::Header, expected: &crate::format::Header) -> bool {
     own.format == expected.format
         && own.variables.len() == expected.variables.len()
         && own.variables.iter().zip(&expected.variables).all(|(one, other)| {

@@ -23,7 +23,7 @@ pub(crate) struct Old {
 }
 
 /// The header of a file, finished or not, and its length, if it can be had.
-fn header_of(path: &Path) -> Option<(Option<Header>, u64)> {
+pub(super) fn header_of(path: &Path) -> Option<(Option<Header>, u64)> {
     let hints = Hints { method: MethodChoice::Fixed(Method::Posix), ..Hints::default() };
     let mut file = File::open(&alone(), path, Mode::READ, &hints).ok()?;
     let len = file.size().ok()?;
@@ -47,7 +47,8 @@ pub(crate) fn delete(old: Option<Old>) {
             Some((Some(header), _)) => part_ties(&header).is_some_and(|ties| ties.id == id),
             Some((None, len)) => {
                 let name = file.to_string_lossy();
-                len == 0 && id.len() >= 8 && name.contains(&format!("-{}.nc", &id[..8]))
+                let begin = id.get(..8);
+                len == 0 && begin.is_some_and(|id| name.contains(&format!("-{id}.nc")))
             }
             None => false,
         };

@@ -4,12 +4,14 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{ArgAction, Args};
 use striate_array::cdl::{self, CdlError, Data, Precision};
 use striate_array::{ArrayError, Dataset, Slab};
+use striate_comm::Comm;
 
-use super::{failed, open};
+use super::{failed, open, options};
 use crate::{CommandError, ranks};
 
 /// Print a dataset as CDL, exactly as ncdump does
@@ -43,6 +45,10 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'p', long, value_name = "N[,N]", value_parser = precision)]
     precision: Option<Precision>,
 
+    /// The file as it is: of a partitioned dataset the master, not the whole
+    #[arg(long)]
+    raw: bool,
+
     /// The longest line of data
     #[arg(short = 'l', long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u32).range(10..))]
     line: u32,
@@ -61,11 +67,16 @@ pub(crate) struct DumpArgs {
 #[command(after_help = "\
 Examples:
   striate nc header ocean.nc
-  striate nc header striate://io.example/run7/ocean.nc")]
+  striate nc header striate://io.example/run7/ocean.nc
+  striate nc header --raw parts.nc           also what ties a master to its partitions")]
 pub(crate) struct HeaderArgs {
     /// What the dataset is called [default: after the file]
     #[arg(short = 'n', long)]
     name: Option<String>,
+
+    /// The file as it is: of a partitioned dataset the master, not the whole
+    #[arg(long)]
+    raw: bool,
 
     /// The dataset: a path or a URL
     #[arg(value_name = "FILE")]
@@ -86,7 +97,7 @@ fn precision(text: &str) -> Result<Precision, String> {
 
 pub(crate) fn run_header(args: &HeaderArgs, json: bool) -> Result<(), CommandError> {
     let options = cdl::Options { data: Data::None, ..cdl::Options::default() };
-    print(&args.file, args.name.as_deref(), &options, json)
+    print(&args.file, args.raw, args.name.as_deref(), &options, json)
 }
 
 pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
@@ -100,11 +111,12 @@ pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
         precision: args.precision.unwrap_or_default(),
         line: args.line as usize,
     };
-    print(&args.file, args.name.as_deref(), &options, json)
+    print(&args.file, args.raw, args.name.as_deref(), &options, json)
 }
 
 fn print(
     file: &Path,
+    raw: bool,
     name: Option<&str>,
     options: &cdl::Options,
     json: bool,
@@ -115,7 +127,7 @@ fn print(
     }
     let name = name.map_or_else(|| cdl::name_of(file), ToOwned::to_owned);
     ranks::run(1, |comm| {
-        let mut dataset = open(comm, file)?;
+        let mut dataset = if raw { open_raw(comm, file)? } else { open(comm, file)? };
         if comm.rank() > 0 {
             return Ok(());
         }
@@ -130,6 +142,12 @@ fn print(
         printed.and_then(|()| Ok(out.flush()?)).or_else(|error| ended(file, error))
     })?;
     Ok(())
+}
+
+/// Opens a file as what it is. Collective.
+fn open_raw(comm: &Arc<dyn Comm>, file: &Path) -> Result<Dataset, CommandError> {
+    let opened = Dataset::open_raw(comm, file, &options()?);
+    opened.map_err(|error| failed("cannot open it", error))
 }
 
 /// What an end before the end means.

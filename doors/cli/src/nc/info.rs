@@ -1,13 +1,16 @@
-//! `striate nc info`: the format, the layout and the sizes of a dataset.
+//! `striate nc info`: the format, the layout and the sizes of a dataset, and where its parts are.
+
+mod partitions;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use partitions::Partitions;
 use serde::Serialize;
 use striate_array::format::{Header, Variable};
 
-use super::{open, store};
+use super::{open_partial, store, validate};
 use crate::document::Document;
 use crate::number::{bytes, grouped};
 use crate::table::{Side, Table};
@@ -47,6 +50,8 @@ struct Description {
     attributes: usize,
     dimensions: Vec<DimensionRow>,
     variables: Vec<VariableRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitions: Option<Partitions>,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,17 +71,26 @@ struct VariableRow {
     attributes: usize,
     /// Bytes of all values.
     size: u64,
-    begin: u64,
+    /// Absent if it is divided: where it begins is another matter in every partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begin: Option<u64>,
 }
 
 pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
     let found = ranks::run(1, |comm| {
-        let dataset = open(comm, &args.file)?;
+        let dataset = open_partial(comm, &args.file)?;
+        let header = dataset.header().clone();
         // The layout does not say where the file ends.
-        Ok((dataset.header().clone(), store(&args.file)?.len()?))
+        let (_, own, size) = validate::header(store(&args.file)?.as_ref())?;
+        let own = own.map_or_else(|_| header.clone(), |(own, _)| own);
+        let probe = dataset.partition_probe().map(str::to_owned);
+        let partitions =
+            dataset.partitions().map(|infos| Partitions::new(&args.file, &header, infos, probe));
+        Ok((header, own, size, partitions))
     })?;
-    let Some((header, size)) = found else { return Ok(()) };
-    let described = Description::new(args.file.display().to_string(), &header, size);
+    let Some((header, own, size, partitions)) = found else { return Ok(()) };
+    let file = args.file.display().to_string();
+    let described = Description::new(file, &header, &own, size, partitions);
     if json {
         return Document::new(vec![described], Vec::new()).print();
     }
@@ -90,11 +104,20 @@ pub(super) fn size(header: &Header, variable: &Variable) -> u64 {
 }
 
 impl Description {
-    fn new(file: String, header: &Header, size_of_file: u64) -> Self {
-        let header_size = header.encoded_len();
-        let begins = || header.variables.iter().map(|variable| variable.begin);
+    /// Of what its header says; `own` is that of the file, which differs if there are partitions.
+    fn new(
+        file: String,
+        header: &Header,
+        own: &Header,
+        size_of_file: u64,
+        partitions: Option<Partitions>,
+    ) -> Self {
+        let header_size = own.encoded_len();
+        let begins = || own.variables.iter().map(|variable| variable.begin);
+        let is_divided = |index| partitions.as_ref().is_some_and(|all| all.divide(index));
+        let variables = header.variables.iter().enumerate();
         let variables: Vec<VariableRow> =
-            header.variables.iter().map(|variable| row(header, variable)).collect();
+            variables.map(|(index, variable)| row(header, variable, is_divided(index))).collect();
         Self {
             file,
             format: header.format.to_string(),
@@ -117,6 +140,7 @@ impl Description {
                 })
                 .collect(),
             variables,
+            partitions,
         }
     }
 
@@ -166,17 +190,20 @@ impl Description {
                     variable.r#type.to_owned(),
                     if shape.is_empty() { "scalar".into() } else { shape.join(" × ") },
                     grouped(variable.size),
-                    grouped(variable.begin),
+                    variable.begin.map_or_else(|| "divided".into(), grouped),
                 ]);
             }
             text += "\n";
             text += &table.render();
         }
+        if let Some(partitions) = &self.partitions {
+            text += &partitions.text();
+        }
         if terminal::is_utf8() { text } else { terminal::to_ascii(&text) }
     }
 }
 
-fn row(header: &Header, variable: &Variable) -> VariableRow {
+fn row(header: &Header, variable: &Variable, is_divided: bool) -> VariableRow {
     let name = |&index: &u32| {
         let dimension = header.dimensions.get(index as usize);
         dimension.map_or_else(String::new, |dimension| dimension.name.clone())
@@ -189,7 +216,7 @@ fn row(header: &Header, variable: &Variable) -> VariableRow {
         record: header.is_record(variable),
         attributes: variable.attributes.len(),
         size: size(header, variable),
-        begin: variable.begin,
+        begin: (!is_divided).then_some(variable.begin),
     }
 }
 

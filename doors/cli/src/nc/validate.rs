@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use striate_array::DatasetFiles;
 use striate_array::format::{DecodeError, Header, Problem, validate};
+use striate_comm::Threads;
 use striate_store::Store;
 
-use super::store;
+use super::{open_partial, store};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -24,7 +26,8 @@ Examples:
   striate nc validate ocean.nc striate://io.example/run7/ocean.nc
   striate nc validate --json *.nc
 
-Only headers are read. Exit status: 0 if all is well, 1 if a file is not.")]
+Only headers are read. Of a partitioned dataset the partitions are looked at as well, and whether they are
+those that the master states. Exit status: 0 if all is well, 1 if a file is not.")]
 pub(crate) struct ValidateArgs {
     /// The files: paths and URLs
     #[arg(required = true, value_name = "FILE")]
@@ -58,7 +61,10 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
     let mut unread = None;
     for file in &args.files {
         match look(file) {
-            Ok(file) => found.push(file),
+            Ok(master) => {
+                found.push(master);
+                found.extend(partitions(file));
+            }
             // The others can be looked at all the same.
             Err(error) => drop(unread.get_or_insert(error)),
         }
@@ -92,6 +98,46 @@ fn look(path: &Path) -> Result<Found, CommandError> {
     })
 }
 
+/// The partitions of a dataset, if it has some: each as a file, and as a part of the dataset.
+fn partitions(path: &Path) -> Vec<Found> {
+    let Ok(files) = DatasetFiles::of(path) else { return Vec::new() };
+    if files.partitions.is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<Found> = files.partitions.iter().map(|part| look_at(&part.file)).collect();
+    // One rank: its errors are its own.
+    let opened = Threads::new(1).try_run(|comm| {
+        let dataset = open_partial(&comm, path)?;
+        let infos = dataset.partitions().unwrap_or_default();
+        Ok::<_, CommandError>(infos.iter().map(|info| info.missing.clone()).collect::<Vec<_>>())
+    });
+    match opened {
+        Ok(problems) => {
+            for (found, problem) in found.iter_mut().zip(problems.concat()) {
+                found.add(problem);
+            }
+        }
+        // The master itself is at fault.
+        Err(error) => {
+            let file = path.display().to_string();
+            let mut master = Found { file, valid: true, format: None, violations: Vec::new() };
+            master.add(Some(error.to_string()));
+            found.push(master);
+        }
+    }
+    found
+}
+
+/// What is found in a partition, also that it cannot be read.
+fn look_at(path: &Path) -> Found {
+    look(path).unwrap_or_else(|error| {
+        let file = path.display().to_string();
+        let mut found = Found { file, valid: true, format: None, violations: Vec::new() };
+        found.add(Some(error.to_string()));
+        found
+    })
+}
+
 /// The first bytes of a file, the header in them, and the file's length.
 type Begin = (Vec<u8>, Result<(Header, u64), DecodeError>, u64);
 
@@ -116,6 +162,15 @@ pub(super) fn header(store: &dyn Store) -> Result<Begin, CommandError> {
 }
 
 impl Found {
+    /// Adds what is wrong with it as a part of a dataset, unless it was told before.
+    fn add(&mut self, problem: Option<String>) {
+        let Some(what) = problem else { return };
+        if self.violations.iter().all(|row| row.warning) {
+            self.violations.push(Row { at: None, warning: false, what });
+        }
+        self.valid = false;
+    }
+
     fn text(&self) -> String {
         let file = terminal::heading(&self.file);
         let mut text = match &self.format {

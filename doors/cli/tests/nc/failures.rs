@@ -40,6 +40,8 @@ fn files_that_are_none() {
             &["info", &file],
             &["copy", &file, &to],
             &["compare", &file, &path("whole.nc")],
+            &["split", "-p", "2", &file, &to],
+            &["join", &file, &to],
         ] {
             let said = complaint(arguments, 1);
             assert!(
@@ -73,10 +75,19 @@ fn called_wrongly_is_2() {
         &["compare", "--tolerance", "-1", "a.nc", "b.nc"],
         &["compare", "--header-only", "--data-only", "a.nc", "b.nc"],
         &["validate"],
+        &["split", "a.nc", "b.nc"],
+        &["split", "-p", "0", "a.nc", "b.nc"],
+        &["split", "-p", "2", "--dim", "u", "a.nc", "b.nc"],
+        &["split", "-p", "2", "--probe", "a.nc", "b.nc"],
+        &["split", "--targets", "#3", "a.nc", "b.nc"],
+        &["join", "a.nc"],
+        &["mv", "a.nc"],
+        &["rm"],
     ] {
         complaint(arguments, 2);
     }
-    for command in ["header", "dump", "info", "copy", "compare", "validate"] {
+    let commands = ["header", "dump", "info", "copy", "compare", "validate"];
+    for command in commands.into_iter().chain(["split", "join", "mv", "rm"]) {
         let help = String::from_utf8(answer(striate([command, "--help"]), command)).unwrap();
         assert!(help.contains("Examples:"), "{help}");
     }

@@ -1,4 +1,6 @@
 //! [`Target`]: the name of a copy, and the one that it has until it is whole.
+//!
+//! A copy that is partitioned sees to that by itself.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -6,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use striate_array::DatasetFiles;
 use striate_comm::{Comm, agree};
 use striate_file::File;
 use striate_store::remote::Client;
@@ -23,13 +26,22 @@ const KEPT: usize = 200;
 #[derive(Debug)]
 pub(super) struct Target {
     name: Place,
-    part: PathBuf,
+    path: PathBuf,
+    /// `None` if the copy sees to its name by itself.
+    part: Option<PathBuf>,
     replace: bool,
+    /// What is replaced, as rank 0 finds it.
+    old: Option<DatasetFiles>,
 }
 
 impl Target {
     /// Refuses a name that is taken, unless it may be replaced.
-    pub(super) fn new(comm: &dyn Comm, path: &Path, replace: bool) -> Result<Self, CommandError> {
+    pub(super) fn new(
+        comm: &dyn Comm,
+        path: &Path,
+        replace: bool,
+        partitioned: bool,
+    ) -> Result<Self, CommandError> {
         let name = place(path)?;
         // All ranks of a job find the name taken, or none does.
         let mut taken = vec![u8::from(comm.rank() == 0 && !replace && exists(&name))];
@@ -57,49 +69,74 @@ impl Target {
             end -= 1;
         }
         let part = format!("{directory}.{}.part-{random:016x}", &last[..end]).into();
-        Ok(Self { name, part, replace })
+        let part = (!partitioned).then_some(part);
+        let old = if comm.rank() == 0 { DatasetFiles::of(path).ok() } else { None };
+        Ok(Self { name, path: path.into(), part, replace, old })
     }
 
-    /// The name that the copy has until it is whole.
+    /// The name that the copy is to be created by.
     pub(super) fn part(&self) -> &Path {
-        &self.part
+        self.part.as_ref().unwrap_or(&self.path)
     }
 
-    /// Gives the whole copy its name.
+    /// Whether nothing has that name.
+    pub(super) const fn is_new(&self) -> bool {
+        self.part.is_some() || !self.replace
+    }
+
+    /// Gives the whole copy its name, and removes the partitions of what had it before.
     pub(super) fn finish(&self, comm: &dyn Comm) -> Result<(), CommandError> {
-        let renamed = if comm.rank() == 0 { self.rename() } else { Ok(()) };
-        if renamed.is_err() {
-            let _ = File::delete(&self.part);
+        let renamed = match &self.part {
+            Some(part) if comm.rank() == 0 => {
+                self.rename(part).inspect_err(|_| drop(File::delete(part)))
+            }
+            _ => Ok(()),
+        };
+        if let (Ok(()), Some(old)) = (&renamed, self.old_partitions()) {
+            // The copy is there; what is left of the old one harms nobody.
+            let _ = old.remove_partitions();
         }
         let ended = agree(comm, renamed.as_ref().map_err(ToString::to_string).copied());
         renamed?;
         Ok(ended?)
     }
 
+    /// What was replaced, with partitions that are not those of the copy.
+    fn old_partitions(&self) -> Option<DatasetFiles> {
+        let mut old = self.old.clone()?;
+        if old.partitions.is_empty() {
+            return None;
+        }
+        let new = DatasetFiles::of(&self.path).ok()?;
+        let still = |file: &Path| {
+            let is_it = new.partitions.iter().any(|part| part.file == file);
+            is_it || !File::exists(file).unwrap_or(false)
+        };
+        old.partitions.retain(|part| !still(&part.file));
+        Some(old)
+    }
+
     /// Removes what there is of the copy.
     pub(super) fn discard(&self, comm: &dyn Comm) {
-        if comm.rank() == 0 {
-            let _ = File::delete(&self.part);
+        if let (Some(part), 0) = (&self.part, comm.rank()) {
+            let _ = File::delete(part);
         }
     }
 
-    fn rename(&self) -> Result<(), StoreError> {
+    fn rename(&self, part: &Path) -> Result<(), StoreError> {
         match &self.name {
             Place::Remote(url) => {
                 let client = Client::shared(url)?;
                 let path = |path: &str| path.trim_start_matches('/').to_owned();
-                let text = self.part.to_string_lossy();
+                let text = part.to_string_lossy();
                 let part = text.parse::<striate_store::remote::RemoteUrl>();
                 let part = part.map_or_else(|_| text.into_owned(), |url| url.path);
                 client.rename(&path(&part), &path(&url.path), self.replace)
             }
             Place::Local(name) => {
-                let renamed = if self.replace {
-                    std::fs::rename(&self.part, name)
-                } else {
-                    rename_new(&self.part, name)
-                };
-                let what = || format!("{} to {}", self.part.display(), name.display());
+                let renamed =
+                    if self.replace { std::fs::rename(part, name) } else { rename_new(part, name) };
+                let what = || format!("{} to {}", part.display(), name.display());
                 renamed.map_err(|error| StoreError::system(Operation::Rename, what(), error))
             }
         }

@@ -1,0 +1,95 @@
+//! `striate nc mv`: another name for a dataset.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use striate_array::{ArrayError, DatasetFiles};
+
+use super::{failed, place};
+use crate::document::Document;
+use crate::fs::Place;
+use crate::{CommandError, ranks};
+
+/// Give a dataset another name, or move it into another directory
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate nc mv ocean.nc old.nc
+  striate nc mv ocean.nc archive/
+  striate nc mv striate://io.example/ocean.nc striate://io.example/old/ocean.nc
+
+Partitions keep their names. Those that lie in the directory of their master go with it into another one, as
+copies if that is another file system; all others stay where they are. On servers all of them stay. One of
+both names is that of a whole dataset at any time; after an interruption the same command with --force goes
+on. Sub-files of PnetCDF are renamed after their master. To another machine, copy it with 'striate nc copy',
+then remove it.")]
+pub(crate) struct MvArgs {
+    /// Replace a dataset that has the name already
+    #[arg(short, long)]
+    force: bool,
+
+    /// The dataset
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+
+    /// Its new name, or the directory that it goes to
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+}
+
+/// What was renamed; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Renamed {
+    from: String,
+    to: String,
+    partitions: Vec<Moved>,
+}
+
+#[derive(Debug, Serialize)]
+struct Moved {
+    from: String,
+    to: String,
+}
+
+pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
+    if !ranks::speaks() {
+        return Ok(());
+    }
+    let to = destination(&args.from, &args.to)?;
+    let cannot = |error: ArrayError| {
+        let attempted = format!("cannot rename {}", args.from.display());
+        match error {
+            ArrayError::Exists { name, .. } => {
+                CommandError::failed(attempted, format!("{name} exists"), "--force replaces it")
+            }
+            error => failed(&attempted, error),
+        }
+    };
+    let moved = DatasetFiles::of(&args.from).and_then(|files| files.rename(&to, args.force));
+    let moved = moved.map_err(cannot)?;
+    if !json {
+        return Ok(());
+    }
+    let text = |path: &Path| path.display().to_string();
+    let partitions =
+        moved.iter().map(|(from, to)| Moved { from: text(from), to: text(to) }).collect();
+    let row = Renamed { from: text(&args.from), to: text(&to), partitions };
+    Document::new(vec![row], Vec::new()).print()
+}
+
+/// The new name.
+fn destination(from: &Path, to: &Path) -> Result<PathBuf, CommandError> {
+    place(from)?;
+    let is_directory = match place(to)? {
+        Place::Local(path) => path.is_dir() || to.to_string_lossy().ends_with('/'),
+        Place::Remote(url) => url.path.is_empty() || url.path.ends_with('/'),
+    };
+    if !is_directory {
+        return Ok(to.into());
+    }
+    let from = from.to_string_lossy();
+    let name = from.rsplit('/').next().unwrap_or(&from);
+    let to = to.to_string_lossy();
+    Ok(format!("{}/{name}", to.trim_end_matches('/')).into())
+}

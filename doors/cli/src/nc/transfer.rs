@@ -1,0 +1,375 @@
+//! All data of a dataset, and its definitions, into another one: what `copy`, `split` and `join` have in
+//! common.
+//!
+//! Ranks take batches of the data, each with one in memory. What is written has another name until it is
+//! whole, as the copies of `striate fs cp` have, so there is never a destination that is half there, and
+//! what was there before is only replaced by something whole.
+
+mod target;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use striate_array::format::{Alignment, Header, Values};
+use striate_array::{
+    ArrayError, Char, Dataset, Definition, Format, Options, Owner, Pending, Slab, Type, VariableId,
+};
+use striate_comm::{Comm, CommExt as _, Reduction, agree};
+use target::Target;
+
+use super::batches::{Part, batches};
+use super::{failed, info, open, store, validate};
+use crate::{CommandError, ranks, signals};
+
+/// Bytes that a rank has in memory.
+const BATCH: u64 = 16 << 20;
+
+const NOT_COMPLETE: &str = "the copy is not complete";
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Work<'a> {
+    pub(super) source: &'a Path,
+    pub(super) destination: &'a Path,
+    /// That of the source if not given.
+    pub(super) format: Option<Format>,
+    /// Whether a destination that exists is replaced.
+    pub(super) replace: bool,
+    /// Variables that the source must have, because something is asked for them.
+    pub(super) named: Vec<&'a str>,
+}
+
+/// What was done; a row of the JSON document.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    from: String,
+    to: String,
+    pub(super) format: String,
+    ranks: usize,
+    pub(super) variables: usize,
+    records: u64,
+    /// Bytes of all values.
+    pub(super) data_size: u64,
+    /// Of the source and of what was written, if they have some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) partitions_from: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) partitions: Option<usize>,
+    /// What the targets were found to be worth, if they were probed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) probe: Option<String>,
+    pub(super) seconds: f64,
+}
+
+/// Does it, with so many ranks; what is written is laid out as `options` says on every rank. `None` in
+/// processes that are not the first of their job.
+pub(super) fn run(
+    work: &Work<'_>,
+    ranks: u64,
+    options: impl Fn() -> Result<Options, CommandError> + Sync,
+) -> Result<Option<Row>, CommandError> {
+    let stop = signals::flag()?;
+    let bar = progress_bar();
+    let start = Instant::now();
+    let done = ranks::run(ranks, |comm| {
+        let mut options = options()?;
+        options.probe.stop = Some(Arc::clone(&stop));
+        transfer(work, options, comm, &bar, &stop)
+    });
+    bar.finish_and_clear();
+    Ok(done?.map(|row| Row { seconds: start.elapsed().as_secs_f64(), ..row }))
+}
+
+/// Does it, as one of the ranks.
+fn transfer(
+    work: &Work<'_>,
+    mut options: Options,
+    comm: &Arc<dyn Comm>,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+) -> Result<Row, CommandError> {
+    let mut from = open(comm, work.source)?;
+    let header = from.header().clone();
+    let missing = |name: &&&str| header.variables.iter().all(|variable| variable.name != **name);
+    if let Some(name) = work.named.iter().find(missing) {
+        return Err(CommandError::failed(
+            format!("cannot divide {}", work.source.display()),
+            format!("there is no variable '{name}'"),
+            "'striate nc header FILE' shows which variables there are",
+        ));
+    }
+    let format = work.format.unwrap_or(header.format);
+    let divides = options.partitioning.enabled;
+    let infos = from.partitions().unwrap_or_default();
+    let divided: BTreeSet<usize> =
+        infos.iter().flat_map(|info| &info.variables).map(|&(index, _, _)| index).collect();
+    check(work, &header, &divided, format, divides)?;
+    let target = Target::new(comm.as_ref(), work.destination, work.replace, divides)?;
+    let failed = |error| failed("cannot write the copy", error);
+    options.exclusive = target.is_new();
+    let mut definition = Dataset::create(comm, target.part(), format, &options).map_err(failed)?;
+    if let Err(error) = define(&mut definition, &header) {
+        // The first error says more than one about what it left.
+        let _ = definition.abort();
+        return Err(failed(error));
+    }
+    let mut to = match definition.end() {
+        Ok(to) => to,
+        Err(error) => {
+            target.discard(comm.as_ref());
+            return Err(failed(error));
+        }
+    };
+    let data_size = header.variables.iter().map(|variable| info::size(&header, variable)).sum();
+    if comm.rank() == 0 {
+        bar.set_length(data_size);
+    }
+    let moved = move_all(comm.as_ref(), &mut from, &mut to, bar, stop);
+    let moved = moved.and_then(|()| {
+        to.grow(header.records).map_err(failed)?;
+        to.sync().map_err(failed)
+    });
+    if let Err(error) = moved {
+        let _ = to.abort();
+        return Err(error);
+    }
+    let partitions = to.partitions().map(<[_]>::len);
+    let probe = to.partition_probe().and_then(|report| report.lines().next()).map(str::to_owned);
+    to.close().map_err(failed)?;
+    target.finish(comm.as_ref())?;
+    Ok(Row {
+        from: work.source.display().to_string(),
+        to: work.destination.display().to_string(),
+        format: format.to_string(),
+        ranks: comm.size(),
+        variables: header.variables.len(),
+        records: header.records,
+        data_size,
+        partitions_from: from.partitions().map(<[_]>::len),
+        partitions,
+        probe,
+        seconds: 0.0,
+    })
+}
+
+/// Finds out before anything is written what cannot be copied.
+fn check(
+    work: &Work<'_>,
+    header: &Header,
+    divided: &BTreeSet<usize>,
+    format: Format,
+    divides: bool,
+) -> Result<(), CommandError> {
+    let cannot = |error: String, hint: &str| {
+        CommandError::failed(format!("cannot copy {}", work.source.display()), error, hint)
+    };
+    // Of a partitioned dataset this is the master; partitions are looked at when they are opened.
+    let (_, decoded, len) = validate::header(store(work.source)?.as_ref())?;
+    if let Ok((mut own, _)) = decoded {
+        if own.records == Header::STREAMING {
+            own.records = own.records_in(len);
+        }
+        // What stands for variables that are in partitions has no data.
+        let mut index = 0;
+        own.variables.retain(|_| {
+            index += 1;
+            !divided.contains(&(index - 1))
+        });
+        if let Some(end) = end_of_data(&own).filter(|end| *end > len) {
+            let reason =
+                format!("it is cut off: its data ends at byte {end}, the file at byte {len}");
+            return Err(cannot(reason, "get it again from where it came from"));
+        }
+    }
+    if divides {
+        // What its files hold is found out when they are laid out.
+        return Ok(());
+    }
+    let mut target = Header { format, ..header.clone() };
+    let alignment = Alignment { header: 1, fixed: 1, fixed_from: 0, record: 1 };
+    target.arrange(&alignment, None).map_err(|error| {
+        let hint = match format {
+            Format::Cdf5 => "",
+            _ => "--format cdf5 has room for it",
+        };
+        cannot(error.to_string(), hint)
+    })
+}
+
+/// Where the last value ends: what is behind it, or before records that there are none of, is nobody's
+/// loss. `None` if no file is that long.
+fn end_of_data(header: &Header) -> Option<u64> {
+    let mut end = 0;
+    for variable in &header.variables {
+        let slab = header.slab_size(variable)?;
+        let last = match (header.is_record(variable), header.records.checked_sub(1)) {
+            (false, _) => 0,
+            (true, Some(last)) => header.record_size()?.checked_mul(last)?,
+            (true, None) => continue,
+        };
+        end = end.max(variable.begin.checked_add(last)?.checked_add(slab)?);
+    }
+    Some(end)
+}
+
+/// Defines what the source defines.
+fn define(definition: &mut Definition, header: &Header) -> Result<(), ArrayError> {
+    let mut dimensions = Vec::new();
+    for dimension in &header.dimensions {
+        dimensions.push(if dimension.is_unlimited() {
+            definition.unlimited(&dimension.name)?
+        } else {
+            definition.dimension(&dimension.name, dimension.len)?
+        });
+    }
+    for attribute in &header.attributes {
+        definition.attribute(Owner::Global, &attribute.name, attribute.values.clone())?;
+    }
+    for variable in &header.variables {
+        let of: Vec<_> =
+            variable.dimensions.iter().map(|&index| dimensions[index as usize]).collect();
+        let defined = definition.variable(&variable.name, variable.external, &of)?;
+        for attribute in &variable.attributes {
+            definition.attribute(defined, &attribute.name, attribute.values.clone())?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves all data. The ranks go on together from batch to batch, so they also end together.
+fn move_all(
+    comm: &dyn Comm,
+    from: &mut Dataset,
+    to: &mut Dataset,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+) -> Result<(), CommandError> {
+    let header = from.header().clone();
+    let ids: Vec<VariableId> = from.variables().collect();
+    let rounds = batches(&header, BATCH).count().div_ceil(comm.size());
+    let all = batches(&header, BATCH);
+    let mut mine: Box<dyn Iterator<Item = Vec<Part>>> =
+        if from.partitions().is_some() || to.partitions().is_some() {
+            // Ranks that are far from each other have to do with different partitions.
+            Box::new(all.skip(comm.rank() * rounds).take(rounds))
+        } else {
+            Box::new(all.skip(comm.rank()).step_by(comm.size()))
+        };
+    for _ in 0..rounds {
+        let mine = mine.next().unwrap_or_default();
+        let read = if stop.load(Ordering::SeqCst) {
+            Err("it was interrupted".to_owned())
+        } else {
+            read(from, &header, &ids, &mine).map_err(|error| error.to_string())
+        };
+        let values = agree(comm, read).map_err(not_complete)?;
+        let mut pending = Pending::new();
+        let begun = mine.iter().zip(&values).try_for_each(|(part, values)| {
+            begin_to_write(to, &mut pending, ids[part.variable], &slab(part), values)
+        });
+        agree(comm, begun.map_err(|error| error.to_string())).map_err(not_complete)?;
+        to.wait_all(pending).map_err(|error| CommandError::failed(NOT_COMPLETE, error, ""))?;
+        let bytes = mine.iter().map(|part| part.bytes).sum();
+        let bytes = comm.reduce_u64(Reduction::Sum, bytes)?;
+        if comm.rank() == 0 {
+            bar.inc(bytes);
+        }
+    }
+    Ok(())
+}
+
+fn not_complete(error: striate_comm::CommError) -> CommandError {
+    match error {
+        striate_comm::CommError::RankFailed { reason, .. } => {
+            CommandError::failed(NOT_COMPLETE, reason, "")
+        }
+        error => error.into(),
+    }
+}
+
+fn slab(part: &Part) -> Slab {
+    Slab::new(&part.start, &part.count)
+}
+
+/// Reads a batch, in one access.
+fn read(
+    from: &mut Dataset,
+    header: &Header,
+    ids: &[VariableId],
+    parts: &[Part],
+) -> Result<Vec<Values>, ArrayError> {
+    let mut read: Vec<Values> = parts
+        .iter()
+        .map(|part| {
+            let elements = part.count.iter().product::<u64>() as usize;
+            zeros(header.variables[part.variable].external, elements)
+        })
+        .collect();
+    let mut pending = Pending::new();
+    for (part, values) in parts.iter().zip(&mut read) {
+        let (id, slab) = (ids[part.variable], slab(part));
+        macro_rules! begin {
+            ($($variant:ident),+) => {
+                match values {
+                    Values::Char(list) => {
+                        from.iget(&mut pending, id, &slab, Char::slice_mut(list))?;
+                    }
+                    $(Values::$variant(list) => from.iget(&mut pending, id, &slab, list)?,)+
+                }
+            };
+        }
+        begin!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64);
+    }
+    from.wait(pending)?;
+    Ok(read)
+}
+
+fn begin_to_write<'v>(
+    to: &Dataset,
+    pending: &mut Pending<'v>,
+    id: VariableId,
+    slab: &Slab,
+    values: &'v Values,
+) -> Result<(), ArrayError> {
+    macro_rules! begin {
+        ($($variant:ident),+) => {
+            match values {
+                Values::Char(list) => to.iput(pending, id, slab, Char::slice(list)),
+                $(Values::$variant(list) => to.iput(pending, id, slab, list),)+
+            }
+        };
+    }
+    begin!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64)
+}
+
+/// Room for so many values.
+fn zeros(external: Type, elements: usize) -> Values {
+    match external {
+        Type::Byte => Values::Byte(vec![0; elements]),
+        Type::Char => Values::Char(vec![0; elements]),
+        Type::Short => Values::Short(vec![0; elements]),
+        Type::Int => Values::Int(vec![0; elements]),
+        Type::Float => Values::Float(vec![0.0; elements]),
+        Type::Double => Values::Double(vec![0.0; elements]),
+        Type::UByte => Values::UByte(vec![0; elements]),
+        Type::UShort => Values::UShort(vec![0; elements]),
+        Type::UInt => Values::UInt(vec![0; elements]),
+        Type::Int64 => Values::Int64(vec![0; elements]),
+        Type::UInt64 => Values::UInt64(vec![0; elements]),
+    }
+}
+
+/// Shows itself on a terminal only, and in one process only.
+fn progress_bar() -> ProgressBar {
+    if !ranks::speaks() {
+        return ProgressBar::hidden();
+    }
+    let style = "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
+    let style = ProgressStyle::with_template(style);
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
