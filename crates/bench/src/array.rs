@@ -8,8 +8,12 @@
 //!
 //! Files are read back from where they were written a moment ago, so what is measured is the path
 //! through the page cache; nothing here empties it.
+//!
+//! Our datasets can also take part several times, as one shared file and as partitions, on targets of
+//! which one is slow ([`Layout`]).
 
 mod engine;
+mod layout;
 mod measure;
 mod memory;
 pub mod plan;
@@ -27,9 +31,10 @@ use thiserror::Error;
 pub use striate_array::Format;
 
 pub use self::engine::EngineError;
+pub use self::layout::{Layout, Straggler, Targets};
 pub use self::measure::run;
 pub use self::memory::Mismatch;
-pub use self::report::{Goals, Results, Row};
+pub use self::report::{Exchange, Goals, Results, Row};
 pub use self::workload::Workload;
 use crate::io::IoBenchError;
 
@@ -89,6 +94,8 @@ impl Scope {
 pub enum Api {
     /// Our datasets.
     Striate,
+    /// Our datasets in a layout on [`Options::targets`].
+    Layout(Layout),
     /// PnetCDF, on top of the named implementation of MPI-IO or of whichever the job's MPI takes.
     Pnetcdf(Option<&'static str>),
     /// netCDF's serial library, which rank 0 alone calls.
@@ -98,7 +105,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// All there are.
+    /// All libraries there are.
     pub const ALL: [Self; 6] = [
         Self::Striate,
         Self::Pnetcdf(None),
@@ -112,6 +119,7 @@ impl Api {
     pub fn name(self) -> &'static str {
         match self {
             Self::Striate => "striate",
+            Self::Layout(layout) => layout.contender(),
             Self::Pnetcdf(None) => "pnetcdf",
             Self::Pnetcdf(Some("romio")) => "pnetcdf-romio",
             Self::Pnetcdf(Some(_)) => "pnetcdf-ompio",
@@ -140,11 +148,22 @@ impl Api {
         engine::version(self)
     }
 
+    /// The layout, if it is one.
+    const fn layout(self) -> Option<Layout> {
+        match self {
+            Self::Layout(layout) => Some(layout),
+            _ => None,
+        }
+    }
+
     /// Whether its files are datasets.
     const fn makes_datasets(self) -> bool {
         !matches!(self, Self::Raw)
     }
 }
+
+/// The name of a hint, and its value.
+pub type Hint = (String, String);
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]
@@ -167,7 +186,9 @@ pub struct Options {
     /// What kind of file system the files are on, for reports.
     pub store: Option<String>,
     /// Hints for all libraries that take some.
-    pub hints: Vec<(String, String)>,
+    pub hints: Vec<Hint>,
+    /// What contenders that are layouts use: servers, with the files in their `directory`.
+    pub targets: Option<Targets>,
     /// What ratios are compared with.
     pub goals: Goals,
 }

@@ -45,6 +45,45 @@ fn outside_ranks(n: usize) -> usize {
     rank.saturating_sub(1)
 }
 
+/// How much samples vary: their standard deviation over their mean; `None` of fewer than two.
+pub fn spread(samples: &[f64]) -> Option<f64> {
+    let n = samples.len() as f64;
+    if samples.len() < 2 {
+        return None;
+    }
+    let mean = samples.iter().sum::<f64>() / n;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    (mean > 0.0).then(|| (squares / (n - 1.0)).sqrt() / mean)
+}
+
+/// Spread of the first over that of the second, with its 95 % interval; `None` if either has none.
+///
+/// The interval is that of the bootstrap: what comes out if rounds are drawn again from those there were.
+pub fn spreads(first: &[f64], second: &[f64]) -> Option<(f64, [f64; 2])> {
+    const DRAWN: usize = 2000;
+    // Nothing varies by less than can be measured, but the same round drawn again and again.
+    const LEAST: f64 = 1e-6;
+    let value = spread(first)? / spread(second)?.max(LEAST);
+    let over = |first: &[f64], second: &[f64]| {
+        Some(spread(first)? / spread(second).filter(|spread| *spread > LEAST)?)
+    };
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % below as u64) as usize
+    };
+    let mut draw = |samples: &[f64]| -> Vec<f64> {
+        samples.iter().map(|_| samples[random(samples.len())]).collect()
+    };
+    let mut drawn: Vec<f64> =
+        (0..DRAWN).filter_map(|_| over(&draw(first), &draw(second))).collect();
+    drawn.sort_by(f64::total_cmp);
+    let outside = drawn.len() / 40;
+    let ends = drawn.get(outside).zip(drawn.iter().rev().nth(outside));
+    Some((value, ends.map_or([value; 2], |(low, high)| [*low, *high])))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +96,25 @@ mod tests {
         {
             assert!((median(samples).unwrap().value - value).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn spread_is_the_deviation_over_the_mean() {
+        assert_eq!(spread(&[1.0]), None);
+        assert_eq!(spread(&[2.0, 2.0]), Some(0.0));
+        // Deviations of -1, 0 and 1 around 4.
+        assert!((spread(&[3.0, 4.0, 5.0]).unwrap() - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn spreads_are_compared_with_an_interval() {
+        let wide: Vec<f64> = (0..20).map(|i| 10.0 + f64::from(i % 5)).collect();
+        let narrow: Vec<f64> = wide.iter().map(|sample| 50.0 + sample / 10.0).collect();
+        let (value, [low, high]) = spreads(&wide, &narrow).unwrap();
+        assert!(low > 5.0 && low <= value && value <= high, "{value} [{low}, {high}]");
+        assert_eq!(spreads(&wide, &[1.0]), None);
+        // What does not vary at all does not divide by zero.
+        assert!(spreads(&wide, &[1.0, 1.0]).unwrap().0.is_finite());
     }
 
     #[test]

@@ -16,9 +16,12 @@ use striate_bench::array::workload::{
     CollPerf, Flash, FlashFile, NetcdfBench, Open, S3d, Whole, Workload,
 };
 use striate_bench::array::{
-    self, Api, ArrayBenchError, Format, Goals, Op, Options, Results, Scope,
+    self, Api, ArrayBenchError, Format, Goals, Layout, Op, Options, Results, Scope, Straggler,
+    Targets,
 };
+use striate_bench::io::LocalServers;
 use striate_comm::{Comm, Threads};
+use striate_store::remote::Client;
 
 fn options(directory: &Path, contenders: &[Api]) -> Options {
     Options {
@@ -31,6 +34,7 @@ fn options(directory: &Path, contenders: &[Api]) -> Options {
         directory: directory.to_path_buf(),
         store: Some("test".into()),
         hints: Vec::new(),
+        targets: None,
         goals: Goals { write: Some(0.0), read: Some(0.0), raw: Some(0.0) },
     }
 }
@@ -137,6 +141,76 @@ fn all_formats_calls_of_both_kinds_and_durable_writes() {
             assert!(ours.clone().all(|row| row.format == format.to_string()));
         }
     }
+}
+
+/// Every workload in every layout, on servers that are all fast: what is compared, not how fast it is.
+#[test]
+fn layouts_are_written_and_read_on_servers() {
+    let directory = tempfile::tempdir().unwrap();
+    let bandwidth = 1 << 30;
+    let servers = LocalServers::start(3, directory.path(), |settings| {
+        settings.bandwidth = Some(bandwidth);
+    });
+    let servers = Arc::new(servers.unwrap());
+    let url = servers.url().to_owned();
+    let targets = Targets {
+        url: url.clone(),
+        count: 3,
+        bandwidth,
+        straggler: Straggler { target: 1, mean: 9.0, seed: 1 },
+        probe_size: 4096,
+        servers: Some(servers),
+    };
+    let contenders = Layout::ALL.map(Api::Layout);
+    let options =
+        Options { targets: Some(targets), repeat: 5, ..options(Path::new(&url), &contenders) };
+    let some: [Box<dyn Workload>; 3] = [
+        Box::new(CollPerf { ranks: 2, edge: 6, variables: 2 }),
+        Box::new(small_flash(2)),
+        Box::new(S3d { ranks: 2, edge: 5 }),
+    ];
+    for workload in some {
+        let results = run(workload.as_ref(), &options).unwrap();
+        assert_eq!(results.rows.len(), 4 * contenders.len());
+        for row in &results.rows {
+            let layout = row.layout.unwrap();
+            assert!(row.verified && row.read_by.is_empty() && row.spread.is_some(), "{row:?}");
+            assert_eq!(row.slower.len(), if layout == Layout::Healthy { 0 } else { 5 }, "{row:?}");
+            let exchange = row.exchange.as_ref();
+            assert_eq!(exchange.is_some(), layout != Layout::Plain, "{row:?}");
+            if let Some(exchange) = exchange {
+                assert!(exchange.partitions.iter().all(|n| (2..=3).contains(n)), "{row:?}");
+                assert!(exchange.shares.iter().all(|share| (0.0..1.0).contains(share)), "{row:?}");
+            }
+            if layout == Layout::Partitioned {
+                assert_eq!(exchange.unwrap().partitions, [3; 5]);
+            }
+        }
+        // Of each direction: two of data alone and whole each, the spread, three exchanges.
+        assert_eq!(results.ratios.len(), 2 * (3 + 3 + 1 + 3), "{:?}", results.ratios);
+    }
+    let client = Client::shared(&url.parse().unwrap()).unwrap();
+    assert!(client.list("").unwrap().is_empty(), "files are left");
+}
+
+/// A variable of one dimension stays in the master, so there is nothing to compare.
+#[test]
+fn a_layout_that_divides_nothing_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let servers = Arc::new(LocalServers::start(2, directory.path(), |_| {}).unwrap());
+    let url = servers.url().to_owned();
+    let targets = Targets {
+        url: url.clone(),
+        count: 2,
+        bandwidth: 1 << 30,
+        straggler: Straggler { target: 0, mean: 9.0, seed: 1 },
+        probe_size: 4096,
+        servers: Some(servers),
+    };
+    let contenders = [Api::Layout(Layout::Partitioned)];
+    let options = Options { targets: Some(targets), ..options(Path::new(&url), &contenders) };
+    let error = run(&Whole { ranks: 1, bytes: 4096 }, &options).unwrap_err().to_string();
+    assert!(error.contains("striate-partitioned") && error.contains("no partitions"), "{error}");
 }
 
 /// I/O operations of all ranks together, when one of two aggregates everything.

@@ -114,6 +114,16 @@ impl Server {
         &self.shared.statistics
     }
 
+    /// Bytes of data that pass in a second at most, in both directions together.
+    pub fn bandwidth(&self) -> Option<u64> {
+        self.shared.engine.link.limit()
+    }
+
+    /// Changes that, also for requests under way; `None` is no limit. The setting stays what it was.
+    pub fn set_bandwidth(&self, bytes_per_second: Option<u64>) {
+        self.shared.engine.link.set_limit(bytes_per_second);
+    }
+
     /// Stops the server: accepts no more connections and requests, waits for the requests in
     /// progress, but not longer than the drain time, and cuts the connections that are left then.
     /// Returns how many those were.
@@ -138,6 +148,8 @@ impl Server {
         registry.wake_idle();
         registry.wait_until_empty(limit);
         let cut = registry.cut_all();
+        // Nobody is there any more whom the limit of bandwidth could hold back.
+        self.set_bandwidth(None);
         registry.wait_until_empty(LAST_MOMENT);
         drop(watch);
         join(watching);

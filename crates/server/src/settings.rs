@@ -62,6 +62,10 @@ pub struct Settings {
     /// How long each read or write of data is held back, to see in experiments what distance costs.
     #[serde(deserialize_with = "duration")]
     pub delay: Duration,
+    /// Bytes of data that pass in a second at most, in both directions together, to see in experiments
+    /// what a slow server costs.
+    #[serde(deserialize_with = "rate")]
+    pub bandwidth: Option<u64>,
     /// What clients may take.
     pub limits: Limits,
 }
@@ -112,6 +116,7 @@ impl Default for Settings {
             allow_anyone: false,
             metrics: None,
             delay: Duration::ZERO,
+            bandwidth: None,
             limits: Limits::default(),
         }
     }
@@ -175,6 +180,9 @@ impl Settings {
         if let Some(address) = self.servers.iter().find(|address| !is_address(address)) {
             return settings(format!("{address:?} is no address of a server"));
         }
+        if self.bandwidth == Some(0) {
+            return settings("a bandwidth of 0 would let nothing pass".into());
+        }
         if !self.metadata && !self.servers.is_empty() {
             return settings("only a server with metadata = true needs to know the servers".into());
         }
@@ -214,6 +222,10 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
+fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    size(deserializer).map(|bytes| Some(bytes as u64))
+}
+
 /// A size as text with a unit, or as a plain number of bytes.
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     struct Size;
@@ -250,6 +262,11 @@ mod tests {
         assert_eq!(settings.delay, Duration::from_micros(200));
         assert_eq!(settings.metrics, Some("[::1]:9000".parse().unwrap()));
         assert_eq!((settings.limits.locks, settings.limits.memory), (5, 4096));
+        assert_eq!(settings.bandwidth, None);
+        for (text, bytes) in [("\"40MiB\"", 40 << 20), ("1000", 1000)] {
+            let settings = Settings::from_toml(&format!("bandwidth = {text}")).unwrap();
+            assert_eq!(settings.bandwidth, Some(bytes));
+        }
     }
 
     #[test]
@@ -261,6 +278,7 @@ mod tests {
             ("delay = \"99999999999999999999s\"", "not a duration"),
             ("[limits]\nmemory = \"3 parsecs\"", "parsecs"),
             ("[limits]\nmemory = -1", "out of range"),
+            ("bandwidth = \"40 furlongs\"", "furlongs"),
         ] {
             let error = Settings::from_toml(text).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
@@ -283,5 +301,7 @@ mod tests {
         assert!(Settings { metadata: true, ..keyed }.check().is_err());
         let half = Settings { tls_key: Some("key".into()), ..Settings::default() };
         assert!(half.check().is_err());
+        let still = Settings { bandwidth: Some(0), ..Settings::default() };
+        assert!(still.check().unwrap_err().to_string().contains("nothing pass"));
     }
 }

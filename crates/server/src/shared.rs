@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use striate_store::Bandwidth;
 use striate_wire::{Descriptions, Failure, FailureCode, Key, ServerTls};
 
 use crate::buffers::Buffers;
@@ -19,6 +20,10 @@ use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::transfer::Engine;
+
+/// The time between two chunks of data that a limit of bandwidth does not count: a real link has the
+/// next on its way while the server is busy with the last.
+const TURN: Duration = Duration::from_millis(10);
 
 /// What all connections of a server share.
 #[derive(Debug)]
@@ -53,6 +58,7 @@ impl Shared {
             objects: Objects::open(&directory.path, limits.open_files)?,
             descriptions: Descriptions::new(limits.descriptions),
             buffers: Buffers::new(limits.memory),
+            link: Bandwidth::with_slack(settings.bandwidth, TURN),
             statistics: Arc::clone(&statistics),
         };
         let metadata = if settings.metadata {

@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use striate_layout::striping::Part;
+use striate_store::Bandwidth;
 use striate_wire::{
     Access, Bytes, Connection, Descriptions, Failure, FailureCode, FrameKind, Header, Malformed,
     Reply, WireError,
@@ -32,6 +33,8 @@ pub struct Engine {
     pub descriptions: Descriptions,
     /// The memory that data passes through.
     pub buffers: Buffers,
+    /// What data passes through, in both directions.
+    pub link: Bandwidth,
     /// What was done.
     pub statistics: Arc<Statistics>,
 }
@@ -130,8 +133,7 @@ impl Engine {
             // A part that fits in a frame is not cut, since its gaps may be read with it.
             let bytes = (left.end - left.start) as usize;
             if filled > 0 && filled + bytes > CHUNK && bytes <= CHUNK / 2 {
-                self.statistics.bytes_read.add(filled as u64);
-                connection.send_data(id, &out[..filled])?;
+                self.send(connection, id, &out[..filled])?;
                 filled = 0;
             }
             while !left.is_empty() {
@@ -141,17 +143,26 @@ impl Engine {
                 left.start += take;
                 filled += take as usize;
                 if filled == CHUNK {
-                    self.statistics.bytes_read.add(CHUNK as u64);
-                    connection.send_data(id, &out)?;
+                    self.send(connection, id, &out)?;
                     filled = 0;
                 }
             }
         }
-        self.statistics.bytes_read.add(filled as u64);
         match filled {
             0 => Ok(connection.flush()?),
-            _ => Ok(connection.send_data(id, &out[..filled])?),
+            _ => Ok(self.send(connection, id, &out[..filled])?),
         }
+    }
+
+    fn send<S: Write>(
+        &self,
+        connection: &mut Connection<S>,
+        id: u64,
+        bytes: &[u8],
+    ) -> Result<(), WireError> {
+        self.link.pass(bytes.len() as u64);
+        self.statistics.bytes_read.add(bytes.len() as u64);
+        connection.send_data(id, bytes)
     }
 
     fn try_write<S: Read + Write>(
@@ -179,6 +190,7 @@ impl Engine {
                 *ended = true;
                 break;
             }
+            self.link.pass(len as u64);
             total += len as u64;
             let mut bytes = &incoming[..len];
             while !bytes.is_empty() {

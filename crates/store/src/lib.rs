@@ -22,6 +22,7 @@
 //! ```
 
 pub mod aligned;
+pub mod bandwidth;
 #[doc(hidden)]
 pub mod conformance;
 pub mod count;
@@ -41,6 +42,7 @@ pub mod throttle;
 pub mod trace;
 
 pub use aligned::AlignedBuffer;
+pub use bandwidth::Bandwidth;
 pub use count::{Counted, Counts};
 pub use error::{ErrorKind, Malformed, Operation, StoreError};
 pub use fault::{Fault, FaultPlan, Faulty};

@@ -4,9 +4,9 @@
 //! handle share, in both directions, as on one link.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::bandwidth::Bandwidth;
 use crate::error::StoreError;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 
@@ -15,16 +15,14 @@ use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 pub struct Throttled<S> {
     inner: S,
     latency: Duration,
-    bytes_per_second: Option<u64>,
-    /// When the link is free again.
-    free: Mutex<Instant>,
+    link: Bandwidth,
 }
 
 impl<S: Store> Throttled<S> {
     /// Slows `inner` down: `latency` for each operation, and no more than so many bytes per second
     /// (`None`: any).
     pub fn new(inner: S, latency: Duration, bytes_per_second: Option<u64>) -> Self {
-        Self { inner, latency, bytes_per_second, free: Mutex::new(Instant::now()) }
+        Self { inner, latency, link: Bandwidth::new(bytes_per_second) }
     }
 
     /// The store inside.
@@ -33,19 +31,9 @@ impl<S: Store> Throttled<S> {
     }
 
     fn wait(&self, bytes: u64) {
-        let now = Instant::now();
-        let mut until = now + self.latency;
-        if let Some(rate) = self.bytes_per_second {
-            let seconds = bytes as f64 / rate.max(1) as f64;
-            // A day is long enough for any request; more would not fit in an `Instant` everywhere.
-            let lasts = Duration::from_secs_f64(seconds.min(86_400.0));
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            *free = now.max(*free) + lasts;
-            until = until.max(*free + self.latency);
-        }
-        let left = until.saturating_duration_since(now);
-        if !left.is_zero() {
-            std::thread::sleep(left);
+        self.link.pass(bytes);
+        if !self.latency.is_zero() {
+            std::thread::sleep(self.latency);
         }
     }
 

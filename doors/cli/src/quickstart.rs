@@ -5,8 +5,10 @@
 //! Then ranks (threads here) write the blocks into one file and read them back, by every access
 //! method, with the settings of \[CHING\]; what each method costs is counted at the file. The same is
 //! done on a few I/O servers that are started for it, where requests and their bytes are counted, too.
+//! At last a dataset is divided over those of four storage targets that are not slow.
 
 mod methods;
+mod targets;
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -21,6 +23,7 @@ use striate_datatype::notation::Notation;
 use striate_datatype::{Bytes, Order, Packer};
 
 use self::methods::{EDGE_ON_SERVERS, Measured, REPETITIONS, SERVERS};
+use self::targets::Divided;
 use crate::document::{Document, available_memory};
 use crate::number::grouped;
 use crate::table::{Side, Table};
@@ -38,7 +41,8 @@ const LISTED: usize = 8;
 Examples:
   striate quickstart
   striate quickstart --edge 600             the array of the paper, 824 MiB
-  striate quickstart --edge 100 --ranks 27 --json")]
+  striate quickstart --edge 100 --ranks 27 --json
+  striate quickstart --keep climate         then: ncdump -h climate/climate.nc")]
 pub(crate) struct QuickstartArgs {
     /// Elements along each of the three dimensions; an element is a 4-byte integer
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
@@ -51,14 +55,19 @@ pub(crate) struct QuickstartArgs {
     /// The directory for the file, which is removed; by default the temporary one
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+
+    /// Keep the partitioned dataset, and the directories that are its storage targets, in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
-/// A row of the JSON document: the block of a rank, or a method.
+/// A row of the JSON document: the block of a rank, a method, or the dataset.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Row {
     Block(Block),
     Method(Box<io::Row>),
+    Divided(Box<Divided>),
 }
 
 /// What was found out about the block of one rank.
@@ -84,15 +93,17 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
     let in_file = methods::in_directory(&workload, &directory)?;
     let small = Block3d::near_cubic(args.edge.min(EDGE_ON_SERVERS), args.ranks);
     let on_servers = methods::on_servers(&small, &directory)?;
+    let divided = targets::run(&directory, args.keep.as_deref())?;
     if json {
         let results = [in_file.results, on_servers.results];
         let ratios = results.iter().flat_map(|results| results.ratios.clone()).collect();
         let methods = results.into_iter().flat_map(|results| results.rows);
         let methods = methods.map(|row| Row::Method(Box::new(row)));
         let rows = blocks.into_iter().map(Row::Block).chain(methods);
+        let rows = rows.chain([Row::Divided(Box::new(divided))]);
         return Document::new(rows.collect(), ratios).print();
     }
-    let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers));
+    let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers), &divided);
     terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
 }
 
@@ -239,6 +250,7 @@ fn text(
     blocks: &[Block],
     in_file: &Measured,
     (small, on_servers): (&Block3d, &Measured),
+    divided: &Divided,
 ) -> String {
     let edge = workload.edge;
     let [planes, rows, columns] = workload.grid;
@@ -297,7 +309,14 @@ fn text(
         "Verified: every byte of every file that was written, and of every block that was read.\n\
          Medians of {REPETITIONS}, through the page cache, with the settings of the paper.",
     );
+    let _ = writeln!(text, "\n{}", terminal::heading(&Divided::heading()));
+    text.push_str(&divided.text());
     let _ = write!(text, "\n{}\n", terminal::heading("Next"));
+    if !divided.is_kept() {
+        text.push_str("  striate quickstart --keep climate  keeps that dataset; then\n");
+        text.push_str("  ncdump -h climate/climate.nc       shows its master, and\n");
+        text.push_str("  ncdump climate/target-0/*.nc       a partition\n");
+    }
     if (edge, workload.ranks()) != (600, 8) {
         text.push_str("  striate quickstart --edge 600      the paper's numbers for this table\n");
     }

@@ -15,6 +15,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
+use striate_datatype::parse_size;
 use striate_server::{Embedded, Server, ServerError, Settings, parse_duration};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -26,6 +27,7 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate serve --embedded 4                        four servers in this process, to try it
+  striate serve --embedded 4 --bandwidth 40MiB      the same, each with the rate of a slow disk
   striate serve --meta --data /srv/striate          one server for this machine
   striate serve --data /srv/io --listen 10.0.0.2:7479 --key-file /etc/striate/key
   striate serve --data /srv/meta --listen 10.0.0.1:7479 --key-file /etc/striate/key \\
@@ -75,6 +77,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
 
+    /// Let no more bytes of data pass in a second, to see what a slow server costs; e.g. 40MiB
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    bandwidth: Option<u64>,
+
     /// A configuration file; the other options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -102,6 +108,15 @@ fn level() -> impl TypedValueParser<Value = LevelFilter> {
         .try_map(|text| text.parse::<LevelFilter>())
 }
 
+/// Bytes per second.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    match parse_size(text) {
+        Ok(0) => Err("nothing could pass".into()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 impl ServeArgs {
     /// What the file and the options say together.
     fn settings(&self) -> Result<Settings, CommandError> {
@@ -113,6 +128,7 @@ impl ServeArgs {
         set(&mut settings.listen, self.listen.as_ref());
         set(&mut settings.servers, self.servers.as_ref());
         set(&mut settings.delay, self.delay.as_ref());
+        settings.bandwidth = self.bandwidth.or(settings.bandwidth);
         settings.metadata |= self.meta;
         settings.allow_anyone |= self.allow_anyone;
         settings.key_file = self.key_file.clone().or(settings.key_file);
@@ -287,12 +303,14 @@ mod tests {
         std::fs::write(place.path(), "data = \"/file\"\nkey_file = \"/key\"\nmetadata = true")
             .unwrap();
         let file = place.path().to_str().unwrap();
-        let args = parsed(&["--config", file, "--data", "/line", "--delay", "200us"]).unwrap();
+        let args = ["--config", file, "--data", "/line", "--delay", "200us", "--bandwidth", "1MiB"];
+        let args = parsed(&args).unwrap();
         let expected = Settings {
             data: "/line".into(),
             key_file: Some("/key".into()),
             metadata: true,
             delay: Duration::from_micros(200),
+            bandwidth: Some(1 << 20),
             ..Settings::default()
         };
         assert_eq!(args.settings().unwrap(), expected);
@@ -307,6 +325,8 @@ mod tests {
             &["--embedded", "0"],
             &["--embedded", "2", "--meta"],
             &["--delay", "5"],
+            &["--bandwidth", "0"],
+            &["--bandwidth", "fast"],
             &["--log", "loud"],
             &["--listen", "here"],
         ] {

@@ -1,6 +1,10 @@
 //! `striate bench array` as a command: its names, its document, and what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[cfg(feature = "mpi")]
+#[path = "../../../crates/comm/tests/job/mod.rs"]
+mod job;
+
 use std::process::{Command, Output};
 
 fn striate(arguments: &[&str]) -> Output {
@@ -66,6 +70,79 @@ fn on_servers() {
     assert!(store.starts_with("striate://"), "{store}");
 }
 
+/// Layouts side by side, verified, with one server slow and a goal for what is to be gained.
+#[test]
+fn layouts_on_servers_of_which_one_is_slow() {
+    let document = document(&[
+        "array",
+        "s3d",
+        "--edge",
+        "6",
+        "--ranks",
+        "2",
+        "--servers",
+        "3",
+        "--bandwidth",
+        "4MiB",
+        "--seed",
+        "3",
+        "--layouts",
+        "plain,partitioned,chosen,healthy,plain",
+        "--probe-size",
+        "64KiB",
+    ]);
+    let rows = document["rows"].as_array().unwrap();
+    // Two directions and two scopes of each, and no layout twice.
+    assert_eq!(rows.len(), 16, "{document}");
+    for row in rows {
+        let layout = row["layout"].as_str().unwrap();
+        assert_eq!((&row["api"], &row["verified"]), (&"striate".into(), &true.into()));
+        let slower = row["slower"].as_array();
+        let in_range =
+            |factor: &serde_json::Value| (5.0..=13.0).contains(&factor.as_f64().unwrap());
+        assert_eq!(slower.is_some(), layout != "healthy", "{row}");
+        assert!(slower.is_none_or(|all| all.len() == 1 && all.iter().all(in_range)), "{row}");
+        let partitions = &row["exchange"]["partitions"];
+        assert_eq!(partitions.is_null(), layout == "plain", "{row}");
+        if layout == "partitioned" {
+            assert_eq!(partitions, &serde_json::json!([3]));
+        }
+        let store = row["store"].as_str().unwrap();
+        assert!(store.contains("3 servers of 4 MiB/s"), "{store}");
+    }
+    let ratios = document["ratios"].as_array().unwrap();
+    let named = |words: &str| {
+        let found = |ratio: &&serde_json::Value| ratio["name"].as_str().unwrap().contains(words);
+        ratios.iter().filter(found).collect::<Vec<_>>()
+    };
+    assert!(named("chosen over plain").iter().all(|ratio| ratio["goal"] == 1.36));
+    assert_eq!(named("chosen over plain").len(), 4);
+    // The probe is a part of making the dataset, and the straggler is slow for it, too.
+    let healthy = named("chosen over healthy");
+    assert_eq!(healthy.iter().filter(|ratio| ratio["goal"] == 0.85).count(), 3, "{healthy:?}");
+    assert_eq!(named("time over exchange").len(), 6);
+}
+
+/// The straggler's limit changes in the first process, and all see it.
+#[cfg(feature = "mpi")]
+#[test]
+fn layouts_of_processes() {
+    let directory = tempfile::tempdir().unwrap();
+    let ranks = job::ranks().min(3);
+    let mut command = job::mpiexec(ranks);
+    command.arg(env!("CARGO_BIN_EXE_striate"));
+    command.args(["bench", "array", "coll-perf", "--edge", "6", "--servers", "3", "--repeat", "2"]);
+    command.args(["--bandwidth", "4MiB", "--probe-size", "64KiB", "--json"]);
+    command.args(["--layouts", "plain,partitioned,chosen,healthy", "--dir"]).arg(directory.path());
+    let output = command.env("LC_ALL", "C.UTF-8").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 16, "{document}");
+    assert!(rows.iter().all(|row| row["ranks"] == ranks && row["verified"] == true), "{document}");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     for (arguments, reason) in [
@@ -75,6 +152,12 @@ fn what_cannot_be_is_refused() {
         (&["array", "s3d", "--servers", "2", "--api", "raw"], "none on servers"),
         (&["array", "s3d", "--hint", "cb_nodes=many"], "cb_nodes"),
         (&["array", "s3d", "--format", "hdf5"], "cdf5"),
+        (&["array", "s3d", "--layouts", "plain"], "--servers"),
+        (&["array", "s3d", "--servers", "2", "--layouts", "round"], "there is no layout 'round'"),
+        (&["array", "s3d", "--servers", "2", "--layouts", "plain", "--api", "raw"], "layouts are"),
+        (&["array", "open", "--servers", "2", "--layouts", "plain"], "nothing to lay out"),
+        (&["array", "s3d", "--servers", "2", "--straggler", "1"], "from 2 to 1000"),
+        (&["array", "s3d", "--bandwidth", "1MiB"], "--servers"),
         (&["array", "netcdf-bench", "--block", "1x2"], "3 numbers"),
         (&["flash", "--api", "pnetcdf"], "pnetcdf"),
         (&["tile-reader", "--api", "pnetcdf"], "datasets only"),

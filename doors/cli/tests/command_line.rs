@@ -262,6 +262,21 @@ fn quickstart_verifies_and_compares() {
     }
     assert!(text.contains("on 4 I/O servers") && text.contains("per server"), "{text}");
     assert!(text.contains("striate quickstart --edge 600"), "{text}");
+    // Four targets, one of them slow.
+    let verdicts = |word: &str| text.lines().filter(|line| line.trim_end().ends_with(word)).count();
+    assert_eq!((verdicts(" kept"), verdicts(" dropped")), (3, 1), "{text}");
+    assert!(text.contains("read as one array") && text.contains("ncdump -h"), "{text}");
+}
+
+#[test]
+fn quickstart_keeps_a_dataset_to_look_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("climate");
+    let text = answer(&["quickstart", "--edge", "4", "--keep", kept.to_str().unwrap()]);
+    let master = kept.join("climate.nc");
+    assert!(text.contains(&format!("ncdump -h {}", master.display())), "{text}");
+    let dump = answer(&["nc", "header", master.to_str().unwrap()]);
+    assert!(dump.contains("float air(time, lat, lon)"), "{dump}");
 }
 
 #[test]
@@ -271,7 +286,13 @@ fn quickstart_in_json_has_blocks_and_methods() {
     let blocks: Vec<_> = rows.iter().filter(|row| row["rank"].is_u64()).collect();
     assert_eq!(blocks.len(), 8);
     assert!(blocks.iter().all(|row| row["verified"] == true && row["runs"] == 100));
-    let on_servers = |row: &Value| row["store"].as_str().unwrap().starts_with("striate://");
+    let divided = rows.iter().find(|row| row["partitions"].is_array()).unwrap();
+    assert_eq!(
+        (&divided["verified"], divided["targets"].as_array().unwrap().len()),
+        (&true.into(), 4)
+    );
+    let on_servers =
+        |row: &Value| row["store"].as_str().is_some_and(|store| store.starts_with("striate://"));
     for (op, servers) in [("write", false), ("write", true), ("read", false), ("read", true)] {
         let methods: Vec<_> =
             rows.iter().filter(|row| row["op"] == op && on_servers(row) == servers).collect();

@@ -10,6 +10,7 @@ mod striate;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use striate_array::ArrayError;
 use striate_comm::{Comm, CommError};
@@ -90,7 +91,34 @@ pub(super) trait Engine {
     fn sync(&mut self) -> Result<(), EngineError>;
 
     /// Closes the file; says what this rank's calls cost, if that is known.
-    fn close(&mut self) -> Result<Option<Stats>, EngineError>;
+    fn close(&mut self) -> Result<Option<Spent>, EngineError>;
+}
+
+/// What the calls of a rank cost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spent {
+    /// At its files.
+    pub(super) stats: Stats,
+    /// Partitions of the dataset; 0 if it is not divided.
+    pub(super) partitions: u64,
+    /// Bytes that went from rank to rank for the sake of partitions.
+    pub(super) exchanged_bytes: u64,
+    /// Of each data call on a divided dataset: how long bytes were packed, sent and received, and others
+    /// were waited for.
+    pub(super) exchanges: Vec<Duration>,
+}
+
+impl Spent {
+    /// Both together, of two files.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.exchanges.extend(other.exchanges);
+        Self {
+            stats: self.stats + other.stats,
+            partitions: self.partitions.max(other.partitions),
+            exchanged_bytes: self.exchanged_bytes + other.exchanged_bytes,
+            exchanges: self.exchanges,
+        }
+    }
 }
 
 /// What every engine is made from.
@@ -104,6 +132,8 @@ pub(super) struct Setting<'b> {
     pub(super) plans: &'b [Plan],
     pub(super) options: &'b Options,
     pub(super) nonblocking: bool,
+    /// Along which dimensions variables are divided into partitions, as a hint says it.
+    pub(super) divided: &'static str,
 }
 
 /// The engine of a contender.
@@ -112,7 +142,8 @@ pub(super) fn engine<'b>(
     setting: &Setting<'b>,
 ) -> Result<Box<dyn Engine + 'b>, EngineError> {
     match api {
-        Api::Striate => Ok(Box::new(striate::Striate::new(setting.clone())?)),
+        Api::Striate => Ok(Box::new(striate::Striate::new(setting.clone(), None)?)),
+        Api::Layout(layout) => Ok(Box::new(striate::Striate::new(setting.clone(), Some(layout))?)),
         Api::Pnetcdf(component) => pnetcdf::engine(component, setting),
         Api::Netcdf => netcdf::engine(setting),
         Api::Raw => Ok(Box::new(raw::Raw::new(setting.clone()))),
@@ -122,7 +153,7 @@ pub(super) fn engine<'b>(
 /// Why an API cannot be used in this program, if it cannot.
 pub(super) fn absence(api: Api) -> Option<&'static str> {
     match api {
-        Api::Striate | Api::Raw => None,
+        Api::Striate | Api::Layout(_) | Api::Raw => None,
         Api::Pnetcdf(_) => pnetcdf::ABSENCE,
         Api::Netcdf => netcdf::ABSENCE,
     }
@@ -131,7 +162,7 @@ pub(super) fn absence(api: Api) -> Option<&'static str> {
 /// The words that a library has for itself, if it is there.
 pub(super) fn version(api: Api) -> Option<String> {
     match api {
-        Api::Striate | Api::Raw => None,
+        Api::Striate | Api::Layout(_) | Api::Raw => None,
         Api::Pnetcdf(_) => pnetcdf::VERSION.map(|version| version()),
         Api::Netcdf => netcdf::VERSION.map(|version| version()),
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use striate_comm::{Comm, CommExt, Reduction};
-use striate_file::{Hints, Stats};
+use striate_file::Hints;
 
-use super::engine::{Engine, EngineError, Setting, engine};
+use super::engine::{Engine, EngineError, Setting, Spent, engine};
 use super::memory::Memory;
 use super::plan::Plan;
-use super::report::{Results, Sample, Series};
+use super::report::{Divided, Results, Sample, Series};
 use super::{Api, ArrayBenchError, Op, Options, Progress, Workload};
 use crate::io::scratch::Scratch;
 use crate::slowest::slowest;
@@ -36,8 +36,14 @@ pub fn run(
         if speaker { (0..ranks).map(|rank| workload.plan(rank)).collect() } else { Ok(vec![]) };
     let plans = agree(comm.as_ref(), plans)?;
     let nonblocking = options.nonblocking.unwrap_or_else(|| workload.is_nonblocking());
-    let setting =
-        Setting { comm: Arc::clone(comm), plan: &plan, plans: &plans, options, nonblocking };
+    let setting = Setting {
+        comm: Arc::clone(comm),
+        plan: &plan,
+        plans: &plans,
+        options,
+        nonblocking,
+        divided: workload.divided(),
+    };
     let mut bench = Bench::new(&setting)?;
     let contenders = &options.contenders;
     let mut engines = Vec::with_capacity(contenders.len());
@@ -55,6 +61,10 @@ pub fn run(
             // Who goes first changes: nobody has always the same one before.
             let place = (turn + repetition) % contenders.len();
             let contender = contenders[place];
+            if let Some((layout, targets)) = contender.layout().zip(options.targets.as_ref()) {
+                // Before the first barrier of the measurement, which all wait for.
+                targets.set(layout, repetition);
+            }
             for op in ops {
                 if rank == 0 {
                     progress(&Progress { done, total, repetition, contender, op });
@@ -65,7 +75,8 @@ pub fn run(
             }
             if repetition == 0 && options.verify && contender.makes_datasets() {
                 for (reader, engine) in contenders.iter().zip(&mut engines) {
-                    if *reader != contender && reader.makes_datasets() {
+                    let same = *reader == contender || reader.layout().is_some();
+                    if !same && reader.makes_datasets() {
                         bench.measure(*reader, engine.as_mut(), ops[1], contender)?;
                         series[place].read_by(*reader);
                     }
@@ -121,7 +132,7 @@ impl<'b> Bench<'b> {
             self.agree(cleared.map_err(ArrayBenchError::from))?;
         }
         let (mut moving, mut around) = (Duration::ZERO, Duration::ZERO);
-        let mut stats: Option<Stats> = None;
+        let mut spent: Option<Spent> = None;
         for (file, plan) in self.plan.files.iter().enumerate() {
             let path = self.scratch.path(file as u64).to_path_buf();
             let failed = |attempted| Self::failed_at(contender, attempted, &path);
@@ -142,14 +153,14 @@ impl<'b> Bench<'b> {
             around += took;
             let cost = self.agree(closed.map_err(failed("close")))?;
             if let Some(cost) = cost {
-                stats = Some(stats.unwrap_or_default() + cost);
+                spent = Some(spent.unwrap_or_default().and(cost));
             }
             if op == Op::Read {
                 let verified = self.verified(contender, writer, file);
                 self.agree(verified)?;
             }
         }
-        self.sample(moving, around, stats)
+        self.sample(moving, around, spent)
     }
 
     fn carry_out(
@@ -194,25 +205,40 @@ impl<'b> Bench<'b> {
         &self,
         moving: Duration,
         around: Duration,
-        stats: Option<Stats>,
+        spent: Option<Spent>,
     ) -> Result<Sample, ArrayBenchError> {
-        let sums = match stats {
-            None => None,
-            Some(stats) => {
-                let mut sums = [
-                    stats.wanted,
-                    stats.accessed,
-                    stats.operations,
-                    stats.resent,
-                    stats.regions,
-                    stats.read_back,
-                ];
-                self.comm.allreduce_u64(Reduction::Sum, &mut sums)?;
-                Some(sums)
+        let [moving, around] = [moving, around].map(|time| time.as_secs_f64());
+        let Some(spent) = spent else {
+            return Ok(Sample { moving, around, sums: None, divided: None });
+        };
+        let stats = spent.stats;
+        let mut sums = [
+            stats.wanted,
+            stats.accessed,
+            stats.operations,
+            stats.resent,
+            stats.regions,
+            stats.read_back,
+            spent.exchanged_bytes,
+        ];
+        self.comm.allreduce_u64(Reduction::Sum, &mut sums)?;
+        let [sums @ .., exchanged] = sums;
+        let divided = match spent.partitions {
+            0 => None,
+            partitions => {
+                let exchange = self.exchange(&spent.exchanges)?;
+                Some(Divided { partitions, exchanged, exchange })
             }
         };
-        let [moving, around] = [moving, around].map(|time| time.as_secs_f64());
-        Ok(Sample { moving, around, sums })
+        Ok(Sample { moving, around, sums: Some(sums), divided })
+    }
+
+    /// Seconds of the exchange: of each call, those of the rank on which it took least. On others it lasts
+    /// longer, but to wait for a rank that still writes or reads is no cost of the exchange. Collective.
+    fn exchange(&self, calls: &[Duration]) -> Result<f64, ArrayBenchError> {
+        let mut least: Vec<u64> = calls.iter().map(|time| time.as_nanos() as u64).collect();
+        self.comm.allreduce_u64(Reduction::Min, &mut least)?;
+        Ok(least.iter().sum::<u64>() as f64 / 1e9)
     }
 
     fn failed<'p>(

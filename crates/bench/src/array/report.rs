@@ -1,10 +1,12 @@
 //! What a benchmark found: rows, and the ratios between them.
 
+mod layouts;
+
 use serde::Serialize;
 use striate_datatype::Bytes;
 
 use super::engine::Setting;
-use super::{Api, Op, Scope, Workload};
+use super::{Api, Layout, Op, Scope, Workload};
 use crate::io::Cost;
 use crate::ratio::Ratio;
 use crate::statistics::{self, Median};
@@ -41,6 +43,19 @@ pub(super) struct Sample {
     pub(super) around: f64,
     /// Wanted, accessed, operations, resent, regions and read back of all ranks.
     pub(super) sums: Option<[u64; 6]>,
+    /// What partitions cost, if there are any.
+    pub(super) divided: Option<Divided>,
+}
+
+/// What partitions cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Divided {
+    /// How many there are; of several files, the most.
+    pub(super) partitions: u64,
+    /// Bytes that went from rank to rank.
+    pub(super) exchanged: u64,
+    /// Seconds of the exchange.
+    pub(super) exchange: f64,
 }
 
 impl Sample {
@@ -83,6 +98,12 @@ pub struct Row {
     pub workload: &'static str,
     /// Whose library.
     pub api: &'static str,
+    /// How the dataset lies on targets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// How many times slower the straggler was, in each repetition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slower: Vec<f64>,
     /// Type of the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
@@ -113,6 +134,9 @@ pub struct Row {
     pub ci95: [f64; 2],
     /// All samples in order.
     pub samples: Vec<f64>,
+    /// How much they vary: standard deviation over mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<f64>,
     /// Median seconds.
     pub median_s: f64,
     /// Median seconds of opening, with definitions, and closing.
@@ -122,9 +146,26 @@ pub struct Row {
     /// Who else read these files, and found what was written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_by: Vec<&'static str>,
+    /// What went between ranks for the sake of partitions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Exchange>,
     /// What all calls of a repetition cost a client: the mean over the ranks.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+}
+
+/// What went between ranks and partitions in the data calls.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exchange {
+    /// Partitions, in each repetition.
+    pub partitions: Vec<u64>,
+    /// Bytes that went from rank to rank in one repetition.
+    pub bytes: u64,
+    /// Its part of the time of the data calls, in each repetition; of each call, on the rank that waits
+    /// least for others.
+    pub shares: Vec<f64>,
+    /// The median of that.
+    pub median_share: f64,
 }
 
 /// All that was measured.
@@ -155,6 +196,7 @@ impl Results {
                 let row = |series| row(workload, setting, series, (op, scope), bytes);
                 let rows: Vec<Row> = series.iter().filter_map(row).collect();
                 results.ratios.extend(ratios(&rows, op, &setting.options.goals));
+                results.ratios.extend(layouts::ratios(&rows));
                 results.rows.extend(rows);
             }
         }
@@ -186,9 +228,15 @@ fn row(
     let Median { value, ci95 } = statistics::median(&samples)?;
     let median = |samples: &[f64]| statistics::median(samples).map_or(0.0, |median| median.value);
     let block = plan.block();
+    let layout = series.api.layout();
+    let straggler = options.targets.as_ref().map(|targets| targets.straggler);
+    let straggler = straggler.filter(|_| layout.is_some_and(Layout::has_straggler));
+    let factors = straggler.map(|straggler| (0..all.len()).map(move |n| straggler.factor(n)));
     Some(Row {
         workload: workload.name(),
-        api: series.api.name(),
+        api: if layout.is_some() { Api::Striate.name() } else { series.api.name() },
+        layout,
+        slower: factors.into_iter().flatten().collect(),
         store: options.store.clone(),
         ranks: workload.ranks(),
         collective: true,
@@ -202,12 +250,26 @@ fn row(
         bytes,
         median_mib_s: value,
         ci95,
+        spread: layout.and_then(|_| statistics::spread(&samples)),
         samples,
         median_s: median(&seconds),
         open_s: median(&around),
         verified: options.verify,
         read_by: series.read_by.clone(),
+        exchange: exchange(&all),
         cost: all.last().and_then(|sample| cost(sample.sums?, workload.ranks())),
+    })
+}
+
+/// None if there are no partitions.
+fn exchange(all: &[&Sample]) -> Option<Exchange> {
+    let share = |sample: &Sample| Some(sample.divided?.exchange / sample.seconds(Scope::Data));
+    let shares: Vec<f64> = all.iter().filter_map(|sample| share(sample)).collect();
+    Some(Exchange {
+        partitions: all.iter().filter_map(|sample| Some(sample.divided?.partitions)).collect(),
+        bytes: all.last()?.divided?.exchanged,
+        median_share: statistics::median(&shares)?.value,
+        shares,
     })
 }
 
@@ -261,7 +323,8 @@ fn cost(sums: [u64; 6], ranks: u64) -> Option<Cost> {
 
 /// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with another.
 fn ratios(rows: &[Row], op: Op, goals: &Goals) -> Vec<Ratio> {
-    let Some(ours) = rows.iter().find(|row| row.api == Api::Striate.name()) else {
+    let is_ours = |row: &&Row| row.api == Api::Striate.name() && row.layout.is_none();
+    let Some(ours) = rows.iter().find(is_ours) else {
         return Vec::new();
     };
     let peers = rows.iter().filter(|row| row.api.starts_with(Api::Pnetcdf(None).name()));

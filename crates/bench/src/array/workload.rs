@@ -26,6 +26,12 @@ pub trait Workload: Sync {
     fn is_nonblocking(&self) -> bool {
         false
     }
+
+    /// Variables and the dimensions that they are divided along if there are partitions, `var:dim,var:dim`,
+    /// where that is not the first.
+    fn divided(&self) -> &'static str {
+        ""
+    }
 }
 
 /// PnetCDF's `coll_perf`: variables of integers, of three dimensions in blocks over a grid of ranks.
@@ -194,6 +200,11 @@ impl Workload for S3d {
 
     fn is_nonblocking(&self) -> bool {
         true
+    }
+
+    /// The first dimension of these is too short, as in \[SON\].
+    fn divided(&self) -> &'static str {
+        "yspecies:z,u:z"
     }
 }
 

@@ -38,6 +38,7 @@ pub use self::measure::run;
 pub use self::plan::{Ior, Pattern, Repeated};
 pub use self::ratios::Goals;
 pub use self::report::{Cost, Results, Row, Wire};
+pub use self::scratch::ScratchDirectory;
 pub use self::servers::LocalServers;
 
 /// The direction of a measurement.

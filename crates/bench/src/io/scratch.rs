@@ -2,6 +2,7 @@
 //! also by a signal.
 
 use std::fs::{self, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,40 @@ use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
 use super::IoBenchError;
 use super::at_signal::AtSignal;
+
+/// A directory of one's own. It is gone with all that is in it when this is dropped, and when a signal
+/// ends the program.
+#[derive(Debug)]
+pub struct ScratchDirectory {
+    path: PathBuf,
+    _at_signal: AtSignal,
+}
+
+impl ScratchDirectory {
+    /// Makes one in `directory`.
+    pub fn new(directory: &Path) -> io::Result<Self> {
+        let run = RandomState::new().hash_one(std::process::id());
+        let path = directory.join(format!("striate-{run:016x}"));
+        fs::create_dir(&path)?;
+        let at_signal = AtSignal::new({
+            let path = path.clone();
+            // Nothing more can be done about a directory that does not go; here and below.
+            move || drop(fs::remove_dir_all(path))
+        });
+        Ok(Self { path, _at_signal: at_signal })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
 
 /// The names of a benchmark's files. On rank 0 they are removed when this is dropped.
 #[derive(Debug)]
@@ -54,9 +89,9 @@ impl Scratch {
         &self.paths[file as usize]
     }
 
-    /// Removes all files.
+    /// Removes all files, and what belongs to them on servers: partitions are named after their master.
     pub(crate) fn clear(&self) -> Result<(), IoBenchError> {
-        self.paths.iter().try_for_each(|path| remove(path))
+        self.paths.iter().try_for_each(|path| remove(path).and_then(|()| remove_kin(path)))
     }
 
     /// Makes all files anew and empty.
@@ -106,8 +141,23 @@ fn failed(attempted: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IoB
 /// Nothing more can be done about a file that does not go.
 pub(super) fn remove_all(paths: &[PathBuf]) {
     for path in paths {
-        let _ = remove(path);
+        let _ = remove(path).and_then(|()| remove_kin(path));
     }
+}
+
+/// Removes all files on servers whose names begin as that of `path`, without its extension, does. The
+/// names of a benchmark have a random part, so these are its own.
+fn remove_kin(path: &Path) -> Result<(), IoBenchError> {
+    let Some(url) = remote(path)? else { return Ok(()) };
+    let client = Client::shared(&url)?;
+    let name = Path::new(&url.path).with_extension("");
+    for file in client.list(&name.to_string_lossy())? {
+        match client.remove(&file.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn remove(path: &Path) -> Result<(), IoBenchError> {
@@ -159,8 +209,13 @@ mod tests {
         assert_eq!(scratch.open(1, false).unwrap().len().unwrap(), 0);
         let client = Client::shared(&embedded.url().parse().unwrap()).unwrap();
         assert_eq!(client.list("some/where/").unwrap().len(), 3);
+        // A partition goes with its dataset, other files stay.
+        for name in ["some/where/striate-bench-7.part0001.nc", "some/where/striate-bench-8"] {
+            client.create(name, &Layout::default(), true).unwrap();
+        }
         drop(scratch);
-        assert!(client.list("").unwrap().is_empty());
+        let left = client.list("").unwrap();
+        assert_eq!((left.len(), left[0].path.as_str()), (1, "some/where/striate-bench-8"));
     }
 
     #[test]

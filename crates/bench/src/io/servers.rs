@@ -3,9 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use striate_server::{Embedded, ServerError};
+use striate_server::{Embedded, ServerError, Settings};
 
 use super::at_signal::AtSignal;
 
@@ -34,9 +33,13 @@ impl Kept {
 }
 
 impl LocalServers {
-    /// Starts so many servers that store below `directory` and hold every read or write of data back
-    /// for `delay`. The directory must be there.
-    pub fn start(servers: usize, directory: &Path, delay: Duration) -> Result<Self, ServerError> {
+    /// Starts so many servers that store below `directory`, which must be there, after the settings of
+    /// each went through `change`.
+    pub fn start(
+        servers: usize,
+        directory: &Path,
+        mut change: impl FnMut(&mut Settings),
+    ) -> Result<Self, ServerError> {
         let run = RandomState::new().hash_one(std::process::id());
         let data = directory.join(format!("striate-servers-{run:016x}"));
         std::fs::create_dir(&data).map_err(|source| ServerError::System {
@@ -52,7 +55,7 @@ impl LocalServers {
         let started = Embedded::with(servers, |settings| {
             let name = settings.data.file_name().unwrap_or_default();
             settings.data = kept.data.join(name);
-            settings.delay = delay;
+            change(settings);
         });
         let embedded = started.inspect_err(|_| kept.end())?;
         let url = embedded.url();
@@ -63,6 +66,20 @@ impl LocalServers {
     /// Where they are.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The directory that they store in.
+    pub fn directory(&self) -> &Path {
+        &self.kept.data
+    }
+
+    /// Changes how many bytes of data pass a server in a second (`None`: any). A server that is not there
+    /// has none.
+    pub fn set_bandwidth(&self, server: usize, bytes_per_second: Option<u64>) {
+        let servers = self.kept.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.as_ref().and_then(|servers| servers.servers().get(server)) {
+            server.set_bandwidth(bytes_per_second);
+        }
     }
 }
 
@@ -79,13 +96,15 @@ mod tests {
     #[test]
     fn servers_leave_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let servers = LocalServers::start(2, directory.path(), Duration::ZERO).unwrap();
+        let servers = LocalServers::start(2, directory.path(), |_| {}).unwrap();
         assert!(servers.url().starts_with("striate://127.0.0.1:"));
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        servers.set_bandwidth(1, Some(1 << 30));
+        servers.set_bandwidth(2, None);
         drop(servers);
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
         let missing = directory.path().join("missing");
-        let error = LocalServers::start(1, &missing, Duration::ZERO).unwrap_err().to_string();
+        let error = LocalServers::start(1, &missing, |_| {}).unwrap_err().to_string();
         assert!(error.starts_with("cannot create the directory "), "{error}");
         assert!(!missing.exists());
     }

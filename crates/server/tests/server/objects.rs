@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use striate_server::Embedded;
 use striate_wire::{Bytes, FailureCode, Reply, Request, TypeId};
 
-use crate::support::{Client, access, alone};
+use crate::support::{Client, access, alone, eventually, server};
 
 fn write(client: &mut Client, object: u64, offset: u64, bytes: &[u8]) {
     let id = client.send(&Request::Write { access: access(object, offset, bytes.len() as u64) });
@@ -126,4 +126,41 @@ fn data_requests_can_be_held_back() {
     write(&mut client, 1, 0, b"slow");
     assert_eq!(read(&mut client, 1, 0, 4), b"slow");
     assert!(start.elapsed() >= Duration::from_millis(100));
+}
+
+/// A link of one byte per second lets nothing pass until its limit is gone; names do not wait for it.
+#[test]
+fn bandwidth_is_limited_until_it_is_not() {
+    const LEN: u64 = 200_000;
+    let embedded = alone(|settings| settings.bandwidth = Some(1));
+    let server = &embedded.servers()[0];
+    let mut client = Client::new(server.address());
+    std::thread::scope(|scope| {
+        let written = scope.spawn(move || {
+            write(&mut client, 1, 0, &[7; LEN as usize]);
+            client
+        });
+        let statistics = server.statistics();
+        eventually("the write has begun", || statistics.contiguous_requests.get() == 1);
+        Client::new(server.address()).ask(&Request::Ping).unwrap();
+        assert_eq!((server.bandwidth(), statistics.bytes_written.get()), (Some(1), 0));
+        server.set_bandwidth(None);
+        let mut client = written.join().unwrap();
+        assert_eq!(statistics.bytes_written.get(), LEN);
+        server.set_bandwidth(Some(1 << 30));
+        assert_eq!(read(&mut client, 1, LEN - 4, 4), [7; 4]);
+    });
+}
+
+/// It would hold its directory for hours otherwise.
+#[test]
+fn a_server_that_is_stopped_does_not_wait_for_its_link() {
+    let data = tempfile::tempdir().unwrap();
+    let slow = server(&data, |settings| settings.bandwidth = Some(1));
+    let mut client = Client::new(slow.address());
+    let id = client.send(&Request::Write { access: access(1, 0, 1 << 16) });
+    client.connection.send_data(id, &[7; 1 << 16]).unwrap();
+    eventually("the write has begun", || slow.statistics().contiguous_requests.get() == 1);
+    drop(slow);
+    drop(server(&data, |_| {}));
 }

@@ -1,5 +1,6 @@
 //! `striate bench array`: datasets, written and read beside PnetCDF and netCDF.
 
+mod layouts;
 mod options;
 mod render;
 
@@ -16,6 +17,10 @@ use crate::CommandError;
 /// Each workload is written to new files and read back, by every library in turn. Rows come twice: for the
 /// data calls alone, and for everything from create or open to close. Every element is verified, and in
 /// the first repetition every library also reads the files of the others.
+///
+/// With --layouts, our datasets are written to servers within the program, as one shared file and as
+/// partitions. Each server has a bandwidth, and one of them is slower, by a factor that is drawn anew for
+/// each repetition, as the load of storage systems fluctuates. All layouts of a repetition see the same.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Some workloads can be had without the word 'array': striate bench coll-perf, s3d, netcdf-bench, and
@@ -25,7 +30,9 @@ Examples:
   striate bench array coll-perf                                  our datasets, ranks as threads
   mpiexec -n 4 striate bench array s3d --api striate,pnetcdf     with --features mpi
   mpiexec -n 4 striate bench array flash --repeat 9 --dir /dev/shm
-  striate bench array whole --size 1GiB --api striate,raw        beside plain pwrite")]
+  striate bench array whole --size 1GiB --api striate,raw        beside plain pwrite
+  striate bench array s3d --servers 12 --bandwidth 16MiB --straggler 9 \\
+      --layouts plain,partitioned,chosen,healthy                 partitions, one server slow")]
 pub(crate) struct ArrayArgs {
     #[command(subcommand)]
     workload: Datasets,

@@ -1,6 +1,7 @@
 //! Where the files of a benchmark are: in a directory, on servers, or on servers within the program.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,6 +13,7 @@ use striate_store::remote::{Client, RemoteUrl};
 
 use crate::CommandError;
 use crate::document::filesystem;
+use crate::serve::rate;
 
 /// The most servers within one program.
 const MOST_SERVERS: u64 = 256;
@@ -38,6 +40,9 @@ pub(super) struct PlaceArgs {
     /// How long the servers of --servers hold each read or write of data back, e.g. 200us
     #[arg(long, value_name = "TIME", requires = "servers", value_parser = parse_duration)]
     delay: Option<Duration>,
+    /// How many bytes of data pass each server of --servers in a second at most, e.g. 16MiB
+    #[arg(long, value_name = "SIZE", requires = "servers", value_parser = rate)]
+    bandwidth: Option<u64>,
 }
 
 fn strip(text: &str) -> Result<u64, String> {
@@ -54,10 +59,21 @@ pub(super) struct Place {
     pub(super) local: PathBuf,
     /// In words.
     pub(super) store: Option<String>,
-    _servers: Option<LocalServers>,
+    /// Servers within the program, on the rank that started them.
+    pub(super) servers: Option<Arc<LocalServers>>,
 }
 
 impl PlaceArgs {
+    /// How many servers are started within the program.
+    pub(super) fn servers(&self) -> Option<u64> {
+        self.servers
+    }
+
+    /// Bytes per second of each of them, if that was said.
+    pub(super) fn bandwidth(&self) -> Option<u64> {
+        self.bandwidth
+    }
+
     /// Whether the files are on servers.
     pub(super) fn is_remote(&self) -> bool {
         self.store.is_some() || self.servers.is_some()
@@ -70,8 +86,17 @@ impl PlaceArgs {
 
     /// Finds the place, and starts servers on rank 0 if they are asked for. Collective.
     pub(super) fn find(&self, comm: &dyn Comm) -> Result<Place, CommandError> {
+        self.find_with(comm, self.bandwidth)
+    }
+
+    /// As [`PlaceArgs::find`], with servers of this bandwidth.
+    pub(super) fn find_with(
+        &self,
+        comm: &dyn Comm,
+        bandwidth: Option<u64>,
+    ) -> Result<Place, CommandError> {
         let local = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let servers = self.start(comm, &local)?;
+        let servers = self.start(comm, &local, bandwidth)?;
         let started = servers.as_ref().map(|servers| servers.url().to_owned());
         let mut text = started.unwrap_or_default().into_bytes();
         comm.broadcast(0, &mut text)?;
@@ -80,7 +105,7 @@ impl PlaceArgs {
             Some(url) => url.clone(),
             None if text.is_empty() => {
                 let store = filesystem(&local);
-                return Ok(Place { files: local.clone(), local, store, _servers: None });
+                return Ok(Place { files: local.clone(), local, store, servers: None });
             }
             None => text.parse().map_err(|error| CommandError::failed(ATTEMPTED, error, ""))?,
         };
@@ -89,19 +114,23 @@ impl PlaceArgs {
             .map_err(|error| CommandError::failed(ATTEMPTED, error, "are the servers running?"))?;
         let delay = self.delay.map(|delay| format!(", {delay:?} delay")).unwrap_or_default();
         let strips = Bytes(self.strip);
-        let store = format!("{url} ({} servers, {strips} strips{delay})", known.len());
+        let rate = bandwidth.map(|rate| format!(" of {}/s", Bytes(rate))).unwrap_or_default();
+        let store = format!("{url} ({} servers{rate}, {strips} strips{delay})", known.len());
         let files = url.to_string().into();
-        Ok(Place { files, local, store: Some(store), _servers: servers })
+        Ok(Place { files, local, store: Some(store), servers: servers.map(Arc::new) })
     }
 
     fn start(
         &self,
         comm: &dyn Comm,
         directory: &Path,
+        bandwidth: Option<u64>,
     ) -> Result<Option<LocalServers>, CommandError> {
         let start = |servers: u64| {
-            let delay = self.delay.unwrap_or_default();
-            LocalServers::start(servers as usize, directory, delay)
+            LocalServers::start(servers as usize, directory, |settings| {
+                settings.delay = self.delay.unwrap_or_default();
+                settings.bandwidth = bandwidth;
+            })
         };
         let asked = self.servers.filter(|_| comm.rank() == 0);
         let started = asked.map(start).transpose().map_err(|error| error.to_string());

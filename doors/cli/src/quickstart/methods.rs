@@ -1,7 +1,6 @@
 //! Every access method on the array: once as a file of this machine, once on servers.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use striate_bench::io::{self, Contender, LocalServers, Options, Repeated, Results, paper_hints};
 use striate_bench::workload::{Block3d, Workload};
@@ -40,7 +39,7 @@ pub(super) fn in_directory(workload: &Block3d, directory: &Path) -> Result<Measu
 
 /// The same on servers, which are started for it and store in the directory.
 pub(super) fn on_servers(workload: &Block3d, directory: &Path) -> Result<Measured, CommandError> {
-    let servers = LocalServers::start(SERVERS, directory, Duration::ZERO).map_err(|error| {
+    let servers = LocalServers::start(SERVERS, directory, |_| {}).map_err(|error| {
         let hint = "--dir names the directory that they store in";
         CommandError::failed("cannot start servers", error, hint)
     })?;

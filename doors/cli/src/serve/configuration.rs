@@ -21,6 +21,7 @@ struct Configuration<'s> {
     allow_anyone: bool,
     metrics: Option<SocketAddr>,
     delay: String,
+    bandwidth: Option<String>,
     limits: LimitsOfConfiguration,
 }
 
@@ -52,6 +53,7 @@ pub(super) fn to_toml(settings: &Settings) -> Result<String, CommandError> {
         allow_anyone,
         metrics,
         delay,
+        bandwidth,
         limits,
     } = settings;
     let Limits {
@@ -77,10 +79,11 @@ pub(super) fn to_toml(settings: &Settings) -> Result<String, CommandError> {
         allow_anyone: *allow_anyone,
         metrics: *metrics,
         delay: duration(*delay),
+        bandwidth: bandwidth.map(size),
         limits: LimitsOfConfiguration {
             connections: *connections,
-            memory: size(*memory),
-            descriptions: size(*descriptions),
+            memory: size(*memory as u64),
+            descriptions: size(*descriptions as u64),
             open_files: *open_files,
             locks: *locks,
             handshake_time: duration(*handshake_time),
@@ -105,7 +108,7 @@ fn duration(time: Duration) -> String {
 }
 
 /// A size in the largest unit that makes it a whole number.
-fn size(bytes: usize) -> String {
+fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
     whole.map_or_else(|| format!("{bytes}b"), |(shift, unit)| format!("{}{unit}", bytes >> shift))
@@ -125,6 +128,7 @@ mod tests {
         settings.tls_key = Some("k".into());
         settings.metrics = Some("[::1]:9".parse().unwrap());
         settings.delay = Duration::from_micros(1500);
+        settings.bandwidth = Some(40 << 20);
         settings.limits.memory = 12_345;
         settings.limits.descriptions = 3 << 30;
         settings.limits.drain_time = Duration::from_millis(250);
@@ -139,9 +143,10 @@ mod tests {
         assert_eq!(Settings::from_toml(text).unwrap(), expected);
         // Options without a default stand there as comments; with them it is a file as well.
         let all = text.replace("\n#key_file", "\nkey_file").replace("\n#tls_", "\ntls_");
-        let all = Settings::from_toml(&all.replace("\n#metrics", "\nmetrics")).unwrap();
+        let all = all.replace("\n#metrics", "\nmetrics").replace("\n#bandwidth", "\nbandwidth");
+        let all = Settings::from_toml(&all).unwrap();
         assert!(all.key_file.is_some() && all.tls_key.is_some() && all.tls_certificate.is_some());
-        assert!(all.metrics.is_some());
+        assert!(all.metrics.is_some() && all.bandwidth.is_some());
         for line in to_toml(&all).unwrap().lines().filter(|line| line.contains(" = ")) {
             let option = line.split(" = ").next().unwrap();
             assert!(text.contains(&format!("{option} = ")), "{option} is not documented");

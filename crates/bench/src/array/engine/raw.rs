@@ -6,10 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use striate_comm::CommExt as _;
-use striate_file::Stats;
 use striate_store::AlignedBuffer;
 
-use super::{Engine, EngineError, Setting, not_open};
+use super::{Engine, EngineError, Setting, Spent, not_open};
 use crate::array::memory::{Memory, buffer};
 use crate::array::plan::FilePlan;
 
@@ -122,7 +121,7 @@ impl Engine for Raw<'_> {
         Ok(self.file.as_ref().ok_or_else(not_open)?.sync_all()?)
     }
 
-    fn close(&mut self) -> Result<Option<Stats>, EngineError> {
+    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
         self.file = None;
         Ok(None)
     }

@@ -1,6 +1,7 @@
 //! Our own datasets.
 
 use std::path::Path;
+use std::time::Duration;
 
 use striate_array::{
     ArrayError, Dataset, Definition, Format, Options, Owner, Pending, Sink, Slab, Source, Value,
@@ -8,7 +9,8 @@ use striate_array::{
 };
 use striate_file::Stats;
 
-use super::{Engine, EngineError, Setting, not_open};
+use super::{Engine, EngineError, Setting, Spent, not_open};
+use crate::array::Layout;
 use crate::array::memory::Memory;
 use crate::array::plan::{Access, FilePlan, Lay, Schema, number};
 
@@ -16,26 +18,37 @@ use crate::array::plan::{Access, FilePlan, Lay, Schema, number};
 #[derive(Debug)]
 pub(super) struct Striate<'b> {
     setting: Setting<'b>,
+    layout: Option<Layout>,
     options: Options,
     dataset: Option<Dataset>,
     /// What the header has cost when the file was opened.
     before: Stats,
     /// Of the schema's variables those that calls use; in its order.
     variables: Vec<VariableId>,
+    /// See [`Spent::exchanges`].
+    exchanges: Vec<Duration>,
 }
 
 impl<'b> Striate<'b> {
-    pub(super) fn new(setting: Setting<'b>) -> Result<Self, EngineError> {
+    pub(super) fn new(setting: Setting<'b>, layout: Option<Layout>) -> Result<Self, EngineError> {
         let mut options = Options::from_environment().map_err(ArrayError::from)?;
-        for (name, value) in &setting.options.hints {
+        let laid = layout.zip(setting.options.targets.as_ref());
+        let laid = laid.map(|(layout, targets)| layout.hints(targets, setting.divided));
+        // Hints that were given count more than those of the layout.
+        for (name, value) in laid.iter().flatten().chain(&setting.options.hints) {
             options.set(name, value).map_err(ArrayError::from)?;
         }
+        // What is measured of servers that come and go is of no use to others.
+        let servers = setting.options.targets.as_ref().and_then(|targets| targets.servers.as_ref());
+        options.probe.cache = servers.map(|servers| servers.directory().to_path_buf());
         Ok(Self {
             setting,
+            layout,
             options,
             dataset: None,
             before: Stats::default(),
             variables: Vec::new(),
+            exchanges: Vec::new(),
         })
     }
 
@@ -71,6 +84,21 @@ impl<'b> Striate<'b> {
     }
 }
 
+/// Does a data call, and notes how long the exchange took.
+fn timed(
+    dataset: &mut Dataset,
+    exchanges: &mut Vec<Duration>,
+    call: impl FnOnce(&mut Dataset) -> Result<(), ArrayError>,
+) -> Result<(), ArrayError> {
+    let before = dataset.partition_stats().exchange_seconds;
+    call(dataset)?;
+    if dataset.partitions().is_some() {
+        let exchange = dataset.partition_stats().exchange_seconds - before;
+        exchanges.push(Duration::from_secs_f64(exchange.max(0.0)));
+    }
+    Ok(())
+}
+
 /// The elements of an access, to write.
 fn source<'m, T: Value>(access: &Access, elements: &'m [T]) -> Source<'m, T> {
     match &access.lay {
@@ -98,6 +126,9 @@ impl Engine for Striate<'_> {
         let mut definition = Dataset::create(&comm, path, format, &self.options)?;
         self.define(&mut definition, &self.file(file).schema)?;
         let dataset = definition.end()?;
+        if self.layout.is_some_and(Layout::has_partitions) && dataset.partitions().is_none() {
+            return Err(EngineError::Differs("it has no partitions".into()));
+        }
         self.before = dataset.stats();
         self.dataset = Some(dataset);
         Ok(())
@@ -154,12 +185,12 @@ impl Engine for Striate<'_> {
                 if self.setting.nonblocking {
                     dataset.iput(&mut pending, variable, &slab, source)?;
                 } else {
-                    dataset.put_all(variable, &slab, source)?;
+                    timed(dataset, &mut self.exchanges, |data| data.put_all(variable, &slab, source))?;
                 }
             });
         }
         if self.setting.nonblocking {
-            dataset.wait_all(pending)?;
+            timed(dataset, &mut self.exchanges, |data| data.wait_all(pending))?;
         }
         Ok(())
     }
@@ -176,7 +207,8 @@ impl Engine for Striate<'_> {
                     let elements: &mut [T] =
                         bytemuck::cast_slice_mut(&mut memory.buffers[access.area]);
                     let variable = self.variables[access.variable];
-                    dataset.get_all(variable, &slab, sink(access, elements))?;
+                    let sink = sink(access, elements);
+                    timed(dataset, &mut self.exchanges, |data| data.get_all(variable, &slab, sink))?;
                 });
             }
             return Ok(());
@@ -193,17 +225,23 @@ impl Engine for Striate<'_> {
                 dataset.iget(&mut pending, variable, &slab, sink(access, elements))?;
             });
         }
-        Ok(dataset.wait_all(pending)?)
+        Ok(timed(dataset, &mut self.exchanges, |data| data.wait_all(pending))?)
     }
 
     fn sync(&mut self) -> Result<(), EngineError> {
         Ok(self.dataset.as_mut().ok_or_else(not_open)?.sync()?)
     }
 
-    fn close(&mut self) -> Result<Option<Stats>, EngineError> {
+    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
         let dataset = self.dataset.take().ok_or_else(not_open)?;
-        let stats = dataset.stats() - self.before;
+        let partitions = dataset.partitions().map_or(0, |partitions| partitions.len() as u64);
+        let spent = Spent {
+            stats: dataset.stats() - self.before,
+            partitions,
+            exchanged_bytes: dataset.partition_stats().exchanged_bytes,
+            exchanges: std::mem::take(&mut self.exchanges),
+        };
         dataset.close()?;
-        Ok(Some(stats))
+        Ok(Some(spent))
     }
 }

@@ -10,6 +10,7 @@ use striate_comm::Comm;
 
 use super::super::place::{Place, PlaceArgs};
 use super::super::{check_memory as check_memory_for, progress_bar, show};
+use super::layouts::LayoutArgs;
 use super::render::render;
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
@@ -30,6 +31,8 @@ pub(super) struct CommonArgs {
     repeat: u32,
     #[command(flatten)]
     place: PlaceArgs,
+    #[command(flatten)]
+    layouts: LayoutArgs,
     /// The format of the files: cdf1, cdf2 or cdf5
     #[arg(long, value_name = "FORMAT", default_value = "cdf5")]
     format: Format,
@@ -124,7 +127,8 @@ impl CommonArgs {
             }
             let workload = workload(ranks);
             check_memory(comm.as_ref(), workload.as_ref())?;
-            let place = self.place.find(comm.as_ref())?;
+            let bandwidth = self.layouts.bandwidth(&self.place);
+            let place = self.place.find_with(comm.as_ref(), bandwidth)?;
             let options = self.options(setting, &contenders, &place);
             let results = measure(comm, workload.as_ref(), &options, &bar)?;
             Ok((results, options))
@@ -155,12 +159,16 @@ impl CommonArgs {
             directory: place.files.clone(),
             store: place.store.clone(),
             hints,
+            targets: self.layouts.targets(&self.place, place),
             goals: goals.or(setting.goals),
         }
     }
 
     /// Every library that was asked for, once.
     fn contenders(&self, setting: &Setting) -> Result<Vec<Api>, CommandError> {
+        if self.layouts.is_wanted() {
+            return self.laid(setting);
+        }
         let mut contenders = Vec::new();
         for name in &self.api {
             let name = name.to_ascii_lowercase();
@@ -183,6 +191,24 @@ impl CommonArgs {
             contenders.extend(usual.filter(|api| self.check(*api, setting).is_ok()));
         }
         Ok(contenders)
+    }
+
+    /// Every layout that was asked for, once.
+    fn laid(&self, setting: &Setting) -> Result<Vec<Api>, CommandError> {
+        let is_ours = |name: &String| name.eq_ignore_ascii_case(Api::Striate.name());
+        if !self.api.iter().all(is_ours) {
+            return Err(CommandError::usage(
+                "layouts are those of striate's datasets",
+                "leave --api out, or --layouts",
+            ));
+        }
+        if !setting.data {
+            return Err(CommandError::usage(
+                "without data there is nothing to lay out",
+                "leave --layouts out",
+            ));
+        }
+        self.layouts.contenders()
     }
 
     fn check(&self, api: Api, setting: &Setting) -> Result<(), CommandError> {

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use striate_bench::array::{Op, Options, Results, Row, Scope};
+use striate_bench::array::{Layout, Op, Options, Results, Row, Scope};
 use striate_datatype::Bytes;
 
 use super::super::ratio_table;
 use super::super::rows::{COST_COLUMNS, cost_cells};
+use super::layouts;
 use crate::number::{grouped, short};
 use crate::table::{Side, Table};
 use crate::terminal;
@@ -15,6 +16,12 @@ use crate::terminal;
 pub(super) fn render(results: &Results, options: &Options) -> String {
     let Some(first) = results.rows.first() else { return String::new() };
     let mut text = heading(first, results, options) + "\n\n";
+    if let Some(targets) = &options.targets {
+        let factors = results.rows.iter().find(|row| !row.slower.is_empty());
+        let factors = factors.map_or(&[][..], |row| &row.slower);
+        let factors: Vec<String> = factors.iter().map(|factor| format!("{factor:.1}")).collect();
+        let _ = writeln!(text, "{}: {}\n", layouts::told(targets), factors.join(", "));
+    }
     let has_data = first.block.is_some();
     let repetitions = match options.repeat {
         1 => "1 repetition".into(),
@@ -22,19 +29,28 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
     };
     let costs = if has_data { ", and what the calls cost a client" } else { " of headers" };
     let _ = writeln!(text, "{}", terminal::heading(&format!("MiB/s, {repetitions}{costs}")));
-    let mut columns = vec![("", Side::Left), ("", Side::Left), ("api", Side::Left)];
+    let laid = first.layout.is_some();
+    let name = if laid { "layout" } else { "api" };
+    let mut columns = vec![("", Side::Left), ("", Side::Left), (name, Side::Left)];
     columns.extend([("MiB/s", Side::Right), ("", Side::Left), ("seconds", Side::Right)]);
+    if laid {
+        columns.extend(["spread", "partitions", "exchange"].map(|name| (name, Side::Right)));
+    }
     if has_data {
         columns.extend(COST_COLUMNS);
     }
     let mut table = Table::new(&columns);
     for row in &results.rows {
-        let mut cells = vec![row.op.name().into(), scope(row).into(), row.api.into()];
+        let name = row.layout.map_or(row.api, Layout::name);
+        let mut cells = vec![row.op.name().into(), scope(row).into(), name.into()];
         let [low, high] = row.ci95;
         let interval = format!("[{}–{}]", short(low), short(high));
         cells.push(short(row.median_mib_s));
         cells.push(if row.samples.len() > 1 { interval } else { String::new() });
         cells.push(format!("{:.4}", row.median_s));
+        if laid {
+            cells.extend(layout_cells(row));
+        }
         if has_data {
             cells.extend(cost_cells(row.cost.as_ref()));
         }
@@ -46,6 +62,27 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
         let _ = writeln!(text, "peer: {peer}");
     }
     text
+}
+
+/// How much the samples vary, how many partitions there were, and the part of the exchange.
+fn layout_cells(row: &Row) -> [String; 3] {
+    let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+    let none = || "-".to_owned();
+    let partitions = row.exchange.as_ref().map(|exchange| {
+        let [least, most] = [exchange.partitions.iter().min(), exchange.partitions.iter().max()];
+        match (least, most) {
+            (Some(least), Some(most)) if least != most => format!("{least}–{most}"),
+            (Some(all), _) => all.to_string(),
+            _ => none(),
+        }
+    });
+    // Of the data calls, so it says nothing about what is around them.
+    let exchange = row.exchange.as_ref().filter(|_| row.scope == Scope::Data);
+    [
+        row.spread.map_or_else(none, percent),
+        partitions.unwrap_or_else(none),
+        exchange.map_or_else(none, |exchange| percent(exchange.median_share)),
+    ]
 }
 
 fn heading(first: &Row, results: &Results, options: &Options) -> String {

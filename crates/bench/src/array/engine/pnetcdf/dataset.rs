@@ -3,11 +3,10 @@
 use std::ffi::c_int;
 use std::path::Path;
 
-use striate_file::Stats;
 use striate_store::AlignedBuffer;
 
 use super::super::foreign::{Foreign as _, Part};
-use super::super::{Engine, EngineError, Setting, not_open};
+use super::super::{Engine, EngineError, Setting, Spent, not_open};
 use super::library::{File, Request};
 use crate::array::memory::{Memory, buffer};
 use crate::array::plan::{Access, FilePlan};
@@ -198,7 +197,7 @@ impl Engine for Pnetcdf<'_> {
         self.file()?.sync()
     }
 
-    fn close(&mut self) -> Result<Option<Stats>, EngineError> {
+    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
         self.file.take().ok_or_else(not_open)?.close()?;
         Ok(None)
     }
