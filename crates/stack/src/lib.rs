@@ -1,0 +1,35 @@
+//! The stack: calls of a program that somebody intercepted, on their way through stages to storage
+//! (\[SCHMIDTKE\]).
+//!
+//! An [`Op`] is one call. A [`Stage`] says which it wants to see, of which files; it answers, changes, drops,
+//! splits or delays them, and forwards what it wants done to the [`Next`]; the last one hands it to the kernel.
+//! What nobody wants takes the short way. A [`Stack`] is built from a [`Configuration`].
+//!
+//! Whoever lets calls of programs in is a door: it knows which descriptor stands for which [`OpenFile`],
+//! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
+//! it ends.
+
+pub mod classification;
+pub mod configuration;
+mod executor;
+mod file;
+mod function;
+mod kind;
+mod memory;
+mod op;
+mod route;
+mod stack;
+mod stage;
+pub mod stages;
+
+pub use self::classification::Classification;
+pub use self::configuration::{Configuration, ConfigurationError};
+pub use self::executor::perform;
+pub use self::file::{Cursor, OpenFile};
+pub use self::function::Function;
+pub use self::kind::{Kind, Kinds};
+pub use self::memory::Memory;
+pub use self::op::{Action, End, Of, Op, Outcome, StatInto, Target};
+pub use self::route::{Paths, Route};
+pub use self::stack::{MOST_STAGES, Placed, Stack, Within, is_within};
+pub use self::stage::{Next, Stage};

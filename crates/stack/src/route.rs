@@ -1,0 +1,143 @@
+//! [`Route`]: the stages that want operations on a file; [`Paths`]: the files that somebody wants.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::kind::{Kind, Kinds};
+
+/// For each kind of operation the stages that want it, as bits in the order of the stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route([u32; Kind::COUNT]);
+
+impl Route {
+    /// Nobody wants anything.
+    pub const NONE: Self = Self([0; Kind::COUNT]);
+
+    /// Adds a stage.
+    pub(crate) fn add(&mut self, stage: usize, kinds: Kinds) {
+        for kind in kinds.iter() {
+            self.0[kind as usize] |= 1 << stage;
+        }
+    }
+
+    /// The stages that want a kind.
+    #[inline]
+    pub(crate) fn stages(&self, kind: Kind) -> u32 {
+        self.0[kind as usize]
+    }
+
+    /// Whether anybody wants a kind.
+    #[inline]
+    pub fn wants(&self, kind: Kind) -> bool {
+        self.stages(kind) != 0
+    }
+
+    /// Whether nobody wants anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|stages| *stages == 0)
+    }
+
+    /// The stages that both want, for an operation on two names.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for (stages, more) in both.0.iter_mut().zip(&other.0) {
+            *stages |= more;
+        }
+        both
+    }
+}
+
+/// Which paths are meant: those below one that is included, or that match its pattern, without those that
+/// are excluded in the same way.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// `None`: all.
+    include: Option<Rules>,
+    exclude: Rules,
+}
+
+#[derive(Clone, Debug)]
+struct Rules {
+    prefixes: Vec<PathBuf>,
+    patterns: GlobSet,
+}
+
+impl Rules {
+    fn new(texts: &[String]) -> Result<Self, String> {
+        let mut prefixes = Vec::new();
+        let mut patterns = GlobSetBuilder::new();
+        for text in texts {
+            if text.contains(['*', '?', '[', '{']) {
+                let from_anywhere = format!("**/{text}");
+                let text = if text.starts_with('/') { text } else { &from_anywhere };
+                let glob = GlobBuilder::new(text).literal_separator(true).build();
+                patterns.add(glob.map_err(|error| error.to_string())?);
+            } else if text.starts_with('/') {
+                prefixes.push(Path::new(text).components().collect());
+            } else {
+                return Err(format!("{text:?} is neither an absolute path nor a pattern"));
+            }
+        }
+        let patterns = patterns.build().map_err(|error| error.to_string())?;
+        Ok(Self { prefixes, patterns })
+    }
+
+    fn cover(&self, path: &Path) -> bool {
+        self.prefixes.iter().any(|prefix| path.starts_with(prefix)) || self.patterns.is_match(path)
+    }
+}
+
+impl Paths {
+    /// All there are.
+    pub fn all() -> Self {
+        let exclude = Rules { prefixes: Vec::new(), patterns: GlobSet::empty() };
+        Self { include: None, exclude }
+    }
+
+    /// Those that `include` covers (all if there is none) and `exclude` does not. Each is an absolute path,
+    /// which stands for all below it, or a pattern (`*.nc`, `/scratch/**/plot_*`).
+    pub fn new(include: Option<&[String]>, exclude: &[String]) -> Result<Self, String> {
+        Ok(Self { include: include.map(Rules::new).transpose()?, exclude: Rules::new(exclude)? })
+    }
+
+    /// Whether an absolute path is meant.
+    pub fn cover(&self, path: &Path) -> bool {
+        self.include.as_ref().is_none_or(|rules| rules.cover(path)) && !self.exclude.cover(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn paths_are_prefixes_and_patterns() {
+        let include = texts(&["/scratch/", "*.nc", "/work/*/out"]);
+        let paths = Paths::new(Some(&include), &texts(&["/scratch/lib", "*.so*"])).unwrap();
+        for (path, covered) in [
+            ("/scratch/a/b", true),
+            ("/scratch", true),
+            ("/scratchy/a", false),
+            ("/scratch/lib/a", false),
+            ("/scratch/liberty", true),
+            ("/scratch/a/libm.so.6", false),
+            ("/home/x/data.nc", true),
+            ("/work/x/out", true),
+            ("/work/x/y/out", false),
+            ("/work/x", false),
+        ] {
+            assert_eq!(paths.cover(Path::new(path)), covered, "{path}");
+        }
+        assert!(Paths::all().cover(Path::new("/")));
+        assert!(Paths::new(Some(&[]), &[]).is_ok_and(|none| !none.cover(Path::new("/a"))));
+        for wrong in ["relative/path", "a[", ""] {
+            assert!(Paths::new(None, &texts(&[wrong])).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! [`Stage`]: a part of the way of an operation; [`Next`]: what comes after it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::classification::Classification;
+use crate::executor;
+use crate::file::OpenFile;
+use crate::kind::Kinds;
+use crate::op::{Op, Outcome};
+use crate::stack::Stack;
+
+/// Something that operations pass through on their way to storage.
+///
+/// A stage may answer an operation, change it, drop it, make several of it, or delay it; whatever it wants
+/// done it forwards to [`Next`]. It is called by all threads of the program at once.
+///
+/// What the program observes by its own calls stays what it would be without the stage, unless the
+/// stage's [`Classification`] says otherwise.
+pub trait Stage: Debug + Send + Sync {
+    /// The operations that it wants to see.
+    fn kinds(&self) -> Kinds;
+
+    /// What sort of stage it is.
+    fn classification(&self) -> Classification;
+
+    /// Carries out an operation.
+    fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome;
+
+    /// Whether it keeps something from the next stage (bytes, or the position) that others would miss. Such
+    /// a stage does not see a file any more from when it is shared with others.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// Hands all that it holds back of a file to the next stage.
+    fn settle(&self, _file: &Arc<OpenFile>, _next: Next<'_>) -> Outcome {
+        Ok(0)
+    }
+
+    /// Hands all that it holds back to the next stage, of all files, and of names that are not open any
+    /// more. It goes on when some of it fails, and returns the first error.
+    fn settle_all(&self, _next: Next<'_>) -> Outcome {
+        Ok(0)
+    }
+
+    /// This process is a new one, a copy of the one that it was: what is counted or recorded starts anew.
+    /// All was settled before, and no other thread is there.
+    fn start_anew(&self) {}
+
+    /// The process ends, after all was settled.
+    fn finish(&self) {}
+}
+
+/// The rest of the way of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Next<'s> {
+    stack: &'s Stack,
+    /// The first stage that may still see it.
+    from: usize,
+}
+
+impl<'s> Next<'s> {
+    pub(crate) const fn new(stack: &'s Stack, from: usize) -> Self {
+        Self { stack, from }
+    }
+
+    /// Hands an operation to the next stage that wants it, or to the kernel.
+    #[inline]
+    pub fn call(self, op: &mut Op<'_>) -> Outcome {
+        let later = op.route.stages(op.action.kind()) & (u32::MAX << self.from);
+        if later == 0 {
+            return executor::perform(op);
+        }
+        let place = later.trailing_zeros() as usize;
+        match self.stack.stage(place) {
+            Some(stage) => stage.call(op, Self { stack: self.stack, from: place + 1 }),
+            None => executor::perform(op),
+        }
+    }
+
+    /// Where the stage that was given this keeps its state with files.
+    #[inline]
+    pub const fn slot(self) -> usize {
+        self.from - 1
+    }
+
+    /// From now on others may see this file: all stages hand on what they hold back of it, and the kernel
+    /// has its position again.
+    pub fn share(self, file: &Arc<OpenFile>) -> Outcome {
+        self.stack.share(file)
+    }
+}
