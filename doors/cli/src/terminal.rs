@@ -25,7 +25,8 @@ pub(crate) fn heading(text: &str) -> String {
 
 /// `text` in ASCII characters only, as far as the program's own words go.
 pub(crate) fn to_ascii(text: &str) -> String {
-    text.replace('…', "...").replace('×', "x").replace('≥', ">=").replace('³', "^3")
+    let text = text.replace('…', "...").replace('×', "x").replace('≥', ">=");
+    text.replace('³', "^3").replace('–', "-")
 }
 
 /// Whether the locale says that text is UTF-8, by the rules of POSIX.

@@ -2,8 +2,9 @@
 //! delegate there, who writes it; reads are the mirror image.
 //!
 //! Descriptions travel once, in one all-to-all. Then bytes travel in rounds, as many for all ranks, each of
-//! which takes no more than so much of every stream between a rank and a partition; so what a rank holds is
-//! bounded, whatever the accesses are, and all partitions have something to do in every round. A rank that fails goes on with the protocol without data: a
+//! which takes the same share of every stream between a rank and a partition. So what a rank holds is bounded,
+//! whatever the accesses are, and all partitions have as much to do in every round, whether few ranks
+//! have much for them or many have little. A rank that fails goes on with the protocol without data: a
 //! message that is shorter than it should be says so. All learn of it at the end.
 
 use std::ops::Range;
@@ -13,12 +14,12 @@ use striate_file::Gather;
 
 use super::PartitionStats;
 use super::parcels::{Parcel, Sent};
-use super::request::{Queue, Request, Wanted, encode};
+use super::request::{Item, Queue, Request, Wanted, encode};
 use crate::access::Access;
 use crate::stream::{Incoming, Outgoing};
 use crate::{ArrayError, Dataset};
 
-/// Bytes of a piece at least, whatever the buffer.
+/// Bytes of a stream that move in a round at least, whatever the buffer.
 const LEAST: u64 = 4 << 10;
 
 /// What a rank has for one partition, or wants of it.
@@ -32,9 +33,14 @@ pub(super) struct Stream {
 pub(super) struct Traffic {
     /// What this rank does for each rank and partition.
     pub(super) served: Vec<Stream>,
-    /// Bytes of a stream that move in a round.
-    pub(super) piece: u64,
     pub(super) rounds: u64,
+}
+
+impl Traffic {
+    /// The part of a stream that moves in a round.
+    pub(super) fn part<T: Item>(&self, queue: &Queue<T>, round: u64) -> Range<u64> {
+        queue.round(round, queue.bytes().div_ceil(self.rounds.max(1)).max(LEAST))
+    }
 }
 
 impl Dataset {
@@ -135,7 +141,7 @@ impl Dataset {
                     Some(transfer) => comm.wait(transfer)?,
                     None => own.pop_front().unwrap_or_default(),
                 };
-                let range = queues[k].round(round, traffic.piece);
+                let range = traffic.part(&queues[k], round);
                 if bytes.len() as u64 == len(&range) {
                     all = all.and(hand_out(accesses, &queues[k], range, &bytes));
                 } else {
@@ -154,7 +160,7 @@ impl Dataset {
     /// Tells delegates what is asked of them, and agrees on the rounds. Collective.
     fn meet(&self, queues: &[Queue<Wanted>]) -> Result<Traffic, ArrayError> {
         let Some(parted) = self.parted.as_ref() else {
-            return Ok(Traffic { served: Vec::new(), piece: 1, rounds: 0 });
+            return Ok(Traffic { served: Vec::new(), rounds: 0 });
         };
         let comm = self.state.comm.as_ref();
         let mut parts = vec![Vec::new(); comm.size()];
@@ -165,16 +171,11 @@ impl Dataset {
         let served = received.iter().enumerate().map(|(rank, bytes)| parted.serve(rank, bytes));
         let served: Result<Vec<Vec<Stream>>, _> = served.collect();
         let served = served.map(|of_each| of_each.into_iter().flatten().collect::<Vec<_>>());
-        let bytes = || {
-            let asked = queues.iter().map(Queue::bytes);
-            let served = served.iter().flatten().map(|stream| stream.queue.bytes());
-            asked.chain(served).filter(|&bytes| bytes > 0)
-        };
-        let (streams, longest) = (bytes().count() as u64, bytes().max().unwrap_or(0));
-        let (served, [streams, longest]) = self.state.agree_with(served, [streams, longest])?;
-        let buffer = self.options.partitioning.buffer;
-        let piece = (buffer / streams.max(1)).max(LEAST);
-        Ok(Traffic { served, piece, rounds: longest.div_ceil(piece) })
+        let asked = queues.iter().map(Queue::bytes);
+        let bytes = asked.chain(served.iter().flatten().map(|stream| stream.queue.bytes())).sum();
+        let (served, [bytes]) = self.state.agree_with(served, [bytes])?;
+        let rounds = bytes.div_ceil(self.options.partitioning.buffer);
+        Ok(Traffic { served, rounds })
     }
 }
 

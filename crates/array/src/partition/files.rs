@@ -11,13 +11,14 @@ use striate_file::{File, Hints, Method, MethodChoice, Mode};
 use super::headers::{files_of, part_ties};
 use super::names::{file_name, resolved, unpublished, with_suffix};
 use super::publish::header_of;
+use super::rename::{forget_note, renamed_to};
 use super::subfiles;
 use crate::ArrayError;
 use crate::format::Header;
 use crate::state::read_header;
 
 /// What a master is called while its dataset is being removed.
-const REMOVED: &str = ".removed";
+pub(super) const REMOVED: &str = ".removed";
 
 /// What kind of dataset a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,10 +128,14 @@ impl DatasetFiles {
     /// The master loses its name first, so that nobody takes the rest for a dataset, and goes last,
     /// because it lists the partitions: after an interruption [`DatasetFiles::or_left_over`] finds what
     /// is left.
-    pub fn remove(self) -> Result<Vec<PathBuf>, ArrayError> {
+    pub fn remove(mut self) -> Result<Vec<PathBuf>, ArrayError> {
         let name = self.master.clone();
+        if let Some(other) = renamed_to(&self)? {
+            self.partitions.retain(|part| other.partitions.iter().all(|own| own.file != part.file));
+        }
         if self.partitions.is_empty() {
             File::delete(&name)?;
+            forget_note(&name)?;
             return Ok(vec![name]);
         }
         let removed = with_suffix(&name, REMOVED);
@@ -147,6 +152,7 @@ impl DatasetFiles {
         let mut gone = vec![name];
         gone.extend(self.remove_partitions()?);
         File::delete(&master)?;
+        forget_note(&master)?;
         Ok(gone)
     }
 

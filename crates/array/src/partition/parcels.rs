@@ -127,7 +127,7 @@ impl Parted {
         let mut packing = Ok(());
         let mut receives = Vec::new();
         for (stream, Stream { of, queue }) in traffic.served.iter().enumerate() {
-            let range = queue.round(round, traffic.piece);
+            let range = traffic.part(queue, round);
             if !range.is_empty() {
                 let transfer = if *of == comm.rank() {
                     None
@@ -140,7 +140,7 @@ impl Parted {
         // Between two ranks pieces come in the order of the partitions.
         let (mut sent, mut own) = (Vec::new(), VecDeque::new());
         for (k, queue) in queues.iter().enumerate() {
-            let range = queue.round(round, traffic.piece);
+            let range = traffic.part(queue, round);
             if range.is_empty() {
                 continue;
             }
@@ -213,7 +213,7 @@ impl Parted {
     ) -> Result<Vec<(usize, Option<Transfer>)>, ArrayError> {
         let mut receives = Vec::new();
         for (k, queue) in queues.iter().enumerate() {
-            let range = queue.round(round, traffic.piece);
+            let range = traffic.part(queue, round);
             let delegate = self.delegate(k);
             if range.is_empty() {
                 continue;
@@ -236,7 +236,7 @@ impl Parted {
     ) -> Result<Vec<Parcel>, ArrayError> {
         let mut parcels = Vec::new();
         for (stream, Stream { queue, .. }) in traffic.served.iter().enumerate() {
-            let range = queue.round(round, traffic.piece);
+            let range = traffic.part(queue, round);
             if !range.is_empty() {
                 let bytes = vec![0; len(&range) as usize];
                 parcels.push(Parcel { stream, range, bytes });
@@ -273,7 +273,7 @@ impl Parted {
         let (mut sent, mut own) = (Vec::new(), VecDeque::new());
         let mut read = read.into_iter().peekable();
         for (number, Stream { of, queue }) in traffic.served.iter().enumerate() {
-            if queue.round(round, traffic.piece).is_empty() {
+            if traffic.part(queue, round).is_empty() {
                 continue;
             }
             let parcel = read.next_if(|parcel| parcel.stream == number);

@@ -6,7 +6,9 @@
 //!
 //! At every moment one of both names is that of a whole dataset: files get their new names (a second
 //! one, or a copy where that is impossible), then a new master is published, then the old master goes,
-//! and the old names of the partitions at last. Whoever is interrupted can begin again.
+//! and the old names of the partitions at last. Whoever is interrupted can begin again. Meanwhile both
+//! masters list the partitions that stay; a note beside the old one says where the new one is, so that
+//! whoever removes the old one does not take the new one's partitions with it.
 
 use std::fs;
 use std::io::{self, BufRead as _};
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 use striate_comm::alone;
 use striate_file::{File, FileError, Hints, Method, MethodChoice, Mode};
 
-use super::files::{DatasetFiles, DatasetKind, read};
+use super::files::{DatasetFiles, DatasetKind, REMOVED, read};
 use super::headers::{files_of, relisted};
 use super::names::{directory_of, file_name, is_url, listed, resolved, with_suffix};
 use super::subfiles;
@@ -27,6 +29,11 @@ use crate::format::{Alignment, Header};
 const MOVING: &str = ".moving";
 /// Bytes that are copied at a time.
 const CHUNK: u64 = 4 << 20;
+
+/// What the note is called that says where a master goes.
+const MOVED: &str = ".moved";
+/// Bytes of a note that are looked at.
+const NOTE: usize = 64 << 10;
 
 /// What is to be done.
 struct Plan {
@@ -84,11 +91,13 @@ impl DatasetFiles {
             }
             return Err(error);
         }
+        leave_note(&from, to)?;
         File::rename(&temporary, to)?;
         File::delete(&from)?;
         for (file, _) in &plan.moves {
             File::delete(file)?;
         }
+        forget_note(&from)?;
         let own: Vec<PathBuf> =
             Self::of(to)?.partitions.into_iter().map(|part| part.file).collect();
         drop_old(old, &own)?;
@@ -169,6 +178,51 @@ fn make_names(
         if fs::hard_link(old, new).is_err() {
             copy(old, new).map_err(|error| told(new, &error))?;
         }
+    }
+    Ok(())
+}
+
+fn note_of(master: &Path) -> PathBuf {
+    // Also when somebody is about to remove it.
+    let name = master.as_os_str().to_string_lossy();
+    with_suffix(name.strip_suffix(REMOVED).map_or(master, Path::new), MOVED)
+}
+
+/// Notes durably that a master is about to go by the name `to`.
+fn leave_note(from: &Path, to: &Path) -> Result<(), ArrayError> {
+    let absolute = if is_remote(to) { Ok(to.into()) } else { std::path::absolute(to) };
+    let absolute = absolute.map_err(|error| told(to, &error))?;
+    let mode = Mode::CREATE | Mode::WRITE;
+    let mut note = File::open(&alone(), note_of(from), mode, &Hints::default())?;
+    note.set_size(0)?;
+    note.write_at(0, absolute.as_os_str().as_encoded_bytes())?;
+    note.sync()?;
+    Ok(note.close()?)
+}
+
+/// The dataset that has this one's partitions because somebody did not finish to rename it.
+pub(super) fn renamed_to(files: &DatasetFiles) -> Result<Option<DatasetFiles>, ArrayError> {
+    let note = note_of(&files.master);
+    if !File::exists(&note)? {
+        return Ok(None);
+    }
+    let mut file = File::open(&alone(), &note, Mode::READ, &Hints::default())?;
+    let mut bytes = vec![0; NOTE];
+    let len = file.read_at(0, &mut bytes[..])? as usize;
+    file.close()?;
+    bytes.truncate(len);
+    let Ok(to) = String::from_utf8(bytes).map(PathBuf::from) else { return Ok(None) };
+    if same_file(&to, &files.master) || !File::exists(&to)? {
+        return Ok(None);
+    }
+    Ok(DatasetFiles::of(&to).ok().filter(|other| other.kind == files.kind))
+}
+
+/// Removes the note about a master that is gone.
+pub(super) fn forget_note(master: &Path) -> Result<(), ArrayError> {
+    let note = note_of(master);
+    if File::exists(&note)? {
+        File::delete(note)?;
     }
     Ok(())
 }

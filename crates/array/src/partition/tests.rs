@@ -272,3 +272,52 @@ proptest! {
         }
     }
 }
+
+/// Headers of masters come from outside: whatever is in them gives a dataset that holds together, or a
+/// reason.
+#[test]
+fn no_bytes_upset_a_master() {
+    let whole = header(&[("a", &[2, 3]), ("b", &[0, 1, 2]), ("c", &[0])]);
+    let scheme = Scheme::new(&whole, &asked(), 4).unwrap().unwrap();
+    let mut master = headers::master(&whole, &scheme, &ties(&scheme)).unwrap();
+    master.arrange(&Alignment::default(), None).unwrap();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/subfiles/");
+    let mut seeds = vec![master.encode()];
+    for entry in std::fs::read_dir(data).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "nc") {
+            seeds.push(std::fs::read(path).unwrap());
+        }
+    }
+    assert!(seeds.len() > 1);
+    let mut state = 0x5EED_u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut understood = 0;
+    for _ in 0..20_000 {
+        let mut bytes = seeds[random(seeds.len())].clone();
+        for _ in 0..=random(4) {
+            let place = random(bytes.len().min(4096));
+            bytes[place] = [0, 1, 2, 0x7f, 0x80, 0xff, b'/', random(256) as u8][random(8)];
+        }
+        let Ok((header, _)) = Header::decode(&bytes) else { continue };
+        let kinds = [headers::logical_of(&header, "a.nc"), subfiles::logical_of(&header, "a.nc")];
+        for (logical, scheme, ties) in kinds.into_iter().flatten().flatten() {
+            understood += 1;
+            assert_eq!((ties.files.len(), ties.sizes.len()), (scheme.count, scheme.count));
+            assert_eq!(scheme.variables.len(), logical.variables.len());
+            for (variable, along) in logical.variables.iter().zip(&scheme.variables) {
+                let Some(along) = along else { continue };
+                let id = variable.dimensions[along.dimension] as usize;
+                assert_eq!(along.ranges.last().unwrap().end, logical.dimensions[id].len);
+                assert!(along.ranges.len() <= scheme.count);
+            }
+        }
+        headers::part_ties(&header);
+        headers::size_of(&header);
+    }
+    assert!(understood > 300, "{understood}");
+}

@@ -275,8 +275,7 @@ impl Divided {
             let _ = writeln!(text, "Look at it:");
             let _ = writeln!(text, "  ncdump -h {}    the master", self.dataset.display());
             let _ = writeln!(text, "  ncdump {}    a partition", part.unwrap_or_default());
-            let _ =
-                writeln!(text, "  striate nc header {}    the dataset", self.dataset.display());
+            let _ = writeln!(text, "  striate nc header {}    the dataset", self.dataset.display());
         }
         text
     }

@@ -190,6 +190,25 @@ fn only_whole_datasets_move() {
     assert!(said.contains("unfinished"), "{said}");
 }
 
+/// Killed after the new master was published: both masters list the partitions that stay.
+#[test]
+fn an_old_master_that_was_left_takes_nothing_with_it() {
+    let divided = Divided::new(&["home", "elsewhere"]);
+    let old = fs::read(&divided.master).unwrap();
+    let beside = divided.partitions()[0].clone();
+    let other = divided.path("other");
+    fs::create_dir(&other).unwrap();
+    let to = other.join("a.nc");
+    mv(&divided.master, &other);
+    assert_eq!(names(&divided.path("home")), Vec::<String>::new());
+    fs::write(&divided.master, old).unwrap();
+    fs::hard_link(other.join(beside.file_name().unwrap()), &beside).unwrap();
+    fs::write(divided.path("home/a.nc.moved"), text(&to)).unwrap();
+    answer(striate(["rm", text(&divided.master)]), "rm");
+    assert_eq!(names(&divided.path("home")), Vec::<String>::new());
+    same(&divided.whole, &to);
+}
+
 #[test]
 fn sub_files_are_renamed_after_their_master() {
     let directory = tempfile::tempdir().unwrap();
