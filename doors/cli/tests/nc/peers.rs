@@ -181,7 +181,7 @@ fn copies_are_the_same_in_all_formats() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let mut copies = 0;
-    for seed in 0..42 {
+    for seed in 0..16 {
         let made = Made::new(seed + 500);
         let from = made.write(directory.path(), "from.nc");
         let text =
@@ -235,7 +235,7 @@ fn copies_are_the_same_in_all_formats() {
             copies += 2;
         }
     }
-    assert!(copies > 120, "only {copies} copies");
+    assert!(copies > 45, "only {copies} copies");
     // Nothing is left of names that copies had on the way.
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
 }
