@@ -86,18 +86,27 @@ pub enum ConfigurationError {
     Nonsense(String),
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// The files that a stack or a stage is for, as they are written.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PathsText {
-    include: Option<Vec<String>>,
+pub struct PlannedPaths {
+    /// Those that are meant; all if there are none.
+    pub include: Option<Vec<String>>,
+    /// Of these, those that are not.
     #[serde(default)]
-    exclude: Vec<String>,
+    pub exclude: Vec<String>,
+}
+
+impl PlannedPaths {
+    fn build(&self) -> Result<Paths, String> {
+        Paths::new(self.include.as_deref(), &self.exclude)
+    }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    paths: Option<PathsText>,
+    paths: Option<PlannedPaths>,
     #[serde(default)]
     stage: Vec<Table>,
 }
@@ -105,16 +114,21 @@ struct Document {
 /// A stack that is described but not yet built.
 #[derive(Debug)]
 pub struct Configuration {
+    planned_paths: PlannedPaths,
     paths: Paths,
-    stages: Vec<Planned>,
+    stages: Vec<PlannedStage>,
 }
 
 /// A stage that is described.
 #[derive(Debug)]
-struct Planned {
-    sort: &'static stages::Sort,
+pub struct PlannedStage {
+    /// Its sort.
+    pub sort: &'static stages::Sort,
+    /// Of the files of the stack, those that it is for.
+    pub planned_paths: PlannedPaths,
     paths: Paths,
-    options: Table,
+    /// What else the file says about it.
+    pub options: Table,
 }
 
 impl Configuration {
@@ -129,11 +143,12 @@ impl Configuration {
     /// Reads a text.
     pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
         let document: Document = toml::from_str(text)?;
-        let paths = match document.paths {
-            None => Paths::new(None, &SYSTEM_PATHS.map_owned()),
-            Some(paths) => Paths::new(paths.include.as_deref(), &paths.exclude),
-        };
-        let paths = paths
+        let planned_paths = document.paths.unwrap_or_else(|| PlannedPaths {
+            include: None,
+            exclude: SYSTEM_PATHS.iter().map(|text| (*text).to_owned()).collect(),
+        });
+        let paths = planned_paths
+            .build()
             .map_err(|reason| ConfigurationError::Paths { place: "[paths]".into(), reason })?;
         if document.stage.len() > MOST_STAGES {
             let count = document.stage.len();
@@ -142,8 +157,9 @@ impl Configuration {
             )));
         }
         let stages = document.stage.into_iter().enumerate();
-        let stages = stages.map(|(place, table)| Planned::read(place + 1, table));
-        let configuration = Self { paths, stages: stages.collect::<Result<_, _>>()? };
+        let stages = stages.map(|(place, table)| PlannedStage::read(place + 1, table));
+        let stages = stages.collect::<Result<_, _>>()?;
+        let configuration = Self { planned_paths, paths, stages };
         // What cannot be built is not a configuration.
         configuration.build_stages()?;
         stages::check_order(
@@ -153,13 +169,28 @@ impl Configuration {
         Ok(configuration)
     }
 
+    /// The files it is for.
+    pub const fn paths(&self) -> &PlannedPaths {
+        &self.planned_paths
+    }
+
+    /// Its stages, in their order.
+    pub fn stages(&self) -> &[PlannedStage] {
+        &self.stages
+    }
+
     /// Builds the stack.
     pub fn build(&self) -> Result<Stack, ConfigurationError> {
         Ok(Stack::new(self.paths.clone(), self.build_stages()?))
     }
 
+    /// The stages by name, with what is said of them.
+    pub(crate) fn options(&self) -> impl Iterator<Item = (&'static str, &Table)> {
+        self.stages.iter().map(|stage| (stage.sort.name, &stage.options))
+    }
+
     fn build_stages(&self) -> Result<Vec<Placed>, ConfigurationError> {
-        let build = |(place, planned): (usize, &Planned)| {
+        let build = |(place, planned): (usize, &PlannedStage)| {
             let sort = planned.sort;
             let stage = (sort.build)(planned.options.clone()).map_err(|reason| {
                 ConfigurationError::Stage { number: place + 1, kind: sort.name.into(), reason }
@@ -170,17 +201,7 @@ impl Configuration {
     }
 }
 
-trait MapOwned {
-    fn map_owned(&self) -> Vec<String>;
-}
-
-impl MapOwned for [&str] {
-    fn map_owned(&self) -> Vec<String> {
-        self.iter().map(|text| (*text).to_owned()).collect()
-    }
-}
-
-impl Planned {
+impl PlannedStage {
     fn read(number: usize, mut table: Table) -> Result<Self, ConfigurationError> {
         let name = match table.remove("kind") {
             Some(toml::Value::String(name)) => name,
@@ -198,7 +219,8 @@ impl Planned {
         };
         let include = list("paths").map_err(|error| failed(format!("paths: {error}")))?;
         let exclude = list("exclude").map_err(|error| failed(format!("exclude: {error}")))?;
-        let paths = Paths::new(include.as_deref(), &exclude.unwrap_or_default()).map_err(failed)?;
-        Ok(Self { sort, paths, options: table })
+        let planned_paths = PlannedPaths { include, exclude: exclude.unwrap_or_default() };
+        let paths = planned_paths.build().map_err(failed)?;
+        Ok(Self { sort, planned_paths, paths, options: table })
     }
 }

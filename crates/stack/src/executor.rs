@@ -20,24 +20,37 @@ pub fn perform(op: &mut Op<'_>) -> Outcome {
         Action::Close { descriptor, .. } => {
             call(libc::SYS_close, [arg(*descriptor), 0, 0, 0, 0, 0])
         }
-        Action::Read { file, memory, at, flags } => transfer(
-            [libc::SYS_read, libc::SYS_pread64, libc::SYS_preadv2],
-            file.descriptor()?.as_raw_fd(),
-            memory,
-            *at,
-            *flags,
-        ),
-        Action::Write { file, memory, at, flags } => transfer(
-            [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_pwritev2],
-            file.descriptor()?.as_raw_fd(),
-            memory,
-            *at,
-            *flags,
-        ),
-        Action::Seek { file, offset, whence } => call(
-            libc::SYS_lseek,
-            [arg(file.descriptor()?.as_raw_fd()), *offset, arg(*whence), 0, 0, 0],
-        ),
+        Action::Read { file, memory, at, flags } => {
+            if at.is_none() {
+                file.give_free_position_back()?;
+            }
+            transfer(
+                [libc::SYS_read, libc::SYS_pread64, libc::SYS_preadv2],
+                file.descriptor()?.as_raw_fd(),
+                memory,
+                *at,
+                *flags,
+            )
+        }
+        Action::Write { file, memory, at, flags } => {
+            if at.is_none() {
+                file.give_free_position_back()?;
+            }
+            transfer(
+                [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_pwritev2],
+                file.descriptor()?.as_raw_fd(),
+                memory,
+                *at,
+                *flags,
+            )
+        }
+        Action::Seek { file, offset, whence } => {
+            file.give_free_position_back()?;
+            call(
+                libc::SYS_lseek,
+                [arg(file.descriptor()?.as_raw_fd()), *offset, arg(*whence), 0, 0, 0],
+            )
+        }
         Action::Sync { file, data_only } => {
             let number = if *data_only { libc::SYS_fdatasync } else { libc::SYS_fsync };
             call(number, [arg(file.descriptor()?.as_raw_fd()), 0, 0, 0, 0, 0])
@@ -72,8 +85,16 @@ pub fn perform(op: &mut Op<'_>) -> Outcome {
         Action::Control { descriptor, command, argument, .. } => {
             call(libc::SYS_fcntl, [arg(*descriptor), arg(*command), *argument as c_long, 0, 0, 0])
         }
-        Action::CopyRange { from, to, length } => copy_range(*from, *to, *length),
-        Action::SendFile { from, to, length } => send_file(*from, *to, *length),
+        Action::CopyRange { from, to, length } => {
+            position_to_kernel(from)?;
+            position_to_kernel(to)?;
+            copy_range(*from, *to, *length)
+        }
+        Action::SendFile { from, to, length } => {
+            position_to_kernel(from)?;
+            position_to_kernel(to)?;
+            send_file(*from, *to, *length)
+        }
         Action::ReadDirectory { .. }
         | Action::Duplicate { .. }
         | Action::Map { .. }
@@ -131,6 +152,10 @@ fn transfer(
     flags: i32,
 ) -> Outcome {
     let [plain, placed, vectored] = numbers;
+    if at.is_some_and(|at| at > i64::MAX as u64) {
+        // To the call with several parts -1 would mean the position.
+        return Err(Errno::INVAL);
+    }
     match (memory.parts(), at, flags) {
         ([part], None, 0) => call(
             plain,
@@ -176,6 +201,14 @@ fn stat(of: Of<'_>, flags: i32, into: &mut StatInto<'_>) -> Outcome {
                 [directory, path, flags, c_long::from(*mask), buffer as c_long, 0],
             )
         }
+    }
+}
+
+/// The kernel has the position of an end that is used at its position.
+fn position_to_kernel(end: &End<'_>) -> Result<(), Errno> {
+    match end {
+        End { file: Some(file), at: None, .. } => file.give_free_position_back(),
+        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`OpenFile`]: a file that the program has open, for all its descriptors of one `open`.
 
 use std::any::Any;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,6 +11,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
+use crate::lock::{Lock, Locked};
 use crate::route::Route;
 
 /// What the kernel calls an open file description: what one `open` made, whichever descriptors of this
@@ -22,9 +24,13 @@ pub struct OpenFile {
     /// Without stages that hold something back.
     open_to_others: Route,
     shared: AtomicBool,
+    /// Shared, and nothing is held back any more.
+    settled: AtomicBool,
     descriptors: Mutex<SmallVec<[RawFd; 1]>>,
     first: AtomicI32,
-    cursor: Mutex<Option<u64>>,
+    cursor: Lock<Option<u64>>,
+    /// Whether the position was taken from the kernel.
+    taken: AtomicBool,
     states: Box<[OnceLock<Box<dyn Any + Send + Sync>>]>,
 }
 
@@ -38,9 +44,11 @@ impl OpenFile {
             full,
             open_to_others,
             shared: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
             descriptors: Mutex::default(),
             first: AtomicI32::new(-1),
-            cursor: Mutex::new(None),
+            cursor: Lock::new(None),
+            taken: AtomicBool::new(false),
             states: (0..stages).map(|_| OnceLock::new()).collect(),
         }
     }
@@ -78,7 +86,13 @@ impl OpenFile {
     /// The stages that want operations on it.
     #[inline]
     pub fn route(&self) -> &Route {
-        if self.is_shared() { &self.open_to_others } else { &self.full }
+        if self.is_settled() { &self.open_to_others } else { &self.full }
+    }
+
+    /// The stages that wanted operations on it before it was shared, for what a stage hands on to the
+    /// next when it settles: a stage below may still hold older bytes of the same place.
+    pub fn full_route(&self) -> &Route {
+        &self.full
     }
 
     /// Whether others may see the same open file, or look at its bytes by ways that do not pass here:
@@ -89,9 +103,21 @@ impl OpenFile {
         self.shared.load(Ordering::Acquire)
     }
 
-    /// From now on stages that hold something back do not see the file any more.
+    /// From now on nothing may be held back.
     pub(crate) fn share(&self) {
         self.shared.store(true, Ordering::Release);
+    }
+
+    /// Whether it is shared, and what was held back has gone to storage.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// Nothing is held back any more: stages that hold something back do not see the file from now on. Until
+    /// then operations of other threads go through them, who know what comes first.
+    pub(crate) fn set_settled(&self) {
+        self.settled.store(true, Ordering::Release);
     }
 
     /// Adds a descriptor of this process.
@@ -112,6 +138,14 @@ impl OpenFile {
         descriptors.is_empty()
     }
 
+    /// Takes a descriptor away that has been closed by ways that nobody saw: it stands for something else by
+    /// now. What is still held back for it cannot be written.
+    pub fn lose_descriptor(&self, descriptor: RawFd) {
+        if self.remove_descriptor(descriptor) {
+            self.first.store(-1, Ordering::Release);
+        }
+    }
+
     /// One of its descriptors, or -1 if it is not open yet.
     #[inline]
     pub fn raw_descriptor(&self) -> RawFd {
@@ -128,21 +162,90 @@ impl OpenFile {
         }
     }
 
+    /// Lets all its descriptors stand for what `by` stands for; each keeps its number and whether it is
+    /// closed by `exec`. `opened` is its descriptor if it is being opened just now.
+    pub(crate) fn replace_descriptors(&self, by: &OwnedFd, opened: RawFd) -> Result<(), Errno> {
+        let mut descriptors = lock(&self.descriptors).clone();
+        if descriptors.is_empty() {
+            // It is being opened, or its last descriptor is about to be closed.
+            descriptors.push(match self.raw_descriptor() {
+                -1 => opened,
+                last => last,
+            });
+        }
+        descriptors.into_iter().try_for_each(|descriptor| replace_descriptor(descriptor, by))
+    }
+
+    /// It has this descriptor now, and no other.
+    pub(crate) fn set_descriptor(&self, descriptor: RawFd) {
+        let mut descriptors = lock(&self.descriptors);
+        descriptors.clear();
+        descriptors.push(descriptor);
+        self.first.store(descriptor, Ordering::Release);
+    }
+
+    /// Lets the position be kept here, not by the kernel, from the start.
+    pub(crate) fn keep_position(&self, position: u64) {
+        *self.cursor.lock() = Some(position);
+        self.taken.store(true, Ordering::Release);
+    }
+
     /// Takes the position away from the kernel, for stages that turn calls at the position into calls at
     /// an offset. The first time this asks the kernel where it is. Nobody else moves it while the cursor
-    /// lives.
+    /// lives. Of a file that is shared, the kernel has it again when the cursor is dropped.
     pub fn cursor(&self) -> Result<Cursor<'_>, Errno> {
-        let mut position = lock(&self.cursor);
+        let mut position = self.cursor.lock();
         if position.is_none() {
             *position = Some(rustix::fs::seek(self.descriptor()?, SeekFrom::Current(0))?);
+            self.taken.store(true, Ordering::Release);
         }
-        Ok(Cursor { position })
+        Ok(Cursor { file: self, position })
+    }
+
+    /// The same, unless the file is shared: then the kernel has its position from now on.
+    #[inline]
+    pub fn cursor_unless_shared(&self) -> Result<Option<Cursor<'_>>, Errno> {
+        let position = self.cursor.lock();
+        if position.is_some() && !self.is_shared() {
+            return Ok(Some(Cursor { file: self, position }));
+        }
+        self.first_cursor(position)
+    }
+
+    #[cold]
+    fn first_cursor<'f>(
+        &'f self,
+        mut position: Locked<'f, Option<u64>>,
+    ) -> Result<Option<Cursor<'f>>, Errno> {
+        if self.is_shared() {
+            return self.put_back(&mut position).map(|()| None);
+        }
+        *position = Some(rustix::fs::seek(self.descriptor()?, SeekFrom::Current(0))?);
+        self.taken.store(true, Ordering::Release);
+        Ok(Some(Cursor { file: self, position }))
     }
 
     /// Gives the position back to the kernel.
     pub(crate) fn give_position_back(&self) -> Result<(), Errno> {
-        let mut position = lock(&self.cursor);
+        self.put_back(&mut self.cursor.lock())
+    }
+
+    /// The same for an operation at the position that has reached the kernel, unless a stage is just using
+    /// the position: then it knows what it does.
+    #[inline]
+    pub(crate) fn give_free_position_back(&self) -> Result<(), Errno> {
+        if !self.taken.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.cursor.try_lock() {
+            Some(mut position) => self.put_back(&mut position),
+            None => Ok(()),
+        }
+    }
+
+    fn put_back(&self, position: &mut Option<u64>) -> Result<(), Errno> {
         if let Some(at) = position.take() {
+            self.taken.store(false, Ordering::Release);
             rustix::fs::seek(self.descriptor()?, SeekFrom::Start(at))?;
         }
         Ok(())
@@ -165,7 +268,8 @@ impl OpenFile {
 /// The position of a file that the kernel does not keep. See [`OpenFile::cursor`].
 #[derive(Debug)]
 pub struct Cursor<'f> {
-    position: MutexGuard<'f, Option<u64>>,
+    file: &'f OpenFile,
+    position: Locked<'f, Option<u64>>,
 }
 
 impl Cursor<'_> {
@@ -178,6 +282,31 @@ impl Cursor<'_> {
     pub fn set(&mut self, position: u64) {
         *self.position = Some(position);
     }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        if self.file.is_shared() {
+            // A file whose position cannot be set has none that could be missed.
+            let _ = self.file.put_back(&mut self.position);
+        }
+    }
+}
+
+/// Lets a descriptor stand for what `by` stands for.
+pub(crate) fn replace_descriptor(
+    descriptor: RawFd,
+    by: impl std::os::fd::AsFd,
+) -> Result<(), Errno> {
+    // SAFETY: the program has it open; it is only given back to where it came from, and never closed here.
+    let mut descriptor = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let kept = rustix::io::fcntl_getfd(&*descriptor)?;
+    let flags = if kept.contains(rustix::io::FdFlags::CLOEXEC) {
+        rustix::io::DupFlags::CLOEXEC
+    } else {
+        rustix::io::DupFlags::empty()
+    };
+    rustix::io::dup3(by, &mut descriptor, flags)
 }
 
 /// A lock whose holder died is taken all the same: what it protects is never half done.

@@ -117,9 +117,21 @@ impl Kinds {
         Self(set)
     }
 
+    /// Both sets together.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether a kind is in it.
     pub const fn has(self, kind: Kind) -> bool {
         self.0 >> kind as u8 & 1 != 0
+    }
+
+    /// The kinds that are in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// The kinds in it.

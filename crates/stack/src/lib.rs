@@ -10,26 +10,41 @@
 //! it ends.
 
 pub mod classification;
+mod clock;
 pub mod configuration;
+pub mod count;
 mod executor;
 mod file;
 mod function;
+mod gate;
 mod kind;
+mod lock;
 mod memory;
 mod op;
+mod origin;
+mod place;
+pub mod recover;
 mod route;
+mod seat;
 mod stack;
 mod stage;
 pub mod stages;
+mod threads;
+pub mod trace;
+mod transfer;
+mod umask;
+mod voice;
 
 pub use self::classification::Classification;
-pub use self::configuration::{Configuration, ConfigurationError};
+pub use self::configuration::{Configuration, ConfigurationError, PlannedPaths, PlannedStage};
 pub use self::executor::perform;
 pub use self::file::{Cursor, OpenFile};
 pub use self::function::Function;
+pub use self::gate::{Within, is_within, lend, mark_within, stay_within};
 pub use self::kind::{Kind, Kinds};
 pub use self::memory::Memory;
 pub use self::op::{Action, End, Of, Op, Outcome, StatInto, Target};
+pub use self::origin::{Origin, RUN_DIRECTORY};
 pub use self::route::{Paths, Route};
-pub use self::stack::{MOST_STAGES, Placed, Stack, Within, is_within};
+pub use self::stack::{MOST_STAGES, Placed, Stack};
 pub use self::stage::{Next, Stage};

@@ -25,6 +25,7 @@ impl<'a> Memory<'a> {
     ///
     /// # Safety
     /// `length` bytes are there to be read (by a write) or written (by a read) while `'a` lasts.
+    #[inline]
     pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
         let mut parts = SmallVec::new();
         parts.push(libc::iovec { iov_base: start.cast(), iov_len: length });
@@ -41,28 +42,40 @@ impl<'a> Memory<'a> {
     }
 
     /// Memory that a write takes. It is not written to.
+    #[inline]
     pub fn source(bytes: &'a [u8]) -> Self {
         // SAFETY: the slice lives for `'a`; operations that read memory only read it.
         unsafe { Self::from_raw(bytes.as_ptr().cast_mut(), bytes.len()) }
     }
 
     /// Memory that a read fills.
+    #[inline]
     pub fn sink(bytes: &'a mut [u8]) -> Self {
         // SAFETY: the slice is ours alone for `'a`.
         unsafe { Self::from_raw(bytes.as_mut_ptr(), bytes.len()) }
     }
 
     /// How many bytes there are.
+    #[inline]
     pub const fn len(&self) -> usize {
         self.length
     }
 
     /// Whether there are none.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
+    /// Whether it may be there at all: the first page and the kernel's half of the memory never are. What is
+    /// not is left to the kernel, which says so.
+    #[inline]
+    pub fn may_be_there(&self) -> bool {
+        self.parts.iter().all(|part| part.iov_base as isize >= 4096 || part.iov_len == 0)
+    }
+
     /// The parts, as the kernel takes them.
+    #[inline]
     pub fn parts(&self) -> &[libc::iovec] {
         &self.parts
     }
@@ -187,6 +200,10 @@ mod tests {
         let mut vector = Vec::new();
         memory.range(2..100).append_to(1..4, &mut vector);
         assert_eq!(vector, b"def");
+        assert!(memory.may_be_there());
+        // SAFETY: nobody looks at it.
+        let nowhere = unsafe { Memory::from_raw(std::ptr::null_mut(), 8) };
+        assert!(!nowhere.may_be_there());
         drop(memory);
         assert_eq!((&a, &b), (b"abc", b"defg"));
     }

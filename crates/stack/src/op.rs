@@ -245,8 +245,36 @@ pub enum Action<'a> {
     },
 }
 
-impl Action<'_> {
+impl<'a> Action<'a> {
+    /// The open file it is on; of two, the one that is read.
+    #[inline]
+    pub const fn file(&self) -> Option<&'a Arc<OpenFile>> {
+        match self {
+            Self::Open { file, .. }
+            | Self::Close { file, .. }
+            | Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::Seek { file, .. }
+            | Self::Sync { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Allocate { file, .. }
+            | Self::Duplicate { file, .. }
+            | Self::Control { file, .. }
+            | Self::Map { file, .. }
+            | Self::Stat { of: Of::File(file), .. }
+            | Self::Notice { of: Of::File(file) } => Some(*file),
+            Self::CopyRange { from, .. } | Self::SendFile { from, .. } => from.file,
+            Self::Stat { of: Of::Name(_), .. }
+            | Self::Notice { of: Of::Name(_) }
+            | Self::Rename { .. }
+            | Self::Unlink { .. }
+            | Self::MakeDirectory { .. }
+            | Self::ReadDirectory { .. } => None,
+        }
+    }
+
     /// Its kind.
+    #[inline]
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Open { .. } => Kind::Open,
@@ -285,6 +313,7 @@ pub struct Op<'a> {
 
 impl<'a> Op<'a> {
     /// An operation on an open file, by whoever still wants those of this file.
+    #[inline]
     pub fn on(file: &'a Arc<OpenFile>, function: Function, action: Action<'a>) -> Self {
         Self { function, route: file.route(), action }
     }

@@ -1,22 +1,26 @@
 //! [`Stack`]: stages in their order, and which files they want.
 
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use crate::file::OpenFile;
 use crate::function::Function;
+use crate::gate::{Gate, Within, find_only_thread};
+use crate::kind::{Kind, Kinds};
 use crate::op::{Action, Op, Outcome, Target};
 use crate::route::{Paths, Route};
 use crate::stage::{Next, Stage};
 
 /// How many stages a stack has at most.
 pub const MOST_STAGES: usize = 32;
+
+const CLOSE: Kinds = Kinds::of(&[Kind::Close]);
 
 /// A stage in a stack, with the files it is for.
 #[derive(Debug)]
@@ -35,40 +39,24 @@ pub struct Stack {
     /// Files that no stage sees.
     paths: Paths,
     stages: Vec<Placed>,
-    /// Held for reading by whoever is within a stage, for writing while the process is copied: the copy
-    /// has none of the other threads, which must not leave locks behind.
-    gate: RwLock<()>,
-}
-
-thread_local! {
-    /// How many calls of this thread are within a stack, one within the other.
-    static WITHIN: Cell<u32> = const { Cell::new(0) };
-}
-
-/// While it lives, this thread is within a stack: what the process does from here on, it does for itself.
-#[derive(Debug)]
-pub struct Within<'s> {
-    _gate: Option<RwLockReadGuard<'s, ()>>,
-}
-
-impl Drop for Within<'_> {
-    fn drop(&mut self) {
-        let _ = WITHIN.try_with(|within| within.set(within.get().saturating_sub(1)));
-    }
-}
-
-/// Whether this thread is within a stack. Calls that come from there are not the program's.
-#[inline]
-pub fn is_within() -> bool {
-    // Where the thread is ending and has no memory of its own any more, its calls are passed on as well.
-    WITHIN.try_with(|within| within.get() > 0).unwrap_or(true)
+    /// What any of them wants.
+    wanted: Kinds,
+    /// The copy of a process has none of its other threads, which must not leave locks behind.
+    gate: Gate,
+    /// The process it is for.
+    home: AtomicU32,
 }
 
 impl Stack {
     /// A stack of these stages for files that `paths` covers. Stages after the 32nd would not be seen.
     pub fn new(paths: Paths, stages: Vec<Placed>) -> Self {
         debug_assert!(stages.len() <= MOST_STAGES);
-        Self { paths, stages, gate: RwLock::new(()) }
+        find_only_thread();
+        let mut wanted = Kinds::NONE;
+        for placed in &stages {
+            wanted = wanted.or(placed.stage.kinds());
+        }
+        Self { paths, stages, wanted, gate: Gate::new(), home: AtomicU32::new(std::process::id()) }
     }
 
     /// The stages.
@@ -78,6 +66,12 @@ impl Stack {
 
     pub(crate) fn stage(&self, place: usize) -> Option<&dyn Stage> {
         self.stages.get(place).map(|placed| placed.stage.as_ref())
+    }
+
+    /// Whether any stage wants a kind, of whichever files.
+    #[inline]
+    pub fn wants(&self, kind: Kind) -> bool {
+        self.wanted.has(kind)
     }
 
     /// The stages that want operations on an absolute path.
@@ -93,22 +87,43 @@ impl Stack {
                 if placed.paths.cover(path) {
                     let kinds = placed.stage.kinds();
                     routes[0].add(place, kinds);
-                    if !placed.stage.holds_back() {
-                        routes[1].add(place, kinds);
-                    }
+                    // Whoever holds something back has to know when the file is closed, shared or not.
+                    let left = if placed.stage.holds_back() { CLOSE.and(kinds) } else { kinds };
+                    routes[1].add(place, left);
                 }
             }
         }
         routes
     }
 
-    /// Enters the stack with a call of the program.
+    /// Enters the stack.
     #[inline]
     pub fn enter(&self) -> Within<'_> {
-        let first = WITHIN.try_with(|within| within.replace(within.get() + 1)).unwrap_or(1) == 0;
-        // A stage that calls in again has the gate already; to wait for it then could be for ever.
-        let gate = first.then(|| self.gate.read().unwrap_or_else(PoisonError::into_inner));
-        Within { _gate: gate }
+        self.gate.enter()
+    }
+
+    /// Enters the stack with a call of the program. `None` if it comes from within the stack, or from a
+    /// child process on this one's memory ([`lend`](crate::lend)): then the stack has no part in it.
+    #[inline]
+    pub fn enter_from_outside(&self) -> Option<Within<'_>> {
+        self.gate.enter_from_outside(&self.home)
+    }
+
+    /// Places (as bits) where threads are within now. Who may have seen something that was taken away
+    /// has left when each of these has been free once since.
+    pub fn busy(&self) -> u64 {
+        self.gate.busy()
+    }
+
+    /// Waits until all have left who are within now. The caller is not within.
+    pub fn wait_for_others(&self) {
+        self.gate.wait_for_others();
+    }
+
+    /// Lets an operation of the program, which has entered, pass through the stages that want it.
+    #[inline]
+    pub fn call_within(&self, _entered: &Within<'_>, op: &mut Op<'_>) -> Outcome {
+        Next::new(self, 0).call(op)
     }
 
     /// Lets an operation of the program pass through the stages that want it.
@@ -144,22 +159,41 @@ impl Stack {
         }))
     }
 
+    /// A file that is about to be opened by a stage for itself.
+    pub(crate) fn file(&self, path: &Path, flags: i32) -> Arc<OpenFile> {
+        Arc::new(OpenFile::new(path, flags, self.routes(path), self.stages.len()))
+    }
+
     /// From now on others may see this file: whatever stages hold back of it goes to storage, the kernel
-    /// has the position again, and stages that hold something back do not see it any more.
+    /// has the position again, and stages that hold something back see nothing of it any more but that it
+    /// is closed.
     pub fn share(&self, file: &Arc<OpenFile>) -> Outcome {
+        if file.is_settled() {
+            return Ok(0);
+        }
         let _within = self.enter();
         // First, so that what is put in a buffer while it is emptied does not stay there.
         file.share();
         let settled = self.settle(file);
-        let positioned = file.give_position_back();
+        file.give_position_back()?;
         settled?;
-        positioned.map(|()| 0)
+        file.set_settled();
+        Ok(0)
     }
 
     /// Hands on what stages hold back of a file.
     pub fn settle(&self, file: &Arc<OpenFile>) -> Outcome {
         let _within = self.enter();
         self.each(|stage, next| stage.settle(file, next))
+    }
+
+    /// Hands on what the stages from a place on hold back of a file.
+    pub(crate) fn settle_from(&self, from: usize, file: &Arc<OpenFile>) -> Outcome {
+        let mut first = Ok(0);
+        for (place, placed) in self.stages.iter().enumerate().skip(from) {
+            first = first.and(placed.stage.settle(file, Next::new(self, place + 1)));
+        }
+        first
     }
 
     /// Hands on all that stages hold back.
@@ -178,20 +212,19 @@ impl Stack {
     }
 
     /// Waits until no other thread is within the stack, and keeps them out: the process is about to be
-    /// copied. What is held back should be settled right after.
-    pub fn close_gate(&self) -> RwLockWriteGuard<'_, ()> {
-        let _ = WITHIN.try_with(|within| within.set(within.get() + 1));
-        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    /// copied. What is held back should be settled right after. The caller is not within yet.
+    pub fn close_gate(&self) {
+        self.gate.close();
     }
 
     /// Lets others in again, in the process that was copied and in its copy.
-    pub fn open_gate(&self, closed: RwLockWriteGuard<'_, ()>) {
-        drop(closed);
-        let _ = WITHIN.try_with(|within| within.set(within.get().saturating_sub(1)));
+    pub fn open_gate(&self) {
+        self.gate.open();
     }
 
     /// This process is a copy of another.
     pub fn start_anew(&self) {
+        self.home.store(std::process::id(), Ordering::Relaxed);
         let _within = self.enter();
         for placed in &self.stages {
             placed.stage.start_anew();

@@ -1,13 +1,18 @@
 //! [`Stage`]: a part of the way of an operation; [`Next`]: what comes after it.
 
 use std::fmt::Debug;
+use std::os::fd::RawFd;
+use std::path::Path;
 use std::sync::Arc;
+
+use rustix::io::Errno;
 
 use crate::classification::Classification;
 use crate::executor;
 use crate::file::OpenFile;
+use crate::function::Function;
 use crate::kind::Kinds;
-use crate::op::{Op, Outcome};
+use crate::op::{Action, Op, Outcome, Target};
 use crate::stack::Stack;
 
 /// Something that operations pass through on their way to storage.
@@ -27,8 +32,8 @@ pub trait Stage: Debug + Send + Sync {
     /// Carries out an operation.
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome;
 
-    /// Whether it keeps something from the next stage (bytes, or the position) that others would miss. Such
-    /// a stage does not see a file any more from when it is shared with others.
+    /// Whether it keeps something from the next stage (bytes, or the position) that others would miss. From
+    /// when a file is shared with others such a stage sees nothing of it any more but that it is closed.
     fn holds_back(&self) -> bool {
         false
     }
@@ -89,5 +94,32 @@ impl<'s> Next<'s> {
     /// has its position again.
     pub fn share(self, file: &Arc<OpenFile>) -> Outcome {
         self.stack.share(file)
+    }
+
+    /// A file that a stage is about to open on its own account, by this name.
+    pub fn file(self, path: &Path, flags: i32) -> Arc<OpenFile> {
+        self.stack.file(path, flags)
+    }
+
+    /// Opens a file for a stage itself, by way of the stages after it that want it.
+    pub fn open(self, target: Target<'_>, flags: i32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
+        let file = self.file(target.absolute, flags);
+        let action = Action::Open { file: &file, target, flags, mode };
+        let descriptor = self.call(&mut Op::on(&file, Function::Open, action))?;
+        file.add_descriptor(descriptor as RawFd);
+        Ok(file)
+    }
+
+    /// Closes a file that a stage has opened for itself.
+    pub fn close(self, file: &Arc<OpenFile>) -> Outcome {
+        let descriptor = file.raw_descriptor();
+        let last = file.remove_descriptor(descriptor);
+        let action = Action::Close { file, descriptor, last };
+        self.call(&mut Op::on(file, Function::Close, action))
+    }
+
+    /// Lets the stages after this one hand on what they hold back of a file.
+    pub fn settle(self, file: &Arc<OpenFile>) -> Outcome {
+        self.stack.settle_from(self.from, file)
     }
 }

@@ -1,7 +1,23 @@
 //! The stages there are.
 
+mod align;
+pub mod combine;
+mod count;
+mod fault;
+mod inodes;
+mod options;
+pub mod path_rewrite;
+mod position;
+mod read_ahead;
+mod seek_free;
+mod size;
+mod throttle;
+mod trace;
+mod write_back;
+
 use toml::Table;
 
+use crate::classification::Classification;
 use crate::stage::Stage;
 
 /// A sort of stage: how it is called and made.
@@ -11,12 +27,85 @@ pub struct Sort {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
+    /// What sort of stage it is.
+    pub classification: Classification,
     /// Makes one, from its table in the configuration.
     pub build: fn(Table) -> Result<Box<dyn Stage>, String>,
 }
 
 /// All sorts.
-pub static SORTS: &[Sort] = &[];
+pub static SORTS: &[Sort] = &[
+    Sort {
+        name: "count",
+        about: "counts calls, errors, bytes, lengths and times",
+        classification: count::CLASSIFICATION,
+        build: count::Count::build,
+    },
+    Sort {
+        name: "trace",
+        about: "records every call, to be looked at and repeated",
+        classification: trace::CLASSIFICATION,
+        build: trace::Recorder::build,
+    },
+    Sort {
+        name: "write-back",
+        about: "collects writes in memory and writes whole blocks",
+        classification: write_back::CLASSIFICATION,
+        build: write_back::build,
+    },
+    Sort {
+        name: "read-ahead",
+        about: "reads more than was asked for when the next reads can be told",
+        classification: read_ahead::CLASSIFICATION,
+        build: read_ahead::build,
+    },
+    Sort {
+        name: "align",
+        about: "cuts reads and writes at multiples of a stripe",
+        classification: align::CLASSIFICATION,
+        build: align::build,
+    },
+    Sort {
+        name: "combine",
+        about: "holds small files beyond their close and writes them out many at a time",
+        classification: combine::CLASSIFICATION,
+        build: combine::build,
+    },
+    Sort {
+        name: "path-rewrite",
+        about: "makes files at a fast place and moves them to their destination after their close",
+        classification: path_rewrite::CLASSIFICATION,
+        build: path_rewrite::build,
+    },
+    Sort {
+        name: "throttle",
+        about: "makes requests take as long as on slower storage",
+        classification: throttle::CLASSIFICATION,
+        build: throttle::Throttle::build,
+    },
+    Sort {
+        name: "fault",
+        about: "lets operations fail, or move fewer bytes than asked for",
+        classification: fault::CLASSIFICATION,
+        build: fault::Fault::build,
+    },
+    Sort {
+        name: "seek-free",
+        about: "turns all reads and writes into one sequential stream; destroys files",
+        classification: seek_free::CLASSIFICATION,
+        build: seek_free::build,
+    },
+];
+
+/// Stages of which several in a row make sense: each may be for other operations.
+const MAY_REPEAT: &[&str] = &["throttle", "fault"];
+
+/// Stages that keep files elsewhere, in the only order that works: what holds files back before they are made
+/// comes before what makes them somewhere else.
+const OF_NAMES: &[&str] = &["combine", "path-rewrite"];
+
+/// Stages that know files by what the kernel says they are: they come after those that change that.
+const OF_BYTES: &[&str] = &["write-back", "read-ahead", "align", "seek-free"];
 
 /// The sort of a name.
 pub fn sort(name: &str) -> Option<&'static Sort> {
@@ -25,9 +114,58 @@ pub fn sort(name: &str) -> Option<&'static Sort> {
 
 /// Says what is wrong with stages in this order, if anything is.
 pub(crate) fn check_order(names: &[&str]) -> Result<(), String> {
-    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
-    match twice {
-        Some(pair) => Err(format!("two stages {} in a row: the second does nothing new", pair[0])),
-        None => Ok(()),
+    let mut pairs = names.windows(2);
+    if let Some([name, ..]) =
+        pairs.find(|pair| pair[0] == pair[1] && !MAY_REPEAT.contains(&pair[0]))
+    {
+        return Err(format!("two stages {name} in a row: the second does nothing new"));
+    }
+    if names.windows(2).any(|pair| pair == ["align", "write-back"]) {
+        return Err("align before write-back: it puts together again what align has cut; \
+                    the other way round they work"
+            .into());
+    }
+    for (place, name) in names.iter().enumerate() {
+        let later = &names[place + 1..];
+        if let Some(rank) = OF_NAMES.iter().position(|other| other == name)
+            && let Some(early) = later.iter().find(|other| OF_NAMES[..rank].contains(*other))
+        {
+            return Err(format!("{early} has to come before {name}, or files would be lost"));
+        }
+        if OF_BYTES.contains(name)
+            && let Some(early) = later.iter().find(|other| OF_NAMES.contains(*other))
+        {
+            return Err(format!("{early} has to come before {name}: names before bytes"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_rejected() {
+        for right in [
+            &["count", "combine", "path-rewrite", "write-back", "throttle"][..],
+            &["combine", "write-back", "read-ahead"],
+            &["combine", "count", "combine"],
+            &["write-back", "align"],
+            &["throttle", "throttle", "fault", "fault"],
+            &[],
+        ] {
+            assert_eq!(check_order(right), Ok(()), "{right:?}");
+        }
+        for wrong in [
+            &["path-rewrite", "combine"][..],
+            &["write-back", "count", "combine"],
+            &["read-ahead", "align", "combine"],
+            &["read-ahead", "path-rewrite"],
+            &["combine", "combine"],
+            &["count", "align", "write-back"],
+        ] {
+            assert!(check_order(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

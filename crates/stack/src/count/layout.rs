@@ -1,0 +1,89 @@
+//! The file of counters, version 1. All numbers are little-endian.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 0 | `STRCOUNT` |
+//! | 8 | version, u32 |
+//! | 12 | how many shards follow, u32 |
+//! | 16, 20 | process and parent, u32 each |
+//! | 24 | rank, i32: -1 if the process has none |
+//! | 28 | what ticks are, u32: 1 nanoseconds, 2 ticks of the processor |
+//! | 32 | when it began, in nanoseconds since 1970, u64 |
+//! | 40, 48 | the same moment in ticks and in nanoseconds of the monotonic clock |
+//! | 56, 64 | a later moment in both: so one knows how long a tick is |
+//! | 72 | when the process ended, in nanoseconds since 1970; 0 if that was not noted |
+//! | 80 | the place of the stage in its stack, from 0, u32 |
+//! | 84 | bytes of the command line, u32 |
+//! | 128 | the label of the stage, 64 bytes, zeros after it |
+//! | 192 | the host, 64 bytes, zeros after it |
+//! | 256 | the command line, up to 1024 bytes, a zero after each argument |
+//! | 1280 | endings of file names, 56 × 16 bytes, zeros after each |
+//! | 4096 | shards of 8192 bytes |
+//!
+//! A shard is [`Shard`]: all its numbers are u64. Parts of the file that were never written read as zeros.
+
+use std::sync::atomic::AtomicU64;
+
+pub(crate) const MAGIC: &[u8; 8] = b"STRCOUNT";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const HEADER: usize = 4096;
+pub(crate) const SHARD: usize = size_of::<Shard>();
+/// One per seat, and one for threads that have none.
+pub(crate) const SHARDS: usize = crate::seat::SEATS + 1;
+pub(crate) const SIZE: usize = HEADER + SHARD * SHARDS;
+
+pub(crate) const START: usize = 40;
+pub(crate) const LATER: usize = 56;
+pub(crate) const ENDED: usize = 72;
+pub(crate) const LABEL: usize = 128;
+pub(crate) const HOST: usize = 192;
+pub(crate) const NAME: usize = 64;
+pub(crate) const COMMAND: usize = 256;
+pub(crate) const MOST_COMMAND: usize = 1024;
+pub(crate) const ENDINGS: usize = 1280;
+pub(crate) const ENDING: usize = 16;
+
+/// More than the largest number of a function.
+pub(crate) const FUNCTIONS: usize = 144;
+/// Lengths of transfers by powers of two: place n counts those below 2ⁿ that are not in the place before.
+pub(crate) const BUCKETS: usize = 48;
+/// The last stands for all that have no place of their own.
+pub(crate) const MOST_ENDINGS: usize = 56;
+
+/// What is known of the calls of a function.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct FunctionCell {
+    pub(crate) calls: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) ticks: AtomicU64,
+}
+
+/// What is known of the calls on files with an ending.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct EndingCell {
+    pub(crate) calls: AtomicU64,
+    pub(crate) read: AtomicU64,
+    pub(crate) written: AtomicU64,
+    pub(crate) ticks: AtomicU64,
+}
+
+/// What some thread has counted.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Shard {
+    pub(crate) functions: [FunctionCell; FUNCTIONS],
+    pub(crate) reads: [AtomicU64; BUCKETS],
+    pub(crate) writes: [AtomicU64; BUCKETS],
+    pub(crate) endings: [EndingCell; MOST_ENDINGS],
+    /// Ticks that the counting itself took, estimated from samples.
+    pub(crate) own: AtomicU64,
+    /// Calls of all functions.
+    pub(crate) calls: AtomicU64,
+    pub(crate) unused: [AtomicU64; 126],
+}
+
+const _: () = assert!(SHARD == 8192 && HEADER.is_multiple_of(align_of::<Shard>()));
+const _: () = assert!(ENDINGS + MOST_ENDINGS * ENDING <= HEADER);

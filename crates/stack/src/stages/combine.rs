@@ -1,0 +1,317 @@
+//! **combine**: many small files as one.
+//!
+//! A program that makes many small files pays for each with an open, a write and a close, each of which goes to
+//! storage. This stage buffers such files beyond their close. It answers for them under their names as if they
+//! were there, and writes them out later, many at a time: or never, if the program removes them before.
+//!
+//! ```toml
+//! [[stage]]
+//! kind = "combine"
+//! limit = "64KiB"         # files up to this size are held; one that grows beyond it becomes a real file
+//! memory = "256MiB"       # all that is held, and the size of the log; then all is written out
+//! files = 100000          # as many files are held at most
+//! threads = 8             # so many files are written out at a time
+//! directory = "/scratch"  # where the log is; without it, beside the first file that is held
+//! unpack = true           # false: the files stay in the log, which is then called a container
+//! ```
+//!
+//! It gains where a request costs much, as with storage behind a network. On a local file system, where to make a
+//! file costs some tens of microseconds, it does not.
+//!
+//! **What is held**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or `O_EXCL`, on a file
+//! system that the program may write to. Reads, writes, `stat`, `rename` to a name that is free or held as
+//! well, `unlink`, `truncate`, opening again: all of that happens here. Anything else makes real files first:
+//! the file in question (`fsync`, a mapping, a lock, `chmod`, `link`, `access`, `exec` of it, two processes that
+//! share a descriptor), those in a directory (listing or removing it), or all (renaming a directory, `fork`,
+//! `exec`, the end of the process, the limits above).
+//!
+//! **What others see**: nothing of a held file until it is written out. With `threads = 1` files are written out
+//! in the order in which they were made; with more, each may be early by that many.
+//!
+//! **When the process is killed**: what was closed is in the log, which the kernel has; `striate stack recover`
+//! makes files of it. What was not closed yet is lost. After a loss of power, only what was synced is there, as
+//! with any file system.
+//!
+//! **Errors**: permissions of the directory are checked when a file is opened. What cannot be known then (a full
+//! disk, a quota) shows when files are written out: as the error of the call that made it necessary, and in a
+//! line on standard error at the end; the log stays with all that could not be written.
+//!
+//! **With `unpack = false`** the log gets an index and the name `….combined` in `directory`, which has to be
+//! given. Programs that run with the same stack see its files; `striate stack unpack` makes real files of them.
+//! Listing a directory still makes real files of those in it.
+//!
+//! **Differences that remain**: the inode of a file is another once it is real, and so is the time of its last
+//! change (`ctime`); the time of its last modification is kept. Files in directories with default
+//! access-control lists are not held. The times of a directory change when files in it become real. To know
+//! that a name is free, storage is asked once for each. Names by which the program goes around the paths of this stage are not
+//! seen. The log is a hidden file in its directory, which is not there whenever the program lists that.
+
+mod container;
+mod data;
+mod entry;
+mod held;
+mod home;
+mod kept;
+mod log;
+mod names;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+use serde::Deserialize;
+use toml::Table;
+
+pub(crate) use self::container::{Container, Found, is_called_so};
+use self::held::Handle;
+use self::log::NotAdded;
+use self::state::State;
+use crate::classification::{Classification, Interference, Meaning, Scope, State as Memory};
+use crate::file::{OpenFile, lock};
+use crate::kind::{Kind, Kinds};
+use crate::op::{Action, Of, Op, Outcome};
+use crate::stage::{Next, Stage};
+use crate::umask::Umask;
+
+/// What sort of stage it is.
+pub const CLASSIFICATION: Classification = Classification {
+    scope: Scope::Both,
+    interference: Interference::SeveralOperations,
+    state: Memory::Stateful,
+    meaning: Meaning::Deferred,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Options {
+    limit: String,
+    memory: String,
+    files: usize,
+    threads: NonZeroUsize,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) unpack: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limit: "64KiB".into(),
+            memory: "256MiB".into(),
+            files: 100_000,
+            threads: NonZeroUsize::MIN.saturating_add(7),
+            directory: None,
+            unpack: true,
+        }
+    }
+}
+
+/// The stage.
+#[derive(Debug)]
+pub struct Combine {
+    /// Bytes of one file.
+    limit: usize,
+    /// Bytes of all.
+    memory: u64,
+    options: Options,
+    state: Mutex<State>,
+    /// How many names are held: without any, names need not be looked at.
+    named: AtomicUsize,
+    umask: Umask,
+    kept: kept::Containers,
+}
+
+/// Makes one, from its table in the configuration.
+pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
+    let options: Options = table.try_into().map_err(|error| error.to_string())?;
+    let size = |key: &str, text: &str| {
+        striate_datatype::parse_size(text).map_err(|error| format!("{key}: {error}"))
+    };
+    let (limit, memory) = (size("limit", &options.limit)?, size("memory", &options.memory)?);
+    if limit > memory / 2 {
+        return Err(format!(
+            "limit = {:?} of a file is more than half of memory = {:?}",
+            options.limit, options.memory
+        ));
+    }
+    if memory > 1 << 40 {
+        return Err(format!("memory = {:?}: 1TiB is the most", options.memory));
+    }
+    if !options.unpack && options.directory.is_none() {
+        return Err("unpack = false needs a directory, where containers stay".into());
+    }
+    if let Some(directory) = &options.directory
+        && !directory.is_absolute()
+    {
+        return Err(format!("directory = {} is not an absolute path", directory.display()));
+    }
+    Ok(Box::new(Combine {
+        limit: limit as usize,
+        memory,
+        state: Mutex::new(State::new(options.directory.clone(), memory, 0)),
+        named: AtomicUsize::new(0),
+        umask: Umask::default(),
+        kept: kept::Containers::new(&options),
+        options,
+    }))
+}
+
+impl Combine {
+    /// Whether a name may be held at all.
+    fn holds_names(&self) -> bool {
+        self.named.load(Ordering::Acquire) > 0 || self.kept.is_used()
+    }
+
+    /// Notes how many names are held. The log is one as well: it must not be in the way of the program.
+    fn note_names(&self, state: &State) {
+        let names = state.names.len() + usize::from(state.log.is_some());
+        self.named.store(names, Ordering::Release);
+    }
+
+    /// Makes real files of these.
+    fn bring_home(&self, state: &mut State, ids: &[u64], next: Next<'_>) -> Result<(), Errno> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let outcome = home::bring_home(state, ids, self.options.threads, &self.umask, next);
+        self.note_names(state);
+        outcome
+    }
+
+    /// Makes real files of all that have a name, and removes the log.
+    fn bring_all_home(&self, state: &mut State, next: Next<'_>) -> Result<(), Errno> {
+        let ids = state.named();
+        let outcome = self.bring_home(state, &ids, next);
+        state.drop_log();
+        self.note_names(state);
+        outcome
+    }
+
+    /// Puts a file into the log; makes room there if need be; makes a real file of it if that is not
+    /// possible.
+    fn store(&self, state: &mut State, id: u64, next: Next<'_>) -> Result<(), Errno> {
+        match state.store(id) {
+            Ok(()) => return Ok(()),
+            Err(NotAdded::Full) if self.options.unpack => {
+                let others: Vec<u64> =
+                    state.named().into_iter().filter(|other| *other != id).collect();
+                self.bring_home(state, &others, next)?;
+                state.reset_log();
+            }
+            Err(NotAdded::Full) => self.seal(state)?,
+            Err(NotAdded::Failed(_)) => {}
+        }
+        if state.held.contains_key(&id) && state.store(id).is_err() {
+            self.bring_home(state, &[id], next)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the stage has left with an open file, if that stands for a held one.
+fn open_handle<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f Handle> {
+    file.state::<Handle>(next.slot())
+}
+
+impl Stage for Combine {
+    fn kinds(&self) -> Kinds {
+        Kinds::of(&[
+            Kind::Open,
+            Kind::Close,
+            Kind::Read,
+            Kind::Write,
+            Kind::Seek,
+            Kind::Sync,
+            Kind::Truncate,
+            Kind::Allocate,
+            Kind::Stat,
+            Kind::Rename,
+            Kind::Unlink,
+            Kind::MakeDirectory,
+            Kind::ReadDirectory,
+            Kind::Duplicate,
+            Kind::Control,
+            Kind::Map,
+            Kind::CopyRange,
+            Kind::SendFile,
+            Kind::Notice,
+        ])
+    }
+
+    fn classification(&self) -> Classification {
+        CLASSIFICATION
+    }
+
+    fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+        match &op.action {
+            Action::Open { .. } => self.open(op, next),
+            Action::Stat { of: Of::Name(_), .. } => self.stat_name(op, next),
+            Action::Rename { .. } => self.rename(op, next),
+            Action::Unlink { .. } => self.unlink(op, next),
+            Action::MakeDirectory { target, .. } | Action::Notice { of: Of::Name(target) } => {
+                self.before(*target, op.function, next)?;
+                next.call(op)
+            }
+            Action::ReadDirectory { target } => {
+                self.before_directory(*target, next)?;
+                next.call(op)
+            }
+            _ => self.data(op, next),
+        }
+    }
+
+    fn holds_back(&self) -> bool {
+        true
+    }
+
+    fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
+        let Some(handle) = open_handle(file, next) else { return Ok(0) };
+        if !handle.is_home() {
+            let mut state = lock(&self.state);
+            let id = handle.id;
+            if !handle.is_home()
+                && let Err(error) = self.bring_home(&mut state, &[id], next)
+            {
+                // From now on the stage may not see it any more. At least it is not lost.
+                let _ = state.store(id);
+                return Err(error);
+            }
+        }
+        Ok(0)
+    }
+
+    fn settle_all(&self, next: Next<'_>) -> Outcome {
+        let mut state = lock(&self.state);
+        if self.options.unpack {
+            self.bring_all_home(&mut state, next)?;
+        } else {
+            self.leave_container(&mut state, next)?;
+        }
+        Ok(0)
+    }
+
+    fn start_anew(&self) {
+        let mut state = lock(&self.state);
+        state.start_anew();
+        self.note_names(&state);
+        self.umask.start_anew();
+        self.kept.start_anew();
+    }
+
+    fn finish(&self) {
+        let state = lock(&self.state);
+        if let (count @ 1.., Some(log)) = (state.named().len(), &state.log)
+            && self.options.unpack
+        {
+            eprintln!(
+                "striate: combine: {count} files could not be written; they are in {}, \
+                 and `striate stack recover` tries again",
+                log.path().display()
+            );
+        }
+    }
+}

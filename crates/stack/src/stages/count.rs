@@ -1,0 +1,241 @@
+//! **count**: calls, errors, bytes, lengths and times, by function and by ending of file names.
+//!
+//! Each thread adds to counters of its own, so that to count costs little more than to read the clock
+//! twice. What counting costs is measured by it, too, at every 64th call.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use serde::Deserialize;
+use toml::Table;
+
+use crate::classification::{Classification, Interference, Meaning, Scope, State};
+use crate::clock;
+use crate::count::layout::{BUCKETS, Shard};
+use crate::count::{Counters, KnownEndings, Page, Report};
+use crate::file::lock;
+use crate::kind::{Kind, Kinds};
+use crate::op::{Action, Op, Outcome};
+use crate::origin::{self, Origin};
+use crate::seat;
+use crate::stage::{Next, Stage};
+use crate::stages::options;
+use crate::voice::Voice;
+
+/// What sort of stage it is.
+pub(super) const CLASSIFICATION: Classification = Classification {
+    scope: Scope::Both,
+    interference: Interference::OneOperation,
+    state: State::Stateless,
+    meaning: Meaning::Kept,
+};
+
+/// Every so many calls it is measured what counting costs.
+const SAMPLE: u64 = 64;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    #[serde(default)]
+    label: String,
+    directory: Option<PathBuf>,
+}
+
+/// The stage.
+#[derive(Debug)]
+pub(super) struct Count {
+    label: String,
+    directory: Option<PathBuf>,
+    rank: Option<u32>,
+    /// Made by the first call: a stack may be built only to be looked at.
+    page: AtomicPtr<Page>,
+    making: Mutex<()>,
+    endings: KnownEndings,
+    told: AtomicBool,
+    voice: Voice,
+}
+
+/// What the stage leaves with a file: the place of its ending.
+#[derive(Debug)]
+struct Ending(u8);
+
+impl Count {
+    /// Makes one from its table in a configuration.
+    pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
+        let options: Options = options::read(table)?;
+        Ok(Box::new(Self {
+            label: options.label,
+            directory: options.directory.or_else(origin::run_directory),
+            rank: origin::rank(),
+            page: AtomicPtr::default(),
+            making: Mutex::default(),
+            endings: KnownEndings::default(),
+            told: AtomicBool::new(false),
+            voice: Voice::new(),
+        }))
+    }
+
+    #[inline]
+    fn page(&self, place: usize) -> Option<&Page> {
+        let page = self.page.load(Ordering::Acquire);
+        // SAFETY: it is freed only where no other thread is there.
+        unsafe { page.as_ref() }.or_else(|| self.make_page(place))
+    }
+
+    #[cold]
+    fn make_page(&self, place: usize) -> Option<&Page> {
+        let _making = lock(&self.making);
+        // SAFETY: as above.
+        if let Some(page) = unsafe { self.page.load(Ordering::Acquire).as_ref() } {
+            return Some(page);
+        }
+        let directory = self.directory.as_deref();
+        let page =
+            Page::new(directory, &Origin::this(self.rank), &self.label, place, &self.endings);
+        let page = Box::into_raw(Box::new(page.ok()?));
+        self.page.store(page, Ordering::Release);
+        // SAFETY: as above.
+        unsafe { page.as_ref() }
+    }
+
+    fn existing_page(&self) -> Option<&Page> {
+        // SAFETY: as above.
+        unsafe { self.page.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        let page = self.page.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !page.is_null() {
+            // SAFETY: it was made by a box, and nobody has it any more.
+            drop(unsafe { Box::from_raw(page) });
+        }
+    }
+}
+
+/// Adds to a counter. Those of a seat have one thread that writes them.
+#[inline]
+fn add(counter: &AtomicU64, value: u64, alone: bool) {
+    if alone {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+    } else {
+        counter.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+fn bucket(length: u64) -> usize {
+    ((u64::BITS - length.leading_zeros()) as usize).min(BUCKETS - 1)
+}
+
+/// What a call was, for those who count.
+struct Call<'a> {
+    op: &'a Op<'a>,
+    outcome: Outcome,
+    ticks: u64,
+    slot: usize,
+}
+
+impl Call<'_> {
+    #[inline]
+    fn count(&self, shard: &Shard, alone: bool) {
+        let Some(cell) = shard.functions.get(self.op.function as usize) else { return };
+        let kind = self.op.action.kind();
+        let moved = match (kind, self.outcome) {
+            (Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile, Ok(moved)) => moved,
+            _ => 0,
+        };
+        add(&cell.calls, 1, alone);
+        add(&cell.ticks, self.ticks, alone);
+        if moved > 0 {
+            add(&cell.bytes, moved, alone);
+        }
+        if self.outcome.is_err() {
+            add(&cell.errors, 1, alone);
+        }
+        let (read, written) = match &self.op.action {
+            Action::Read { .. } if self.outcome.is_ok() => {
+                add(&shard.reads[bucket(moved)], 1, alone);
+                (moved, 0)
+            }
+            Action::Write { .. } if self.outcome.is_ok() => {
+                add(&shard.writes[bucket(moved)], 1, alone);
+                (0, moved)
+            }
+            _ => (0, 0),
+        };
+        let ending = self.op.action.file().and_then(|file| file.state::<Ending>(self.slot));
+        if let Some(cell) = ending.and_then(|ending| shard.endings.get(usize::from(ending.0))) {
+            add(&cell.calls, 1, alone);
+            add(&cell.ticks, self.ticks, alone);
+            if read > 0 {
+                add(&cell.read, read, alone);
+            } else if written > 0 {
+                add(&cell.written, written, alone);
+            }
+        }
+    }
+}
+
+impl Stage for Count {
+    fn kinds(&self) -> Kinds {
+        Kinds::ALL
+    }
+
+    fn classification(&self) -> Classification {
+        CLASSIFICATION
+    }
+
+    #[inline]
+    fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+        let slot = next.slot();
+        let start = clock::now();
+        let outcome = next.call(op);
+        let end = clock::now();
+        let Some(page) = self.page(slot) else { return outcome };
+        if let Action::Open { file, .. } = &op.action {
+            page.note_moment();
+            if outcome.is_ok() {
+                file.set_state(slot, Ending(page.ending(file.path(), &self.endings)));
+            }
+        }
+        let seat = seat::seat();
+        let alone = seat < seat::SEATS;
+        let shard = page.shard(seat);
+        Call { op, outcome, ticks: end.saturating_sub(start), slot }.count(shard, alone);
+        add(&shard.calls, 1, alone);
+        if shard.calls.load(Ordering::Relaxed).is_multiple_of(SAMPLE) {
+            add(&shard.own, clock::now().saturating_sub(end) * SAMPLE, alone);
+        }
+        outcome
+    }
+
+    fn settle_all(&self, _next: Next<'_>) -> Outcome {
+        if let Some(page) = self.existing_page() {
+            page.note_moment();
+        }
+        Ok(0)
+    }
+
+    fn start_anew(&self) {
+        seat::start_anew();
+        self.told.store(false, Ordering::Relaxed);
+        let page = self.page.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if !page.is_null() {
+            // SAFETY: it was made by a box, and no other thread is there that could have it.
+            drop(unsafe { Box::from_raw(page) });
+        }
+    }
+
+    fn finish(&self) {
+        let Some(page) = self.existing_page() else { return };
+        page.note_end();
+        if !page.is_file()
+            && !self.told.swap(true, Ordering::Relaxed)
+            && let Ok(counters) = Counters::decode(&page.bytes())
+        {
+            self.voice.say(&Report(&counters).to_string());
+        }
+    }
+}

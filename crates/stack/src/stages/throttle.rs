@@ -1,0 +1,174 @@
+//! **throttle**: requests take as long as on slower storage.
+//!
+//! A request takes `latency` and the time that its bytes take at `bandwidth`, or longer if it really does.
+//! Latencies of requests at the same time pass at the same time; their bytes share the bandwidth.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use toml::Table;
+
+use crate::classification::{Classification, Interference, Meaning, Scope, State};
+use crate::file::lock;
+use crate::kind::{Kind, Kinds};
+use crate::op::{Op, Outcome};
+use crate::stage::{Next, Stage};
+use crate::stages::options;
+
+/// What sort of stage it is.
+pub(super) const CLASSIFICATION: Classification = Classification {
+    scope: Scope::Both,
+    interference: Interference::OneOperation,
+    state: State::Stateless,
+    meaning: Meaning::Kept,
+};
+
+/// What storage is asked for, when it is elsewhere.
+const REQUESTS: Kinds = Kinds::of(&[
+    Kind::Open,
+    Kind::Close,
+    Kind::Read,
+    Kind::Write,
+    Kind::Sync,
+    Kind::Truncate,
+    Kind::Allocate,
+    Kind::Stat,
+    Kind::Rename,
+    Kind::Unlink,
+    Kind::MakeDirectory,
+    Kind::ReadDirectory,
+    Kind::CopyRange,
+    Kind::SendFile,
+]);
+
+/// From so long before the end on, it is waited for awake: to be woken up takes up to that long.
+const AWAKE: Duration = Duration::from_micros(110);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    latency: Option<String>,
+    bandwidth: Option<String>,
+    kinds: Option<Vec<String>>,
+}
+
+/// The stage.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    kinds: Kinds,
+    latency: Duration,
+    /// Bytes in a second.
+    bandwidth: Option<u64>,
+    /// When the bytes that are on their way will have passed.
+    free: Mutex<Option<Instant>>,
+}
+
+impl Throttle {
+    /// Makes one from its table in a configuration.
+    pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
+        let options: Options = options::read(table)?;
+        let latency = options.latency.as_deref().map(options::duration).transpose()?;
+        let bandwidth = options.bandwidth.as_deref().map(|text| {
+            let size = text.strip_suffix("/s").unwrap_or(text).trim();
+            options::size("bandwidth", size)
+        });
+        let bandwidth = bandwidth.transpose()?;
+        if latency.is_none() && bandwidth.is_none() {
+            return Err("say latency, bandwidth or both".into());
+        }
+        if bandwidth == Some(0) {
+            return Err("bandwidth is 0: nothing would ever pass".into());
+        }
+        let kinds = options.kinds.as_deref().map_or(Ok(REQUESTS), options::kinds)?;
+        let latency = latency.unwrap_or_default();
+        Ok(Box::new(Self { kinds, latency, bandwidth, free: Mutex::new(None) }))
+    }
+
+    /// When a request that began at `start` and moved so many bytes has been answered.
+    fn answered(&self, start: Instant, bytes: u64) -> Instant {
+        let passed = match self.bandwidth {
+            Some(bandwidth) if bytes > 0 => {
+                let time = Duration::from_secs_f64(bytes as f64 / bandwidth as f64);
+                let mut free = lock(&self.free);
+                let passed = free.map_or(start, |free| free.max(start)) + time;
+                *free = Some(passed);
+                passed
+            }
+            _ => start,
+        };
+        passed + self.latency
+    }
+}
+
+impl Stage for Throttle {
+    fn kinds(&self) -> Kinds {
+        self.kinds
+    }
+
+    fn classification(&self) -> Classification {
+        CLASSIFICATION
+    }
+
+    fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+        let start = Instant::now();
+        let kind = op.action.kind();
+        let outcome = next.call(op);
+        let moves = matches!(kind, Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile);
+        wait_until(self.answered(start, if moves { outcome.unwrap_or(0) } else { 0 }));
+        outcome
+    }
+}
+
+fn wait_until(end: Instant) {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        match left.checked_sub(AWAKE) {
+            Some(asleep) if !asleep.is_zero() => std::thread::sleep(asleep),
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn throttle(latency: u64, bandwidth: Option<u64>) -> Throttle {
+        let latency = Duration::from_micros(latency);
+        Throttle { kinds: REQUESTS, latency, bandwidth, free: Mutex::new(None) }
+    }
+
+    #[test]
+    fn latencies_pass_together_and_bytes_one_after_the_other() {
+        let start = Instant::now();
+        let after = |micros| start + Duration::from_micros(micros);
+        let slow = throttle(200, Some(1_000_000));
+        assert_eq!(slow.answered(start, 0), after(200));
+        assert_eq!(slow.answered(start, 50), after(250));
+        assert_eq!(slow.answered(start, 50), after(300));
+        assert_eq!(slow.answered(after(10), 0), after(210));
+        // After a pause the line is free.
+        assert_eq!(slow.answered(after(1000), 100), after(1300));
+        let near = throttle(200, None);
+        assert_eq!(near.answered(start, 1 << 30), after(200));
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let build = |text: &str| Throttle::build(toml::from_str(text).unwrap());
+        for right in
+            ["latency = '200us'", "bandwidth = '100 MiB/s'", "latency='1ms'\nkinds=['read']"]
+        {
+            assert!(build(right).is_ok(), "{right}");
+        }
+        for wrong in
+            ["", "latency = '200'", "bandwidth = '0'", "latency='1ms'\nkinds=['reads']", "x = 1"]
+        {
+            assert!(build(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Calls as a trace tells them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::{Known, Recorder};
+use crate::clock;
+use crate::file::OpenFile;
+use crate::op::{Action, End, Of, Op, Outcome, StatInto};
+use crate::stage::Next;
+use crate::trace::{Call, Subject, Timed, TracedEnd, TracedFile};
+
+type Told<'c> = Call<&'c TracedFile, &'c Path>;
+
+/// A read or write, as it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) reads: bool,
+    pub(super) placed: bool,
+    pub(super) offset: Option<u64>,
+    pub(super) length: u64,
+    pub(super) flags: i32,
+    pub(super) parts: u32,
+}
+
+impl Transfer {
+    #[inline]
+    pub(super) const fn call(self, file: &TracedFile) -> Told<'_> {
+        let Self { placed, offset, length, flags, parts, .. } = self;
+        if self.reads {
+            Call::Read { file, placed, offset, length, flags, parts }
+        } else {
+            Call::Write { file, placed, offset, length, flags, parts }
+        }
+    }
+}
+
+impl Recorder {
+    /// Carries out and records what is neither read nor write.
+    pub(super) fn call_other(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+        let (function, slot) = (op.function, next.slot());
+        let asked = self.told(&op.action, slot);
+        let start = clock::now();
+        let outcome = next.call(op);
+        let timed = Timed { start, end: clock::now() };
+        let Some(mut call) = asked else { return outcome };
+        match (&mut call, &op.action) {
+            (Call::Open { size, .. }, _) => *size = outcome.ok().and_then(size_of_descriptor),
+            (Call::Stat { size, .. }, Action::Stat { into, .. }) if outcome.is_ok() => {
+                *size = Some(size_told(into));
+            }
+            (_, Action::Seek { file, .. }) => {
+                if let (Some(known), Ok(position)) = (file.state::<Known>(slot), outcome) {
+                    known.move_to(Some(position));
+                }
+            }
+            (_, Action::CopyRange { from, to, .. } | Action::SendFile { from, to, .. }) => {
+                for end in [from, to] {
+                    moved(end, slot, outcome);
+                }
+            }
+            _ => {}
+        }
+        self.shards.record(slot, function, timed, outcome, &call);
+        outcome
+    }
+
+    fn file<'f>(&self, file: &'f Arc<OpenFile>, slot: usize) -> Option<&'f TracedFile> {
+        self.known(file, slot).map(|known| &known.file)
+    }
+
+    fn subject<'a>(&self, of: Of<'a>, slot: usize) -> Option<Subject<&'a TracedFile, &'a Path>> {
+        Some(match of {
+            Of::File(file) => Subject::File(self.file(file, slot)?),
+            Of::Name(target) => Subject::Name(target.absolute),
+        })
+    }
+
+    fn end<'a>(&self, end: &End<'a>, slot: usize) -> TracedEnd<&'a TracedFile> {
+        let file = end.file.and_then(|file| self.file(file, slot));
+        TracedEnd { file, descriptor: end.descriptor, at: end.at }
+    }
+
+    fn told<'a>(&self, action: &Action<'a>, slot: usize) -> Option<Told<'a>> {
+        Some(match action {
+            // These are told elsewhere, since they are many.
+            Action::Read { .. } | Action::Write { .. } => return None,
+            Action::Open { file, target, flags, mode } => Call::Open {
+                file: self.file(file, slot)?,
+                path: target.absolute,
+                flags: *flags,
+                mode: *mode,
+                size: None,
+            },
+            Action::Close { file, descriptor, last } => {
+                Call::Close { file: self.file(file, slot)?, descriptor: *descriptor, last: *last }
+            }
+            Action::Seek { file, offset, whence } => {
+                Call::Seek { file: self.file(file, slot)?, offset: *offset, whence: *whence }
+            }
+            Action::Sync { file, data_only } => {
+                Call::Sync { file: self.file(file, slot)?, data_only: *data_only }
+            }
+            Action::Truncate { file, length } => {
+                Call::Truncate { file: self.file(file, slot)?, length: *length }
+            }
+            Action::Allocate { file, mode, offset, length } => Call::Allocate {
+                file: self.file(file, slot)?,
+                mode: *mode,
+                offset: *offset,
+                length: *length,
+            },
+            Action::Stat { of, flags, .. } => {
+                Call::Stat { of: self.subject(*of, slot)?, flags: *flags, size: None }
+            }
+            Action::Rename { from, to, flags } => {
+                Call::Rename { from: from.absolute, to: to.absolute, flags: *flags }
+            }
+            Action::Unlink { target, flags } => {
+                Call::Unlink { path: target.absolute, flags: *flags }
+            }
+            Action::MakeDirectory { target, mode } => {
+                Call::MakeDirectory { path: target.absolute, mode: *mode }
+            }
+            Action::ReadDirectory { target } => Call::ReadDirectory { path: target.absolute },
+            Action::Duplicate { file, descriptor } => {
+                Call::Duplicate { file: self.file(file, slot)?, descriptor: *descriptor }
+            }
+            Action::Control { file, descriptor, command, argument } => Call::Control {
+                file: self.file(file, slot)?,
+                descriptor: *descriptor,
+                command: *command,
+                argument: *argument,
+            },
+            Action::Map { file, offset, length, writable } => Call::Map {
+                file: self.file(file, slot)?,
+                offset: *offset,
+                length: *length,
+                writable: *writable,
+            },
+            Action::CopyRange { from, to, length } => Call::CopyRange {
+                from: self.end(from, slot),
+                to: self.end(to, slot),
+                length: *length as u64,
+            },
+            Action::SendFile { from, to, length } => Call::SendFile {
+                from: self.end(from, slot),
+                to: self.end(to, slot),
+                length: *length as u64,
+            },
+            Action::Notice { of } => Call::Notice { of: self.subject(*of, slot)? },
+        })
+    }
+}
+
+/// The size of what was just opened: who repeats the calls has to know what there was.
+fn size_of_descriptor(descriptor: u64) -> Option<u64> {
+    let descriptor = i32::try_from(descriptor).ok()?;
+    // SAFETY: it was opened just now, and the program does not know it yet.
+    let descriptor = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+    rustix::fs::fstat(descriptor).ok().map(|stat| stat.st_size as u64)
+}
+
+/// The position of a file that is shared.
+#[cold]
+pub(super) fn kernel_position(file: &OpenFile) -> Option<u64> {
+    rustix::fs::seek(file.descriptor().ok()?, rustix::fs::SeekFrom::Current(0)).ok()
+}
+
+fn size_told(into: &StatInto<'_>) -> u64 {
+    match into {
+        StatInto::Stat(stat) => stat.st_size as u64,
+        StatInto::Statx { buffer, .. } => buffer.stx_size,
+    }
+}
+
+/// Bytes were moved at the position of an end.
+fn moved(end: &End<'_>, slot: usize, outcome: Result<u64, Errno>) {
+    if let (Some(file), None, Ok(count)) = (end.file, end.at, outcome)
+        && let Some(known) = file.state::<Known>(slot)
+    {
+        known.move_to(known.position().and_then(|position| position.checked_add(count)));
+    }
+}

@@ -1,0 +1,154 @@
+//! Blocks: what a trace file consists of after its first sixteen bytes.
+
+use super::varint::Input;
+
+/// The first bytes of a trace, before its version.
+pub(super) const MAGIC: &[u8; 8] = b"STRTRACE";
+pub(super) const VERSION: u32 = 1;
+/// Magic, version, and four bytes that are zero.
+pub(super) const PREAMBLE: usize = 16;
+/// The first bytes of a block.
+pub(super) const BLOCK_MAGIC: [u8; 4] = *b"SBLK";
+/// Bytes of a block before its content.
+pub(super) const HEADER: usize = 72;
+/// Larger contents are damage.
+pub(super) const MOST: usize = 4 << 20;
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Content {
+    /// Who recorded it: [`Header`](super::Header).
+    Header = 1,
+    /// Records.
+    Records = 2,
+    /// Where blocks of records are.
+    Index = 3,
+    /// Where the last index is: the end of a complete trace.
+    End = 4,
+}
+
+impl Content {
+    const fn of_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Header),
+            2 => Some(Self::Records),
+            3 => Some(Self::Index),
+            4 => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+/// What is said before the content of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct BlockHeader {
+    pub(super) content: Content,
+    pub(super) compressed: bool,
+    pub(super) shard: u16,
+    /// Bytes in the file.
+    pub(super) stored: u32,
+    /// Bytes when they are not compressed.
+    pub(super) raw: u32,
+    pub(super) count: u32,
+    /// Records that could not be written before these.
+    pub(super) lost: u32,
+    /// A moment in ticks and nanoseconds, and the length of a tick: how times are to be read.
+    pub(super) ticks: u64,
+    pub(super) nanoseconds: u64,
+    pub(super) tick: f64,
+    /// The first start and the last end in nanoseconds.
+    pub(super) from: u64,
+    pub(super) until: u64,
+    pub(super) checksum: u32,
+}
+
+impl BlockHeader {
+    pub(super) fn encode(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        let mut at = 0;
+        let mut put = |what: &[u8]| {
+            bytes[at..at + what.len()].copy_from_slice(what);
+            at += what.len();
+        };
+        put(&BLOCK_MAGIC);
+        put(&[self.content as u8, self.compressed.into()]);
+        put(&self.shard.to_le_bytes());
+        for number in [self.stored, self.raw, self.count, self.lost] {
+            put(&number.to_le_bytes());
+        }
+        let times = [self.ticks, self.nanoseconds, self.tick.to_bits(), self.from, self.until];
+        for number in times {
+            put(&number.to_le_bytes());
+        }
+        put(&self.checksum.to_le_bytes());
+        let own = checksum(&bytes[..HEADER - 4]);
+        bytes[HEADER - 4..].copy_from_slice(&own.to_le_bytes());
+        bytes
+    }
+
+    /// `Err` says what is wrong.
+    pub(super) fn decode(bytes: &[u8; HEADER]) -> Result<Self, &'static str> {
+        let mut input = Input(bytes);
+        if input.fixed() != Some(BLOCK_MAGIC) {
+            return Err("no block begins here");
+        }
+        let own = u32::from_le_bytes(std::array::from_fn(|n| bytes[HEADER - 4 + n]));
+        if own != checksum(&bytes[..HEADER - 4]) {
+            return Err("the header of a block has another checksum");
+        }
+        Self::fields(&mut input).ok_or("the header of a block makes no sense")
+    }
+
+    fn fields(input: &mut Input<'_>) -> Option<Self> {
+        let narrow = |input: &mut Input<'_>| input.fixed().map(u32::from_le_bytes);
+        let wide = |input: &mut Input<'_>| input.fixed().map(u64::from_le_bytes);
+        let header = Self {
+            content: Content::of_code(input.byte()?)?,
+            compressed: match input.byte()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            shard: u16::from_le_bytes(input.fixed()?),
+            stored: narrow(input)?,
+            raw: narrow(input)?,
+            count: narrow(input)?,
+            lost: narrow(input)?,
+            ticks: wide(input)?,
+            nanoseconds: wide(input)?,
+            tick: f64::from_bits(wide(input)?),
+            from: wide(input)?,
+            until: wide(input)?,
+            checksum: narrow(input)?,
+        };
+        let sizes = header.stored as usize <= MOST && header.raw as usize <= MOST;
+        (sizes && header.tick.is_finite() && header.tick > 0.0).then_some(header)
+    }
+
+    /// A time in ticks as nanoseconds.
+    pub(super) fn time(&self, ticks: u64) -> u64 {
+        let since = ticks.wrapping_sub(self.ticks) as i64;
+        self.nanoseconds.saturating_add_signed((since as f64 * self.tick) as i64)
+    }
+}
+
+/// CRC-32C.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// Where records are, and from when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Where the block begins in the file.
+    pub offset: u64,
+    /// Records of one shard are in the order in which calls ended; those of a thread are in one shard.
+    pub shard: u16,
+    /// How many records there are.
+    pub count: u32,
+    /// When the first call began, in nanoseconds of the monotonic clock.
+    pub from: u64,
+    /// When the last ended.
+    pub until: u64,
+}
