@@ -1,0 +1,291 @@
+//! The way from the functions into the stack.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use rustix::io::Errno;
+use striate_stack::{
+    Action, Function, Kind, Of, Op, OpenFile, Outcome, Route, Stack, Target, Within,
+};
+
+use crate::path::{self, Room};
+use crate::table::{self, Found};
+use crate::{errno, signals};
+
+/// The stack, once it is built. It is never taken down.
+static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
+
+/// The process ends: nobody holds anything back any more, and what is opened now is not seen.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The stack, if there is one.
+#[inline]
+pub(crate) fn stack() -> Option<&'static Stack> {
+    // SAFETY: it is null, or was leaked for this.
+    unsafe { STACK.load(Ordering::Acquire).as_ref() }
+}
+
+/// From now on calls pass through this stack.
+pub(crate) fn open_up(stack: Stack) -> &'static Stack {
+    let stack = Box::leak(Box::new(stack));
+    STACK.store(stack, Ordering::Release);
+    stack
+}
+
+/// A call of the program that is within the stack.
+pub(crate) struct Entered {
+    pub(crate) stack: &'static Stack,
+    within: Option<Within<'static>>,
+    errno: errno::Kept,
+}
+
+impl Entered {
+    /// Enters. `None` if there is no stack, or if the call is not the program's.
+    // Inlined, so that it is not passed through memory.
+    #[inline(always)]
+    pub(crate) fn new() -> Option<Self> {
+        let stack = stack()?;
+        Some(Self { stack, within: Some(stack.enter_from_outside()?), errno: errno::Kept::new() })
+    }
+
+    /// The same for calls by names, which are not seen any more when the process ends.
+    pub(crate) fn by_name() -> Option<Self> {
+        if ENDING.load(Ordering::Relaxed) { None } else { Self::new() }
+    }
+
+    /// Lets an operation pass through the stack.
+    #[inline]
+    pub(crate) fn call(&self, op: &mut Op<'_>) -> Outcome {
+        let Some(within) = &self.within else { return Err(Errno::IO) };
+        guarded(|| self.stack.call_within(within, op))
+    }
+
+    /// From now on others may see a file.
+    pub(crate) fn share(&self, file: &Arc<OpenFile>) -> Outcome {
+        guarded(|| self.stack.share(file))
+    }
+
+    /// Steps out for a while.
+    pub(crate) fn outside<R>(&mut self, act: impl FnOnce() -> R) -> R {
+        self.within = None;
+        let result = act();
+        self.within = Some(self.stack.enter());
+        result
+    }
+
+    /// Leaves with the answer of a call.
+    #[inline(always)]
+    pub(crate) fn answer(self, outcome: Outcome) -> isize {
+        drop(self);
+        match outcome {
+            Ok(value) => value as isize,
+            Err(error) => errno::fail(error) as isize,
+        }
+    }
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        self.errno.restore();
+        self.within = None;
+        signals::deliver_late();
+    }
+}
+
+/// Keeps a panic within the library.
+#[inline]
+pub(crate) fn guarded(act: impl FnOnce() -> Outcome) -> Outcome {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO))
+}
+
+/// A call on a descriptor whose file a stage wants to see.
+pub(crate) struct Call {
+    // Used within the stack, so left before it.
+    file: Found,
+    entered: Entered,
+}
+
+impl Call {
+    /// A call on a file, if a stage wants any of it.
+    #[inline]
+    pub(crate) fn on(descriptor: c_int) -> Option<Self> {
+        if table::has(descriptor) { Self::enter(descriptor) } else { None }
+    }
+
+    /// A call on a file, if a stage wants this kind.
+    #[inline(always)]
+    pub(crate) fn of(descriptor: c_int, kind: Kind) -> Option<Self> {
+        if !table::has(descriptor) {
+            return None;
+        }
+        let call = Self::enter(descriptor)?;
+        if call.file.route().wants(kind) { Some(call) } else { None }
+    }
+
+    #[inline(always)]
+    fn enter(descriptor: c_int) -> Option<Self> {
+        let entered = Entered::new()?;
+        let file = table::get(descriptor)?;
+        Some(Self { file, entered })
+    }
+
+    /// The file.
+    #[inline]
+    pub(crate) fn file(&self) -> &Arc<OpenFile> {
+        &self.file
+    }
+
+    /// How it came in.
+    #[inline]
+    pub(crate) fn entered(&self) -> &Entered {
+        &self.entered
+    }
+
+    /// Lets an operation on the file pass through the stack, and answers.
+    #[inline(always)]
+    pub(crate) fn answer(
+        self,
+        function: Function,
+        action: impl for<'f> FnOnce(&'f Arc<OpenFile>) -> Action<'f>,
+    ) -> isize {
+        let outcome = self.perform(function, action);
+        self.entered.answer(outcome)
+    }
+
+    /// Lets an operation on the file pass through the stack.
+    #[inline(always)]
+    pub(crate) fn perform(
+        &self,
+        function: Function,
+        action: impl for<'f> FnOnce(&'f Arc<OpenFile>) -> Action<'f>,
+    ) -> Outcome {
+        let action = action(&self.file);
+        self.entered.call(&mut Op { function, route: self.file.route(), action })
+    }
+
+    /// Leaves with the answer of the call.
+    #[inline]
+    pub(crate) fn leave(self, outcome: Outcome) -> isize {
+        self.entered.answer(outcome)
+    }
+
+    /// Tells stages that something else is about to be done with the file.
+    pub(crate) fn notice(&self, function: Function) -> Outcome {
+        let action = Action::Notice { of: Of::File(&self.file) };
+        self.entered.call(&mut Op { function, route: self.file.route(), action })
+    }
+}
+
+/// Calls something with a name, if a stage wants this kind of calls on it.
+pub(crate) fn with_name<R>(
+    kind: Kind,
+    directory: c_int,
+    name: *const c_char,
+    act: impl FnOnce(Entered, Target<'_>, &Route) -> R,
+) -> Option<R> {
+    if !stack()?.wants(kind) {
+        return None;
+    }
+    let entered = Entered::by_name()?;
+    // SAFETY: the program's text stays while its call lasts.
+    let path: &CStr = unsafe { path::text(name)? };
+    let mut room = Room::new();
+    let absolute = path::absolute(directory, path, &mut room)?;
+    let route = entered.stack.route(absolute);
+    route.wants(kind).then(|| act(entered, Target { directory, path, absolute }, &route))
+}
+
+/// Tells stages that something else is about to be done with a name.
+pub(crate) fn notice_name(
+    function: Function,
+    directory: c_int,
+    name: *const c_char,
+) -> Result<(), Errno> {
+    let told = with_name(Kind::Notice, directory, name, |entered, target, route| {
+        let action = Action::Notice { of: Of::Name(target) };
+        entered.call(&mut Op { function, route, action })
+    });
+    told.unwrap_or(Ok(0)).map(|_| ())
+}
+
+/// Tells stages that something else is about to be done with an open file.
+pub(crate) fn notice_file(function: Function, descriptor: c_int) -> Result<(), Errno> {
+    match Call::of(descriptor, Kind::Notice) {
+        Some(call) => call.notice(function).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// From now on others may see the file of a descriptor.
+#[inline]
+pub(crate) fn share(function: Function, descriptor: c_int) {
+    if let Some(call) = Call::on(descriptor) {
+        share_call(&call, function);
+    }
+}
+
+#[cold]
+fn share_call(call: &Call, function: Function) {
+    if call.file.route().wants(Kind::Notice) {
+        let _ = call.notice(function);
+    }
+    if !call.file.is_shared() {
+        // What could not be written stays with the stage, which says so at the next call on the file.
+        let _ = call.entered.share(&call.file);
+    }
+}
+
+/// From now on others may see all files that are open, or only those that a new program would inherit.
+/// All else that is held back is settled.
+pub(crate) fn share_all(inherited_only: bool) {
+    let Some(entered) = Entered::new() else { return };
+    share_all_within(&entered, inherited_only);
+}
+
+pub(crate) fn share_all_within(entered: &Entered, inherited_only: bool) {
+    share_open_files(entered.stack, inherited_only);
+}
+
+/// The same for a thread that has closed the gate.
+pub(crate) fn share_all_behind_gate(stack: &Stack) {
+    let errno = errno::get();
+    share_open_files(stack, false);
+    errno::set(errno);
+}
+
+fn share_open_files(stack: &Stack, inherited_only: bool) {
+    for descriptor in table::descriptors(0, c_int::MAX) {
+        let Some(file) = table::get(descriptor) else { continue };
+        if !(file.is_shared() || inherited_only && closes_on_exec(descriptor)) {
+            let _ = guarded(|| stack.share(&file));
+        }
+    }
+    let _ = guarded(|| stack.settle_all());
+}
+
+fn closes_on_exec(descriptor: c_int) -> bool {
+    // SAFETY: it is a descriptor of the program's.
+    let descriptor = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+    rustix::io::fcntl_getfd(descriptor)
+        .is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC))
+}
+
+/// Settles all that is held back; files go on as they are.
+pub(crate) fn settle_all() {
+    if let Some(entered) = Entered::new() {
+        let _ = guarded(|| entered.stack.settle_all());
+    }
+}
+
+/// The process ends: all is settled, and stages say what they have to say. What still comes is not held back.
+pub(crate) fn end() {
+    let Some(entered) = Entered::new() else { return };
+    if !ENDING.swap(true, Ordering::SeqCst) {
+        share_all_within(&entered, false);
+        let _ = guarded(|| entered.stack.finish());
+    }
+}

@@ -1,0 +1,46 @@
+//! The functions that programs call instead of the C library's, by what they do.
+//!
+//! Forms for large files are the same on 64-bit machines; each calls the C library's of its own name. Functions
+//! with a variable number of arguments are defined with as many as they can have: what the program did not
+//! pass is not used.
+
+pub(crate) mod asynchronous;
+pub(crate) mod close;
+pub(crate) mod copy;
+pub(crate) mod data;
+pub(crate) mod descriptor;
+pub(crate) mod directory;
+pub(crate) mod name;
+pub(crate) mod notice;
+pub(crate) mod open;
+pub(crate) mod process;
+pub(crate) mod signal;
+pub(crate) mod size;
+pub(crate) mod stat;
+pub(crate) mod stdio;
+pub(crate) mod syscall;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod trampoline;
+pub(crate) mod wide;
+
+/// Finds the C library's functions.
+pub(crate) fn find() {
+    asynchronous::real::find();
+    close::real::find();
+    copy::real::find();
+    data::real::find();
+    descriptor::real::find();
+    directory::real::find();
+    name::real::find();
+    notice::real::find();
+    open::real::find();
+    process::real::find();
+    signal::real::find();
+    size::real::find();
+    stat::real::find();
+    stdio::real::find();
+    syscall::real::find();
+    #[cfg(target_arch = "x86_64")]
+    trampoline::find();
+    wide::real::find();
+}

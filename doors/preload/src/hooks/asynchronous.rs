@@ -1,0 +1,43 @@
+//! Asynchronous I/O: it is done by others, at their time.
+
+use std::ffi::{c_int, c_void};
+
+use libc::aiocb;
+use striate_stack::Function;
+
+use crate::door;
+
+/// # Safety
+/// The request is null or the program's.
+unsafe fn share(request: *const aiocb) {
+    // SAFETY: the caller's promise.
+    if let Some(request) = unsafe { request.as_ref() } {
+        door::share(Function::Other, request.aio_fildes);
+    }
+}
+
+hooks! {
+    fn [aio_read, aio_read64, aio_write, aio_write64](request: *mut aiocb) -> c_int, real {
+        share(request);
+        real(request)
+    }
+
+    fn [aio_fsync, aio_fsync64](operation: c_int, request: *mut aiocb) -> c_int, real {
+        share(request);
+        real(operation, request)
+    }
+
+    fn [lio_listio, lio_listio64](
+        mode: c_int,
+        requests: *const *mut aiocb,
+        count: c_int,
+        event: *mut c_void,
+    ) -> c_int, real {
+        if !requests.is_null() {
+            for number in 0..usize::try_from(count).unwrap_or(0) {
+                share(*requests.add(number));
+            }
+        }
+        real(mode, requests, count, event)
+    }
+}

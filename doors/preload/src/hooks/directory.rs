@@ -1,0 +1,103 @@
+//! Listing directories: stages hear of it before.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use striate_stack::{Action, Function, Kind, Op};
+
+use crate::door;
+use crate::door::Entered;
+use crate::path::{self, Room};
+
+/// Tells stages that a directory is about to be listed.
+fn list(directory: c_int, name: *const c_char) {
+    door::with_name(Kind::ReadDirectory, directory, name, |entered, target, route| {
+        let action = Action::ReadDirectory { target };
+        let _ = entered.call(&mut Op { function: Function::Opendir, route, action });
+    });
+}
+
+/// Tells stages that the directory of a descriptor is about to be listed.
+fn list_descriptor(descriptor: c_int) {
+    let wanted = door::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
+    let Some(entered) = wanted.then(Entered::by_name).flatten() else { return };
+    let mut room = Room::new();
+    let Some(absolute) = path::absolute(descriptor, c".", &mut room) else { return };
+    let route = entered.stack.route(absolute);
+    let target = striate_stack::Target { directory: descriptor, path: c".", absolute };
+    let action = Action::ReadDirectory { target };
+    let _ = entered.call(&mut Op { function: Function::Opendir, route: &route, action });
+}
+
+/// A whole tree is about to be walked, or names are about to be looked for.
+fn walk() {
+    if door::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory)) {
+        door::settle_all();
+    }
+}
+
+hooks! {
+    fn [opendir](name: *const c_char) -> *mut c_void, real {
+        list(libc::AT_FDCWD, name);
+        real(name)
+    }
+
+    fn [fdopendir](descriptor: c_int) -> *mut c_void, real {
+        list_descriptor(descriptor);
+        real(descriptor)
+    }
+
+    fn [scandir, scandir64](
+        name: *const c_char,
+        found: *mut c_void,
+        choose: *mut c_void,
+        compare: *mut c_void,
+    ) -> c_int, real {
+        list(libc::AT_FDCWD, name);
+        real(name, found, choose, compare)
+    }
+
+    fn [scandirat, scandirat64](
+        directory: c_int,
+        name: *const c_char,
+        found: *mut c_void,
+        choose: *mut c_void,
+        compare: *mut c_void,
+    ) -> c_int, real {
+        list(directory, name);
+        real(directory, name, found, choose, compare)
+    }
+
+    fn [ftw, ftw64](name: *const c_char, visit: *mut c_void, most: c_int) -> c_int, real {
+        walk();
+        real(name, visit, most)
+    }
+
+    fn [nftw, nftw64](
+        name: *const c_char,
+        visit: *mut c_void,
+        most: c_int,
+        flags: c_int,
+    ) -> c_int, real {
+        walk();
+        real(name, visit, most, flags)
+    }
+
+    fn [fts_open, fts64_open](
+        names: *const *mut c_char,
+        options: c_int,
+        compare: *mut c_void,
+    ) -> *mut c_void, real {
+        walk();
+        real(names, options, compare)
+    }
+
+    fn [glob, glob64](
+        pattern: *const c_char,
+        flags: c_int,
+        failed: *mut c_void,
+        found: *mut c_void,
+    ) -> c_int, real {
+        walk();
+        real(pattern, flags, failed, found)
+    }
+}

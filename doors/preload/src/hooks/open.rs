@@ -1,0 +1,206 @@
+//! Opening files.
+
+use std::ffi::{c_char, c_int};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use libc::mode_t;
+use rustix::io::Errno;
+use striate_stack::{Action, Function, Kind, Op, OpenFile, Target};
+
+use crate::door::{self, Entered};
+use crate::path::{self, Room};
+use crate::{errno, table};
+
+/// Puts a file that the stack has opened into the table. Returns its descriptor.
+fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
+    let descriptor = file.raw_descriptor();
+    // The C library writes to the standard streams without us.
+    if descriptor <= 2 {
+        let _ = entered.share(&file);
+    }
+    if let Err(file) = table::put(entered.stack, descriptor, file) {
+        // There is no place for it: it stays open, and stages do not hear of it any more.
+        let _ = entered.share(&file);
+    }
+    descriptor
+}
+
+/// Opens a name through the stack; `None`: it is not for stages. Who is told to list a directory
+/// hears of it here already: it may be listed by ways that we do not see.
+pub(crate) fn open_name(
+    function: Function,
+    directory: c_int,
+    name: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> Option<Result<RawFd, Errno>> {
+    door::stack()?;
+    let entered = Entered::by_name()?;
+    // SAFETY: the program's text stays while its call lasts.
+    let path = unsafe { path::text(name)? };
+    let mut room = Room::new();
+    let absolute = path::absolute(directory, path, &mut room)?;
+    let target = Target { directory, path, absolute };
+    if flags & libc::O_DIRECTORY != 0 {
+        if flags & libc::O_TMPFILE != libc::O_TMPFILE {
+            list(&entered, target);
+        }
+        return None;
+    }
+    if path::leads_to_descriptors(absolute) {
+        door::share_all_within(&entered, false);
+        return None;
+    }
+    let mode = if flags & libc::O_CREAT == 0 { 0 } else { mode };
+    let opened = open_target(&entered, function, target, flags, mode)?;
+    let outcome = opened.map(|file| adopt(&entered, file));
+    drop(entered);
+    Some(outcome)
+}
+
+fn open_target(
+    entered: &Entered,
+    function: Function,
+    target: Target<'_>,
+    flags: c_int,
+    mode: mode_t,
+) -> Option<Result<Arc<OpenFile>, Errno>> {
+    let open = || entered.stack.open(function, target, flags, mode);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(open)).unwrap_or(Some(Err(Errno::IO)))
+}
+
+/// Tells stages that a directory is about to be listed.
+fn list(entered: &Entered, target: Target<'_>) {
+    if entered.stack.wants(Kind::ReadDirectory) {
+        let route = entered.stack.route(target.absolute);
+        let action = Action::ReadDirectory { target };
+        let _ = entered.call(&mut Op { function: Function::Opendir, route: &route, action });
+    }
+}
+
+/// The answer of a call that opens.
+pub(crate) fn answer(opened: Result<RawFd, Errno>) -> c_int {
+    opened.unwrap_or_else(errno::fail)
+}
+
+/// Makes a name of a template that ends in six `X` and `suffix` more characters, and opens it.
+///
+/// # Safety
+/// The template is null, or a C string that may be written to.
+unsafe fn make_name(template: *mut c_char, suffix: c_int, flags: c_int) -> Option<c_int> {
+    const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const TRIES: u32 = 238_328;
+    door::stack()?;
+    // SAFETY: the caller's promise.
+    let length = unsafe { path::text(template)?.to_bytes().len() };
+    let place = length.checked_sub(usize::try_from(suffix).ok()?)?.checked_sub(6)?;
+    // SAFETY: these bytes are within the string; nobody else has it.
+    let letters = unsafe { std::slice::from_raw_parts_mut(template.add(place).cast::<u8>(), 6) };
+    if letters != b"XXXXXX" {
+        return None;
+    }
+    let flags = (flags & !libc::O_ACCMODE) | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    for _ in 0..TRIES {
+        let mut random = [0_u8; 8];
+        // SAFETY: the kernel fills these.
+        let filled = unsafe { libc::getrandom(random.as_mut_ptr().cast(), 8, 0) };
+        let mut number = u64::from_ne_bytes(random);
+        for letter in letters.iter_mut().take_while(|_| filled == 8) {
+            *letter = LETTERS[(number % 62) as usize];
+            number /= 62;
+        }
+        let opened = open_name(Function::Mkstemp, libc::AT_FDCWD, template, flags, 0o600);
+        match opened {
+            Some(Err(Errno::EXIST)) => {}
+            Some(outcome) => return Some(answer(outcome)),
+            None => {
+                letters.copy_from_slice(b"XXXXXX");
+                return None;
+            }
+        }
+    }
+    Some(errno::fail(Errno::EXIST))
+}
+
+hooks! {
+    fn [open, open64](name: *const c_char, flags: c_int, mode: mode_t) -> c_int, real {
+        match open_name(Function::Open, libc::AT_FDCWD, name, flags, mode) {
+            Some(opened) => answer(opened),
+            None => real(name, flags, mode),
+        }
+    }
+
+    fn [openat, openat64](
+        directory: c_int,
+        name: *const c_char,
+        flags: c_int,
+        mode: mode_t,
+    ) -> c_int, real {
+        match open_name(Function::Openat, directory, name, flags, mode) {
+            Some(opened) => answer(opened),
+            None => real(directory, name, flags, mode),
+        }
+    }
+
+    // Of fortified programs, which pass no mode.
+    fn [__open_2, __open64_2](name: *const c_char, flags: c_int) -> c_int, real {
+        if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0 {
+            return real(name, flags);
+        }
+        match open_name(Function::Open, libc::AT_FDCWD, name, flags, 0) {
+            Some(opened) => answer(opened),
+            None => real(name, flags),
+        }
+    }
+
+    fn [__openat_2, __openat64_2](
+        directory: c_int,
+        name: *const c_char,
+        flags: c_int,
+    ) -> c_int, real {
+        if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0 {
+            return real(directory, name, flags);
+        }
+        match open_name(Function::Openat, directory, name, flags, 0) {
+            Some(opened) => answer(opened),
+            None => real(directory, name, flags),
+        }
+    }
+
+    fn [creat, creat64](name: *const c_char, mode: mode_t) -> c_int, real {
+        let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+        match open_name(Function::Creat, libc::AT_FDCWD, name, flags, mode) {
+            Some(opened) => answer(opened),
+            None => real(name, mode),
+        }
+    }
+
+    fn [mkstemp, mkstemp64](template: *mut c_char) -> c_int, real {
+        match make_name(template, 0, 0) {
+            Some(opened) => opened,
+            None => real(template),
+        }
+    }
+
+    fn [mkostemp, mkostemp64](template: *mut c_char, flags: c_int) -> c_int, real {
+        match make_name(template, 0, flags) {
+            Some(opened) => opened,
+            None => real(template, flags),
+        }
+    }
+
+    fn [mkstemps, mkstemps64](template: *mut c_char, suffix: c_int) -> c_int, real {
+        match make_name(template, suffix, 0) {
+            Some(opened) => opened,
+            None => real(template, suffix),
+        }
+    }
+
+    fn [mkostemps, mkostemps64](template: *mut c_char, suffix: c_int, flags: c_int) -> c_int, real {
+        match make_name(template, suffix, flags) {
+            Some(opened) => opened,
+            None => real(template, suffix, flags),
+        }
+    }
+}

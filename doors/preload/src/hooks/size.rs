@@ -1,0 +1,75 @@
+//! Sizes and space of files.
+
+use std::ffi::{c_char, c_int};
+
+use libc::off64_t;
+use rustix::io::Errno;
+use striate_stack::{Action, Function, Kind};
+
+use crate::door::{self, Call};
+use crate::errno;
+
+hooks! {
+    fn [ftruncate, ftruncate64](descriptor: c_int, length: off64_t) -> c_int, real {
+        match (Call::of(descriptor, Kind::Truncate), u64::try_from(length)) {
+            (Some(call), Ok(length)) => {
+                call.answer(Function::Ftruncate, |file| Action::Truncate { file, length }) as c_int
+            }
+            (call, _) => {
+                drop(call);
+                real(descriptor, length)
+            }
+        }
+    }
+
+    fn [truncate, truncate64](name: *const c_char, length: off64_t) -> c_int, real {
+        match door::notice_name(Function::Truncate, libc::AT_FDCWD, name) {
+            Ok(()) => real(name, length),
+            Err(error) => errno::fail(error),
+        }
+    }
+
+    fn [fallocate, fallocate64](
+        descriptor: c_int,
+        mode: c_int,
+        offset: off64_t,
+        length: off64_t,
+    ) -> c_int, real {
+        match allocate(Function::Fallocate, descriptor, mode, offset, length) {
+            Some(Ok(())) => 0,
+            Some(Err(error)) => errno::fail(error),
+            None => real(descriptor, mode, offset, length),
+        }
+    }
+
+    // Returns its error, and makes do where the file system cannot reserve: then it is the C library's.
+    fn [posix_fallocate, posix_fallocate64](
+        descriptor: c_int,
+        offset: off64_t,
+        length: off64_t,
+    ) -> c_int, real {
+        match allocate(Function::PosixFallocate, descriptor, 0, offset, length) {
+            Some(Ok(())) => 0,
+            Some(Err(error)) if error != Errno::OPNOTSUPP => error.raw_os_error(),
+            Some(Err(_)) => {
+                door::share(Function::PosixFallocate, descriptor);
+                real(descriptor, offset, length)
+            }
+            None => real(descriptor, offset, length),
+        }
+    }
+}
+
+fn allocate(
+    function: Function,
+    descriptor: c_int,
+    mode: c_int,
+    offset: off64_t,
+    length: off64_t,
+) -> Option<Result<(), Errno>> {
+    let call = Call::of(descriptor, Kind::Allocate)?;
+    let offset = u64::try_from(offset).ok()?;
+    let length = u64::try_from(length).ok().filter(|length| *length > 0)?;
+    let done = call.perform(function, |file| Action::Allocate { file, mode, offset, length });
+    Some(done.map(|_| ()))
+}

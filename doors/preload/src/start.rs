@@ -1,0 +1,64 @@
+//! How the library starts, when the program is loaded, and how it ends.
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+
+use striate_stack::{Configuration, Stack};
+
+use crate::{door, fork, hooks, signals};
+
+/// The loader calls this before the program's own code.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
+}
+
+extern "C" fn start() {
+    hooks::find();
+    let Some(path) = std::env::var_os("STRIATE_STACK").filter(|path| !path.is_empty()) else {
+        return;
+    };
+    // Building reads files; there is no stack yet that could see it.
+    match std::panic::catch_unwind(|| build(Path::new(&path))) {
+        Ok(Ok(stack)) if stack.stages().is_empty() => {}
+        Ok(Ok(stack)) => open_up(stack),
+        Ok(Err(reason)) => complain(&reason),
+        Err(_) => complain("the stack could not be built"),
+    }
+}
+
+fn build(path: &Path) -> Result<Stack, String> {
+    let configuration = Configuration::read(path);
+    configuration.and_then(|configuration| configuration.build()).map_err(|error| error.to_string())
+}
+
+fn open_up(stack: Stack) {
+    fork::watch();
+    // Registered before the program starts, and for no library: it runs after all that the program and
+    // its libraries have registered.
+    // SAFETY: the function stays: this library is never unloaded.
+    unsafe { __cxa_atexit(end, null_mut(), null_mut()) };
+    let stack = door::open_up(stack);
+    signals::watch(stack);
+}
+
+extern "C" fn end(_: *mut c_void) {
+    // SAFETY: it is asked for all streams. The C library would do so after us.
+    unsafe { libc::fflush(null_mut()) };
+    door::end();
+}
+
+/// One line, and the program goes on without stages.
+fn complain(reason: &str) {
+    let line = format!("striate: {}; running without stages\n", reason.trim().replace('\n', " "));
+    // SAFETY: the line is there.
+    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}

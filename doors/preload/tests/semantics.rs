@@ -1,0 +1,161 @@
+//! What programs observe by their calls stays what it is without Striate: random sequences of calls over
+//! several descriptors, streams, threads and children, compared answer by answer, and the files they leave
+//! byte by byte.
+//!
+//! `STRIATE_ROUNDS=1000` tries so many sequences under each stack; `STRIATE_SEED=17` only that one.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(unreachable_pub, reason = "modules of tests are shared")]
+#![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
+
+mod under;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use under::{Ended, Image, LONGEST, Place, Stack, run};
+
+/// Calls of one sequence.
+const STEPS: u32 = 200;
+
+/// How many sequences are tried under each stack, if not said otherwise.
+const ROUNDS: u64 = 24;
+
+/// The actor, compiled in two ways: as it is, and as distributions build programs.
+fn actors() -> &'static [PathBuf; 2] {
+    static ACTORS: OnceLock<[PathBuf; 2]> = OnceLock::new();
+    ACTORS.get_or_init(|| {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/semantics");
+        let sources =
+            ["actor.c", "descriptors.c", "names.c", "streams.c"].map(|file| sources.join(file));
+        let plain: &[&str] = &["-O1", "-U_FORTIFY_SOURCE"];
+        let fortified: &[&str] =
+            &["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-D_FILE_OFFSET_BITS=64"];
+        [("actor", plain), ("actor-fortified", fortified)].map(|(name, options)| {
+            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            // Under a name of its own first: other tests may run at the same time.
+            let made = program.with_extension(std::process::id().to_string());
+            let output = Command::new("cc")
+                .args(["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+                .arg(&made)
+                .args(options)
+                .args(&sources)
+                .output()
+                .expect("a C compiler");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            std::fs::rename(&made, &program).unwrap();
+            program
+        })
+    })
+}
+
+/// One sequence: what the actor told, and what it left.
+fn act(place: &Place, stack: &Stack, seed: u64, own_names: bool) -> (Ended, Image) {
+    place.renew();
+    std::fs::create_dir(place.work().join("d")).unwrap();
+    let actor = &actors()[(seed % 2) as usize];
+    let mut command = place.command(actor, stack);
+    command.args([seed.to_string(), STEPS.to_string()]).arg(place.work());
+    if own_names {
+        command.env("ACTOR_OWN_NAMES", "1");
+    }
+    let ended = run(&mut command, LONGEST);
+    let image = Image::of(&place.work(), |_| false);
+    (ended, image)
+}
+
+/// Where two transcripts part, with the steps before.
+fn parting(native: &str, told: &str) -> Option<String> {
+    let (native, told): (Vec<_>, Vec<_>) = (native.lines().collect(), told.lines().collect());
+    let place = (0..native.len().max(told.len())).find(|i| native.get(*i) != told.get(*i))?;
+    let before = native[place.saturating_sub(3)..place].join("\n    ");
+    let line =
+        |lines: &[&str]| lines.get(place).map_or("(nothing)".into(), |line| (*line).to_owned());
+    Some(format!("    {before}\n  - {}\n  + {}", line(&native), line(&told)))
+}
+
+fn difference(native: &(Ended, Image), other: &(Ended, Image)) -> Option<String> {
+    let mut told = Vec::new();
+    told.extend(parting(&native.0.stdout, &other.0.stdout));
+    if native.0.status != other.0.status {
+        told.push(format!("  ended with {:?} instead of {:?}", other.0.status, native.0.status));
+    }
+    told.extend(native.1.difference(&other.1).into_iter().map(|line| format!("  {line}")));
+    if !told.is_empty() && !other.0.stderr.is_empty() {
+        told.push(format!("  stderr: {}", other.0.stderr));
+    }
+    (!told.is_empty()).then(|| told.join("\n"))
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Sequences under one stack. Each stack has seeds of its own.
+fn same_under(name: &str) {
+    let stack = Stack::named(name);
+    let first =
+        name.bytes().fold(0, |sum, byte| sum * 31 % 1_000_003 + u64::from(byte)) * 1_000_000;
+    let seeds: Vec<u64> = match number("STRIATE_SEED") {
+        Some(seed) => vec![seed],
+        None => (first..first + number("STRIATE_ROUNDS").unwrap_or(ROUNDS)).collect(),
+    };
+    let place = Place::new();
+    let mut failures = Vec::new();
+    for seed in &seeds {
+        let native = act(&place, &Stack::NATIVE, *seed, !stack.one_file_for_all);
+        assert!(native.0.status.is_some(), "seed {seed} does not end without Striate");
+        if let Some(told) = difference(&native, &act(&place, stack, *seed, !stack.one_file_for_all))
+        {
+            failures.push(format!("seed {seed}:\n{told}"));
+        }
+    }
+    let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
+    assert!(
+        failures.is_empty(),
+        "{} of {} sequences differ under {name}:\n{shown}",
+        failures.len(),
+        seeds.len()
+    );
+}
+
+/// The actor itself does the same twice: otherwise nothing here means anything.
+#[test]
+fn the_actor_repeats_itself() {
+    let place = Place::new();
+    for seed in 0..4 {
+        let first = act(&place, &Stack::NATIVE, seed, false);
+        assert!(first.0.stdout.lines().count() >= STEPS as usize, "{first:?}", first = first.0);
+        assert_eq!(difference(&first, &act(&place, &Stack::NATIVE, seed, false)), None);
+    }
+}
+
+macro_rules! stacks {
+    ($($test:ident $name:literal;)*) => {
+        $(#[test] fn $test() { same_under($name); })*
+
+        #[test]
+        fn every_stack_is_tried() {
+            let tried = [$($name),*];
+            let all: Vec<_> = under::STACKS.iter().map(|stack| stack.name).collect();
+            assert_eq!(all, tried);
+        }
+    };
+}
+
+stacks! {
+    same_without_stages "no stages";
+    same_under_count "count";
+    same_under_count_everywhere "count everywhere";
+    same_under_trace "trace";
+    same_under_write_back "write-back";
+    same_under_small_write_back "write-back, small";
+    same_under_read_ahead "read-ahead";
+    same_under_small_read_ahead "read-ahead, small";
+    same_under_combine "combine";
+    same_under_path_rewrite "path-rewrite";
+    same_under_path_rewrite_in_the_background "path-rewrite, background";
+    same_under_align "align";
+    same_under_throttle "throttle";
+    same_under_full "full";
+}

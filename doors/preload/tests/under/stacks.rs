@@ -1,0 +1,105 @@
+//! The stacks that change nothing a program observes.
+
+use std::fmt::Write as _;
+
+use super::Place;
+
+/// A stack by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// Its stages; `None` is without Striate. `SEEN`, `FAST` and `BESIDE` stand for directories.
+    stages: Option<&'static str>,
+    /// Whether it says which files it is for, or takes what it gets without saying.
+    everywhere: bool,
+    /// Whether a file that several processes have open at a time stays one file: not if it moves.
+    pub one_file_for_all: bool,
+}
+
+impl Stack {
+    /// Without Striate.
+    pub const NATIVE: Self =
+        Self { name: "native", stages: None, everywhere: false, one_file_for_all: true };
+
+    const fn of(name: &'static str, stages: &'static str) -> Self {
+        Self { name, stages: Some(stages), everywhere: false, one_file_for_all: true }
+    }
+
+    /// The stack of a name.
+    pub fn named(name: &str) -> &'static Self {
+        STACKS.iter().find(|stack| stack.name == name).expect("a stack of this name")
+    }
+
+    /// Its configuration.
+    pub fn text(&self, place: &Place) -> Option<String> {
+        let [seen, beside] = [place.seen(), place.beside()].map(|path| path.to_str().unwrap());
+        let stages = self.stages?.replace("SEEN", seen).replace("BESIDE", beside);
+        let mut text = String::new();
+        if !self.everywhere {
+            writeln!(text, "[paths]\ninclude = [\"{seen}\"]\n").unwrap();
+        }
+        Some(text + &stages)
+    }
+}
+
+const COUNT: &str = "[[stage]]\nkind = \"count\"\n";
+const TRACE: &str = "[[stage]]\nkind = \"trace\"\ndirectory = \"BESIDE/run\"\n";
+/// Without the files that processes write together, as the stage asks for.
+macro_rules! path_rewrite {
+    ($more:literal) => {
+        concat!(
+            "[[stage]]\nkind = \"path-rewrite\"\nexclude = [\"*together\"]\n",
+            "rules = [{ from = \"SEEN/work\", to = \"BESIDE/fast\" }]\n",
+            $more
+        )
+    };
+}
+
+/// All of them. Sizes are small, so that what happens at their limits happens.
+pub const STACKS: &[Stack] = &[
+    Stack::of("no stages", ""),
+    Stack::of("count", COUNT),
+    Stack { everywhere: true, ..Stack::of("count everywhere", COUNT) },
+    Stack::of("trace", TRACE),
+    Stack::of("write-back", "[[stage]]\nkind = \"write-back\"\n"),
+    Stack::of(
+        "write-back, small",
+        "[[stage]]\nkind = \"write-back\"\nblock = \"4KiB\"\nmemory = \"64KiB\"\n",
+    ),
+    Stack::of("read-ahead", "[[stage]]\nkind = \"read-ahead\"\n"),
+    Stack::of("read-ahead, small", "[[stage]]\nkind = \"read-ahead\"\nwindow = \"8KiB\"\n"),
+    Stack::of("combine", "[[stage]]\nkind = \"combine\"\n"),
+    Stack { one_file_for_all: false, ..Stack::of("path-rewrite", path_rewrite!("")) },
+    Stack {
+        one_file_for_all: false,
+        ..Stack::of("path-rewrite, background", path_rewrite!("background = true\n"))
+    },
+    Stack::of("align", "[[stage]]\nkind = \"align\"\nstripe = \"4KiB\"\n"),
+    Stack::of("throttle", "[[stage]]\nkind = \"throttle\"\nlatency = \"5us\"\n"),
+    Stack::of(
+        "full",
+        "\
+[[stage]]
+kind = \"count\"
+[[stage]]
+kind = \"trace\"
+directory = \"BESIDE/run\"
+[[stage]]
+kind = \"combine\"
+[[stage]]
+kind = \"write-back\"
+block = \"16KiB\"
+[[stage]]
+kind = \"read-ahead\"
+[[stage]]
+kind = \"align\"
+stripe = \"8KiB\"
+[[stage]]
+kind = \"throttle\"
+latency = \"2us\"
+[[stage]]
+kind = \"count\"
+",
+    ),
+];

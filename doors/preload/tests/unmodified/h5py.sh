@@ -1,0 +1,2 @@
+set -eu
+"$PYTHON" "$SCRIPTS/hdf5.py"

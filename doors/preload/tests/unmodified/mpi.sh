@@ -1,0 +1,2 @@
+set -eu
+$MPIEXEC -n 2 "$PROGRAM"
