@@ -4,6 +4,7 @@
 //! shared machine meets all sides alike; a result is a median with its interval, never a best.
 
 pub mod array;
+pub mod insitu;
 pub mod io;
 #[cfg(feature = "mpi")]
 pub mod mpiio;

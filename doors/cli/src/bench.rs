@@ -1,6 +1,7 @@
 //! `striate bench`: measurements with their spread, peers beside us in the same run.
 
 mod array;
+mod insitu;
 mod io;
 mod pack;
 mod place;
@@ -33,7 +34,8 @@ Examples:
   striate bench block3d --store striate://host:7479     on I/O servers
   mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi
   mpiexec -n 4 striate bench array flash                datasets beside PnetCDF, likewise
-  striate bench array --help                            all benchmarks of datasets")]
+  striate bench array --help                            all benchmarks of datasets
+  striate bench insitu                                  the stack under unmodified programs")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     workload: Workload,
@@ -52,6 +54,7 @@ enum Workload {
     FlashIo(array::FlashArgs),
     S3d(array::S3dArgs),
     NetcdfBench(array::NetcdfBenchArgs),
+    Insitu(insitu::InsituArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
@@ -67,6 +70,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
         Workload::FlashIo(args) => args.run(json),
         Workload::S3d(args) => args.run(json),
         Workload::NetcdfBench(args) => args.run(json),
+        Workload::Insitu(args) => insitu::run(args, json),
     }
 }
 

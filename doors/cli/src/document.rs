@@ -38,10 +38,15 @@ impl<Row: Serialize> Document<Row> {
 
     /// Prints it.
     pub(crate) fn print(&self) -> Result<(), CommandError> {
+        terminal::print(&self.text()?)
+    }
+
+    /// The document as text.
+    pub(crate) fn text(&self) -> Result<String, CommandError> {
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|error| CommandError::failed("cannot write the JSON document", error, ""))?;
         text.push('\n');
-        terminal::print(&text)
+        Ok(text)
     }
 }
 

@@ -17,8 +17,10 @@ mod picture;
 mod probe;
 mod quickstart;
 mod ranks;
+mod run;
 mod serve;
 mod signals;
+mod stack;
 mod table;
 mod terminal;
 mod time;
@@ -42,6 +44,7 @@ Examples:
   striate describe 'vector(768, 3KiB, stride=7596)'    look at an access pattern
   striate bench strided --block 64 --method all        measure one
   striate serve --embedded 4                           try a parallel file system
+  striate run -- python3 analyse.py                    see what a program does with files
 
 Exit status: 0 success, 1 it failed, 2 it was called wrongly."
 )]
@@ -64,6 +67,8 @@ enum Command {
     Fsck(fsck::FsckArgs),
     Nc(nc::NcArgs),
     Probe(probe::ProbeArgs),
+    Run(run::RunArgs),
+    Stack(stack::StackArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -86,6 +91,11 @@ fn main() -> ExitCode {
         Command::Fsck(args) => fsck::run(args, cli.json),
         Command::Nc(args) => nc::run(args, cli.json),
         Command::Probe(args) => probe::run(args, cli.json),
+        // It ends as the program that it runs.
+        Command::Run(args) => {
+            return run::run(args, cli.json).unwrap_or_else(|error| error.report());
+        }
+        Command::Stack(args) => stack::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

@@ -1,0 +1,171 @@
+//! `striate bench insitu`: what the stack costs unmodified programs, and what its stages gain.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use striate_bench::insitu::{self, InsituError, Options, Overhead, Rate, Results, Row};
+
+use super::ratio_table;
+use crate::document::Document;
+use crate::table::{Side, Table};
+use crate::{CommandError, terminal};
+
+/// Measure what the stack costs unmodified programs, and what it gains
+///
+/// Costs: a process into which the library is loaded calls, in blocks of 1,000 that take turns, the
+/// functions that it got and those of the C library. Gains: processes do the same with and without a
+/// stage, in turns, on a local file system or where every request takes 200 µs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate bench insitu
+  striate bench insitu --case overhead --rounds 1001
+  striate bench insitu --dir /scratch --case combine --json")]
+pub(super) struct InsituArgs {
+    /// Where files are written
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    dir: PathBuf,
+    /// A faster place, for path-rewrite and for the costs of calls
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    fast: PathBuf,
+    /// Rounds of the gains: samples of each way
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: u32,
+    /// Rounds of the costs: blocks of 1,000 calls of each function
+    #[arg(long, default_value_t = 301, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rounds: u32,
+    /// Only the cases whose name contains this
+    #[arg(long, value_name = "NAME")]
+    case: Option<String>,
+    /// The library that is loaded into programs, if it is not beside this one
+    #[arg(long, value_name = "FILE")]
+    preload: Option<PathBuf>,
+    /// What a process of the benchmark itself is started with
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+    task: Vec<String>,
+}
+
+pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
+    if !args.task.is_empty() {
+        let told = insitu::work(&args.task).map_err(|reason| CommandError::usage(reason, ""))?;
+        return terminal::print(&told);
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| CommandError::failed("cannot find this program", error, ""))?;
+    let options = Options {
+        library: library(args.preload.as_deref(), &own)?,
+        worker: [own.as_os_str(), "bench".as_ref(), "insitu".as_ref(), "--task".as_ref()]
+            .map(ToOwned::to_owned)
+            .to_vec(),
+        directory: args.dir.clone(),
+        fast: args.fast.clone(),
+        repeat: args.repeat as usize,
+        rounds: args.rounds as usize,
+        only: args.case.clone(),
+    };
+    let bar = super::progress_bar();
+    let results = insitu::run(&options, |case, place, cases| {
+        bar.set_length(cases as u64);
+        bar.set_position(place as u64);
+        bar.set_message(case.to_owned());
+    });
+    bar.finish_and_clear();
+    let results = results.map_err(|error| {
+        let hint = match &error {
+            InsituError::File { .. } => "choose other directories with --dir and --fast",
+            _ => "this is a bug: please report the case and the machine",
+        };
+        CommandError::failed("cannot finish the benchmark", error, hint)
+    })?;
+    if results.rows.is_empty() {
+        return Err(CommandError::usage(
+            format!("no case has '{}' in its name", args.case.as_deref().unwrap_or_default()),
+            format!("the cases are {}", insitu::case_names().join(", ")),
+        ));
+    }
+    if json {
+        return Document::new(results.rows, results.ratios).print();
+    }
+    terminal::print(&render(&results))
+}
+
+/// The library: as said here or in the environment, or beside this program.
+fn library(given: Option<&Path>, own: &Path) -> Result<PathBuf, CommandError> {
+    let beside = || own.with_file_name("libstriate_preload.so");
+    let library = given
+        .map(Path::to_path_buf)
+        .or_else(|| std::env::var_os("STRIATE_PRELOAD").map(PathBuf::from))
+        .unwrap_or_else(beside);
+    if library.exists() {
+        return Ok(library);
+    }
+    Err(CommandError::usage(
+        format!("{} is not there", library.display()),
+        "build it with 'cargo build --release -p striate-preload', or say where it is with --preload",
+    ))
+}
+
+fn render(results: &Results) -> String {
+    let mut text = String::new();
+    let overheads = results.rows.iter().filter_map(|row| match row {
+        Row::Overhead(overhead) => Some(overhead),
+        Row::Rate(_) => None,
+    });
+    let overheads: Vec<&Overhead> = overheads.collect();
+    if !overheads.is_empty() {
+        text += &terminal::heading("ns per call more than without, median [95 % interval]");
+        text.push('\n');
+        text += &overhead_table(&overheads);
+    }
+    let rates = results.rows.iter().filter_map(|row| match row {
+        Row::Rate(rate) => Some(rate),
+        Row::Overhead(_) => None,
+    });
+    let rates: Vec<&Rate> = rates.collect();
+    if !rates.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &terminal::heading("Rates, median [95 % interval]");
+        text.push('\n');
+        text += &rate_table(&rates);
+    }
+    text + &ratio_table(&results.ratios)
+}
+
+fn overhead_table(overheads: &[&Overhead]) -> String {
+    let columns = [
+        ("stack", Side::Left),
+        ("function", Side::Left),
+        ("plain", Side::Right),
+        ("more", Side::Right),
+        ("mean", Side::Right),
+        ("goal", Side::Right),
+        ("", Side::Left),
+    ];
+    let mut table = Table::new(&columns);
+    for row in overheads {
+        let [low, high] = row.ci95;
+        table.row([
+            row.case.to_owned(),
+            row.function.to_owned(),
+            format!("{:.0}", row.plain_ns),
+            format!("{:.1} [{low:.1}–{high:.1}]", row.value_ns),
+            format!("{:.1}", row.mean_ns),
+            row.goal_ns.map_or_else(|| "-".into(), |goal| format!("{goal:.0}")),
+            row.met.map_or("", |met| if met { "met" } else { "missed" }).to_owned(),
+        ]);
+    }
+    table.render()
+}
+
+fn rate_table(rates: &[&Rate]) -> String {
+    let columns = [("case", Side::Left), ("", Side::Left), ("rate", Side::Right), ("", Side::Left)];
+    let mut table = Table::new(&columns);
+    for row in rates {
+        let [low, high] = row.ci95;
+        let rate = format!("{:.1} [{low:.1}–{high:.1}]", row.median);
+        table.row([row.case.to_owned(), row.way.to_owned(), rate, row.unit.to_owned()]);
+    }
+    table.render()
+}

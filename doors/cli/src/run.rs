@@ -1,0 +1,98 @@
+//! `striate run`: a program whose calls pass through a stack of stages.
+//!
+//! The program is started with the library of the preload door, which reads the stack from a file that is
+//! made for this run. Stages leave what they counted in a directory, from which the summary is made when
+//! the program has ended.
+
+mod directory;
+mod library;
+mod plan;
+mod summary;
+mod watch;
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+use striate_stack::RUN_DIRECTORY;
+
+use self::directory::RunDirectory;
+use self::summary::Summary;
+use crate::CommandError;
+
+/// The variable that names the stack to the library.
+const STACK: &str = "STRIATE_STACK";
+
+/// Run a program with its file operations passing through a stack of stages
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate run -- ./simulation input.nml                         count what it does
+  striate run --trace traces -- python3 analyse.py              and record it
+  striate run --stack etc/stacks/write-back.toml -- ./simulation
+  striate run --json --summary counts.json -- make -j4
+  striate run -- mpiexec -n 4 ./simulation                      ranks on this node
+  mpiexec -n 4 striate run ./simulation                         each rank for itself
+
+The program and all that it starts are followed, unless they are linked statically or have special
+rights. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
+Environment:
+  STRIATE_PRELOAD   the library libstriate_preload.so, if it is not beside this program")]
+pub(crate) struct RunArgs {
+    /// The stages, as a file ('striate stack check' explains it); without it, calls are only counted
+    #[arg(long, value_name = "FILE")]
+    stack: Option<PathBuf>,
+    /// Record all calls before they reach the stages, in files of this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    /// Keep the counters of all processes in this directory
+    #[arg(long, value_name = "DIR")]
+    counters: Option<PathBuf>,
+    /// Write the summary to this file instead of standard error
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+    /// No summary, and nothing is counted for it
+    #[arg(long, short, conflicts_with_all = ["summary", "counters", "json"])]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> {
+    let library = library::find()?;
+    let trace = args.trace.as_deref().map(directory::made).transpose()?;
+    let plan =
+        plan::Plan { stack: args.stack.as_deref(), trace: trace.as_deref(), count: !args.quiet };
+    let text = plan.text()?;
+    let directory = RunDirectory::new(args.counters.as_deref())?;
+    let stack = directory.keep("stack.toml", &text)?;
+
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(CommandError::usage("no command to run", "give it after --"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env(STACK, &stack).env(RUN_DIRECTORY, directory.path());
+    command.env(library::VARIABLE, library::with_others(&library));
+    let status = match watch::run(&mut command) {
+        Ok(status) => status,
+        Err(error) => {
+            let missing = error.kind() == ErrorKind::NotFound;
+            let attempted = format!("cannot run {}", program.to_string_lossy());
+            CommandError::failed(attempted, error, "").report();
+            return Ok(ExitCode::from(if missing { 127 } else { 126 }));
+        }
+    };
+    if !args.quiet {
+        let summary = Summary::new(directory.path(), trace.as_deref(), status)?;
+        summary.tell(args.summary.as_deref(), json)?;
+    }
+    Ok(watch::exit_code(status))
+}

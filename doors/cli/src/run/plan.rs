@@ -1,0 +1,109 @@
+//! [`Plan`]: the stack of a run: the one asked for, and what is put on top of it.
+
+use std::path::Path;
+
+use striate_stack::Configuration;
+use toml::{Table, Value};
+
+use crate::CommandError;
+use crate::stack::{read, refused};
+
+/// What is wanted of a run.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    /// The file with the stages.
+    pub(super) stack: Option<&'a Path>,
+    /// Where traces go.
+    pub(super) trace: Option<&'a Path>,
+    /// Whether calls are counted.
+    pub(super) count: bool,
+}
+
+impl Plan<'_> {
+    /// The configuration as a text.
+    pub(super) fn text(&self) -> Result<String, CommandError> {
+        let path = self.stack.unwrap_or(Path::new("the stack"));
+        let document = match self.stack {
+            None => Table::new(),
+            Some(path) => {
+                // Told of the file as it is, not of what is made of it.
+                read(path)?;
+                let text = std::fs::read_to_string(path);
+                let text = text
+                    .map_err(|error| CommandError::failed(path.display().to_string(), error, ""))?;
+                text.parse().map_err(|error| unwritable(&error))?
+            }
+        };
+        let document = self.topped(document);
+        let text = toml::to_string(&document).map_err(|error| unwritable(&error))?;
+        Configuration::parse(&text).map_err(|error| refused(path, &error))?;
+        Ok(text)
+    }
+
+    /// A document with more stages on top.
+    fn topped(&self, mut document: Table) -> Table {
+        let mut stages = match document.remove("stage") {
+            Some(Value::Array(stages)) => stages,
+            _ => Vec::new(),
+        };
+        let kind = |stage: &Value| stage.get("kind").and_then(Value::as_str).map(str::to_owned);
+        // What sees all calls as the program made them has nothing but the like above it.
+        let on_top = |wanted: &str| {
+            let mut kinds = stages.iter().map(kind).map(Option::unwrap_or_default);
+            kinds
+                .by_ref()
+                .take_while(|kind| kind == "count" || kind == "trace")
+                .any(|kind| kind == wanted)
+        };
+        let mut more = Vec::new();
+        if self.count && !on_top("count") {
+            more.push(stage("count", None));
+        }
+        if let Some(directory) = self.trace {
+            more.push(stage("trace", Some(directory)));
+        }
+        stages.splice(0..0, more);
+        document.insert("stage".into(), Value::Array(stages));
+        document
+    }
+}
+
+fn stage(kind: &str, directory: Option<&Path>) -> Value {
+    let mut table = Table::new();
+    table.insert("kind".into(), kind.into());
+    if let Some(directory) = directory {
+        table.insert("directory".into(), directory.to_string_lossy().into_owned().into());
+    }
+    Value::Table(table)
+}
+
+fn unwritable(error: &dyn std::error::Error) -> CommandError {
+    CommandError::failed("cannot make the stack of the run", error.to_string(), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(stack: &str, trace: bool, count: bool) -> Vec<String> {
+        let trace = trace.then_some(Path::new("/t"));
+        let plan = Plan { stack: None, trace, count };
+        let document = plan.topped(stack.parse().unwrap());
+        let stages = document["stage"].as_array().unwrap();
+        stages.iter().map(|stage| stage["kind"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn counts_and_traces_come_first() {
+        assert_eq!(kinds("", false, true), ["count"]);
+        assert_eq!(kinds("", true, true), ["count", "trace"]);
+        assert_eq!(kinds("", true, false), ["trace"]);
+        let throttled = "[[stage]]\nkind = 'throttle'\n";
+        assert_eq!(kinds(throttled, false, true), ["count", "throttle"]);
+        assert_eq!(kinds(throttled, false, false), ["throttle"]);
+        let counted = "[[stage]]\nkind = 'count'\n";
+        assert_eq!(kinds(&[counted, throttled].concat(), false, true), ["count", "throttle"]);
+        let below = [throttled, counted].concat();
+        assert_eq!(kinds(&below, false, true), ["count", "throttle", "count"]);
+    }
+}

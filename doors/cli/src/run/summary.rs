@@ -1,0 +1,198 @@
+//! [`Summary`]: what the processes of a run counted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use serde::Serialize;
+use striate_datatype::Bytes;
+use striate_stack::count::{Calls, Counters, Report};
+
+use super::watch;
+use crate::CommandError;
+use crate::document::Document;
+
+/// What is told at the end of a run.
+#[derive(Debug)]
+pub(super) struct Summary {
+    /// One for each stage that counted, in the order of the stack.
+    counters: Vec<Counters>,
+    /// Files of counters that could not be read, and why.
+    unreadable: Vec<String>,
+    trace: Option<Trace>,
+    status: ExitStatus,
+}
+
+/// The traces of the run.
+#[derive(Debug, Serialize)]
+struct Trace {
+    directory: PathBuf,
+    files: usize,
+    bytes: u64,
+}
+
+/// What a stage counted; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Row {
+    stage: u32,
+    label: String,
+    status: u8,
+    processes: Vec<Process>,
+    calls: u64,
+    failed: u64,
+    seconds: f64,
+    own_seconds: f64,
+    functions: BTreeMap<&'static str, Function>,
+    /// Reads by their lengths: place n counts those of 2ⁿ⁻¹ bytes and more, below 2ⁿ.
+    reads: Vec<u64>,
+    /// Writes likewise.
+    writes: Vec<u64>,
+    endings: BTreeMap<String, Ending>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Trace>,
+}
+
+#[derive(Debug, Serialize)]
+struct Process {
+    pid: u32,
+    parent: u32,
+    rank: Option<u32>,
+    host: String,
+    command: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Function {
+    calls: u64,
+    failed: u64,
+    bytes: u64,
+    seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Ending {
+    calls: u64,
+    read: u64,
+    written: u64,
+    seconds: f64,
+}
+
+impl From<Calls> for Function {
+    fn from(calls: Calls) -> Self {
+        let Calls { calls, errors, bytes, seconds } = calls;
+        Self { calls, failed: errors, bytes, seconds }
+    }
+}
+
+impl Summary {
+    /// What is in the directory of a run.
+    pub(super) fn new(
+        directory: &Path,
+        trace: Option<&Path>,
+        status: ExitStatus,
+    ) -> Result<Self, CommandError> {
+        let mut by_place: BTreeMap<u32, Counters> = BTreeMap::new();
+        let mut unreadable = Vec::new();
+        for path in files(directory, "count")? {
+            match Counters::read(&path) {
+                Ok(counters) => by_place.entry(counters.place).or_default().add(&counters),
+                Err(error) => unreadable.push(format!("{}: {error}", path.display())),
+            }
+        }
+        let trace = trace.map(Trace::found).transpose()?;
+        Ok(Self { counters: by_place.into_values().collect(), unreadable, trace, status })
+    }
+
+    /// Tells it on standard error, or in a file.
+    pub(super) fn tell(self, file: Option<&Path>, json: bool) -> Result<(), CommandError> {
+        let text = if json { self.json()? } else { self.text() };
+        if let Some(path) = file {
+            return std::fs::write(path, text)
+                .map_err(|source| CommandError::Write { path: path.into(), source });
+        }
+        // If standard error is gone, the status still tells how the program ended.
+        let _ = anstream::stderr().write_all(text.as_bytes());
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for counters in &self.counters {
+            let _ = write!(text, "{}", Report(counters));
+        }
+        if self.counters.is_empty() {
+            text.push_str("striate: no calls on files that are not the system's\n");
+        }
+        for problem in &self.unreadable {
+            let _ = writeln!(text, "  {problem}");
+        }
+        if let Some(Trace { directory, files, bytes }) = &self.trace {
+            let files = if *files == 1 { "1 trace".into() } else { format!("{files} traces") };
+            let _ = writeln!(text, "  {files} in {} ({})", directory.display(), Bytes(*bytes));
+        }
+        text
+    }
+
+    fn json(self) -> Result<String, CommandError> {
+        let status = watch::code(self.status);
+        let mut trace = self.trace;
+        let row = |counters: Counters| {
+            let all = counters.all();
+            let functions =
+                counters.functions().map(|(function, calls)| (function.name(), calls.into()));
+            let ending = |(name, sums): (&String, &striate_stack::count::Endings)| {
+                let striate_stack::count::Endings { calls, read, written, seconds } = *sums;
+                (name.clone(), Ending { calls, read, written, seconds })
+            };
+            let process = |origin: &striate_stack::Origin| Process {
+                pid: origin.process,
+                parent: origin.parent,
+                rank: origin.rank,
+                host: origin.host.clone(),
+                command: origin.command.clone(),
+            };
+            Row {
+                stage: counters.place + 1,
+                label: counters.label.clone(),
+                status,
+                processes: counters.processes.iter().map(process).collect(),
+                calls: all.calls,
+                failed: all.errors,
+                seconds: all.seconds,
+                own_seconds: counters.own,
+                functions: functions.collect(),
+                endings: counters.endings.iter().map(ending).collect(),
+                reads: counters.reads,
+                writes: counters.writes,
+                trace: trace.take(),
+            }
+        };
+        Document::new(self.counters.into_iter().map(row).collect(), Vec::new()).text()
+    }
+}
+
+impl Trace {
+    fn found(directory: &Path) -> Result<Self, CommandError> {
+        let found = files(directory, "trace")?;
+        let size = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
+        let bytes = found.iter().map(size).sum();
+        Ok(Self { directory: directory.into(), files: found.len(), bytes })
+    }
+}
+
+/// The files of a directory with an ending, in order.
+fn files(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, CommandError> {
+    let failed = |error| {
+        CommandError::failed(format!("cannot look into {}", directory.display()), error, "")
+    };
+    let entries = std::fs::read_dir(directory).map_err(failed)?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()
+        .map_err(failed)?;
+    paths.retain(|path| path.extension().is_some_and(|found| found == ending));
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,98 @@
+//! `striate stack recover`: what processes that were killed could not finish.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use striate_stack::recover::{Fate, Recovered, Report, Wanted, recover};
+
+use super::read;
+use crate::document::Document;
+use crate::{CommandError, terminal};
+
+/// Bring files to where they belong that programs under a stack left elsewhere when they were killed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate stack recover --list fast.toml           only tell what there is
+  striate stack recover fast.toml                  finish it
+  striate stack recover combine.toml /scratch/run  logs that are beside the files, below this directory
+
+The file is the one that the programs were run with. What belongs to processes that still run is left
+alone. Fails if something could not be finished.")]
+pub(crate) struct RecoverArgs {
+    /// The stack that programs were run with
+    file: PathBuf,
+    /// Directories in and below which 'combine' without a directory of its own has left logs
+    places: Vec<PathBuf>,
+    /// Only list what would be done
+    #[arg(long)]
+    list: bool,
+}
+
+pub(crate) fn run(args: &RecoverArgs, json: bool) -> Result<(), CommandError> {
+    let configuration = read(&args.file)?;
+    tell(&recover(&configuration, &args.places, wanted(args.list)), json)
+}
+
+/// Whether things are to be done, or only listed.
+pub(super) const fn wanted(list: bool) -> Wanted {
+    if list { Wanted::List } else { Wanted::Finish }
+}
+
+/// A file that was found, or something else; a row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Row<'r> {
+    /// `finished`, `found`, `failed`, `in use` or `unreadable`.
+    state: &'static str,
+    /// Where it belongs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<&'r Path>,
+    /// Where it is, or was.
+    source: &'r Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl<'r> Row<'r> {
+    fn of_file(file: &'r Recovered) -> Self {
+        let (state, error) = match &file.fate {
+            Fate::Finished => ("finished", None),
+            Fate::Found => ("found", None),
+            Fate::Failed(error) => ("failed", Some(error.to_string())),
+        };
+        Self {
+            state,
+            destination: Some(&file.destination),
+            source: &file.source,
+            bytes: Some(file.length),
+            closed: Some(file.closed),
+            error,
+        }
+    }
+
+    fn other(state: &'static str, source: &'r Path, error: Option<String>) -> Self {
+        Self { state, destination: None, source, bytes: None, closed: None, error }
+    }
+}
+
+/// Tells what was found; fails if not all of it is well.
+pub(super) fn tell(report: &Report, json: bool) -> Result<(), CommandError> {
+    if json {
+        let mut rows: Vec<Row<'_>> = report.files.iter().map(Row::of_file).collect();
+        rows.extend(report.in_use.iter().map(|path| Row::other("in use", path, None)));
+        let unreadable = report.unreadable.iter();
+        rows.extend(
+            unreadable.map(|(path, error)| Row::other("unreadable", path, Some(error.to_string()))),
+        );
+        Document::new(rows, Vec::new()).print()?;
+    } else {
+        let text = report.to_string();
+        terminal::print(if text.is_empty() { "Nothing was left behind.\n" } else { &text })?;
+    }
+    if report.failures() > 0 { Err(CommandError::NotWell) } else { Ok(()) }
+}

@@ -1,0 +1,36 @@
+//! `striate stack unpack`: files that a program left combined, as real files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use striate_stack::recover::unpack;
+
+use super::recover::{tell, wanted};
+use crate::CommandError;
+
+/// Make real files of those in a container that 'combine' with unpack = false has left
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate stack unpack --list /scratch/containers    which files there are
+  striate stack unpack /scratch/containers           put them where they belong, remove the containers
+  striate stack unpack --into /tmp/look /scratch/containers")]
+pub(crate) struct UnpackArgs {
+    /// A container, or a directory with some
+    container: PathBuf,
+    /// Put the files below this directory, under their whole paths, and keep the containers
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Only list the files
+    #[arg(long)]
+    list: bool,
+}
+
+pub(crate) fn run(args: &UnpackArgs, json: bool) -> Result<(), CommandError> {
+    let report = unpack(&args.container, args.into.as_deref(), wanted(args.list));
+    let report = report.map_err(|error| {
+        let attempted = format!("cannot read {}", args.container.display());
+        CommandError::failed(attempted, error, "give a container, or the directory that it is in")
+    })?;
+    tell(&report, json)
+}
