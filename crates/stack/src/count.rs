@@ -2,7 +2,7 @@
 //!
 //! Counters live in a file that is mapped into memory, so that a process that is killed has counted all
 //! the same: `PID-START-PLACE.count` in the directory of a run, one per process and stage. Threads have
-//! parts of it to themselves ([`layout`]); whoever reads it adds them up ([`Counters::read`]).
+//! parts of it to themselves (`layout.rs`); whoever reads it adds them up ([`Counters::read`]).
 
 mod counters;
 pub(crate) mod layout;

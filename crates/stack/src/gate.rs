@@ -170,7 +170,7 @@ pub fn mark_within() -> Within<'static> {
 }
 
 /// This thread is about to lend its memory to a child process, which must not enter the stack
-/// ([`Gate::take_back`]).
+/// (see `take_back`).
 pub fn lend() {
     own::with(|here| here.within.set(here.within.get() | LENT));
 }

@@ -137,7 +137,7 @@ fn bandwidth_is_limited_until_it_is_not() {
     let mut client = Client::new(server.address());
     std::thread::scope(|scope| {
         let written = scope.spawn(move || {
-            write(&mut client, 1, 0, &[7; LEN as usize]);
+            write(&mut client, 1, 0, &vec![7; LEN as usize]);
             client
         });
         let statistics = server.statistics();
@@ -159,7 +159,7 @@ fn a_server_that_is_stopped_does_not_wait_for_its_link() {
     let slow = server(&data, |settings| settings.bandwidth = Some(1));
     let mut client = Client::new(slow.address());
     let id = client.send(&Request::Write { access: access(1, 0, 1 << 16) });
-    client.connection.send_data(id, &[7; 1 << 16]).unwrap();
+    client.connection.send_data(id, &vec![7; 1 << 16]).unwrap();
     eventually("the write has begun", || slow.statistics().contiguous_requests.get() == 1);
     drop(slow);
     drop(server(&data, |_| {}));
