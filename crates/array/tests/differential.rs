@@ -392,7 +392,8 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset,
     let mut define = Dataset::create(comm, &case.path, format, &case.options)?;
     let mut dimensions = Vec::new();
     for i in 0..=draw.below(4) {
-        dimensions.push(define.dimension(&format!("d{i}"), 1 + draw.below(6))?);
+        // More indices than there are partitions at most, at times.
+        dimensions.push(define.dimension(&format!("d{i}"), 1 + draw.below(8))?);
     }
     let unlimited = if draw.chance(60) { Some(define.unlimited("time")?) } else { None };
     for i in 0..=draw.below(5) {

@@ -1,7 +1,8 @@
 //! A dataset on storage targets of which one is slow: probed, partitioned over the others, read as one.
 //!
 //! The targets are directories, so that every file can be looked at with the tools that people have. How
-//! fast they are is a matter of a throttle, which the probe writes through: the same on every machine.
+//! fast they seem is a matter of a throttle in front of memory, which the probe writes to instead: the same on
+//! every machine, whatever its disk is doing. The dataset itself is written to the directories, unthrottled.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -227,8 +228,8 @@ impl Divided {
     pub(super) fn heading() -> String {
         let [rate, slow] = RATES.map(|rate| short(rate as f64 / f64::from(1 << 20)));
         format!(
-            "A dataset on storage targets: {TARGETS} directories, throttled to {rate} MiB/s, one of them \
-             to {slow}"
+            "A dataset on storage targets: {TARGETS} directories, probed as if they had {rate} MiB/s, one of \
+             them {slow}"
         )
     }
 
