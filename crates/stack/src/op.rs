@@ -238,7 +238,8 @@ pub enum Action<'a> {
         /// How many at most.
         length: usize,
     },
-    /// The program is about to do something else. Only a notice: the outcome is 0.
+    /// The program is about to do something else. Only a notice: the outcome is 0, or else the bytes are not where the
+    /// name leads just now, and who wants to change them has to open the file.
     Notice {
         /// With what.
         of: Of<'a>,

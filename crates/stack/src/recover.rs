@@ -128,6 +128,21 @@ pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: Wanted
     report
 }
 
+/// Brings files of `path-rewrite` to their destination that no process uses any more: a run has ended.
+pub fn finish_moves(configuration: &Configuration) -> Report {
+    let mut report = Report::default();
+    for (name, options) in configuration.options() {
+        if name == "path-rewrite"
+            && let Ok(options) = options.clone().try_into::<path_rewrite::Options>()
+        {
+            for rule in options.rules {
+                moves::recover_in(&rule.to, Wanted::Finish, &mut report);
+            }
+        }
+    }
+    report
+}
+
 /// All directories in and below one. Links are not followed.
 fn walk(root: &Path, report: &mut Report, visit: &mut dyn FnMut(&Path, &mut Report)) {
     let mut left = vec![root.to_path_buf()];

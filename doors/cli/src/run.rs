@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use striate_stack::RUN_DIRECTORY;
+use striate_stack::recover::{Fate, finish_moves};
+use striate_stack::{Configuration, RUN_DIRECTORY};
 
 use self::directory::RunDirectory;
 use self::summary::Summary;
@@ -66,6 +67,18 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// Processes that were killed, or whose last files were closed by others, may have left files at a fast place.
+fn finish(stack: &str) {
+    let Ok(configuration) = Configuration::parse(stack) else { return };
+    let report = finish_moves(&configuration);
+    for file in report.files.iter().filter(|file| matches!(file.fate, Fate::Failed(_))) {
+        eprintln!("striate: {file}");
+    }
+    for (path, error) in &report.unreadable {
+        eprintln!("striate: {}: {error}", path.display());
+    }
+}
+
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> {
     let library = library::find()?;
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
@@ -90,6 +103,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> 
             return Ok(ExitCode::from(if missing { 127 } else { 126 }));
         }
     };
+    finish(&text);
     if !args.quiet {
         let summary = Summary::new(directory.path(), trace.as_deref(), status)?;
         summary.tell(args.summary.as_deref(), json)?;

@@ -186,3 +186,22 @@ fn a_killed_program_has_counted() {
     let endings = &document["rows"][0]["endings"]["bin"];
     assert_eq!(endings["written"].as_u64(), Some(5000), "{document}");
 }
+
+#[test]
+fn a_killed_program_leaves_its_files_where_they_belong() {
+    let (directory, fast) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let place = directory.path().canonicalize().unwrap();
+    let rule = format!("from = \"{}\", to = \"{}\"", place.display(), fast.path().display());
+    let stack = format!("[[stage]]\nkind = \"path-rewrite\"\nrules = [{{ {rule} }}]\n");
+    fs::write(fast.path().join("stack.toml"), stack).unwrap();
+    let file = fast.path().join("stack.toml");
+    let script = "import os\n\
+        f = os.open('data.bin', os.O_CREAT | os.O_WRONLY)\n\
+        os.write(f, b'written')\n\
+        os.kill(os.getpid(), 9)";
+    let arguments = ["--stack", file.to_str().unwrap(), "--quiet", "--", "python3", "-c", script];
+    let output = run(&place, &arguments);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(137), ""));
+    assert_eq!(fs::read(place.join("data.bin")).unwrap(), b"written");
+    assert!(!fast.path().join(".striate-moves").exists());
+}

@@ -50,15 +50,12 @@ fn actors() -> &'static [PathBuf; 2] {
 }
 
 /// One sequence: what the actor told, and what it left.
-fn act(place: &Place, stack: &Stack, seed: u64, own_names: bool) -> (Ended, Image) {
+fn act(place: &Place, stack: &Stack, seed: u64) -> (Ended, Image) {
     place.renew();
     std::fs::create_dir(place.work().join("d")).unwrap();
     let actor = &actors()[(seed % 2) as usize];
     let mut command = place.command(actor, stack);
     command.args([seed.to_string(), STEPS.to_string()]).arg(place.work());
-    if own_names {
-        command.env("ACTOR_OWN_NAMES", "1");
-    }
     let ended = run(&mut command, LONGEST);
     let image = Image::of(&place.work(), |_| false);
     (ended, image)
@@ -103,10 +100,9 @@ fn same_under(name: &str) {
     let place = Place::new();
     let mut failures = Vec::new();
     for seed in &seeds {
-        let native = act(&place, &Stack::NATIVE, *seed, !stack.one_file_for_all);
+        let native = act(&place, &Stack::NATIVE, *seed);
         assert!(native.0.status.is_some(), "seed {seed} does not end without Striate");
-        if let Some(told) = difference(&native, &act(&place, stack, *seed, !stack.one_file_for_all))
-        {
+        if let Some(told) = difference(&native, &act(&place, stack, *seed)) {
             failures.push(format!("seed {seed}:\n{told}"));
         }
     }
@@ -124,9 +120,9 @@ fn same_under(name: &str) {
 fn the_actor_repeats_itself() {
     let place = Place::new();
     for seed in 0..4 {
-        let first = act(&place, &Stack::NATIVE, seed, false);
+        let first = act(&place, &Stack::NATIVE, seed);
         assert!(first.0.stdout.lines().count() >= STEPS as usize, "{first:?}", first = first.0);
-        assert_eq!(difference(&first, &act(&place, &Stack::NATIVE, seed, false)), None);
+        assert_eq!(difference(&first, &act(&place, &Stack::NATIVE, seed)), None);
     }
 }
 

@@ -9,37 +9,54 @@
 //! existing = false       # true: files that are there and opened for writing go to the fast place as well
 //! ```
 //!
-//! **What is rewritten**: files under `from` that are made, or opened for writing and emptied. At the
-//! destination there is an empty file meanwhile, or the old one: so names, permissions and errors of the
-//! directory are those of the kernel. The bytes are under `to`, in a directory `.striate-moves`. The program
-//! sees them under the name it knows: opened again, by `stat`, after a rename, from several descriptors.
+//! **What is rewritten**: files under `from` that are made, or opened for writing and emptied. At the destination
+//! there is an empty file meanwhile, the *placeholder*: so names, permissions and errors of the directory are those
+//! of the kernel. The bytes are under `to`, in a directory `.striate-moves`, where they are found by the placeholder's
+//! device and inode: so every process under the same stack finds them, by whichever name, and uses the same
+//! file there. It sees what it would see without the stage: `stat` and `fstat` tell the placeholder's identity
+//! and links, and the size and times of the bytes.
 //!
-//! **When they move**: with the last close; when they are about to be mapped, linked, truncated by name,
-//! executed or shared with another process (`fork`, `exec`, locks), even while they are open; at the end of the
-//! process. A move copies to a hidden name beside the destination, makes that durable, and renames it over what
-//! is there, so that nobody ever sees half a file; on the same file system it is a rename. Permissions, owner
-//! and times go with it; holes stay holes. If the fast place is full, the file goes to its destination and the
-//! program goes on there.
+//! **When they move**: with the last close of the last process; or when they are shared (`fork`, `exec`, locks, mappings)
+//! or something is done to their name that the kernel has to answer (`truncate`, `chmod`, attributes), if no other
+//! process uses them. Locks and mappings bring a file home because they are meant for processes that are not under
+//! the stack as well, and mappings last longer than descriptors. If another process uses the file as well, it stays for
+//! all of them at the fast place, which serves locks and mappings among them. What nobody uses any more is moved
+//! by the end of any process that used the stage, by the end of `striate run`, by who opens it, and by `striate stack
+//! recover`.
 //!
-//! **What others see**: the empty or old file, until the move.
+//! **How they move**: what was made is copied to a hidden name beside the destination, made durable, and renamed over the
+//! placeholder, so that nobody ever sees half a file; on the same file system it is a rename. Where the inode has
+//! to stay – the file is open, was there before, has several names or attributes – bytes are copied into the
+//! placeholder, and the journal says so until they are durable. Permissions, owner and times go with it; holes stay
+//! holes. If the fast place is full, the file goes to its destination and the program goes on there, unless other
+//! processes use it, too: then the program is told that there is no space.
 //!
-//! **When the process is killed**: a journal that was written before the file was used says where it belongs.
-//! `striate stack recover` moves what is left, closed or not: what the program had written is there, as it would
-//! be without this stage. What was synced survives a loss of power if the fast place does.
+//! **What others see**, who are not under the stack: the placeholder, until the move. If they write to it, the file is not
+//! moved: the `close` that would have moved it fails with `ESTALE`, a line on standard error names both files, and
+//! both stay. `striate stack recover` moves it once the other file was removed or given another name.
+//!
+//! **When the process is killed**: a journal that was written before the file was used says where it belongs. What
+//! the program had written is there, closed or not, as it would be without this stage. What was synced survives a
+//! loss of power if the fast place does.
 //!
 //! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the fast place, are
 //! seen by the program, and are tried again at the end. With `background` they are told at the end, on standard
 //! error.
 //!
-//! **Differences that remain**: the inode of a file is another after it was moved to another file system. Rules
-//! are for paths as the program says them; links are looked through only for files that are on their way. Files
-//! with several names (hard links), and those that the program has open otherwise, are left where they are.
+//! **Differences that remain**: a file that was made is another inode after its last close; who is not under the stack and
+//! has the placeholder open does not see the file. A process that has a file open for reading where it belongs sees
+//! what another writes after that one's close. Extended attributes that are set by a descriptor while several
+//! processes use a file are lost. Rules are for paths as the program says them. Processes of several users need
+//! fast places of their own.
 
+pub(crate) mod claim;
+mod copying;
 mod data;
 pub(crate) mod journal;
 mod mover;
 pub(crate) mod moving;
 mod names;
+mod open;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +66,7 @@ use rustix::io::Errno;
 use serde::Deserialize;
 use toml::Table;
 
+use self::claim::Base;
 use self::state::{Left, Shared};
 use crate::classification::{Classification, Interference, Meaning, Scope, State};
 use crate::file::{OpenFile, lock};
@@ -86,6 +104,8 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub struct PathRewrite {
     options: Options,
+    /// All fast places.
+    places: Vec<PathBuf>,
     shared: Arc<Shared>,
     mover: mover::Mover,
 }
@@ -107,9 +127,13 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
             return Err(format!("rules: one of {from} and {to} is within the other"));
         }
     }
+    let mut places: Vec<_> = options.rules.iter().map(|rule| rule.to.clone()).collect();
+    places.sort();
+    places.dedup();
     let shared = Arc::<Shared>::default();
+    lock(&shared.state).inherit(&places);
     let mover = mover::Mover::new(&shared);
-    Ok(Box::new(PathRewrite { options, shared, mover }))
+    Ok(Box::new(PathRewrite { options, places, shared, mover }))
 }
 
 impl PathRewrite {
@@ -161,8 +185,8 @@ impl Stage for PathRewrite {
             Action::Rename { .. } => self.rename(op, next),
             Action::Unlink { .. } => self.unlink(op, next),
             Action::Notice { of: Of::Name(target) } => {
-                self.before(*target, op.function, next)?;
-                next.call(op)
+                let elsewhere = self.before(*target, op.function, next)?;
+                next.call(op).map(|outcome| outcome | elsewhere)
             }
             Action::ReadDirectory { .. } => {
                 // Copies that are under way are not the program's.
@@ -174,33 +198,28 @@ impl Stage for PathRewrite {
         }
     }
 
-    fn holds_back(&self) -> bool {
-        true
-    }
-
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
-        if let Some(Left::Moved(handle)) = left(file, next) {
-            self.bring_home(&handle.moved, next)?;
-            if !handle.moved.is_home() {
-                // It has no name any more, and stays where it is.
-                next.settle(&handle.inner)?;
-                handle.inner.give_position_back()?;
-            }
+        let Some(Left::Moved(handle)) = left(file, next) else { return Ok(0) };
+        let moved = &handle.moved;
+        if !file.is_shared() {
+            return if moved.is_home() { Ok(0) } else { next.settle(handle.inner(file)) };
         }
-        Ok(0)
+        let outcome = self.bring_home(moved, next);
+        if !moved.is_home() {
+            // Other processes use it, too. Those that get its descriptors are to be among them.
+            self.with_entry(moved, |entry| entry.stays = true);
+            moved.leave_to_programs();
+            next.share(handle.inner(file))?;
+        }
+        outcome.map(|()| 0)
     }
 
     fn settle_all(&self, next: Next<'_>) -> Outcome {
         self.mover.wait();
-        let all = lock(&self.shared.state).named();
+        let all = lock(&self.shared.state).all();
         let mut first = Ok(0);
         for moved in all {
             first = first.and(self.bring_home(&moved, next).map(|()| 0));
-        }
-        let mut state = lock(&self.shared.state);
-        if state.entries.is_empty() {
-            // Another program may take the place of this one, and would not know of it.
-            state.end_sessions();
         }
         first
     }
@@ -211,14 +230,31 @@ impl Stage for PathRewrite {
     }
 
     fn finish(&self) {
-        let left = lock(&self.shared.state).named();
+        let mut left = Vec::new();
+        let (all, any) = {
+            let mut state = lock(&self.shared.state);
+            state.unclaim_all();
+            (state.all(), state.was_used)
+        };
+        for moved in all {
+            if let Err(refused) = moved.release() {
+                moved.tell(&refused, &self.shared.voice);
+                left.push(moved);
+            }
+        }
+        if any {
+            for base in self.places.iter().filter_map(|place| Base::all(place).ok()).flatten() {
+                // Of processes that were killed.
+                let _ = moving::move_unused(&base, None);
+            }
+        }
         if let Some(first) = left.first() {
-            eprintln!(
+            self.shared.voice.say(&format!(
                 "striate: path-rewrite: {} files could not be moved to their destination; they are in {}, \
-                 and `striate stack recover` tries again",
+                 and `striate stack recover` tries again\n",
                 left.len(),
                 first.fast.parent().unwrap_or(Path::new("/")).display()
-            );
+            ));
         }
     }
 }

@@ -183,6 +183,11 @@ impl Program {
         self.files.len() - 1
     }
 
+    /// An open file.
+    pub fn file(&self, slot: usize) -> &Arc<OpenFile> {
+        &self.files[slot].0
+    }
+
     /// Another process is about to see all open files.
     pub fn share_all(&self) {
         for (file, _) in &self.files {

@@ -4,8 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use libc::off64_t;
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind};
+use striate_stack::{Action, Function, Kind, Of, Op, Outcome};
 
+use super::{close, open};
 use crate::door::{self, Call};
 use crate::errno;
 
@@ -23,9 +24,10 @@ hooks! {
     }
 
     fn [truncate, truncate64](name: *const c_char, length: off64_t) -> c_int, real {
-        match door::notice_name(Function::Truncate, libc::AT_FDCWD, name) {
-            Ok(()) => real(name, length),
-            Err(error) => errno::fail(error),
+        match truncate_name(name, length) {
+            Some(Ok(_)) => 0,
+            Some(Err(error)) => errno::fail(error),
+            None => real(name, length),
         }
     }
 
@@ -58,6 +60,30 @@ hooks! {
             None => real(descriptor, offset, length),
         }
     }
+}
+
+/// Changes the size of a file whose bytes are not where its name leads. `None`: the call is the kernel's.
+fn truncate_name(name: *const c_char, length: off64_t) -> Option<Outcome> {
+    let told = door::with_name(Kind::Notice, libc::AT_FDCWD, name, |entered, target, route| {
+        let action = Action::Notice { of: Of::Name(target) };
+        entered.call(&mut Op { function: Function::Truncate, route, action })
+    });
+    match told? {
+        Ok(0) => return None,
+        Err(error) => return Some(Err(error)),
+        Ok(_) => {}
+    }
+    let length = u64::try_from(length).ok()?;
+    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+    let opened = open::open_name(Function::Truncate, libc::AT_FDCWD, name, flags, 0)?;
+    let descriptor = match opened {
+        Ok(descriptor) => descriptor,
+        Err(error) => return Some(Err(error)),
+    };
+    let done = Call::on(descriptor)
+        .map(|call| call.perform(Function::Truncate, |file| Action::Truncate { file, length }));
+    close::close_one(Function::Truncate, descriptor);
+    done
 }
 
 fn allocate(

@@ -97,7 +97,10 @@ impl Place {
             // A stack that cannot be built would be no stack at all, and everything the same.
             striate_stack::Configuration::parse(&text)
                 .unwrap_or_else(|error| panic!("{}: {error}", stack.name));
-            fs::write(&file, text).unwrap();
+            // A program that was started before may be reading it.
+            if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+                fs::write(&file, text).unwrap();
+            }
             fs::create_dir_all(&run).unwrap();
             command.env("STRIATE_STACK", file).env("STRIATE_RUN_DIR", run);
             command.env("LD_PRELOAD", library());

@@ -13,17 +13,14 @@ pub struct Stack {
     stages: Option<&'static str>,
     /// Whether it says which files it is for, or takes what it gets without saying.
     everywhere: bool,
-    /// Whether a file that several processes have open at a time stays one file: not if it moves.
-    pub one_file_for_all: bool,
 }
 
 impl Stack {
     /// Without Striate.
-    pub const NATIVE: Self =
-        Self { name: "native", stages: None, everywhere: false, one_file_for_all: true };
+    pub const NATIVE: Self = Self { name: "native", stages: None, everywhere: false };
 
     const fn of(name: &'static str, stages: &'static str) -> Self {
-        Self { name, stages: Some(stages), everywhere: false, one_file_for_all: true }
+        Self { name, stages: Some(stages), everywhere: false }
     }
 
     /// The stack of a name.
@@ -45,11 +42,10 @@ impl Stack {
 
 const COUNT: &str = "[[stage]]\nkind = \"count\"\n";
 const TRACE: &str = "[[stage]]\nkind = \"trace\"\ndirectory = \"BESIDE/run\"\n";
-/// Without the files that processes write together, as the stage asks for.
 macro_rules! path_rewrite {
     ($more:literal) => {
         concat!(
-            "[[stage]]\nkind = \"path-rewrite\"\nexclude = [\"*together\"]\n",
+            "[[stage]]\nkind = \"path-rewrite\"\n",
             "rules = [{ from = \"SEEN/work\", to = \"BESIDE/fast\" }]\n",
             $more
         )
@@ -70,11 +66,8 @@ pub const STACKS: &[Stack] = &[
     Stack::of("read-ahead", "[[stage]]\nkind = \"read-ahead\"\n"),
     Stack::of("read-ahead, small", "[[stage]]\nkind = \"read-ahead\"\nwindow = \"8KiB\"\n"),
     Stack::of("combine", "[[stage]]\nkind = \"combine\"\n"),
-    Stack { one_file_for_all: false, ..Stack::of("path-rewrite", path_rewrite!("")) },
-    Stack {
-        one_file_for_all: false,
-        ..Stack::of("path-rewrite, background", path_rewrite!("background = true\n"))
-    },
+    Stack::of("path-rewrite", path_rewrite!("")),
+    Stack::of("path-rewrite, background", path_rewrite!("background = true\n")),
     Stack::of("align", "[[stage]]\nkind = \"align\"\nstripe = \"4KiB\"\n"),
     Stack::of("throttle", "[[stage]]\nkind = \"throttle\"\nlatency = \"5us\"\n"),
     Stack::of(

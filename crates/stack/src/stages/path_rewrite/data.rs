@@ -1,18 +1,20 @@
 //! Operations on open files that are elsewhere: the next stages see them under their other name.
 
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
-use rustix::fs::{AtFlags, Mode, SeekFrom};
+use rustix::fs::{SeekFrom, Stat};
 use rustix::io::Errno;
 
+use super::claim::Patience;
+use super::journal::{Course, Journal, Was};
 use super::mover::move_home;
-use super::moving::{Ready, commit, give_up, prepare};
-use super::state::{Entry, Handle, Left, Moved};
+use super::moving::{Refused, fill_placeholder, open_data, open_whatever_its_mode};
+use super::state::{Entry, Handle, Left, Moved, note};
 use super::{PathRewrite, left};
 use crate::file::{OpenFile, lock, replace_descriptor};
 use crate::function::Function;
-use crate::op::{Action, End, Of, Op, Outcome, StatInto};
+use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
 use crate::place::{borrow, high};
 use crate::stage::Next;
 use crate::transfer::copy_by_hand;
@@ -26,19 +28,34 @@ impl Moved {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a `stat` say what the file will be at its destination, as far as that is known: on the same file
-    /// system it is itself.
+    /// Lets a `stat` of its bytes say what it is at its destination.
     pub(super) fn disguise(&self, into: &mut StatInto<'_>) {
-        let (device, inode) = self.placeholder;
-        if self.identity.0 == device {
-            return;
+        if let Ok(there) = rustix::fs::fstat(self.handle()) {
+            disguise(into, &there, &self.was);
         }
-        match into {
-            StatInto::Stat(stat) => (stat.st_dev, stat.st_ino) = (device, inode),
-            StatInto::Statx { buffer, .. } => {
-                buffer.stx_ino = inode;
-                buffer.stx_dev_major = libc::major(device);
-                buffer.stx_dev_minor = libc::minor(device);
+    }
+}
+
+/// Lets a `stat` of bytes at a fast place say what the file is at its destination, where this is.
+pub(super) fn disguise(into: &mut StatInto<'_>, there: &Stat, was: &Was) {
+    let given = was.was_given(there);
+    match into {
+        StatInto::Stat(stat) => {
+            (stat.st_dev, stat.st_ino, stat.st_nlink) =
+                (there.st_dev, there.st_ino, there.st_nlink);
+            if given {
+                (stat.st_mode, stat.st_uid, stat.st_gid) =
+                    (there.st_mode, there.st_uid, there.st_gid);
+            }
+        }
+        StatInto::Statx { buffer, .. } => {
+            buffer.stx_dev_major = libc::major(there.st_dev);
+            buffer.stx_dev_minor = libc::minor(there.st_dev);
+            buffer.stx_ino = there.st_ino;
+            buffer.stx_nlink = there.st_nlink as u32;
+            if given {
+                buffer.stx_mode = there.st_mode as u16;
+                (buffer.stx_uid, buffer.stx_gid) = (there.st_uid, there.st_gid);
             }
         }
     }
@@ -51,7 +68,10 @@ impl PathRewrite {
         let Some(Left::Moved(handle)) = left(file, next) else { return next.call(op) };
         let moved = &handle.moved;
         match op.action {
-            Action::Map { .. } => self.bring_home(moved, next)?,
+            Action::Map { .. } => {
+                self.bring_home(moved, next)?;
+                self.with_entry(moved, |entry| entry.mapped = true);
+            }
             Action::Notice { .. } if !stays(op.function) => self.bring_home(moved, next)?,
             _ => {}
         }
@@ -63,16 +83,13 @@ impl PathRewrite {
             }
             return next.call(op);
         }
-        if let Action::Duplicate { descriptor, .. } = op.action {
-            handle.inner.add_descriptor(descriptor);
-        }
         let outcome = as_inner(op, handle, next);
         drop(kept);
         match (&mut op.action, outcome) {
             (Action::Stat { into, .. }, Ok(_)) => moved.disguise(into),
             (Action::Sync { .. }, Ok(_)) => {
                 // What is synced has to be found again.
-                if let Ok(journal) = std::fs::File::open(&moved.journal) {
+                if let Ok(journal) = std::fs::File::open(moved.base.journal()) {
                     journal.sync_all().map_err(|error| super::failed(&error))?;
                 }
             }
@@ -94,7 +111,7 @@ impl PathRewrite {
     }
 
     pub(super) fn close(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        let Action::Close { file, descriptor, last } = op.action else { return next.call(op) };
+        let Action::Close { file, last, .. } = op.action else { return next.call(op) };
         let handle = match left(file, next) {
             None => return next.call(op),
             Some(Left::Plain(identity)) => {
@@ -117,12 +134,11 @@ impl PathRewrite {
         }
         let kept = moved.keep();
         let outcome = if moved.is_home() {
-            if let Some(identity) = moved.at_home.get().filter(|_| last) {
-                lock(&self.shared.state).remove_plain(*identity);
+            if last {
+                lock(&self.shared.state).remove_plain(moved.placeholder());
             }
             next.call(op)
         } else {
-            handle.inner.remove_descriptor(descriptor);
             as_inner(op, handle, next)
         };
         drop(kept);
@@ -132,12 +148,15 @@ impl PathRewrite {
         let background = self.options.background;
         let is_closed = self.with_entry(moved, |entry| {
             entry.closing -= 1;
-            let is_closed = entry.is_closed();
-            if is_closed && background {
+            if entry.is_closed() && background {
                 // It is said for who reads it after a crash; the data are found without it as well.
-                let _ = entry.note(true, None);
+                let _ = note(&moved.base, |journal| {
+                    if journal.course == Course::Open {
+                        journal.course = Course::Closed;
+                    }
+                });
             }
-            is_closed
+            entry.is_closed()
         });
         if is_closed != Some(true) || background && self.mover.take(moved) {
             return outcome;
@@ -146,78 +165,94 @@ impl PathRewrite {
         outcome.and_then(|outcome| moved.map(|()| outcome))
     }
 
-    /// What is known of a file, if it still has a name and is elsewhere.
-    fn with_entry<T>(&self, moved: &Arc<Moved>, what: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        let mut state = lock(&self.shared.state);
-        let key = state.key_of(moved)?.clone();
-        state.entries.get_mut(&key).map(what)
+    /// What is known of a file, if it is still elsewhere.
+    pub(super) fn with_entry<T>(
+        &self,
+        moved: &Arc<Moved>,
+        what: impl FnOnce(&mut Entry) -> T,
+    ) -> Option<T> {
+        lock(&self.shared.state).entry(moved).map(what)
     }
 
-    /// Moves a file to its destination, even if the program has it open: then its descriptors stand for the
-    /// file there.
+    /// Moves a file to its destination, even if the program has it open: then its bytes go into what stands for it there,
+    /// and so do its descriptors. If other processes use it, it stays where it is.
     pub(super) fn bring_home(&self, moved: &Arc<Moved>, next: Next<'_>) -> Result<(), Errno> {
+        let mut patience = Patience::new();
         let mut state = loop {
-            let state = lock(&self.shared.state);
-            let Some(entry) = state.key_of(moved).and_then(|key| state.entries.get(key)) else {
-                return Ok(());
-            };
+            let mut state = lock(&self.shared.state);
+            let Some(entry) = state.entry(moved) else { return Ok(()) };
             if entry.is_closed() {
                 drop(state);
                 return move_home(&self.shared, moved);
             }
-            if entry.closing == 0 {
+            if entry.closing == 0 && !entry.moving {
                 break state;
             }
             drop(state);
-            std::thread::yield_now();
+            patience.wait()?;
         };
-        let Some(key) = state.key_of(moved).cloned() else { return Ok(()) };
-        let state = &mut *state;
-        let Some(entry) = state.entries.get(&key) else { return Ok(()) };
+        let Some(entry) = state.entry(moved) else { return Ok(()) };
+        // A process that was copied from this one has the same claim.
+        if entry.stays || !moved.claim_alone() {
+            return Ok(());
+        }
         let _alone = moved.in_use.write().unwrap_or_else(PoisonError::into_inner);
         let files: Vec<_> = entry.open.iter().filter_map(std::sync::Weak::upgrade).collect();
-        for file in &files {
-            if let Some(Left::Moved(handle)) = left(file, next) {
-                next.settle(&handle.inner)?;
-                handle.inner.give_position_back()?;
-            }
+        if let Err(refused) = replace_all(moved, &files, next) {
+            moved.claim_in_common();
+            moved.tell(&refused, &self.shared.voice);
+            return Err(refused.errno());
         }
-        let ready = prepare(&moved.fast, &entry.directory)?;
-        let opened: Result<Vec<_>, Errno> =
-            files.iter().map(|file| open_there(&ready, moved, entry, file, next)).collect();
-        let done = opened.and_then(|opened| {
-            commit(&ready, &moved.fast, &entry.directory, &entry.name)?;
-            Ok(opened)
-        });
-        let opened = match done {
-            Ok(opened) => opened,
-            Err(error) => {
-                give_up(&ready, &entry.directory);
-                return Err(error);
-            }
-        };
-        if let Some(there) = opened.first() {
-            let identity = identity_of(there)?;
-            let _ = moved.at_home.set(identity);
-            for _ in &files {
-                state.add_plain(identity);
-            }
+        moved.base.forget();
+        // From now on others may write to it there.
+        moved.claim_in_common();
+        let mut claim = moved.set_home_open();
+        for _ in &files {
+            state.add_plain(moved.placeholder(), claim.take());
         }
-        for (file, there) in files.iter().zip(opened) {
-            if let Some(Left::Moved(handle)) = left(file, next) {
-                let before = rustix::io::fcntl_dupfd_cloexec(file.descriptor()?, 0)?;
-                file.replace_descriptors(&there, file.raw_descriptor())?;
-                // The next stages learn that what they knew is closed.
-                handle.inner.set_descriptor(high(before).into_raw_fd());
-                let _ = next.close(&handle.inner);
-            }
-        }
-        let _ = std::fs::remove_file(&moved.journal);
-        moved.set_home();
-        state.take(&key);
-        self.shared.note_names(state);
+        state.take(moved);
         Ok(())
     }
+}
+
+/// Copies the bytes of a file to its destination, and lets descriptors stand for it there.
+fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result<(), Refused> {
+    for file in files {
+        if let Some(Left::Moved(handle)) = left(file, next) {
+            let inner = handle.inner(file);
+            next.settle(inner)?;
+            inner.give_position_back()?;
+        }
+    }
+    let mut journal = match Journal::read(&moved.base)? {
+        Some(journal) => journal,
+        // It has no name, so nobody has to find it.
+        None => Journal {
+            course: Course::Copying,
+            made: false,
+            placeholder: moved.placeholder(),
+            was: moved.was,
+            destination: moved.fast.clone(),
+            maybe: None,
+        },
+    };
+    let there = rustix::fs::fstat(moved.handle())?;
+    if journal.course != Course::Copying && journal.was.was_written(&there) {
+        return Err(Refused::Changed(journal.destination));
+    }
+    fill_placeholder(&moved.base, &mut journal, &open_data(&moved.base)?, moved.handle())?;
+    let opened: Result<Vec<_>, Errno> =
+        files.iter().map(|file| open_there(moved, file, next)).collect();
+    for (file, there) in files.iter().zip(opened?) {
+        if let Some(Left::Moved(handle)) = left(file, next) {
+            let before = rustix::io::fcntl_dupfd_cloexec(file.descriptor()?, 0)?;
+            file.replace_descriptors(&there, file.raw_descriptor())?;
+            // The next stages learn that what they knew is closed.
+            handle.inner.set_descriptor(high(before).into_raw_fd());
+            let _ = next.close(&handle.inner);
+        }
+    }
+    Ok(())
 }
 
 /// Copies from file to file.
@@ -240,7 +275,7 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         if let Some(Left::Moved(handle)) = end.file.and_then(|file| file.state(next.slot()))
             && !handle.moved.is_home()
         {
-            end.file = Some(&handle.inner);
+            end.file = end.file.map(|file| handle.inner(file));
         }
     }
     let route = match (from.file, to.file) {
@@ -262,42 +297,14 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
     outcome
 }
 
-/// Opens a file that is ready to be at its destination, as the program has it open.
-fn open_there(
-    ready: &Ready,
-    moved: &Moved,
-    entry: &Entry,
-    file: &Arc<OpenFile>,
-    next: Next<'_>,
-) -> Result<OwnedFd, Errno> {
-    let destination = entry.destination();
-    let target = match ready {
-        Ready::Copy(name) => entry.directory.target(name, &destination),
-        Ready::Itself => crate::op::Target {
-            directory: libc::AT_FDCWD,
-            path: &moved.c_fast,
-            absolute: &destination,
-        },
-    };
+/// Opens what stands for a file at its destination, as the program has the file open.
+fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<OwnedFd, Errno> {
     let flags = file.flags() & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOFOLLOW);
-    let open = || {
+    let opened = open_whatever_its_mode(moved.handle(), |path| {
+        let target = Target { directory: libc::AT_FDCWD, path, absolute: file.path() };
         let action = Action::Open { file, target, flags, mode: 0 };
         next.call(&mut Op { function: Function::Open, route: file.full_route(), action })
-    };
-    let opened = match open() {
-        Err(Errno::ACCESS) => {
-            // Whoever has it open may go on, whatever its permissions say now.
-            let directory = borrow(target.directory);
-            let stat = rustix::fs::statat(directory, target.path, AtFlags::empty())?;
-            let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-            let wider = mode | Mode::RUSR | Mode::WUSR;
-            rustix::fs::chmodat(directory, target.path, wider, AtFlags::empty())?;
-            let opened = open();
-            rustix::fs::chmodat(directory, target.path, mode, AtFlags::empty())?;
-            opened
-        }
-        opened => opened,
-    }?;
+    })?;
     // SAFETY: it was opened just now, for nobody else.
     let opened = unsafe { OwnedFd::from_raw_fd(opened as RawFd) };
     let position = rustix::fs::seek(file.descriptor()?, SeekFrom::Current(0))?;
@@ -308,8 +315,9 @@ fn open_there(
 /// Calls the next stages with the file as they know it.
 fn as_inner<'a>(op: &mut Op<'a>, handle: &'a Handle, next: Next<'_>) -> Outcome {
     let Some(place) = file_of(&mut op.action) else { return next.call(op) };
-    let outer = std::mem::replace(place, &handle.inner);
-    let route = std::mem::replace(&mut op.route, handle.inner.route());
+    let inner = handle.inner(place);
+    let outer = std::mem::replace(place, inner);
+    let route = std::mem::replace(&mut op.route, inner.route());
     let outcome = next.call(op);
     if let Some(place) = file_of(&mut op.action) {
         *place = outer;
@@ -359,10 +367,4 @@ fn file_of<'o, 'a>(action: &'o mut Action<'a>) -> Option<&'o mut &'a Arc<OpenFil
         | Action::Notice { of: Of::File(file) } => Some(file),
         _ => None,
     }
-}
-
-/// The descriptor of a file that was opened, as system calls know it.
-pub(super) fn identity_of(descriptor: &impl AsRawFd) -> Result<crate::place::Identity, Errno> {
-    let stat = rustix::fs::fstat(borrow(descriptor.as_raw_fd()))?;
-    Ok((stat.st_dev, stat.st_ino))
 }

@@ -1,45 +1,100 @@
-//! Where files are that are not at their destination: what survives the process.
+//! Where files belong that are not at their destination: what survives the process.
 //!
-//! Beneath each fast place there is a directory `.striate-moves`. Each process has a file `….session` there, which
-//! it has locked as long as it lives; each file that is on its way has its bytes in `….data` and where they
-//! belong in `….journal`:
+//! Beneath each fast place there is a directory `.striate-moves`. A file that is there is known by the device and the inode
+//! of what stands for it at its destination: its bytes are in `2049-1234.data`, who uses it has a lock on
+//! `2049-1234.lock` ([`Claim`](super::claim::Claim)), and where it belongs is in `2049-1234.journal`:
 //!
 //! ```text
-//! striate-move 1
-//! state open                       (or closed)
-//! inode 2049 1234                  (what stands at the destination meanwhile)
+//! striate-move 2
+//! state open                       (closed; or copying: what stands at the destination is being filled)
+//! made yes                         (what stands there was made for this; no: it was there before)
+//! inode 2049 1234                  (what stands there)
+//! was 0 1700000000 5 33188 0 0     (its size, time of change, mode and owner when this was written)
 //! destination /slow/results/a%0Ab  (bytes that are not printable, and %, as %XX)
 //! maybe /slow/results/new          (a rename is under way)
 //! end 5f3a1b2c                     (CRC-32C of all above)
 //! ```
+//!
+//! Bytes without a journal are those of a file that was removed while somebody had it open.
 
-use std::ffi::OsStr;
 use std::fmt::Write;
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::Stat;
 
-use crate::place::{Identity, high};
+use super::claim::Base;
+use crate::place::Identity;
 
-/// The directory beneath a fast place.
-pub(crate) const MOVES: &str = ".striate-moves";
-/// How the files there end.
-pub(crate) const SESSION: &str = "session";
-pub(crate) const JOURNAL: &str = "journal";
-pub(crate) const DATA: &str = "data";
+const FIRST_LINE: &str = "striate-move 2";
 
-const FIRST_LINE: &str = "striate-move 1";
+/// What has become of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// Somebody has it open.
+    Open,
+    /// It was closed.
+    Closed,
+    /// What stands at the destination is being filled.
+    Copying,
+}
+
+impl Course {
+    const ALL: [(Self, &str); 3] =
+        [(Self::Open, "open"), (Self::Closed, "closed"), (Self::Copying, "copying")];
+
+    fn text(self) -> &'static str {
+        Self::ALL.iter().find(|(course, _)| *course == self).map_or("", |(_, text)| text)
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, other)| *other == text).map(|(course, _)| *course)
+    }
+}
+
+/// What stood at the destination when a file went to the fast place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Was {
+    size: u64,
+    changed: (i64, i64),
+    /// Permissions, user and group.
+    rights: (u32, u32, u32),
+}
+
+impl Was {
+    /// What is there now.
+    pub(crate) fn new(stat: &Stat) -> Self {
+        let changed = (stat.st_mtime, stat.st_mtime_nsec as i64);
+        Self { size: stat.st_size as u64, changed, rights: rights(stat) }
+    }
+
+    /// Whether somebody has written to it since. Of what is still empty the time does not matter.
+    pub(crate) fn was_written(&self, now: &Stat) -> bool {
+        let now = Self::new(now);
+        now.size != self.size || self.size > 0 && now.changed != self.changed
+    }
+
+    /// Whether somebody has changed its permissions or its owner since.
+    pub(crate) fn was_given(&self, now: &Stat) -> bool {
+        rights(now) != self.rights
+    }
+}
+
+fn rights(stat: &Stat) -> (u32, u32, u32) {
+    (stat.st_mode, stat.st_uid, stat.st_gid)
+}
 
 /// Where a file belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
-    /// Whether the program has closed it.
-    pub(crate) closed: bool,
+    pub(crate) course: Course,
+    /// Whether what stands at the destination was made for it.
+    pub(crate) made: bool,
     /// What stands at the destination meanwhile.
     pub(crate) placeholder: Identity,
+    pub(crate) was: Was,
     pub(crate) destination: PathBuf,
     /// The destination after a rename that is under way.
     pub(crate) maybe: Option<PathBuf>,
@@ -48,10 +103,13 @@ pub(crate) struct Journal {
 impl Journal {
     /// As text.
     pub(crate) fn to_text(&self) -> String {
-        let state = if self.closed { "closed" } else { "open" };
         let (device, inode) = self.placeholder;
+        let Was { size, changed: (seconds, more), rights: (mode, user, group) } = self.was;
         let mut text = format!(
-            "{FIRST_LINE}\nstate {state}\ninode {device} {inode}\ndestination {}\n",
+            "{FIRST_LINE}\nstate {}\nmade {}\ninode {device} {inode}\n\
+             was {size} {seconds} {more} {mode} {user} {group}\ndestination {}\n",
+            self.course.text(),
+            if self.made { "yes" } else { "no" },
             escape(&self.destination)
         );
         if let Some(maybe) = &self.maybe {
@@ -72,22 +130,53 @@ impl Journal {
         if lines.next()? != FIRST_LINE {
             return None;
         }
-        let closed = lines.next()?.strip_prefix("state ")? == "closed";
-        let (device, inode) = lines.next()?.strip_prefix("inode ")?.split_once(' ')?;
+        let mut line = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let course = Course::of(line("state")?)?;
+        let made = line("made")? == "yes";
+        let (device, inode) = line("inode")?.split_once(' ')?;
         let placeholder = (device.parse().ok()?, inode.parse().ok()?);
-        let destination = unescape(lines.next()?.strip_prefix("destination ")?)?;
+        let numbers: Vec<i64> =
+            line("was")?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [size, seconds, more, mode, user, group] = numbers.try_into().ok()?;
+        let was = Was {
+            size: size as u64,
+            changed: (seconds, more),
+            rights: (mode as u32, user as u32, group as u32),
+        };
+        let destination = unescape(line("destination")?)?;
         let maybe = match lines.next() {
             Some(line) => Some(unescape(line.strip_prefix("maybe ")?)?),
             None => None,
         };
-        Some(Self { closed, placeholder, destination, maybe })
+        Some(Self { course, made, placeholder, was, destination, maybe })
+    }
+
+    /// Reads that of a file; `None` if it has none.
+    pub(crate) fn read(base: &Base) -> io::Result<Option<Self>> {
+        let text = match std::fs::read_to_string(base.journal()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Self::parse(&text).map(Some).ok_or_else(|| io::Error::other("the journal is damaged"))
     }
 
     /// Writes it, so that there is always a whole one.
-    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        let new = path.with_extension("new");
+    pub(crate) fn write(&self, base: &Base) -> io::Result<()> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let new = base.journal().with_extension(format!("{process}-{number}.new"));
         std::fs::write(&new, self.to_text())?;
-        std::fs::rename(&new, path)
+        std::fs::rename(&new, base.journal())
+    }
+
+    /// Changes that of a file, if it has one.
+    pub(crate) fn change(base: &Base, change: impl FnOnce(&mut Self)) -> io::Result<()> {
+        if let Some(mut journal) = Self::read(base)? {
+            change(&mut journal);
+            journal.write(base)?;
+        }
+        Ok(())
     }
 }
 
@@ -124,78 +213,27 @@ fn unescape(text: &str) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
 }
 
-/// The process in a directory of moves.
-#[derive(Debug)]
-pub(crate) struct Session {
-    directory: PathBuf,
-    name: String,
-    /// Locked while it is open.
-    _lock: std::os::fd::OwnedFd,
-    count: u64,
-}
-
-impl Session {
-    /// Begins one beneath a fast place, which is made if it is not there.
-    pub(crate) fn begin(place: &Path) -> io::Result<Self> {
-        let directory = place.join(MOVES);
-        std::fs::create_dir_all(&directory)?;
-        let host = rustix::system::uname();
-        let host = host.nodename().to_string_lossy().replace('/', "_");
-        let process = rustix::process::getpid().as_raw_nonzero();
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        let name = format!("{host}-{process}-{}{:09}", now.tv_sec, now.tv_nsec);
-        let path = directory.join(&name).with_extension_added(SESSION);
-        let file = File::options().write(true).create_new(true).open(path)?;
-        let lock = high(file.into());
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { directory, name, _lock: lock, count: 0 })
-    }
-
-    /// The names of a new file and of its journal.
-    pub(crate) fn next(&mut self) -> (PathBuf, PathBuf) {
-        self.count += 1;
-        let base = self.directory.join(format!("{}-{}", self.name, self.count));
-        (base.with_extension_added(DATA), base.with_extension_added(JOURNAL))
-    }
-
-    /// Ends it: nothing is on its way any more.
-    pub(crate) fn end(self) {
-        let _ = std::fs::remove_file(self.directory.join(&self.name).with_extension_added(SESSION));
-        // Only if no other process is there.
-        let _ = std::fs::remove_dir(&self.directory);
-    }
-}
-
-/// A path with something added to its name. (A host may have dots in it.)
-pub(crate) trait Extended {
-    fn with_extension_added(&self, extension: &str) -> PathBuf;
-}
-
-impl Extended for PathBuf {
-    fn with_extension_added(&self, extension: &str) -> PathBuf {
-        let mut name = self.clone().into_os_string();
-        name.push(OsStr::new("."));
-        name.push(extension);
-        name.into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
     fn a_journal_is_read_as_it_was_written_or_not_at_all() {
         let strange = PathBuf::from(OsStr::from_bytes(b"/slow/a%b\nc\xff/end 1"));
+        let was = Was { size: 1 << 40, changed: (-1, 5), rights: (0o100_644, u32::MAX, 7) };
         let journal = Journal {
-            closed: true,
+            course: Course::Copying,
+            made: true,
             placeholder: (7, 1 << 60),
+            was,
             destination: strange.clone(),
             maybe: Some("/slow/end ".into()),
         };
         let text = journal.to_text();
         assert_eq!(Journal::parse(&text), Some(journal.clone()));
-        let short = Journal { maybe: None, closed: false, ..journal };
+        let short = Journal { maybe: None, course: Course::Closed, made: false, ..journal };
         assert_eq!(Journal::parse(&short.to_text()), Some(short));
         for length in 0..text.len() {
             assert_eq!(Journal::parse(&text[..length]), None);

@@ -1,56 +1,85 @@
 //! Closed files go to their destination, here or in a thread.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use rustix::io::Errno;
 
-use super::moving::{commit, give_up, prepare};
+use super::claim::Patience;
+use super::moving::{Refused, commit, give_up, prepare};
 use super::state::{Moved, Shared};
 use crate::file::lock;
 use crate::gate::stay_within;
 use crate::threads::without_signals;
 
-/// Moves a file that nobody has open to its destination. If it is opened meanwhile, it stays, and its next
-/// close moves it.
+/// As many files wait for the thread at most: they have descriptors.
+const MOST_WAITING: usize = 64;
+
+/// Moves a file that nobody has open to its destination, unless another process uses it: that one moves it then. If
+/// it is opened meanwhile, it stays, and its next close moves it.
 pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno> {
-    let (directory, opened) = {
-        let state = lock(&shared.state);
-        let Some(entry) = state.key_of(moved).and_then(|key| state.entries.get(key)) else {
+    let told = |refused: Refused| {
+        moved.tell(&refused, &shared.voice);
+        refused.errno()
+    };
+    let mut patience = Patience::new();
+    loop {
+        let opened = {
+            let mut state = lock(&shared.state);
+            let Some(entry) = state.entry(moved) else { return Ok(()) };
+            if entry.moving {
+                // Another thread does it.
+                drop(state);
+                patience.wait()?;
+                continue;
+            }
+            if !entry.is_closed() || entry.mapped {
+                return Ok(());
+            }
+            // A process that was copied from this one has the same claim.
+            if entry.stays || !moved.claim_alone() {
+                state.take(moved);
+                drop(state);
+                return moved.release().map_err(told);
+            }
+            entry.moving = true;
+            entry.opened
+        };
+        let ready = prepare(&moved.base, Some(moved.handle()));
+        let mut state = lock(&shared.state);
+        let Some(entry) = state.entry(moved) else {
+            // It was removed.
+            let _ = ready.map(|ready| give_up(&ready));
             return Ok(());
         };
-        if !entry.is_closed() {
-            return Ok(());
+        entry.moving = false;
+        let is_same = entry.opened == opened && entry.is_closed();
+        let done = match ready {
+            Ok(ready) if is_same => {
+                commit(&ready, &moved.base).inspect_err(|_| give_up(&ready)).map(|()| true)
+            }
+            Ok(ready) => {
+                give_up(&ready);
+                Ok(false)
+            }
+            // It was changed while it was copied.
+            Err(_) if !is_same => Ok(false),
+            Err(refused) => Err(refused),
+        };
+        match done {
+            Ok(true) => {
+                moved.set_home();
+                state.take(moved);
+                return Ok(());
+            }
+            // It was opened, and perhaps closed again.
+            Ok(false) | Err(Refused::Renamed) => moved.claim_in_common(),
+            Err(refused) => {
+                moved.claim_in_common();
+                return Err(told(refused));
+            }
         }
-        (Arc::clone(&entry.directory), entry.opened)
-    };
-    let ready = prepare(&moved.fast, &directory)?;
-    let mut state = lock(&shared.state);
-    let key = state.key_of(moved).cloned();
-    let entry = key.as_ref().and_then(|key| state.entries.get(key));
-    let same = |entry: &&super::state::Entry| {
-        entry.opened == opened && Arc::ptr_eq(&entry.directory, &directory) && entry.is_closed()
-    };
-    let Some(entry) = entry.filter(same) else {
-        give_up(&ready, &directory);
-        let again = key
-            .is_some_and(|key| state.entries.get(&key).is_some_and(super::state::Entry::is_closed));
-        drop(state);
-        // Its directory is another now, or it was opened and closed.
-        return if again { move_home(shared, moved) } else { Ok(()) };
-    };
-    if let Err(error) = commit(&ready, &moved.fast, &directory, &entry.name) {
-        give_up(&ready, &directory);
-        return Err(error);
     }
-    let _ = std::fs::remove_file(&moved.journal);
-    moved.set_home();
-    if let Some(key) = key {
-        state.take(&key);
-    }
-    shared.named.store(state.entries.len(), Ordering::Release);
-    Ok(())
 }
 
 /// The thread that moves files, and what it has to do.
@@ -82,6 +111,9 @@ impl Mover {
     /// Has a file moved, soon. Returns whether somebody will.
     pub(super) fn take(&self, moved: &Arc<Moved>) -> bool {
         let mut work = lock(&self.queue.work);
+        if work.waiting.len() >= MOST_WAITING {
+            return false;
+        }
         if !work.runs {
             let (shared, queue) = (Weak::clone(&self.shared), Arc::clone(&self.queue));
             let thread = without_signals(|| {

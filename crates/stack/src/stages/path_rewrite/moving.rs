@@ -1,149 +1,374 @@
 //! Files go to their destination.
+//!
+//! A file that was made at the fast place gets there at once, when nobody has it open: it is copied to a hidden name, made
+//! durable, and renamed over the empty file that stood for it. Where that inode has to stay – somebody has the file
+//! open, it was there before, it has several names – the bytes are copied into it, and the journal says so until they are
+//! durable: who is interrupted begins again.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::claim::{Base, Claim};
+use super::copying::{fill, give};
+use super::journal::{Course, Journal};
 use crate::place::Directory;
 
-/// How files are called that are being copied: they are hidden.
-pub(crate) const PREFIX: &str = ".striate-move-";
+/// A file is not moved.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Somebody else has written to what stands at the destination, or has put something else there.
+    Changed(PathBuf),
+    /// It was renamed or removed meanwhile: one has to begin again.
+    Renamed,
+    /// The system says so.
+    System(Errno),
+}
 
-/// Bytes are copied in pieces of this size, where the kernel does not copy by itself.
-const PIECE: usize = 1 << 20;
+impl From<Errno> for Refused {
+    fn from(error: Errno) -> Self {
+        Self::System(error)
+    }
+}
 
-static COUNT: AtomicU64 = AtomicU64::new(0);
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::System(errno(&error))
+    }
+}
 
-/// A file that only needs its name to be at its destination.
+impl Refused {
+    /// What a `close` says of it.
+    pub(crate) fn errno(&self) -> Errno {
+        match self {
+            Self::Changed(_) => Errno::STALE,
+            Self::Renamed => Errno::BUSY,
+            Self::System(error) => *error,
+        }
+    }
+}
+
+/// A file whose bytes are at the file system of the destination.
 #[derive(Debug)]
 pub(crate) enum Ready {
-    /// A copy, in the directory of the destination, under this name.
-    Copy(CString),
-    /// Itself, on the same file system.
-    Itself,
+    /// It only needs its name, in this directory; itself if there is no copy of this name.
+    ToBeNamed { directory: Arc<Directory>, name: CString, copy: Option<CString>, replaces: bool },
+    /// It is there, or nobody has a name for it.
+    Done,
 }
 
-/// Brings the bytes to the file system of the destination, and makes them durable.
-pub(crate) fn prepare(fast: &Path, directory: &Arc<Directory>) -> Result<Ready, Errno> {
-    let source = File::open(fast).map_err(|error| errno(&error))?;
-    let data = source.metadata().map_err(|error| errno(&error))?;
-    if data.dev() == directory.identity().0 {
-        rustix::fs::fsync(&source)?;
-        return Ok(Ready::Itself);
-    }
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let process = rustix::process::getpid().as_raw_nonzero();
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let name = format!("{PREFIX}{process}-{}-{number}", time.tv_nsec);
-    let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let copy = rustix::fs::openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?;
-    let copied = fill(&source, &File::from(copy), &data);
-    if let Err(error) = copied {
-        let _ = rustix::fs::unlinkat(directory, &name, AtFlags::empty());
-        return Err(errno(&error));
-    }
-    Ok(Ready::Copy(name))
+/// What stands at the destination.
+enum There {
+    /// What is to be replaced or filled, and its name, if that is known.
+    Placeholder(OwnedFd, Option<(Arc<Directory>, CString)>),
+    /// Nothing.
+    Nothing(Arc<Directory>, CString),
+    /// Nobody needs the bytes.
+    Done,
 }
 
-fn fill(source: &File, copy: &File, data: &std::fs::Metadata) -> io::Result<()> {
-    copy_data(source, copy, data.len())?;
-    let mode = Mode::from_raw_mode(data.mode() & 0o7777);
-    // Whose it is can only be said by some; else it is ours, as a new file would be.
-    let _ =
-        rustix::fs::fchown(copy, Some(Uid::from_raw(data.uid())), Some(Gid::from_raw(data.gid())));
-    rustix::fs::fchmod(copy, mode)?;
-    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
-    let times = Timestamps {
-        last_access: time(data.atime(), data.atime_nsec()),
-        last_modification: time(data.mtime(), data.mtime_nsec()),
+/// Brings the bytes to the file system of the destination, and makes them durable. `handle` stands for what is at the
+/// destination, if it is known. The caller has claimed the file alone.
+pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Ready, Refused> {
+    let Some(mut journal) = Journal::read(base)? else { return Ok(Ready::Done) };
+    let source = match open_data(base) {
+        Ok(source) => source,
+        Err(Errno::NOENT) => return Ok(Ready::Done),
+        Err(error) => return Err(error.into()),
     };
-    rustix::fs::futimens(copy, &times)?;
-    copy.sync_all()
+    let (directory, name, there) = match find(base, &journal, handle)? {
+        There::Done => return Ok(Ready::Done),
+        There::Nothing(directory, name) => (directory, name, None),
+        There::Placeholder(handle, named) => {
+            let there = rustix::fs::fstat(&handle)?;
+            if journal.course != Course::Copying && journal.was.was_written(&there) {
+                return Err(Refused::Changed(journal.destination));
+            }
+            let is_plain = journal.made && there.st_size == 0 && there.st_nlink == 1;
+            let may_replace = |directory: &Directory| {
+                let access = Access::WRITE_OK | Access::EXEC_OK;
+                let path = path_by(directory.as_fd())?;
+                rustix::fs::accessat(CWD, path.as_c_str(), access, AtFlags::EACCESS)
+            };
+            match named {
+                Some((directory, name))
+                    if is_plain && !has_attributes(&handle) && may_replace(&directory).is_ok() =>
+                {
+                    (directory, name, Some(there))
+                }
+                _ => {
+                    fill_placeholder(base, &mut journal, &source, handle.as_fd())?;
+                    return Ok(Ready::Done);
+                }
+            }
+        }
+    };
+    let rights = there.as_ref().map(|stat| (&journal.was, stat));
+    let data = source.metadata()?;
+    let copy = if std::os::unix::fs::MetadataExt::dev(&data) == directory.identity().0 {
+        give(&source, &data, rights)?;
+        rustix::fs::fsync(&source)?;
+        None
+    } else {
+        let hidden = CString::new(base.hidden()).map_err(|_| Errno::INVAL)?;
+        // It may be there from a move that was interrupted.
+        let _ = rustix::fs::unlinkat(&*directory, &hidden, AtFlags::empty());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(&*directory, &hidden, flags, Mode::RUSR | Mode::WUSR)?;
+        if let Err(error) = fill(&source, &File::from(made), rights) {
+            let _ = rustix::fs::unlinkat(&*directory, &hidden, AtFlags::empty());
+            return Err(error.into());
+        }
+        Some(hidden)
+    };
+    Ok(Ready::ToBeNamed { directory, name, copy, replaces: there.is_some() })
 }
 
-/// Copies bytes, and keeps the holes.
-pub(crate) fn copy_data(source: &File, copy: &File, length: u64) -> io::Result<()> {
-    copy.set_len(length)?;
-    let mut at = 0;
-    let mut piece = Vec::new();
-    while at < length {
-        let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
-            Ok(start) => start,
-            // Only a hole is left.
-            Err(Errno::NXIO) => break,
-            Err(_) => at,
+/// Gives a file that is ready its name at the destination, in place of what stands there.
+pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
+    if let Ready::ToBeNamed { directory, name, copy, replaces } = ready {
+        let fast = base.data();
+        let (from, old) = match copy {
+            Some(copy) => (directory.as_fd(), copy.as_bytes()),
+            None => (CWD, fast.as_os_str().as_bytes()),
         };
-        let end = rustix::fs::seek(source, SeekFrom::Hole(start)).unwrap_or(length).min(length);
-        at = start;
-        while at < end {
-            at += copy_piece(source, copy, at, end - at, &mut piece)?;
+        if *replaces {
+            let stat = rustix::fs::statat(&**directory, name, AtFlags::SYMLINK_NOFOLLOW);
+            let stat = stat.map_err(|_| Refused::Renamed)?;
+            if (stat.st_dev, stat.st_ino) != base.identity() {
+                return Err(Refused::Renamed);
+            }
+            // At the last moment.
+            if stat.st_size != 0 {
+                return Err(Refused::Changed(directory.path_to(name)));
+            }
         }
-        if end <= start {
-            break;
+        let flags = if *replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        rustix::fs::renameat_with(from, old, &**directory, name.as_c_str(), flags)?;
+        // The name has to be durable before the journal goes.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Ok(opened) = rustix::fs::openat(directory.as_fd(), c".", flags, Mode::empty()) {
+            rustix::fs::fsync(opened)?;
         }
     }
-    Ok(())
-}
-
-fn copy_piece(
-    source: &File,
-    copy: &File,
-    at: u64,
-    length: u64,
-    piece: &mut Vec<u8>,
-) -> io::Result<u64> {
-    let (mut from, mut to) = (at, at);
-    let most = usize::try_from(length).unwrap_or(usize::MAX);
-    if let Ok(count @ 1..) =
-        rustix::fs::copy_file_range(source, Some(&mut from), copy, Some(&mut to), most)
-    {
-        return Ok(count as u64);
-    }
-    piece.resize(PIECE.min(most), 0);
-    let count = source.read_at(piece, at)?;
-    if count == 0 {
-        return Err(io::Error::other("a file became shorter while it was moved"));
-    }
-    copy.write_all_at(&piece[..count], at)?;
-    Ok(count as u64)
-}
-
-/// Gives a file that is ready its name at the destination, in place of what is there.
-pub(crate) fn commit(
-    ready: &Ready,
-    fast: &Path,
-    directory: &Directory,
-    name: &CStr,
-) -> Result<(), Errno> {
-    match ready {
-        Ready::Copy(copy) => {
-            rustix::fs::renameat(directory, copy.as_c_str(), directory, name)?;
-            let _ = std::fs::remove_file(fast);
-        }
-        Ready::Itself => rustix::fs::renameat(rustix::fs::CWD, fast, directory, name)?,
-    }
-    // The name has to be durable before the journal goes.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(directory.as_fd(), c".", flags, Mode::empty());
-    if let Ok(opened) = opened {
-        rustix::fs::fsync(opened)?;
-    }
+    base.forget();
     Ok(())
 }
 
 /// Gives up a file that is ready: it is out of date.
-pub(crate) fn give_up(ready: &Ready, directory: &Directory) {
-    if let Ready::Copy(copy) = ready {
-        let _ = rustix::fs::unlinkat(directory, copy.as_c_str(), AtFlags::empty());
+pub(crate) fn give_up(ready: &Ready) {
+    if let Ready::ToBeNamed { directory, copy: Some(copy), .. } = ready {
+        let _ = rustix::fs::unlinkat(&**directory, copy.as_c_str(), AtFlags::empty());
+    }
+}
+
+/// Moves a file to its destination that nobody uses, if it is so.
+pub(crate) fn move_unused(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<(), Refused> {
+    match Claim::alone(base) {
+        Ok(Some(claim)) => move_claimed(base, claim, handle),
+        // Who uses it moves it.
+        Ok(None) | Err(Errno::AGAIN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives up a claim that was only needed for a moment. Who has closed the file last may have found it in the way.
+pub(crate) fn let_go(base: &Base, claim: Claim) {
+    drop(claim);
+    let _ = move_unused(base, None);
+}
+
+/// Moves a file to its destination that is claimed alone.
+pub(crate) fn move_claimed(
+    base: &Base,
+    claim: Claim,
+    handle: Option<BorrowedFd<'_>>,
+) -> Result<(), Refused> {
+    loop {
+        let ready = prepare(base, handle)?;
+        match commit(&ready, base).inspect_err(|_| give_up(&ready)) {
+            Err(Refused::Renamed) => {}
+            Err(refused) => return Err(refused),
+            Ok(()) => break,
+        }
+    }
+    claim.end(base);
+    Ok(())
+}
+
+/// Copies bytes into what stands at the destination, and makes them durable.
+pub(crate) fn fill_placeholder(
+    base: &Base,
+    journal: &mut Journal,
+    source: &File,
+    handle: BorrowedFd<'_>,
+) -> Result<(), Refused> {
+    let there = rustix::fs::fstat(handle)?;
+    let copy = File::from(open_whatever_its_mode(handle, |path| {
+        rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+    })?);
+    if journal.course != Course::Copying {
+        journal.course = Course::Copying;
+        journal.write(base)?;
+        File::open(base.journal())?.sync_all()?;
+    }
+    fill(source, &copy, Some((&journal.was, &there)))?;
+    Ok(())
+}
+
+/// Opens the bytes at the fast place.
+pub(crate) fn open_data(base: &Base) -> Result<File, Errno> {
+    let path = CString::new(base.data().as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+    let handle = open_handle(CWD, &path)?;
+    let opened = open_whatever_its_mode(handle.as_fd(), |path| {
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    });
+    opened.map(File::from)
+}
+
+/// Opens a file by a handle that stands for it. Who has it open may go on, whatever its permissions say now.
+pub(crate) fn open_whatever_its_mode<T>(
+    handle: BorrowedFd<'_>,
+    open: impl Fn(&CStr) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let path = path_by(handle)?;
+    match open(&path) {
+        Err(Errno::ACCESS) => {
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(handle)?.st_mode & 0o7777);
+            let change = |mode| rustix::fs::chmodat(CWD, path.as_c_str(), mode, AtFlags::empty());
+            change(mode | Mode::RUSR | Mode::WUSR)?;
+            let opened = open(&path);
+            change(mode)?;
+            opened
+        }
+        opened => opened,
+    }
+}
+
+/// A path that leads to what a handle stands for, even if that has no name.
+pub(crate) fn path_by(handle: BorrowedFd<'_>) -> Result<CString, Errno> {
+    CString::new(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(|_| Errno::INVAL)
+}
+
+/// Opens a handle of what stands at the destination.
+pub(crate) fn open_handle(directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+fn has_attributes(handle: &OwnedFd) -> bool {
+    let mut names = [0_u8; 4096];
+    let Ok(path) = path_by(handle.as_fd()) else { return true };
+    match rustix::fs::listxattr(path.as_c_str(), &mut names[..]) {
+        Ok(length) => names[..length]
+            .split(|byte| *byte == 0)
+            .any(|name| !name.is_empty() && !name.starts_with(b"security.")),
+        Err(error) => error != Errno::OPNOTSUPP,
+    }
+}
+
+/// What is at a path.
+enum At {
+    Placeholder(OwnedFd, Arc<Directory>, CString),
+    Nothing(Arc<Directory>, CString),
+    Other,
+}
+
+fn look(base: &Base, path: &Path) -> Result<At, Errno> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(At::Other);
+    };
+    let Ok(directory) = Directory::open(parent) else { return Ok(At::Other) };
+    let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
+    match open_handle(directory.as_fd(), &name) {
+        Ok(found) => {
+            let stat = rustix::fs::fstat(&found)?;
+            let is_it = (stat.st_dev, stat.st_ino) == base.identity();
+            Ok(if is_it { At::Placeholder(found, directory, name) } else { At::Other })
+        }
+        Err(Errno::NOENT) => Ok(At::Nothing(directory, name)),
+        Err(_) => Ok(At::Other),
+    }
+}
+
+/// Looks for what stands at the destination.
+fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Result<There, Refused> {
+    if let Some(handle) = handle {
+        return Ok(find_by_handle(base, handle)?);
+    }
+    let mut free = None;
+    let paths = [Some(&journal.destination), journal.maybe.as_ref()];
+    for path in paths.into_iter().flatten() {
+        match look(base, path)? {
+            At::Placeholder(found, directory, name) => {
+                return Ok(There::Placeholder(found, Some((directory, name))));
+            }
+            // The process ended after the copy had got its name.
+            At::Other if is_copy(&base.data(), path).unwrap_or(false) => return Ok(There::Done),
+            At::Other => {}
+            At::Nothing(directory, name) => free = free.or(Some((directory, name))),
+        }
+    }
+    match free {
+        _ if base.may_be_gone() => Ok(There::Done),
+        Some((directory, name)) => Ok(There::Nothing(directory, name)),
+        None => Err(Refused::Changed(journal.destination.clone())),
+    }
+}
+
+/// Whether a file has lost its last name, as far as that can be known.
+pub(crate) fn is_removed(base: &Base, journal: &Journal) -> bool {
+    let paths = [Some(&journal.destination), journal.maybe.as_ref()];
+    let is_there = |path: &PathBuf| matches!(look(base, path), Ok(At::Placeholder(..)));
+    base.may_be_gone() && !paths.into_iter().flatten().any(is_there)
+}
+
+/// The same with a handle. The kernel knows its name, whoever has renamed it.
+fn find_by_handle(base: &Base, handle: BorrowedFd<'_>) -> Result<There, Errno> {
+    let mut before = None;
+    loop {
+        if rustix::fs::fstat(handle)?.st_nlink == 0 {
+            return Ok(There::Done);
+        }
+        let path = rustix::fs::readlink(path_by(handle)?.as_c_str(), Vec::new())?;
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        if let At::Placeholder(found, directory, name) = look(base, &path)? {
+            return Ok(There::Placeholder(found, Some((directory, name))));
+        }
+        // It is being renamed, or this name was removed and there are others.
+        if before.as_ref() == Some(&path) {
+            return Ok(There::Placeholder(rustix::io::fcntl_dupfd_cloexec(handle, 0)?, None));
+        }
+        before = Some(path);
+    }
+}
+
+/// Whether a file is a copy of the data: the same bytes from the same time.
+fn is_copy(data: &Path, path: &Path) -> io::Result<bool> {
+    use std::io::BufRead;
+    use std::os::unix::fs::MetadataExt;
+    let (left, right) = (std::fs::metadata(data)?, std::fs::symlink_metadata(path)?);
+    let time = |found: &std::fs::Metadata| (found.mtime(), found.mtime_nsec());
+    if !right.is_file() || left.len() != right.len() || time(&left) != time(&right) {
+        return Ok(false);
+    }
+    let [mut left, mut right] =
+        [io::BufReader::new(File::open(data)?), io::BufReader::new(File::open(path)?)];
+    loop {
+        let (a, b) = (left.fill_buf()?, right.fill_buf()?);
+        let count = a.len().min(b.len());
+        if count == 0 || a[..count] != b[..count] {
+            return Ok(a.is_empty() && b.is_empty());
+        }
+        left.consume(count);
+        right.consume(count);
     }
 }
 

@@ -1,174 +1,219 @@
 //! Operations on names, some of which are those of files that are elsewhere.
+//!
+//! The kernel says what a name stands for. That inode tells whether the bytes are at a fast place, whichever process has
+//! brought them there.
 
-use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::RawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags, Gid, Stat, Uid};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::PathRewrite;
-use super::data::identity_of;
-use super::journal::Journal;
-use super::moving::copy_data;
-use super::state::{Entry, Handle, Left, Moved, State};
-use crate::file::{OpenFile, lock};
+use super::claim::{Base, Claim, Creating, Patience};
+use super::data::disguise;
+use super::journal::{Journal, Was};
+use super::moving::{Refused, let_go, move_unused};
+use super::state::{State, note};
+use crate::file::lock;
 use crate::function::Function;
-use crate::op::{Action, Of, Op, Outcome, Target};
-use crate::place::{Directory, Key, Place, What, borrow};
+use crate::op::{Action, Of, Op, Outcome, StatInto, Target};
+use crate::place::{Identity, Place, What, borrow};
 use crate::stage::Next;
 
-/// What cannot be rewritten.
-const NOT_REWRITTEN: i32 = libc::O_PATH | libc::O_DIRECTORY;
+/// What the outcome of a notice is if the bytes are not where the name leads: who wants to change them has to open
+/// the file.
+const ELSEWHERE: u64 = 1;
 
-fn is_writable(flags: i32) -> bool {
-    flags & libc::O_ACCMODE != libc::O_RDONLY
+/// A file at a fast place that this process looks at for a moment.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) base: Base,
+    /// What stands for it at its destination.
+    pub(super) handle: OwnedFd,
+    pub(super) claim: Option<Claim>,
+}
+
+impl Visit {
+    /// Its name was removed, or was to be: is there any left?
+    fn may_be_nameless(&self) {
+        if rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink > 0) {
+            self.base.unmark_gone();
+        }
+    }
+
+    /// Moves it to its destination, if no other process uses it.
+    fn move_home(mut self) -> Result<(), Refused> {
+        drop(self.claim.take());
+        move_unused(&self.base, Some(self.handle.as_fd()))
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            drop(claim);
+            // Who has closed it last may have found this claim in the way.
+            let _ = move_unused(&self.base, Some(self.handle.as_fd()));
+        }
+    }
+}
+
+/// What is known of a name.
+enum Known {
+    /// This process uses its file, which is elsewhere.
+    Ours(Base),
+    /// Another process does, or did.
+    Others(Visit),
+    /// Its file is not elsewhere.
+    Not,
+}
+
+impl Known {
+    fn base(&self) -> Option<&Base> {
+        match self {
+            Self::Ours(base) | Self::Others(Visit { base, .. }) => Some(base),
+            Self::Not => None,
+        }
+    }
+
+    /// Its name is about to be removed. Who is killed after that cannot say it any more.
+    fn loses_name(&self) {
+        if let Some(base) = self.base() {
+            base.mark_gone();
+        }
+    }
+
+    /// That was done, or was not.
+    fn may_be_nameless(&self, state: &mut State) {
+        match self {
+            Self::Ours(base) => state.may_be_nameless(base.identity()),
+            Self::Others(visit) => visit.may_be_nameless(),
+            Self::Not => {}
+        }
+    }
+}
+
+/// What a name stands for, if it is a regular file.
+fn regular(target: Target<'_>, follow: bool) -> Option<Identity> {
+    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    let stat = rustix::fs::statat(borrow(target.directory), target.path, flags).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_file.then_some((stat.st_dev, stat.st_ino))
+}
+
+/// Where a name is, without links on the way.
+fn whole_path(target: Target<'_>) -> Option<PathBuf> {
+    let place = Place::of(target)?;
+    let directory = place.open_directory().ok()?;
+    Some(directory.path_to(place.name()))
 }
 
 impl PathRewrite {
-    pub(super) fn open(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        let Action::Open { file, target, flags, mode } = op.action else { return next.call(op) };
-        let fast = self.fast_place(target.absolute);
-        if fast.is_none() && !self.shared.has_names() || flags & NOT_REWRITTEN != 0 {
-            return next.call(op);
-        }
-        let Some(place) = Place::of(target) else { return next.call(op) };
-        let mut state = lock(&self.shared.state);
-        let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
-        let found = if exclusive || flags & libc::O_NOFOLLOW != 0 {
-            let what = place.what();
-            Some((place, what))
-        } else {
-            place.followed()
-        };
-        let Some((place, what)) = found else {
-            drop(state);
-            return next.call(op);
-        };
-        if let Some(entry) = state.entries.get_mut(&place.key()) {
-            if exclusive {
-                return Err(Errno::EXIST);
-            }
-            return open_again(entry, file, flags, next);
-        }
-        if let Some(fast) = fast
-            && is_writable(flags)
-            && let Some(begun) = self.begin(&mut state, &place, (what, flags, mode), next)
-        {
-            let entry = begun?;
-            let outcome = rewrite(&mut state, fast, (&place, entry), file, flags, next);
-            self.shared.note_names(&state);
-            if let Some(outcome) = outcome {
-                return outcome;
-            }
-            // The fast place cannot have it. What is at the destination is new, or is to be emptied.
-            drop(state);
-            let action = Action::Open { file, target, flags: flags & !libc::O_EXCL, mode };
-            let opened = next.call(&mut Op { function: op.function, route: op.route, action });
-            return self.note_plain(file, opened, next);
-        }
-        drop(state);
-        let opened = next.call(op);
-        if fast.is_some() { self.note_plain(file, opened, next) } else { opened }
-    }
-
-    /// Remembers that a file is open where it belongs.
-    fn note_plain(&self, file: &Arc<OpenFile>, opened: Outcome, next: Next<'_>) -> Outcome {
-        if let Ok(identity) = opened.and_then(|descriptor| identity_of(&(descriptor as RawFd))) {
-            file.set_state(next.slot(), Left::Plain(identity));
-            lock(&self.shared.state).add_plain(identity);
-        }
-        opened
-    }
-
-    /// Makes the empty file at the destination, or looks at the one that is there; `None` if that is not to be
-    /// rewritten.
-    fn begin(
+    /// Looks for a file at the fast places. `AGAIN`: somebody moves it just now.
+    pub(super) fn visit(
         &self,
-        state: &mut State,
-        place: &Place,
-        (what, flags, mode): (What, i32, u32),
-        next: Next<'_>,
-    ) -> Option<Result<Begun, Errno>> {
-        let directory = place.open_directory().ok()?;
-        let path = directory.path_to(place.name());
-        match what {
-            What::Nothing if flags & libc::O_CREAT != 0 => {
-                let target = directory.target(place.name(), &path);
-                let made = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-                let file = match next.open(target, made, mode) {
-                    Ok(file) => file,
-                    // Somebody was faster.
-                    Err(Errno::EXIST) if flags & libc::O_EXCL == 0 => return None,
-                    Err(error) => return Some(Err(error)),
-                };
-                let stat = file.descriptor().and_then(rustix::fs::fstat);
-                let closed = next.close(&file);
-                Some(closed.and(stat).map(|stat| Begun { directory, stat, keep: false }))
+        target: Target<'_>,
+        follow: bool,
+        identity: Identity,
+    ) -> Result<Option<Visit>, Errno> {
+        for place in &self.places {
+            let base = Base::new(place, identity);
+            let Some(claim) = Claim::common(&base, false)? else { continue };
+            if !base.has_data() {
+                // It is used where it belongs.
+                let_go(&base, claim);
+                continue;
             }
-            What::File if flags & libc::O_EXCL == 0 || flags & libc::O_CREAT == 0 => {
-                let keep = flags & libc::O_TRUNC == 0;
-                if keep && !self.options.existing {
-                    return None;
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let flags = if follow { flags } else { flags | OFlags::NOFOLLOW };
+            let directory = borrow(target.directory);
+            let handle = rustix::fs::openat(directory, target.path, flags, Mode::empty());
+            let found = handle.and_then(|handle| Ok((rustix::fs::fstat(&handle)?, handle)));
+            return match found {
+                Ok((stat, handle)) if (stat.st_dev, stat.st_ino) == identity => {
+                    Ok(Some(Visit { base, handle, claim: Some(claim) }))
                 }
-                let stat = place.stat().ok()?;
-                let is_open = state.is_open((stat.st_dev, stat.st_ino));
-                let access = match flags & libc::O_ACCMODE {
-                    libc::O_WRONLY => Access::WRITE_OK,
-                    _ => Access::WRITE_OK | Access::READ_OK,
-                };
-                let may = rustix::fs::accessat(&*directory, place.name(), access, AtFlags::EACCESS);
-                if stat.st_nlink != 1 || is_open || may.is_err() || place.may_change().is_err() {
-                    return None;
+                _ => {
+                    let_go(&base, claim);
+                    Err(Errno::AGAIN)
                 }
-                Some(Ok(Begun { directory, stat, keep }))
-            }
-            _ => None,
+            };
+        }
+        Ok(None)
+    }
+
+    /// Keeps others from changing names, so that what a name stands for is what is removed or replaced. `AGAIN`: somebody
+    /// does.
+    fn names_alone(&self) -> Result<Vec<File>, Errno> {
+        self.places.iter().filter_map(|place| Creating::nobody(place).transpose()).collect()
+    }
+
+    /// What is known of a name. `AGAIN`: as above.
+    fn known(&self, state: &State, target: Target<'_>, follow: bool) -> Result<Known, Errno> {
+        let Some(identity) = regular(target, follow) else { return Ok(Known::Not) };
+        if let Some(entry) = state.entries.get(&identity) {
+            return Ok(Known::Ours(entry.moved.base.clone()));
+        }
+        match self.visit(target, follow, identity) {
+            Ok(Some(visit)) => Ok(Known::Others(visit)),
+            Err(Errno::AGAIN) => Err(Errno::AGAIN),
+            Ok(None) | Err(_) => Ok(Known::Not),
         }
     }
 
     pub(super) fn stat_name(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        if !self.shared.has_names() {
-            return next.call(op);
-        }
-        let Action::Stat { of: Of::Name(target), flags, into } = &mut op.action else {
-            return next.call(op);
-        };
-        let place = Place::of(*target);
-        let place = if *flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
-            place.and_then(Place::followed).map(|(place, _)| place)
-        } else {
-            place
-        };
-        let Some(place) = place else { return next.call(op) };
-        let moved = {
-            let state = lock(&self.shared.state);
-            state.entries.get(&place.key()).map(|entry| Arc::clone(&entry.moved))
-        };
-        let Some(moved) = moved else { return next.call(op) };
-        let kept = moved.keep();
-        let fast = Target { directory: libc::AT_FDCWD, path: &moved.c_fast, absolute: &moved.fast };
-        let of = Of::Name(fast);
-        let into = match into {
-            crate::op::StatInto::Stat(stat) => crate::op::StatInto::Stat(stat),
-            crate::op::StatInto::Statx { mask, buffer } => {
-                crate::op::StatInto::Statx { mask: *mask, buffer }
+        let mut patience = Patience::new();
+        loop {
+            let outcome = next.call(op)?;
+            let Action::Stat { of: Of::Name(target), flags, into } = &mut op.action else {
+                return Ok(outcome);
+            };
+            let mode = match into {
+                StatInto::Stat(stat) => stat.st_mode,
+                StatInto::Statx { buffer, .. } => u32::from(buffer.stx_mode),
+            };
+            if FileType::from_raw_mode(mode) != FileType::RegularFile {
+                return Ok(outcome);
             }
-        };
-        let action = Action::Stat { of, flags: *flags, into };
-        let mut inner = Op { function: op.function, route: &moved.route, action };
-        let outcome = next.call(&mut inner);
-        if outcome.is_ok()
-            && let Action::Stat { into, .. } = &mut inner.action
-        {
-            moved.disguise(into);
+            let identity = into.identity();
+            let moved = {
+                let state = lock(&self.shared.state);
+                state.entries.get(&identity).map(|entry| Arc::clone(&entry.moved))
+            };
+            let seen = if let Some(moved) = moved {
+                let _kept = moved.keep();
+                let fast = Target {
+                    directory: libc::AT_FDCWD,
+                    path: &moved.c_fast,
+                    absolute: &moved.fast,
+                };
+                let mut fast = Op {
+                    function: op.function,
+                    route: &moved.route,
+                    action: of(fast, *flags, into),
+                };
+                let seen = next.call(&mut fast);
+                if seen.is_ok() {
+                    moved.disguise(into);
+                }
+                seen
+            } else {
+                let follow = *flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+                match self.visit(*target, follow, identity) {
+                    Ok(Some(visit)) => stat_visited(op.function, &visit, *flags, into, next),
+                    Err(Errno::AGAIN) => Err(Errno::NOENT),
+                    Ok(None) | Err(_) => return Ok(outcome),
+                }
+            };
+            match seen {
+                // It was moved just now, or is being moved.
+                Err(Errno::NOENT) => patience.wait()?,
+                seen => return seen,
+            }
         }
-        drop(kept);
-        // It was moved just now.
-        if outcome == Err(Errno::NOENT) { next.call(op) } else { outcome }
     }
 
     pub(super) fn unlink(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
@@ -178,220 +223,173 @@ impl PathRewrite {
             self.mover.wait();
             return next.call(op);
         }
-        if !self.shared.has_names() {
-            return next.call(op);
+        let mut patience = Patience::new();
+        loop {
+            let mut state = lock(&self.shared.state);
+            let alone = self.names_alone();
+            let Ok((alone, known)) =
+                alone.and_then(|alone| Ok((alone, self.known(&state, target, false)?)))
+            else {
+                drop(state);
+                patience.wait()?;
+                continue;
+            };
+            known.loses_name();
+            let outcome = next.call(op);
+            known.may_be_nameless(&mut state);
+            drop((alone, state));
+            return outcome;
         }
-        let Some(key) = Place::of(target).map(|place| place.key()) else { return next.call(op) };
-        let mut state = lock(&self.shared.state);
-        if !state.entries.contains_key(&key) {
-            drop(state);
-            return next.call(op);
-        }
-        let outcome = next.call(op);
-        if outcome.is_ok() {
-            state.remove(&key);
-            self.shared.note_names(&state);
-        }
-        outcome
     }
 
     pub(super) fn rename(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let Action::Rename { from, to, flags } = op.action else { return next.call(op) };
-        if !self.shared.has_names() {
-            return next.call(op);
-        }
-        let (old, new) = (Place::of(from), Place::of(to));
-        if !old.as_ref().is_some_and(|place| place.what() == What::File) {
+        let is_file = Place::of(from).is_some_and(|place| place.what() == What::File);
+        if !is_file {
             // As above, for the directory that is replaced.
             self.mover.wait();
         }
-        if flags & !libc::RENAME_NOREPLACE != 0 {
-            self.before(from, Function::Rename, next)?;
-            self.before(to, Function::Rename, next)?;
+        let mut patience = Patience::new();
+        loop {
+            let mut state = lock(&self.shared.state);
+            let both = self.names_alone().and_then(|alone| {
+                let old = self.known(&state, from, false)?;
+                Ok((alone, old, self.known(&state, to, false)?))
+            });
+            let Ok((alone, old, new)) = both else {
+                drop(state);
+                patience.wait()?;
+                continue;
+            };
+            let (old_path, new_path) = (whole_path(from), whole_path(to));
+            let exchange = flags & libc::RENAME_EXCHANGE != 0;
+            let mut moving = vec![(old.base(), new_path.as_deref())];
+            if exchange {
+                moving.push((new.base(), old_path.as_deref()));
+            }
+            // Wherever a file is when the process is killed, it is found.
+            for (base, path) in &moving {
+                note_rename(*base, *path, false)?;
+            }
+            if !exchange {
+                new.loses_name();
+            }
             let outcome = next.call(op);
-            self.note_directories();
-            return outcome;
-        }
-        let mut state = lock(&self.shared.state);
-        let find = |state: &State, place: &Option<Place>| -> Option<Key> {
-            let key = place.as_ref()?.key();
-            state.entries.contains_key(&key).then_some(key)
-        };
-        let (old_key, new_key) = (find(&state, &old), find(&state, &new));
-        if let (Some(key), Some(new)) = (&old_key, &new)
-            && old_key != new_key
-            && let Some(entry) = state.entries.get(key)
-        {
-            // Wherever it is when the process is killed, it is found.
-            let maybe = new.open_directory().ok().map(|directory| directory.path_to(new.name()));
-            entry.note(entry.is_closed(), maybe).map_err(|error| super::failed(&error))?;
-        }
-        let outcome = next.call(op);
-        if outcome.is_err() {
-            if let Some(entry) = old_key.and_then(|key| state.entries.get(&key)) {
-                let _ = entry.note(entry.is_closed(), None);
+            // Two names of one file both stay.
+            let is_one = old.base().is_some() && old.base() == new.base();
+            for (base, path) in moving {
+                let path = if outcome.is_ok() && !is_one { path } else { None };
+                note_rename(base, path, true)?;
+            }
+            if !exchange {
+                new.may_be_nameless(&mut state);
+            }
+            drop((alone, state));
+            drop((old, new));
+            if let (Ok(_), false, Some(old), Some(new)) = (outcome, is_file, old_path, new_path) {
+                self.note_directory(&old, &new);
             }
             return outcome;
         }
-        if old_key != new_key {
-            if let Some(key) = &new_key {
-                state.remove(key);
-            }
-            if let (Some(key), Some(new)) = (&old_key, &new) {
-                state.rename(key, new)?;
-            }
-        }
-        self.shared.note_names(&state);
-        if old_key.is_none() && new_key.is_none() {
-            drop(state);
-            self.note_directories();
-        }
-        outcome
     }
 
-    /// A directory may have been renamed: journals say where files belong now.
-    fn note_directories(&self) {
-        let mut state = lock(&self.shared.state);
-        for entry in state.entries.values_mut() {
-            let now = entry.directory.path_now();
-            if now != entry.directory.path()
-                && let Ok(directory) = Directory::open(&now)
-                && directory.identity() == entry.directory.identity()
+    /// A directory was renamed: journals say where files belong now.
+    fn note_directory(&self, old: &Path, new: &Path) {
+        for base in self.places.iter().filter_map(|place| Base::all(place).ok()).flatten() {
+            // Who moves it just now knows where it is.
+            let Ok(Some(claim)) = Claim::common(&base, false) else { continue };
+            if let Ok(Some(mut journal)) = Journal::read(&base)
+                && let Ok(rest) = journal.destination.strip_prefix(old)
             {
-                entry.directory = directory;
-                let _ = entry.note(entry.is_closed(), None);
+                journal.destination = new.join(rest);
+                let _ = journal.write(&base);
             }
+            let_go(&base, claim);
         }
     }
 
     /// Something is about to happen to a name that has to find the file there.
-    pub(super) fn before(
-        &self,
-        target: Target<'_>,
-        function: Function,
-        next: Next<'_>,
-    ) -> Result<(), Errno> {
+    pub(super) fn before(&self, target: Target<'_>, function: Function, next: Next<'_>) -> Outcome {
         // These are answered by what stands at the destination.
-        let answered =
-            matches!(function, Function::Access | Function::Readlink | Function::Symlink);
-        if !self.shared.has_names() || answered {
-            return Ok(());
+        let answered = matches!(
+            function,
+            Function::Access | Function::Readlink | Function::Symlink | Function::Link
+        );
+        if answered {
+            return Ok(0);
         }
-        let Some(place) = Place::of(target) else { return Ok(()) };
-        // Some functions follow links, some do not.
-        let itself = place.key();
-        let followed = place.followed().map(|(place, _)| place.key());
-        for key in [Some(itself), followed].into_iter().flatten() {
-            let moved = {
-                let state = lock(&self.shared.state);
-                state.entries.get(&key).map(|entry| Arc::clone(&entry.moved))
+        let mut patience = Patience::new();
+        loop {
+            let state = lock(&self.shared.state);
+            let known = self.known(&state, target, true);
+            let moved = match &known {
+                Ok(Known::Ours(base)) => {
+                    state.entries.get(&base.identity()).map(|entry| Arc::clone(&entry.moved))
+                }
+                _ => None,
             };
-            if let Some(moved) = moved {
-                self.bring_home(&moved, next)?;
-            }
+            drop(state);
+            let base = match known {
+                Err(_) => {
+                    patience.wait()?;
+                    continue;
+                }
+                Ok(Known::Not) => return Ok(0),
+                Ok(Known::Ours(base)) => {
+                    if let Some(moved) = moved {
+                        self.bring_home(&moved, next)?;
+                    }
+                    base
+                }
+                Ok(Known::Others(visit)) => {
+                    let base = visit.base.clone();
+                    visit.move_home().map_err(|refused| refused.errno())?;
+                    base
+                }
+            };
+            return Ok(if base.has_data() { ELSEWHERE } else { 0 });
         }
-        Ok(())
     }
 }
 
-/// A file whose destination is known.
-struct Begun {
-    directory: Arc<Directory>,
-    /// What is there.
-    stat: Stat,
-    /// Whether its bytes are wanted.
-    keep: bool,
+/// Asks for a file at the fast place.
+fn of<'a>(target: Target<'a>, flags: i32, into: &'a mut StatInto<'_>) -> Action<'a> {
+    let into = match into {
+        StatInto::Stat(stat) => StatInto::Stat(stat),
+        StatInto::Statx { mask, buffer } => StatInto::Statx { mask: *mask, buffer },
+    };
+    Action::Stat { of: Of::Name(target), flags, into }
 }
 
-/// Opens the file at the fast place; `None` if that cannot have it.
-fn rewrite(
-    state: &mut State,
-    place: &Path,
-    (destination, begun): (&Place, Begun),
-    file: &Arc<OpenFile>,
+fn stat_visited(
+    function: Function,
+    visit: &Visit,
     flags: i32,
+    into: &mut StatInto<'_>,
     next: Next<'_>,
-) -> Option<Outcome> {
-    let Begun { directory, stat, keep } = begun;
-    let (fast, journal) = state.session(place).ok()?.next();
-    let placeholder = (stat.st_dev, stat.st_ino);
-    let path = directory.path_to(destination.name());
-    let noted = Journal { closed: false, placeholder, destination: path.clone(), maybe: None };
-    let c_fast = CString::new(fast.as_os_str().as_bytes()).ok()?;
-    let opened = || -> Result<(Arc<OpenFile>, u64), Errno> {
-        noted.write(&journal).map_err(|error| super::failed(&error))?;
-        let opened = if keep {
-            fetch(&path, &fast).map_err(|error| super::failed(&error))?;
-            open_fast(&fast, &c_fast, flags & !(libc::O_CREAT | libc::O_EXCL), 0, next)?
-        } else {
-            let made = libc::O_CREAT | libc::O_EXCL;
-            open_fast(&fast, &c_fast, flags & !libc::O_TRUNC | made, stat.st_mode, next)?
-        };
-        let descriptor = borrow(opened.1 as RawFd);
-        // As the one at the destination; who may not say so has the same owner anyway.
-        let made = rustix::fs::fstat(descriptor)?;
-        if (made.st_uid, made.st_gid) != (stat.st_uid, stat.st_gid) {
-            let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-            let _ = rustix::fs::fchown(descriptor, Some(user), Some(group));
+) -> Outcome {
+    use std::os::unix::ffi::OsStrExt;
+    let fast = visit.base.data();
+    let path = std::ffi::CString::new(fast.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+    let file = next.file(&fast, libc::O_RDONLY);
+    let target = Target { directory: libc::AT_FDCWD, path: &path, absolute: &fast };
+    let mut op = Op { function, route: file.route(), action: of(target, flags, into) };
+    let seen = next.call(&mut op)?;
+    let there = rustix::fs::fstat(&visit.handle)?;
+    let journal = Journal::read(&visit.base).ok().flatten();
+    disguise(into, &there, &journal.map_or(Was::new(&there), |journal| journal.was));
+    Ok(seen)
+}
+
+/// Writes down where a file is about to go, or where it is now.
+fn note_rename(base: Option<&Base>, path: Option<&Path>, done: bool) -> Result<(), Errno> {
+    let Some(base) = base else { return Ok(()) };
+    let path = path.map(Path::to_path_buf);
+    note(base, |journal| match (done, path) {
+        (false, maybe) => journal.maybe = maybe,
+        (true, path) => {
+            journal.maybe = None;
+            journal.destination = path.unwrap_or_else(|| journal.destination.clone());
         }
-        if made.st_mode != stat.st_mode {
-            let mode = rustix::fs::Mode::from_raw_mode(stat.st_mode & 0o7777);
-            rustix::fs::fchmod(descriptor, mode)?;
-        }
-        Ok(opened)
-    };
-    let Ok((inner, descriptor)) = opened() else {
-        let _ = std::fs::remove_file(&journal);
-        let _ = std::fs::remove_file(&fast);
-        return None;
-    };
-    let identity = identity_of(&(descriptor as RawFd)).ok()?;
-    let route = inner.route().clone();
-    let moved = Arc::new(Moved::new((fast, c_fast), journal, identity, placeholder, route));
-    file.set_state(next.slot(), Left::Moved(Handle { moved: Arc::clone(&moved), inner }));
-    let entry = Entry {
-        moved,
-        directory,
-        name: destination.name().to_owned(),
-        open: vec![Arc::downgrade(file)],
-        closing: 0,
-        opened: 1,
-    };
-    state.insert(destination.key(), entry);
-    Some(Ok(descriptor))
-}
-
-/// Opens a file at the fast place. The next stages see that name.
-fn open_fast(
-    fast: &Path,
-    c_fast: &CString,
-    flags: i32,
-    mode: u32,
-    next: Next<'_>,
-) -> Result<(Arc<OpenFile>, u64), Errno> {
-    let inner = next.file(fast, flags);
-    let target = Target { directory: libc::AT_FDCWD, path: c_fast, absolute: fast };
-    let action = Action::Open { file: &inner, target, flags, mode: mode & 0o7777 };
-    let descriptor = next.call(&mut Op::on(&inner, Function::Open, action))?;
-    inner.add_descriptor(descriptor as RawFd);
-    Ok((inner, descriptor))
-}
-
-/// Opens a file that is elsewhere once more.
-fn open_again(entry: &mut Entry, file: &Arc<OpenFile>, flags: i32, next: Next<'_>) -> Outcome {
-    let moved = &entry.moved;
-    let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
-    let (inner, descriptor) = open_fast(&moved.fast, &moved.c_fast, flags, 0, next)?;
-    let handle = Handle { moved: Arc::clone(moved), inner };
-    file.set_state(next.slot(), Left::Moved(handle));
-    entry.open.push(Arc::downgrade(file));
-    entry.opened += 1;
-    Ok(descriptor)
-}
-
-/// Copies a file that is at its destination to the fast place.
-fn fetch(path: &Path, fast: &Path) -> std::io::Result<()> {
-    let source = File::open(path)?;
-    let copy = File::options().write(true).create_new(true).open(fast)?;
-    copy_data(&source, &copy, source.metadata()?.len())
+    })
 }

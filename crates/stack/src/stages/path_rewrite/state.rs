@@ -1,24 +1,30 @@
-//! [`Moved`]: a file that is not at its destination; [`Shared`]: all of them.
+//! [`Moved`]: a file that is not at its destination; [`Shared`]: all of them that this process uses.
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::journal::{Journal, Session};
-use crate::file::OpenFile;
-use crate::place::{Directory, Identity, Key, Place};
+use super::claim::{Base, Claim};
+use super::journal::{Journal, Was};
+use super::moving::{Refused, let_go, move_unused};
+use crate::file::{OpenFile, lock};
+use crate::place::{Identity, borrow, high};
 use crate::route::Route;
+use crate::voice::Voice;
 
 /// What the stage leaves with an open file.
 #[derive(Debug)]
 pub(super) enum Left {
     /// It is where it belongs.
     Plain(Identity),
-    /// It is elsewhere.
+    /// It is elsewhere, or was when it was opened.
     Moved(Handle),
 }
 
@@ -30,45 +36,73 @@ pub(super) struct Handle {
     pub(super) inner: Arc<OpenFile>,
 }
 
+impl Handle {
+    /// The file as the next stages know it. `outer` is the same for the program, which may have closed the descriptor that
+    /// was used last.
+    pub(super) fn inner(&self, outer: &OpenFile) -> &Arc<OpenFile> {
+        let descriptor = outer.raw_descriptor();
+        if descriptor != -1 && self.inner.raw_descriptor() != descriptor {
+            self.inner.set_descriptor(descriptor);
+        }
+        &self.inner
+    }
+}
+
 /// A file that is not at its destination.
 #[derive(Debug)]
 pub(super) struct Moved {
+    pub(super) base: Base,
     /// Where its bytes are.
     pub(super) fast: PathBuf,
     pub(super) c_fast: CString,
-    pub(super) journal: PathBuf,
     /// What it is at the fast place.
     pub(super) identity: Identity,
-    /// What stands at its destination meanwhile.
-    pub(super) placeholder: Identity,
+    /// Stands for what is at its destination meanwhile, whatever its name is.
+    handle: OwnedFd,
+    /// What was there at first.
+    pub(super) was: Was,
+    /// That this process uses it, as long as it does.
+    claim: Mutex<Option<Claim>>,
     /// The stages that want operations on it at the fast place.
     pub(super) route: Route,
     /// Held for reading by operations on its bytes, for writing while its descriptors are replaced.
-    pub(super) in_use: RwLock<()>,
+    pub(super) in_use: std::sync::RwLock<()>,
     home: AtomicBool,
-    /// What it is at its destination, if it was open when it got there.
-    pub(super) at_home: OnceLock<Identity>,
+    told: AtomicBool,
 }
 
 impl Moved {
     pub(super) fn new(
-        (fast, c_fast): (PathBuf, CString),
-        journal: PathBuf,
+        base: Base,
         identity: Identity,
-        placeholder: Identity,
+        (handle, was): (OwnedFd, Was),
+        claim: Claim,
         route: Route,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, Errno> {
+        let fast = base.data();
+        let c_fast = CString::new(fast.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+        Ok(Self {
+            base,
             fast,
             c_fast,
-            journal,
             identity,
-            placeholder,
+            handle: high(handle),
+            was,
+            claim: Mutex::new(Some(claim)),
             route,
-            in_use: RwLock::new(()),
+            in_use: std::sync::RwLock::new(()),
             home: AtomicBool::new(false),
-            at_home: OnceLock::new(),
-        }
+            told: AtomicBool::new(false),
+        })
+    }
+
+    /// What stands at its destination meanwhile.
+    pub(super) fn placeholder(&self) -> Identity {
+        self.base.identity()
+    }
+
+    pub(super) fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
     }
 
     /// Whether it is at its destination by now.
@@ -76,8 +110,62 @@ impl Moved {
         self.home.load(Ordering::Acquire)
     }
 
+    /// It is at its destination: nothing of it is at the fast place.
     pub(super) fn set_home(&self) {
+        if let Some((base, claim)) = self.set_home_open() {
+            claim.end(&base);
+        }
+    }
+
+    /// The same if the program has it open. It tells others so.
+    pub(super) fn set_home_open(&self) -> Option<(Base, Claim)> {
         self.home.store(true, Ordering::Release);
+        let claim = lock(&self.claim).take()?;
+        Some((self.base.clone(), claim))
+    }
+
+    /// Claims it alone, if no other process uses it.
+    pub(super) fn claim_alone(&self) -> bool {
+        lock(&self.claim).as_ref().is_some_and(Claim::make_alone)
+    }
+
+    /// Lets other processes use it as well.
+    pub(super) fn claim_in_common(&self) {
+        if let Some(claim) = lock(&self.claim).as_ref() {
+            claim.make_common();
+        }
+    }
+
+    /// Programs that this process becomes or starts use it as well.
+    pub(super) fn leave_to_programs(&self) {
+        if let Some(claim) = lock(&self.claim).as_ref() {
+            claim.leave_to_programs();
+        }
+    }
+
+    /// This process does not use it any more. Who is the last moves it.
+    pub(super) fn release(&self) -> Result<(), Refused> {
+        drop(lock(&self.claim).take());
+        move_unused(&self.base, Some(self.handle()))
+    }
+
+    /// Whether it has a name.
+    pub(super) fn has_name(&self) -> bool {
+        rustix::fs::fstat(self.handle()).is_ok_and(|stat| stat.st_nlink > 0)
+    }
+
+    /// Says why it is not moved, once, if that is something to be settled by people.
+    pub(super) fn tell(&self, refused: &Refused, voice: &Voice) {
+        if let Refused::Changed(path) = refused
+            && !self.told.swap(true, Ordering::Relaxed)
+        {
+            voice.say(&format!(
+                "striate: path-rewrite: {} was written to or replaced by a program that is not under this \
+                 stack; what was written under it is in {}\n",
+                path.display(),
+                self.fast.display()
+            ));
+        }
     }
 }
 
@@ -85,143 +173,169 @@ impl Moved {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) moved: Arc<Moved>,
-    pub(super) directory: Arc<Directory>,
-    pub(super) name: CString,
     /// Who has it open: the file as the program knows it.
     pub(super) open: Vec<Weak<OpenFile>>,
     /// How many are being closed just now.
     pub(super) closing: usize,
+    /// Whether it is being copied to its destination.
+    pub(super) moving: bool,
     /// How often it was opened: a copy that was begun before is out of date.
     pub(super) opened: u64,
+    /// Whether it was shared, and other processes keep it where it is: it stays there.
+    pub(super) stays: bool,
+    /// Whether it is mapped, perhaps longer than it is open: it is used until the process ends.
+    pub(super) mapped: bool,
 }
 
 impl Entry {
+    pub(super) fn new(moved: Arc<Moved>) -> Self {
+        Self {
+            moved,
+            open: Vec::new(),
+            closing: 0,
+            moving: false,
+            opened: 0,
+            stays: false,
+            mapped: false,
+        }
+    }
+
     /// Whether nobody has it open.
     pub(super) fn is_closed(&self) -> bool {
         self.open.is_empty() && self.closing == 0
     }
+}
 
-    /// Where it belongs.
-    pub(super) fn destination(&self) -> PathBuf {
-        self.directory.path_to(&self.name)
-    }
-
-    /// Writes down where it belongs.
-    pub(super) fn note(&self, closed: bool, maybe: Option<PathBuf>) -> std::io::Result<()> {
-        let placeholder = self.moved.placeholder;
-        let destination = self.destination();
-        Journal { closed, placeholder, destination, maybe }.write(&self.moved.journal)
-    }
+/// A file that the program has open where it belongs.
+#[derive(Debug, Default)]
+struct Plain {
+    count: usize,
+    /// Says to other processes that it is written there.
+    claim: Option<(Base, Claim)>,
 }
 
 /// What operations and the thread that moves share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
-    /// How many names there are: without any, names need not be looked at.
-    pub(super) named: AtomicUsize,
+    pub(super) voice: Voice,
 }
 
-impl Shared {
-    /// Notes how many names there are.
-    pub(super) fn note_names(&self, state: &State) {
-        self.named.store(state.entries.len(), Ordering::Release);
-    }
-
-    /// Whether there are any.
-    pub(super) fn has_names(&self) -> bool {
-        self.named.load(Ordering::Acquire) > 0
+impl Default for Shared {
+    fn default() -> Self {
+        Self { state: Mutex::default(), voice: Voice::new() }
     }
 }
 
-/// All files that are elsewhere and have a name.
+/// All files that this process uses.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) entries: HashMap<Key, Entry>,
-    /// The name of each, by where it is in memory.
-    keys: HashMap<usize, Key>,
-    sessions: HashMap<PathBuf, Session>,
-    /// Files that the program has open where they belong, and how often.
-    plain: HashMap<Identity, usize>,
-}
-
-/// Where it is in memory: no other is there while it is known.
-fn address(moved: &Arc<Moved>) -> usize {
-    Arc::as_ptr(moved) as usize
+    /// By what stands for them at their destination.
+    pub(super) entries: HashMap<Identity, Entry>,
+    plain: HashMap<Identity, Plain>,
+    /// Whether there was any file elsewhere.
+    pub(super) was_used: bool,
 }
 
 impl State {
-    /// The process at a fast place.
-    pub(super) fn session(&mut self, place: &Path) -> std::io::Result<&mut Session> {
-        if !self.sessions.contains_key(place) {
-            self.sessions.insert(place.to_path_buf(), Session::begin(place)?);
-        }
-        self.sessions.get_mut(place).ok_or_else(|| std::io::Error::other("no session"))
-    }
-
-    /// Nothing is on its way any more.
-    pub(super) fn end_sessions(&mut self) {
-        for (_, session) in self.sessions.drain() {
-            session.end();
-        }
-    }
-
-    /// All that have a name.
-    pub(super) fn named(&self) -> Vec<Arc<Moved>> {
+    /// All that are elsewhere.
+    pub(super) fn all(&self) -> Vec<Arc<Moved>> {
         self.entries.values().map(|entry| Arc::clone(&entry.moved)).collect()
     }
 
-    /// The name of a file.
-    pub(super) fn key_of(&self, moved: &Arc<Moved>) -> Option<&Key> {
-        self.keys.get(&address(moved))
+    /// What is known of a file, if it is still elsewhere.
+    pub(super) fn entry(&mut self, moved: &Arc<Moved>) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(&moved.placeholder())?;
+        Arc::ptr_eq(&entry.moved, moved).then_some(entry)
     }
 
-    /// Adds a file.
-    pub(super) fn insert(&mut self, key: Key, entry: Entry) {
-        self.keys.insert(address(&entry.moved), key.clone());
-        self.entries.insert(key, entry);
+    /// Remembers a file.
+    pub(super) fn insert(&mut self, entry: Entry) {
+        self.was_used = true;
+        self.entries.insert(entry.moved.placeholder(), entry);
     }
 
-    /// Takes a file away.
-    pub(super) fn take(&mut self, key: &Key) -> Option<Entry> {
-        let entry = self.entries.remove(key)?;
-        self.keys.remove(&address(&entry.moved));
-        Some(entry)
-    }
-
-    /// A file loses its name. Its bytes are there only for who has it open.
-    pub(super) fn remove(&mut self, key: &Key) {
-        if let Some(entry) = self.take(key) {
-            let _ = std::fs::remove_file(&entry.moved.journal);
-            let _ = std::fs::remove_file(&entry.moved.fast);
+    /// Forgets a file.
+    pub(super) fn take(&mut self, moved: &Arc<Moved>) {
+        if self.entry(moved).is_some() {
+            self.entries.remove(&moved.placeholder());
         }
     }
 
-    /// A file gets another name.
-    pub(super) fn rename(&mut self, from: &Key, to: &Place) -> Result<(), Errno> {
-        let directory = to.open_directory()?;
-        if let Some(mut entry) = self.take(from) {
-            entry.directory = directory;
-            to.name().clone_into(&mut entry.name);
-            let noted = entry.note(entry.is_closed(), None);
-            self.insert(to.key(), entry);
-            noted.map_err(|error| super::failed(&error))?;
+    /// A file may have lost its last name. Then nobody finds its bytes any more, and who has it open last removes them.
+    pub(super) fn may_be_nameless(&mut self, identity: Identity) {
+        let Some(entry) = self.entries.get(&identity) else { return };
+        if entry.moved.has_name() {
+            entry.moved.base.unmark_gone();
+            return;
         }
-        Ok(())
+        let moved = Arc::clone(&entry.moved);
+        // Who moves it just now finds out.
+        if entry.is_closed() && !entry.mapped && !entry.moving {
+            if moved.claim_alone() {
+                moved.base.forget();
+                moved.set_home();
+            } else {
+                let _ = moved.release();
+            }
+            self.take(&moved);
+        }
     }
 
     /// The program has opened a file where it belongs.
-    pub(super) fn add_plain(&mut self, identity: Identity) {
-        *self.plain.entry(identity).or_default() += 1;
+    pub(super) fn add_plain(&mut self, identity: Identity, claim: Option<(Base, Claim)>) {
+        self.was_used |= claim.is_some();
+        let plain = self.plain.entry(identity).or_default();
+        plain.count += 1;
+        if plain.claim.is_none() {
+            plain.claim = claim;
+        }
     }
 
     /// It has closed it.
     pub(super) fn remove_plain(&mut self, identity: Identity) {
-        if let Some(count) = self.plain.get_mut(&identity) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(plain) = self.plain.get_mut(&identity) {
+            plain.count -= 1;
+            if plain.count == 0 {
+                self.unclaim(identity);
                 self.plain.remove(&identity);
             }
+        }
+    }
+
+    /// The program was started with these files open, some of which others have told of. How it closes them is not seen.
+    pub(super) fn inherit(&mut self, places: &[PathBuf]) {
+        let list = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        for entry in list {
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let stat = number.map(|number| rustix::fs::fstat(borrow(number)));
+            let Some(Ok(stat)) = stat else { continue };
+            let identity = (stat.st_dev, stat.st_ino);
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && !self.is_open(identity)
+            {
+                let bases = places.iter().map(|place| Base::new(place, identity));
+                let claim = bases.filter_map(|base| {
+                    let claim = Claim::common(&base, false).ok().flatten()?;
+                    Some((base, claim))
+                });
+                let claim = claim.into_iter().next();
+                self.add_plain(identity, claim);
+            }
+        }
+    }
+
+    /// Others are not told any more that the program writes to it where it belongs.
+    fn unclaim(&mut self, identity: Identity) {
+        if let Some((base, claim)) = self.plain.get_mut(&identity).and_then(|it| it.claim.take()) {
+            let_go(&base, claim);
+        }
+    }
+
+    /// The same for all.
+    pub(super) fn unclaim_all(&mut self) {
+        for identity in self.plain.keys().copied().collect::<Vec<_>>() {
+            self.unclaim(identity);
         }
     }
 
@@ -230,8 +344,22 @@ impl State {
         self.plain.contains_key(&identity)
     }
 
-    /// This is another process: what is on its way belongs to the one that it was copied from.
-    pub(super) fn start_anew(&mut self) {
-        *self = Self::default();
+    /// Whether other processes know that.
+    pub(super) fn is_claimed(&self, identity: Identity) -> bool {
+        self.plain.get(&identity).is_some_and(|plain| plain.claim.is_some())
     }
+
+    /// This process is a copy of another: it has what was open there. The rest belongs to the other.
+    pub(super) fn start_anew(&mut self) {
+        self.entries.retain(|_, entry| {
+            entry.open.retain(|file| file.strong_count() > 0);
+            entry.moving = false;
+            !entry.open.is_empty() || entry.mapped
+        });
+    }
+}
+
+/// Writes down what has become of a file.
+pub(super) fn note(base: &Base, change: impl FnOnce(&mut Journal)) -> Result<(), Errno> {
+    Journal::change(base, change).map_err(|error| super::failed(&error))
 }
