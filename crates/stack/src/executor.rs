@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use rustix::io::Errno;
 
+use crate::file::OpenFile;
 use crate::memory::Memory;
 use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
 
@@ -14,7 +15,40 @@ use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
 const MOST: usize = 0x7fff_f000;
 
 /// Carries out an operation.
+#[inline]
 pub fn perform(op: &mut Op<'_>) -> Outcome {
+    // Nearly all are transfers of one part, at an offset or where nobody has taken the position. They have a
+    // way of their own, since all others together need many registers.
+    let (numbers, file, memory, at) = match &op.action {
+        Action::Read { file, memory, at, flags: 0 } => {
+            ([libc::SYS_read, libc::SYS_pread64], file, memory, *at)
+        }
+        Action::Write { file, memory, at, flags: 0 } => {
+            ([libc::SYS_write, libc::SYS_pwrite64], file, memory, *at)
+        }
+        Action::Seek { file, offset, whence } if !file.is_position_taken() => {
+            let descriptor = arg(file.raw_descriptor());
+            return call(libc::SYS_lseek, [descriptor, *offset, arg(*whence), 0, 0, 0]);
+        }
+        _ => return perform_any(op),
+    };
+    match (memory.one(), at) {
+        (Some(part), None) if !file.is_position_taken() => plain(numbers[0], file, part, 0),
+        (Some(part), Some(at)) if i64::try_from(at).is_ok() => plain(numbers[1], file, part, at),
+        _ => perform_any(op),
+    }
+}
+
+/// A transfer of one part.
+#[inline]
+fn plain(number: c_long, file: &OpenFile, part: &libc::iovec, at: u64) -> Outcome {
+    let length = part.iov_len.min(MOST) as c_long;
+    // The kernel knows what is wrong with a descriptor of -1.
+    let descriptor = arg(file.raw_descriptor());
+    call(number, [descriptor, part.iov_base as c_long, length, at as c_long, 0, 0])
+}
+
+fn perform_any(op: &mut Op<'_>) -> Outcome {
     match &mut op.action {
         Action::Open { target, flags, mode, .. } => open(*target, *flags, *mode),
         Action::Close { descriptor, .. } => {
@@ -107,6 +141,7 @@ const fn arg(value: i32) -> c_long {
 }
 
 /// A system call.
+#[inline]
 fn call(number: c_long, args: [c_long; 6]) -> Outcome {
     let [a, b, c, d, e, f] = args;
     let result: c_long;

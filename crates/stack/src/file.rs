@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::SeekFrom;
@@ -31,7 +31,15 @@ pub struct OpenFile {
     cursor: Lock<Option<u64>>,
     /// Whether the position was taken from the kernel.
     taken: AtomicBool,
-    states: Box<[OnceLock<Box<dyn Any + Send + Sync>>]>,
+    states: Box<[Left]>,
+}
+
+/// What a stage has left with a file.
+#[derive(Debug, Default)]
+struct Left {
+    state: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Found with one load.
+    number: AtomicU64,
 }
 
 impl OpenFile {
@@ -49,7 +57,7 @@ impl OpenFile {
             first: AtomicI32::new(-1),
             cursor: Lock::new(None),
             taken: AtomicBool::new(false),
-            states: (0..stages).map(|_| OnceLock::new()).collect(),
+            states: (0..stages).map(|_| Left::default()).collect(),
         }
     }
 
@@ -225,6 +233,12 @@ impl OpenFile {
         Ok(Some(Cursor { file: self, position }))
     }
 
+    /// Whether the position was taken from the kernel.
+    #[inline]
+    pub(crate) fn is_position_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
     /// Gives the position back to the kernel.
     pub(crate) fn give_position_back(&self) -> Result<(), Errno> {
         self.put_back(&mut self.cursor.lock())
@@ -234,7 +248,7 @@ impl OpenFile {
     /// the position: then it knows what it does.
     #[inline]
     pub(crate) fn give_free_position_back(&self) -> Result<(), Errno> {
-        if !self.taken.load(Ordering::Acquire) {
+        if !self.is_position_taken() {
             return Ok(());
         }
         match self.cursor.try_lock() {
@@ -254,13 +268,26 @@ impl OpenFile {
     /// What a stage has left with the file. The slot is [`Next::slot`](crate::Next::slot).
     #[inline]
     pub fn state<T: Any>(&self, slot: usize) -> Option<&T> {
-        self.states.get(slot)?.get()?.downcast_ref()
+        self.states.get(slot)?.state.get()?.downcast_ref()
     }
 
     /// Leaves something of a stage with the file, once.
     pub fn set_state<T: Any + Send + Sync>(&self, slot: usize, state: T) {
         if let Some(place) = self.states.get(slot) {
-            let _ = place.set(Box::new(state));
+            let _ = place.state.set(Box::new(state));
+        }
+    }
+
+    /// A number that a stage has left with the file; 0 before.
+    #[inline]
+    pub(crate) fn number(&self, slot: usize) -> u64 {
+        self.states.get(slot).map_or(0, |place| place.number.load(Ordering::Relaxed))
+    }
+
+    /// Leaves a number with the file.
+    pub(crate) fn set_number(&self, slot: usize, number: u64) {
+        if let Some(place) = self.states.get(slot) {
+            place.number.store(number, Ordering::Relaxed);
         }
     }
 }

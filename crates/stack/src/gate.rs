@@ -1,105 +1,80 @@
 //! [`Gate`]: who is within a stack, and how all are kept out while the process is copied.
 //!
-//! Whoever enters counts itself in a place of its own, so that threads do not wait for each other's memory.
-//! The places also tell when all who may have seen something have left ([`Gate::busy`]).
+//! Whoever enters counts itself in a place of its own ([`seat`](crate::seat)), so that threads do not wait for
+//! each other's memory. The places also tell when all who may have seen something have left ([`Gate::busy`]).
+//!
+//! A thread that enters must be seen before it looks whether the gate is closed. It does not make sure of
+//! that itself, which takes longer than all else it does here: who closes the gate, which is rare, has the
+//! kernel do it for all threads (`membarrier`).
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
-/// Threads share places from here on.
-const PLACES: usize = 64;
+use rustix::thread::{MembarrierCommand, membarrier};
+
+use crate::here::{self, Here};
+use crate::seat::{self, SEATS, SHARED};
+
+/// How often it is looked whether a place that threads share is free, before they are kept out.
+const PATIENCE: u32 = 500;
 
 /// The mark of a thread whose memory may be in use by a child process (`vfork`).
 const LENT: u32 = 1 << 31;
 
-/// What a thread knows about itself. All is zero at first.
-#[repr(C)]
-struct Here {
-    /// How many calls of this thread are within a stack, one within the other.
-    within: Cell<u32>,
-    /// Where it counts itself, from 1 on; 0 before it has a place.
-    place: Cell<u32>,
+/// Whether the kernel lets one thread make sure of what all others have seen: whoever looks pays for it, and
+/// who has a place to itself passes with plain loads and stores.
+static ONE_SIDED: AtomicBool = AtomicBool::new(false);
+
+/// Asks the kernel for that. It may be refused: then everybody pays, with atomic additions.
+fn ask_for_barriers() {
+    let asked = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+    ONE_SIDED.store(asked.is_ok(), Ordering::Relaxed);
 }
 
-/// The thread's own memory, at a distance from its register that is known when the program is loaded. What
-/// `thread_local!` makes of it in a library is a call of a function, which would be a good part of what an
-/// operation costs.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod own {
-    use super::Here;
-
-    std::arch::global_asm!(
-        ".pushsection .tbss.striate_stack_here, \"awT\", @nobits",
-        ".globl striate_stack_here",
-        ".hidden striate_stack_here",
-        ".type striate_stack_here, @object",
-        ".size striate_stack_here, 8",
-        ".p2align 3",
-        "striate_stack_here:",
-        ".zero 8",
-        ".popsection",
-    );
-
-    #[inline]
-    pub(super) fn with<R>(act: impl FnOnce(&Here) -> R) -> R {
-        let here: *const Here;
-        // SAFETY: the register holds where the thread's memory is, and the loader has said how far from
-        // there this part of it is.
-        unsafe {
-            std::arch::asm!(
-                "mov {here}, qword ptr fs:[0]",
-                "add {here}, qword ptr [rip + striate_stack_here@GOTTPOFF]",
-                here = out(reg) here,
-                options(pure, readonly, nostack),
-            );
-            act(&*here)
-        }
+/// From here on whoever passes the gate sees what was stored before, or was within and is seen to be.
+fn let_all_see() {
+    fence(Ordering::SeqCst);
+    if ONE_SIDED.load(Ordering::Relaxed)
+        && !is_only_thread()
+        && membarrier(MembarrierCommand::PrivateExpedited).is_err()
+    {
+        // The program has locked itself in since it was granted. From now on everybody pays; what was under way
+        // has been seen long before this is over.
+        ONE_SIDED.store(false, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-mod own {
-    use std::cell::Cell;
-
-    use super::Here;
-
-    thread_local! {
-        static HERE: Here = const { Here { within: Cell::new(0), place: Cell::new(0) } };
-    }
-
-    #[inline]
-    pub(super) fn with<R>(act: impl FnOnce(&Here) -> R) -> R {
-        HERE.with(act)
-    }
-}
-
-/// The places given to threads so far.
-static GIVEN: AtomicU32 = AtomicU32::new(0);
 
 /// Counts of neighbours are not in the same line of the cache.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Place(AtomicU32);
+struct Place {
+    count: AtomicU32,
+    /// Whether several threads use it. Of others one is within at most.
+    shared: bool,
+}
 
 impl Place {
-    /// While there is one thread, nobody else looks, and a plain addition costs a tenth. Whoever starts
-    /// another lets it see what was done before.
     #[inline]
     fn enter(&self) {
-        if is_only_thread() {
-            self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+        if self.shared {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        } else if ONE_SIDED.load(Ordering::Relaxed) || is_only_thread() {
+            self.count.store(1, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
         } else {
-            self.0.fetch_add(1, Ordering::SeqCst);
+            self.count.swap(1, Ordering::SeqCst);
         }
     }
 
     #[inline]
     fn leave(&self) {
-        if is_only_thread() {
-            self.0.store(self.0.load(Ordering::Relaxed) - 1, Ordering::Release);
+        if self.shared {
+            self.count.fetch_sub(1, Ordering::SeqCst);
         } else {
-            self.0.fetch_sub(1, Ordering::SeqCst);
+            self.count.store(0, Ordering::Release);
         }
     }
 }
@@ -107,8 +82,18 @@ impl Place {
 /// Where the C library says that there is one thread, if it does.
 static ONLY_THREAD: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Has to be called before the first gate is passed.
+pub(crate) fn prepare() {
+    static PREPARED: Once = Once::new();
+    PREPARED.call_once(|| {
+        find_only_thread();
+        ask_for_barriers();
+        seat::prepare();
+    });
+}
+
 /// Asks the C library where it says so.
-pub(crate) fn find_only_thread() {
+fn find_only_thread() {
     // SAFETY: the name is a C string. Versions that do not have it return null.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
     ONLY_THREAD.store(found.cast(), Ordering::Relaxed);
@@ -126,7 +111,8 @@ pub(crate) fn is_only_thread() -> bool {
 #[derive(Debug)]
 pub(crate) struct Gate {
     closed: AtomicU32,
-    places: [Place; PLACES],
+    /// One for each seat.
+    places: [Place; SEATS],
 }
 
 /// While it lives, this thread is within a stack: what the process does from here on, it does for itself.
@@ -153,17 +139,17 @@ impl Drop for Within<'_> {
 /// Whether this thread is within a stack. Calls that come from there are not the program's.
 #[inline]
 pub fn is_within() -> bool {
-    own::with(|here| here.within.get() > 0)
+    here::with(|here| here.within.get() > 0)
 }
 
 /// From now on this thread is within a stack for ever: one that works for a stage.
 pub fn stay_within() {
-    own::with(|here| here.within.set(here.within.get() + 1));
+    here::with(|here| here.within.set(here.within.get() + 1));
 }
 
 /// Marks this thread as within a stack without waiting at its gate, for work that touches no stage.
 pub fn mark_within() -> Within<'static> {
-    own::with(|here| {
+    here::with(|here| {
         here.within.set(here.within.get() + 1);
         Within { here: &raw const here.within, place: None }
     })
@@ -172,18 +158,20 @@ pub fn mark_within() -> Within<'static> {
 /// This thread is about to lend its memory to a child process, which must not enter the stack
 /// (see `take_back`).
 pub fn lend() {
-    own::with(|here| here.within.set(here.within.get() | LENT));
+    here::with(|here| here.within.set(here.within.get() | LENT));
 }
 
 impl Gate {
     pub(crate) const fn new() -> Self {
-        Self { closed: AtomicU32::new(0), places: [const { Place(AtomicU32::new(0)) }; PLACES] }
+        let mut places = [const { Place { count: AtomicU32::new(0), shared: false } }; SEATS];
+        places[SHARED].shared = true;
+        Self { closed: AtomicU32::new(0), places }
     }
 
     /// Marks this thread as within the stack; it waits at the gate unless it was within before.
     #[inline]
     pub(crate) fn enter(&self) -> Within<'_> {
-        own::with(|here| {
+        here::with(|here| {
             let within = here.within.get();
             here.within.set(within + 1);
             // Who is within has passed the gate already; to wait there again could be for ever.
@@ -196,7 +184,7 @@ impl Gate {
     /// `home` on memory that was lent to it.
     #[inline]
     pub(crate) fn enter_from_outside(&self, home: &AtomicU32) -> Option<Within<'_>> {
-        own::with(|here| {
+        here::with(|here| {
             if here.within.get() > 0 && !take_back(here, home) {
                 return None;
             }
@@ -207,10 +195,7 @@ impl Gate {
 
     #[inline]
     fn pass(&self, here: &Here) -> &Place {
-        if here.place.get() == 0 {
-            here.place.set(GIVEN.fetch_add(1, Ordering::Relaxed) % PLACES as u32 + 1);
-        }
-        let place = &self.places[(here.place.get() as usize - 1) % PLACES];
+        let place = &self.places[seat::seat_of(here)];
         place.enter();
         if self.closed.load(Ordering::SeqCst) != 0 {
             self.wait_at(place);
@@ -221,9 +206,10 @@ impl Gate {
     #[cold]
     fn wait_at(&self, place: &Place) {
         loop {
-            place.0.fetch_sub(1, Ordering::SeqCst);
+            place.leave();
             wait_until(|| self.closed.load(Ordering::SeqCst) == 0);
-            place.0.fetch_add(1, Ordering::SeqCst);
+            place.enter();
+            fence(Ordering::SeqCst);
             if self.closed.load(Ordering::SeqCst) == 0 {
                 return;
             }
@@ -232,37 +218,62 @@ impl Gate {
 
     /// Keeps all out, and waits until nobody is within. The caller is not within, and is so from now on.
     pub(crate) fn close(&self) {
-        own::with(|here| here.within.set(here.within.get() + 1));
+        here::with(|here| here.within.set(here.within.get() + 1));
         wait_until(|| {
             self.closed.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         });
-        wait_until(|| self.busy() == 0);
+        let_all_see();
+        wait_until(|| self.taken() == 0);
     }
 
     /// Lets all in again.
     pub(crate) fn open(&self) {
         self.closed.store(0, Ordering::SeqCst);
-        own::with(|here| here.within.set(here.within.get().saturating_sub(1)));
+        here::with(|here| here.within.set(here.within.get().saturating_sub(1)));
+    }
+
+    /// The places that are taken.
+    fn taken(&self) -> u64 {
+        let mut taken = 0;
+        for (number, place) in self.places.iter().enumerate() {
+            taken |= u64::from(place.count.load(Ordering::Acquire) != 0) << number;
+        }
+        taken
     }
 
     /// The places that somebody is within by now. Who was there when something was taken away has
     /// left when each of the places has been free once since.
     pub(crate) fn busy(&self) -> u64 {
-        let given = (GIVEN.load(Ordering::SeqCst) as usize).min(PLACES);
-        let mut busy = 0;
-        for (number, place) in self.places[..given].iter().enumerate() {
-            busy |= u64::from(place.0.load(Ordering::SeqCst) != 0) << number;
-        }
-        busy
+        let_all_see();
+        self.taken()
     }
 
     /// Waits until all have left who are within now. The caller is not within.
     pub(crate) fn wait_for_others(&self) {
         let mut busy = self.busy();
-        wait_until(|| {
-            busy &= self.busy();
-            busy == 0
-        });
+        for round in 0_u32.. {
+            busy &= self.taken();
+            if busy == 0 {
+                return;
+            }
+            if round > PATIENCE && busy == 1 << SHARED {
+                // So many come and go there that it is never free.
+                self.close();
+                self.open();
+                return;
+            }
+            pause(round);
+        }
+    }
+
+    /// This process may be a copy, which has none of the other threads. The gate is closed.
+    pub(crate) fn start_anew(&self) {
+        ask_for_barriers();
+        if seat::start_anew() {
+            for place in &self.places {
+                place.count.store(0, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -281,24 +292,28 @@ fn take_back(here: &Here, home: &AtomicU32) -> bool {
     within == LENT
 }
 
-/// Waits, at first without sleeping.
 fn wait_until(mut done: impl FnMut() -> bool) {
     for round in 0_u32.. {
         if done() {
             return;
         }
-        match round {
-            0..50 => std::hint::spin_loop(),
-            50..100 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(50)),
-        }
+        pause(round);
+    }
+}
+
+/// Waits a little, at first without sleeping.
+fn pause(round: u32) {
+    match round {
+        0..50 => std::hint::spin_loop(),
+        50..100 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Barrier};
 
     use super::*;
 
@@ -308,6 +323,7 @@ mod tests {
 
     #[test]
     fn calls_from_within_are_told_from_others() {
+        prepare();
         let (gate, home) = (Gate::new(), home());
         assert!(!is_within());
         let outer = gate.enter_from_outside(&home).unwrap();
@@ -321,6 +337,7 @@ mod tests {
 
     #[test]
     fn a_foreign_process_stays_outside() {
+        prepare();
         let (gate, home) = (Gate::new(), home());
         lend();
         assert!(gate.enter_from_outside(&AtomicU32::new(1)).is_none());
@@ -330,6 +347,7 @@ mod tests {
 
     #[test]
     fn a_closed_gate_keeps_others_out() {
+        prepare();
         let (gate, entered) = (Arc::new(Gate::new()), Arc::new(AtomicBool::new(false)));
         gate.close();
         assert!(is_within());
@@ -346,5 +364,90 @@ mod tests {
         other.join().unwrap();
         assert!(entered.load(Ordering::SeqCst) && !is_within());
         gate.wait_for_others();
+    }
+
+    /// Threads that enter and leave until they are told to stop. With `crowded` they have no places of their own.
+    fn while_threads_enter(
+        crowded: bool,
+        gate: &Gate,
+        act_within: impl Fn() + Sync,
+        meanwhile: impl FnOnce(),
+    ) {
+        prepare();
+        let stop = AtomicBool::new(false);
+        let all_have_places = Barrier::new(SEATS + 1);
+        let end = Barrier::new(SEATS + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..if crowded { SEATS } else { 0 } {
+                scope.spawn(|| {
+                    drop(gate.enter());
+                    all_have_places.wait();
+                    end.wait();
+                });
+            }
+            if crowded {
+                all_have_places.wait();
+            }
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let within = gate.enter();
+                        act_within();
+                        drop(within);
+                    }
+                });
+            }
+            meanwhile();
+            stop.store(true, Ordering::Relaxed);
+            if crowded {
+                end.wait();
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_is_within_while_the_gate_is_closed() {
+        for crowded in [false, true] {
+            let (gate, within) = (Gate::new(), AtomicU32::new(0));
+            let act = || {
+                within.fetch_add(1, Ordering::Relaxed);
+                std::hint::spin_loop();
+                within.fetch_sub(1, Ordering::Relaxed);
+            };
+            while_threads_enter(crowded, &gate, act, || {
+                for _ in 0..50 {
+                    gate.close();
+                    assert_eq!(within.load(Ordering::Relaxed), 0);
+                    std::thread::yield_now();
+                    assert_eq!(within.load(Ordering::Relaxed), 0);
+                    gate.open();
+                }
+            });
+            assert_eq!(gate.busy(), 0);
+        }
+    }
+
+    #[test]
+    fn what_was_taken_away_is_not_used_when_others_have_left() {
+        for crowded in [false, true] {
+            // Which of these is the one to use; it is usable then.
+            let (gate, current) = (Gate::new(), AtomicU32::new(0));
+            let usable = [const { AtomicBool::new(true) }; 2];
+            let act = || {
+                let number = current.load(Ordering::SeqCst) as usize;
+                assert!(usable[number].load(Ordering::Relaxed));
+                std::hint::spin_loop();
+                assert!(usable[number].load(Ordering::Relaxed));
+            };
+            while_threads_enter(crowded, &gate, act, || {
+                for round in 0..50 {
+                    let (old, new) = (round % 2, (round + 1) % 2);
+                    usable[new].store(true, Ordering::SeqCst);
+                    current.store(new as u32, Ordering::SeqCst);
+                    gate.wait_for_others();
+                    usable[old].store(false, Ordering::SeqCst);
+                }
+            });
+        }
     }
 }

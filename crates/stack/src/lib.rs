@@ -17,6 +17,7 @@ mod executor;
 mod file;
 mod function;
 mod gate;
+mod here;
 mod kind;
 mod lock;
 mod memory;

@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use smallvec::SmallVec;
 
@@ -12,9 +12,28 @@ use smallvec::SmallVec;
 /// promises that the parts stay there, and are not changed by others, for as long as it lives.
 #[derive(Clone, Debug)]
 pub struct Memory<'a> {
-    parts: SmallVec<[libc::iovec; 1]>,
+    parts: Parts,
     length: usize,
     of: PhantomData<&'a mut [u8]>,
+}
+
+/// Nearly always there is one.
+#[derive(Clone, Debug)]
+enum Parts {
+    One(libc::iovec),
+    Several(Vec<libc::iovec>),
+}
+
+impl Deref for Parts {
+    type Target = [libc::iovec];
+
+    #[inline]
+    fn deref(&self) -> &[libc::iovec] {
+        match self {
+            Self::One(part) => std::slice::from_ref(part),
+            Self::Several(parts) => parts,
+        }
+    }
 }
 
 // SAFETY: it stands for `&mut [u8]`, which may go to another thread.
@@ -27,8 +46,7 @@ impl<'a> Memory<'a> {
     /// `length` bytes are there to be read (by a write) or written (by a read) while `'a` lasts.
     #[inline]
     pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
-        let mut parts = SmallVec::new();
-        parts.push(libc::iovec { iov_base: start.cast(), iov_len: length });
+        let parts = Parts::One(libc::iovec { iov_base: start.cast(), iov_len: length });
         Self { parts, length, of: PhantomData }
     }
 
@@ -38,7 +56,11 @@ impl<'a> Memory<'a> {
     /// As [`Memory::from_raw`], for each part.
     pub unsafe fn from_parts(parts: &[libc::iovec]) -> Self {
         let length = parts.iter().map(|part| part.iov_len).sum();
-        Self { parts: parts.into(), length, of: PhantomData }
+        let parts = match parts {
+            [part] => Parts::One(*part),
+            parts => Parts::Several(parts.to_vec()),
+        };
+        Self { parts, length, of: PhantomData }
     }
 
     /// Memory that a write takes. It is not written to.
@@ -74,6 +96,15 @@ impl<'a> Memory<'a> {
         self.parts.iter().all(|part| part.iov_base as isize >= 4096 || part.iov_len == 0)
     }
 
+    /// The part, if there is one only.
+    #[inline]
+    pub(crate) const fn one(&self) -> Option<&libc::iovec> {
+        match &self.parts {
+            Parts::One(part) => Some(part),
+            Parts::Several(_) => None,
+        }
+    }
+
     /// The parts, as the kernel takes them.
     #[inline]
     pub fn parts(&self) -> &[libc::iovec] {
@@ -100,9 +131,9 @@ impl<'a> Memory<'a> {
 
     /// A part of it, counted in bytes from its start; what is beyond its end is left out.
     pub fn range(&mut self, range: Range<usize>) -> Memory<'_> {
-        let mut parts = SmallVec::new();
+        let mut parts: SmallVec<[libc::iovec; 1]> = SmallVec::new();
         let (mut before, mut length) = (0, 0);
-        for part in &self.parts {
+        for part in self.parts() {
             let start = range.start.saturating_sub(before).min(part.iov_len);
             let end = range.end.saturating_sub(before).min(part.iov_len);
             if start < end {
@@ -113,6 +144,10 @@ impl<'a> Memory<'a> {
             }
             before += part.iov_len;
         }
+        let parts = match parts[..] {
+            [part] => Parts::One(part),
+            _ => Parts::Several(parts.into_vec()),
+        };
         Memory { parts, length, of: PhantomData }
     }
 

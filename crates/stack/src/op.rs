@@ -274,6 +274,15 @@ impl<'a> Action<'a> {
         }
     }
 
+    /// Whether there is anything to do when it is dropped.
+    #[inline]
+    pub const fn owns(&self) -> bool {
+        match self {
+            Self::Read { memory, .. } | Self::Write { memory, .. } => memory.one().is_none(),
+            _ => false,
+        }
+    }
+
     /// Its kind.
     #[inline]
     pub const fn kind(&self) -> Kind {

@@ -34,6 +34,12 @@ impl Route {
         self.stages(kind) != 0
     }
 
+    /// The kinds that anybody wants.
+    pub fn kinds(&self) -> Kinds {
+        let wanted = Kind::ALL.into_iter().filter(|kind| self.wants(*kind));
+        wanted.fold(Kinds::NONE, |kinds, kind| kinds.or(Kinds::of(&[kind])))
+    }
+
     /// Whether nobody wants anything.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|stages| *stages == 0)
@@ -125,6 +131,17 @@ mod tests {
 
     fn texts(list: &[&str]) -> Vec<String> {
         list.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_kinds_of_a_route_are_those_of_its_stages() {
+        let mut route = Route::NONE;
+        assert_eq!(route.kinds(), Kinds::NONE);
+        let (some, others) = (Kinds::of(&[Kind::Read, Kind::Notice]), Kinds::of(&[Kind::Open]));
+        route.add(3, some);
+        assert_eq!(route.kinds(), some);
+        route.add(31, others);
+        assert_eq!(route.kinds(), some.or(others));
     }
 
     #[test]

@@ -1,90 +1,119 @@
-//! A small number for each thread, so that threads count and record without meeting.
+//! A small number for each thread, so that threads enter, count and record without meeting.
 //!
 //! A thread takes a free one when it first asks and gives it back when it ends. When all are taken, further
-//! threads have none and share what is kept for those.
+//! threads share number 0.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How many threads have a number of their own at a time.
+use crate::here::{self, Here};
+
+/// How many numbers there are, with the one that is shared: a bit of a word for each.
 pub(crate) const SEATS: usize = 64;
+/// The number of all who have none of their own.
+pub(crate) const SHARED: usize = 0;
+/// The same as threads note it.
+const NOTED_SHARED: u32 = SEATS as u32;
 
-const NOT_ASKED: u8 = u8::MAX;
-const NONE: u8 = SEATS as u8;
+/// The numbers that are taken, as bits. The one that is shared is never free.
+static TAKEN: AtomicU64 = AtomicU64::new(NOBODY);
+const NOBODY: u64 = 1 << SHARED;
 
-/// The numbers that are taken, as bits.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// The process whose threads have taken them.
+static HOME: AtomicU32 = AtomicU32::new(0);
 
-/// Gives the number back when the thread ends.
-struct Leaving;
+/// By which the C library tells that a thread ends. Unlike what `thread_local!` does for it, to ask for
+/// that allocates nothing, so it can be done in the middle of anything.
+/// `None` where there is no such thing: nobody could give a number back, so nobody gets one.
+static LEAVING: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        // Calls of the thread that come even later have none.
-        let seat = HERE.with(|here| here.seat.replace(NONE));
-        if seat < NONE {
-            TAKEN.fetch_and(!(1 << seat), Ordering::Release);
-        }
+/// Has to be called before numbers are asked for: until then nobody gets one.
+pub(crate) fn prepare() {
+    LEAVING.get_or_init(|| {
+        HOME.store(std::process::id(), Ordering::Relaxed);
+        let mut key = 0;
+        // SAFETY: the function stays as long as the program.
+        let made = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
+        (made == 0).then_some(key)
+    });
+}
+
+/// The thread ends. Calls that it makes even later have no number of its own.
+unsafe extern "C" fn leave(_: *mut c_void) {
+    here::with(|here| {
+        let own = own(here.seat.replace(NOTED_SHARED));
+        TAKEN.fetch_and(!own, Ordering::Release);
+    });
+}
+
+/// The number that a thread has noted, as a bit, if it is its own.
+fn own(noted: u32) -> u64 {
+    match noted {
+        0 | NOTED_SHARED => 0,
+        seat => 1 << seat,
     }
 }
 
-/// What a thread knows of itself.
-struct Here {
-    seat: Cell<u8>,
-    /// Its number in the kernel, or 0 if that was not asked for.
-    thread: Cell<u32>,
-}
-
-thread_local! {
-    static HERE: Here = const { Here { seat: Cell::new(NOT_ASKED), thread: Cell::new(0) } };
-    static LEAVING: Leaving = const { Leaving };
-}
-
-/// The number of this thread, below [`SEATS`]; [`SEATS`] itself if it has none of its own.
+/// The number of this thread, below [`SEATS`]. The caller is within the stack, so that no signal comes in
+/// between.
 #[inline]
 pub(crate) fn seat() -> usize {
-    let seat = HERE.with(|here| here.seat.get());
-    if seat == NOT_ASKED { take() } else { usize::from(seat) }
+    here::with(seat_of)
+}
+
+/// The same for a thread that knows itself.
+#[inline]
+pub(crate) fn seat_of(here: &Here) -> usize {
+    match here.seat.get() {
+        0 => take(here),
+        seat => seat as usize % SEATS,
+    }
 }
 
 /// The same, and the thread's number in the kernel.
 #[inline]
 pub(crate) fn seat_and_thread() -> (usize, u32) {
-    let (seat, thread) = HERE.with(|here| (here.seat.get(), here.thread.get()));
-    if seat == NOT_ASKED || thread == 0 {
-        return (self::seat(), ask_thread());
-    }
-    (usize::from(seat), thread)
+    here::with(|here| {
+        let thread = here.thread.get();
+        (seat_of(here), if thread == 0 { ask_thread(here) } else { thread })
+    })
 }
 
 #[cold]
-fn ask_thread() -> u32 {
+fn ask_thread(here: &Here) -> u32 {
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    HERE.with(|here| here.thread.set(thread));
+    here.thread.set(thread);
     thread
 }
 
 #[cold]
-fn take() -> usize {
-    let mut seat = NONE;
+fn take(here: &Here) -> usize {
+    let Some(Some(key)) = LEAVING.get() else { return SHARED };
+    let free = |taken: u64| (taken != u64::MAX).then(|| taken | 1 << taken.trailing_ones());
+    let taken = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free);
+    let mut seat = taken.map_or(NOTED_SHARED, u64::trailing_ones);
     // A thread whose leaving cannot be noted would keep it for ever.
-    if LEAVING.try_with(|_| ()).is_ok() {
-        let free = |taken: u64| (taken != u64::MAX).then(|| taken | 1 << taken.trailing_ones());
-        if let Ok(before) = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
-            seat = before.trailing_ones() as u8;
-        }
+    // SAFETY: the key was made; the value only has to be something.
+    if unsafe { libc::pthread_setspecific(*key, (&raw const TAKEN).cast()) } != 0 {
+        TAKEN.fetch_and(!own(seat), Ordering::Release);
+        seat = NOTED_SHARED;
     }
-    HERE.with(|here| here.seat.set(seat));
-    usize::from(seat)
+    here.seat.set(seat);
+    seat as usize % SEATS
 }
 
-/// This process is a copy that has none of the other threads.
-pub(crate) fn start_anew() {
-    let seat = HERE.with(|here| {
+/// This process may be a copy that has none of the other threads. Returns whether it is.
+pub(crate) fn start_anew() -> bool {
+    let process = std::process::id();
+    if LEAVING.get().is_none() || HOME.swap(process, Ordering::Relaxed) == process {
+        return false;
+    }
+    here::with(|here| {
         here.thread.set(0);
-        here.seat.get()
+        TAKEN.store(NOBODY | own(here.seat.get()), Ordering::Release);
     });
-    TAKEN.store(if seat < NONE { 1 << seat } else { 0 }, Ordering::Release);
+    true
 }
 
 #[cfg(test)]
@@ -96,6 +125,7 @@ mod tests {
 
     #[test]
     fn threads_at_a_time_have_numbers_of_their_own() {
+        prepare();
         let seen = Mutex::new(HashSet::new());
         for _ in 0..3 {
             let all_here = Barrier::new(SEATS / 2);
@@ -103,13 +133,40 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..SEATS / 2 {
                     scope.spawn(|| {
-                        let mine = seat();
+                        let (mine, thread) = seat_and_thread();
+                        assert_eq!((mine, thread), seat_and_thread());
                         assert_eq!(mine, seat());
-                        assert!(mine >= SEATS || seen.lock().unwrap().insert(mine), "{mine} twice");
+                        assert!(
+                            mine == SHARED || seen.lock().unwrap().insert(mine),
+                            "{mine} twice"
+                        );
                         all_here.wait();
                     });
                 }
             });
         }
+        assert!(!seen.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn threads_that_end_make_room_and_too_many_share() {
+        prepare();
+        // More threads than there are numbers, one after the other: each finds one.
+        for _ in 0..3 * SEATS {
+            assert!(std::thread::spawn(seat).join().unwrap() < SEATS);
+        }
+        let all_here = Barrier::new(2 * SEATS);
+        let seats: Vec<usize> = std::thread::scope(|scope| {
+            let taking = || {
+                let mine = seat();
+                all_here.wait();
+                mine
+            };
+            let threads: Vec<_> = (0..2 * SEATS).map(|_| scope.spawn(taking)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let own: Vec<usize> = seats.iter().copied().filter(|seat| *seat != SHARED).collect();
+        assert_eq!(own.len(), own.iter().collect::<HashSet<_>>().len());
+        assert!(own.len() < seats.len());
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::file::OpenFile;
 use crate::function::Function;
-use crate::gate::{Gate, Within, find_only_thread};
+use crate::gate::{self, Gate, Within};
 use crate::kind::{Kind, Kinds};
 use crate::op::{Action, Op, Outcome, Target};
 use crate::route::{Paths, Route};
@@ -51,7 +51,7 @@ impl Stack {
     /// A stack of these stages for files that `paths` covers. Stages after the 32nd would not be seen.
     pub fn new(paths: Paths, stages: Vec<Placed>) -> Self {
         debug_assert!(stages.len() <= MOST_STAGES);
-        find_only_thread();
+        gate::prepare();
         let mut wanted = Kinds::NONE;
         for placed in &stages {
             wanted = wanted.or(placed.stage.kinds());
@@ -225,6 +225,7 @@ impl Stack {
     /// This process is a copy of another.
     pub fn start_anew(&self) {
         self.home.store(std::process::id(), Ordering::Relaxed);
+        self.gate.start_anew();
         let _within = self.enter();
         for placed in &self.stages {
             placed.stage.start_anew();

@@ -110,6 +110,23 @@ fn threads_count_apart_and_together() {
 }
 
 #[test]
+fn what_ended_threads_have_counted_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = counting(directory.path(), "");
+    let file = program.open(&directory.path().join("data"), NEW).unwrap();
+    // Many more than there are seats, of which each is used again and again.
+    for _ in 0..200 {
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| program.write(&file, b"abc", Some(0)).unwrap());
+            }
+        });
+    }
+    let writes = counted(directory.path()).of_kind(Kind::Write);
+    assert_eq!((writes.calls, writes.bytes), (1000, 3000));
+}
+
+#[test]
 fn a_copy_of_the_process_counts_anew() {
     let directory = tempfile::tempdir().unwrap();
     let program = counting(directory.path(), "");

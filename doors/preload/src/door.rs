@@ -1,6 +1,7 @@
 //! The way from the functions into the stack.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -38,8 +39,10 @@ pub(crate) fn open_up(stack: Stack) -> &'static Stack {
 /// A call of the program that is within the stack.
 pub(crate) struct Entered {
     pub(crate) stack: &'static Stack,
-    within: Option<Within<'static>>,
     errno: errno::Kept,
+    // Left after all else here, and before late signals come.
+    within: Within<'static>,
+    _late: Late,
 }
 
 impl Entered {
@@ -48,7 +51,8 @@ impl Entered {
     #[inline(always)]
     pub(crate) fn new() -> Option<Self> {
         let stack = stack()?;
-        Some(Self { stack, within: Some(stack.enter_from_outside()?), errno: errno::Kept::new() })
+        let within = stack.enter_from_outside()?;
+        Some(Self { stack, errno: errno::Kept::new(), within, _late: Late })
     }
 
     /// The same for calls by names, which are not seen any more when the process ends.
@@ -59,8 +63,7 @@ impl Entered {
     /// Lets an operation pass through the stack.
     #[inline]
     pub(crate) fn call(&self, op: &mut Op<'_>) -> Outcome {
-        let Some(within) = &self.within else { return Err(Errno::IO) };
-        guarded(|| self.stack.call_within(within, op))
+        guarded(|| self.stack.call_within(&self.within, op))
     }
 
     /// From now on others may see a file.
@@ -69,11 +72,12 @@ impl Entered {
     }
 
     /// Steps out for a while.
-    pub(crate) fn outside<R>(&mut self, act: impl FnOnce() -> R) -> R {
-        self.within = None;
-        let result = act();
-        self.within = Some(self.stack.enter());
-        result
+    pub(crate) fn outside(self, act: impl FnOnce()) -> Self {
+        let stack = self.stack;
+        drop(self);
+        act();
+        let within = stack.enter();
+        Self { stack, errno: errno::Kept::new(), within, _late: Late }
     }
 
     /// Leaves with the answer of a call.
@@ -88,10 +92,18 @@ impl Entered {
 }
 
 impl Drop for Entered {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.errno.restore();
-        self.within = None;
+    }
+}
+
+/// A signal that has waited until a thread leaves the stack comes when it has.
+struct Late;
+
+impl Drop for Late {
+    #[inline(always)]
+    fn drop(&mut self) {
         signals::deliver_late();
     }
 }
@@ -119,7 +131,7 @@ impl Call {
     /// A call on a file, if a stage wants this kind.
     #[inline(always)]
     pub(crate) fn of(descriptor: c_int, kind: Kind) -> Option<Self> {
-        if !table::has(descriptor) {
+        if !table::wants(descriptor, kind) {
             return None;
         }
         let call = Self::enter(descriptor)?;
@@ -143,6 +155,44 @@ impl Call {
     #[inline]
     pub(crate) fn entered(&self) -> &Entered {
         &self.entered
+    }
+
+    /// Lets an operation on the file of a descriptor pass through the stack, and answers; `None` if no stage
+    /// wants this kind. `action` may find that the kernel has to say what is wrong with the call: then it has
+    /// the file as the program knows it, and this returns `None`, too.
+    // For calls that are many. Nothing here is passed on by value: what is written in parts and read as a whole
+    // makes the processor wait.
+    #[inline(always)]
+    pub(crate) fn pass(
+        descriptor: c_int,
+        kind: Kind,
+        function: Function,
+        action: impl for<'f> FnOnce(&'f Arc<OpenFile>) -> Option<Action<'f>>,
+    ) -> Option<isize> {
+        if !table::wants(descriptor, kind) {
+            return None;
+        }
+        let entered = Entered::new()?;
+        let file = table::get(descriptor)?;
+        let route = file.route();
+        if !route.wants(kind) {
+            return None;
+        }
+        let Some(action) = action(&file) else {
+            let _ = entered.share(&file);
+            return None;
+        };
+        let mut op = ManuallyDrop::new(Op { function, route, action });
+        let outcome = entered.call(&mut op);
+        if op.action.owns() {
+            // SAFETY: it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut op) };
+        }
+        drop(entered);
+        Some(match outcome {
+            Ok(value) => value as isize,
+            Err(error) => errno::fail(error) as isize,
+        })
     }
 
     /// Lets an operation on the file pass through the stack, and answers.

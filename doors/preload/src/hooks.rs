@@ -22,6 +22,7 @@ pub(crate) mod syscall;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod trampoline;
 pub(crate) mod wide;
+pub(crate) mod wide_scan;
 
 /// Finds the C library's functions.
 pub(crate) fn find() {
@@ -43,4 +44,5 @@ pub(crate) fn find() {
     #[cfg(target_arch = "x86_64")]
     trampoline::find();
     wide::real::find();
+    wide_scan::real::find();
 }

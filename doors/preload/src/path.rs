@@ -41,13 +41,20 @@ impl Room {
     }
 }
 
+/// Whether something may be at an address at all: the first page and the kernel's half of the memory are never the
+/// program's. What is not there is left to the kernel, which says so.
+#[inline(always)]
+pub(crate) fn may_be_there<T>(address: *const T) -> bool {
+    address as isize >= 4096
+}
+
 /// The text that a program points to; `None` if the kernel would not take it.
 ///
 /// # Safety
-/// It is null, or the start of a C string that stays while `'a` lasts.
+/// It is nowhere ([`may_be_there`]), or the start of a C string that stays while `'a` lasts.
 pub(crate) unsafe fn text<'a>(path: *const c_char) -> Option<&'a CStr> {
     // SAFETY: the caller's promise.
-    let text = unsafe { (!path.is_null()).then(|| CStr::from_ptr(path))? };
+    let text = unsafe { may_be_there(path).then(|| CStr::from_ptr(path))? };
     (1..MOST).contains(&text.to_bytes().len()).then_some(text)
 }
 

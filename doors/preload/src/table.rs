@@ -1,15 +1,15 @@
 //! The table of descriptors: which of them stand for files that stages want.
 //!
-//! Looking up is a load. Who uses what was found is within the stack ([`Stack::enter_from_outside`]) and looks
+//! Looking up is a load, and so is whether any stage wants calls of a kind. Who uses what was found is within the stack ([`Stack::enter_from_outside`]) and looks
 //! again there: what is taken out of the table is kept until all have left who were within then.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use striate_stack::{OpenFile, Stack, mark_within};
+use striate_stack::{Kind, OpenFile, Stack, mark_within};
 
 use crate::spin::Spin;
 
@@ -17,7 +17,15 @@ use crate::spin::Spin;
 /// What is not used of the table takes no memory.
 const MOST: usize = 1 << 20;
 
-static FILES: [AtomicPtr<OpenFile>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
+/// What a descriptor stands for.
+struct Entry {
+    file: AtomicPtr<OpenFile>,
+    /// The kinds of calls that stages want, as bits, or some that none wants any more: the file knows better.
+    wanted: AtomicU32,
+}
+
+static ENTRIES: [Entry; MOST] =
+    [const { Entry { file: AtomicPtr::new(null_mut()), wanted: AtomicU32::new(0) } }; MOST];
 
 /// The largest descriptor that ever was in the table.
 static LARGEST: AtomicI32 = AtomicI32::new(-1);
@@ -25,21 +33,32 @@ static LARGEST: AtomicI32 = AtomicI32::new(-1);
 /// Files that were taken out of the table, with the places where somebody may still use them.
 static LEFT: Spin<Vec<(u64, Arc<OpenFile>)>> = Spin::new(Vec::new());
 
+/// From so many on it is waited until nobody can use them.
+const MOST_LEFT: usize = 1024;
+
 /// A file of the table. It is only used within the stack.
 pub(crate) type Found = ManuallyDrop<Arc<OpenFile>>;
 
 /// Whether a descriptor is one that a stage wants.
 #[inline(always)]
 pub(crate) fn has(descriptor: c_int) -> bool {
-    FILES
+    ENTRIES
         .get(descriptor as u32 as usize)
-        .is_some_and(|file| !file.load(Ordering::Relaxed).is_null())
+        .is_some_and(|entry| !entry.file.load(Ordering::Relaxed).is_null())
+}
+
+/// Whether a stage may want calls of a kind on a descriptor.
+#[inline(always)]
+pub(crate) fn wants(descriptor: c_int, kind: Kind) -> bool {
+    ENTRIES
+        .get(descriptor as u32 as usize)
+        .is_some_and(|entry| entry.wanted.load(Ordering::Relaxed) >> kind as u32 & 1 != 0)
 }
 
 /// The file of a descriptor. The caller is within the stack for as long as it uses it.
 #[inline]
 pub(crate) fn get(descriptor: c_int) -> Option<Found> {
-    let file = FILES.get(descriptor as u32 as usize)?.load(Ordering::SeqCst);
+    let file = ENTRIES.get(descriptor as u32 as usize)?.file.load(Ordering::SeqCst);
     // SAFETY: the table holds a count of it, which is not given up while the caller is within the stack.
     (!file.is_null()).then(|| ManuallyDrop::new(unsafe { Arc::from_raw(file) }))
 }
@@ -51,11 +70,13 @@ pub(crate) fn put(
     descriptor: c_int,
     file: Arc<OpenFile>,
 ) -> Result<(), Arc<OpenFile>> {
-    let Some(place) = FILES.get(descriptor as u32 as usize) else {
+    let Some(entry) = ENTRIES.get(descriptor as u32 as usize) else {
         return Err(file);
     };
     LARGEST.fetch_max(descriptor, Ordering::SeqCst);
-    let before = place.swap(Arc::into_raw(file).cast_mut(), Ordering::SeqCst);
+    let wanted = file.full_route().kinds().iter().fold(0, |bits, kind| bits | 1 << kind as u32);
+    let before = entry.file.swap(Arc::into_raw(file).cast_mut(), Ordering::SeqCst);
+    entry.wanted.store(wanted, Ordering::Release);
     if !before.is_null() {
         // SAFETY: the table held a count of it.
         let before = unsafe { Arc::from_raw(before) };
@@ -67,8 +88,9 @@ pub(crate) fn put(
 
 /// Takes a file out of the table. It has to be [`retire`]d when the caller is not within any more.
 pub(crate) fn take(descriptor: c_int) -> Option<Arc<OpenFile>> {
-    let place = FILES.get(descriptor as u32 as usize)?;
-    let file = place.swap(null_mut(), Ordering::SeqCst);
+    let entry = ENTRIES.get(descriptor as u32 as usize)?;
+    entry.wanted.store(0, Ordering::Relaxed);
+    let file = entry.file.swap(null_mut(), Ordering::SeqCst);
     // SAFETY: the table held a count of it.
     (!file.is_null()).then(|| unsafe { Arc::from_raw(file) })
 }
@@ -84,12 +106,16 @@ pub(crate) fn descriptors(first: c_int, last: c_int) -> impl Iterator<Item = c_i
 pub(crate) fn retire(stack: &Stack, file: Arc<OpenFile>) {
     let marked = mark_within();
     let busy = stack.busy();
+    let mut too_many = Vec::new();
     let mut unused: smallvec::SmallVec<[Arc<OpenFile>; 4]> = smallvec::SmallVec::new();
     LEFT.with(|left| {
         if busy == 0 {
             unused.push(file);
         } else {
             left.push((busy, file));
+        }
+        if left.len() > MOST_LEFT {
+            too_many = std::mem::take(left);
         }
         left.retain_mut(|(users, file)| {
             *users &= busy;
@@ -100,9 +126,13 @@ pub(crate) fn retire(stack: &Stack, file: Arc<OpenFile>) {
         });
     });
     drop(marked);
+    if !too_many.is_empty() {
+        stack.wait_for_others();
+    }
     // Stages may do something when what they left with a file goes.
     let within = stack.enter();
     drop(unused);
+    drop(too_many);
     drop(within);
 }
 

@@ -28,8 +28,8 @@ pub(crate) const MAGIC: &[u8; 8] = b"STRCOUNT";
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const HEADER: usize = 4096;
 pub(crate) const SHARD: usize = size_of::<Shard>();
-/// One per seat, and one for threads that have none.
-pub(crate) const SHARDS: usize = crate::seat::SEATS + 1;
+/// One per seat; the first is for threads that have none of their own.
+pub(crate) const SHARDS: usize = crate::seat::SEATS;
 pub(crate) const SIZE: usize = HEADER + SHARD * SHARDS;
 
 pub(crate) const START: usize = 40;
@@ -80,9 +80,7 @@ pub(crate) struct Shard {
     pub(crate) endings: [EndingCell; MOST_ENDINGS],
     /// Ticks that the counting itself took, estimated from samples.
     pub(crate) own: AtomicU64,
-    /// Calls of all functions.
-    pub(crate) calls: AtomicU64,
-    pub(crate) unused: [AtomicU64; 126],
+    pub(crate) unused: [AtomicU64; 127],
 }
 
 const _: () = assert!(SHARD == 8192 && HEADER.is_multiple_of(align_of::<Shard>()));

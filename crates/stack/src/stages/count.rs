@@ -1,7 +1,7 @@
 //! **count**: calls, errors, bytes, lengths and times, by function and by ending of file names.
 //!
 //! Each thread adds to counters of its own, so that to count costs little more than to read the clock
-//! twice. What counting costs is measured by it, too, at every 64th call.
+//! twice. What counting costs is measured by it, too, at every 64th call of a function.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::clock;
 use crate::count::layout::{BUCKETS, Shard};
 use crate::count::{Counters, KnownEndings, Page, Report};
 use crate::file::lock;
-use crate::kind::{Kind, Kinds};
+use crate::kind::Kinds;
 use crate::op::{Action, Op, Outcome};
 use crate::origin::{self, Origin};
 use crate::seat;
@@ -31,7 +31,7 @@ pub(super) const CLASSIFICATION: Classification = Classification {
     meaning: Meaning::Kept,
 };
 
-/// Every so many calls it is measured what counting costs.
+/// Every so many calls of a function it is measured what counting costs.
 const SAMPLE: u64 = 64;
 
 #[derive(Debug, Deserialize)]
@@ -55,10 +55,6 @@ pub(super) struct Count {
     told: AtomicBool,
     voice: Voice,
 }
-
-/// What the stage leaves with a file: the place of its ending.
-#[derive(Debug)]
-struct Ending(u8);
 
 impl Count {
     /// Makes one from its table in a configuration.
@@ -115,13 +111,15 @@ impl Drop for Count {
     }
 }
 
-/// Adds to a counter. Those of a seat have one thread that writes them.
+/// Adds to a counter, and returns what it is then. Those of a seat have one thread that writes them.
 #[inline]
-fn add(counter: &AtomicU64, value: u64, alone: bool) {
-    if alone {
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+fn add<const ALONE: bool>(counter: &AtomicU64, value: u64) -> u64 {
+    if ALONE {
+        let sum = counter.load(Ordering::Relaxed).wrapping_add(value);
+        counter.store(sum, Ordering::Relaxed);
+        sum
     } else {
-        counter.fetch_add(value, Ordering::Relaxed);
+        counter.fetch_add(value, Ordering::Relaxed).wrapping_add(value)
     }
 }
 
@@ -133,47 +131,51 @@ fn bucket(length: u64) -> usize {
 struct Call<'a> {
     op: &'a Op<'a>,
     outcome: Outcome,
-    ticks: u64,
+    start: u64,
+    end: u64,
     slot: usize,
 }
 
 impl Call<'_> {
     #[inline]
-    fn count(&self, shard: &Shard, alone: bool) {
+    fn count<const ALONE: bool>(&self, shard: &Shard) {
         let Some(cell) = shard.functions.get(self.op.function as usize) else { return };
-        let kind = self.op.action.kind();
-        let moved = match (kind, self.outcome) {
-            (Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile, Ok(moved)) => moved,
-            _ => 0,
-        };
-        add(&cell.calls, 1, alone);
-        add(&cell.ticks, self.ticks, alone);
-        if moved > 0 {
-            add(&cell.bytes, moved, alone);
-        }
-        if self.outcome.is_err() {
-            add(&cell.errors, 1, alone);
-        }
-        let (read, written) = match &self.op.action {
-            Action::Read { .. } if self.outcome.is_ok() => {
-                add(&shard.reads[bucket(moved)], 1, alone);
-                (moved, 0)
+        let ticks = self.end.saturating_sub(self.start);
+        let calls = add::<ALONE>(&cell.calls, 1);
+        add::<ALONE>(&cell.ticks, ticks);
+        let (mut read, mut written) = (0, 0);
+        match (&self.op.action, self.outcome) {
+            (Action::Read { .. }, Ok(moved)) => {
+                add::<ALONE>(&shard.reads[bucket(moved)], 1);
+                add::<ALONE>(&cell.bytes, moved);
+                read = moved;
             }
-            Action::Write { .. } if self.outcome.is_ok() => {
-                add(&shard.writes[bucket(moved)], 1, alone);
-                (0, moved)
+            (Action::Write { .. }, Ok(moved)) => {
+                add::<ALONE>(&shard.writes[bucket(moved)], 1);
+                add::<ALONE>(&cell.bytes, moved);
+                written = moved;
             }
-            _ => (0, 0),
-        };
-        let ending = self.op.action.file().and_then(|file| file.state::<Ending>(self.slot));
-        if let Some(cell) = ending.and_then(|ending| shard.endings.get(usize::from(ending.0))) {
-            add(&cell.calls, 1, alone);
-            add(&cell.ticks, self.ticks, alone);
+            (Action::CopyRange { .. } | Action::SendFile { .. }, Ok(moved)) => {
+                add::<ALONE>(&cell.bytes, moved);
+            }
+            (_, Ok(_)) => {}
+            (_, Err(_)) => {
+                add::<ALONE>(&cell.errors, 1);
+            }
+        }
+        // Counted from 1 on: 0 is none.
+        let ending = self.op.action.file().map_or(0, |file| file.number(self.slot));
+        if let Some(cell) = shard.endings.get((ending as usize).wrapping_sub(1)) {
+            add::<ALONE>(&cell.calls, 1);
+            add::<ALONE>(&cell.ticks, ticks);
             if read > 0 {
-                add(&cell.read, read, alone);
+                add::<ALONE>(&cell.read, read);
             } else if written > 0 {
-                add(&cell.written, written, alone);
+                add::<ALONE>(&cell.written, written);
             }
+        }
+        if calls.is_multiple_of(SAMPLE) {
+            add::<ALONE>(&shard.own, clock::now().saturating_sub(self.end) * SAMPLE);
         }
     }
 }
@@ -197,16 +199,17 @@ impl Stage for Count {
         if let Action::Open { file, .. } = &op.action {
             page.note_moment();
             if outcome.is_ok() {
-                file.set_state(slot, Ending(page.ending(file.path(), &self.endings)));
+                let ending = page.ending(file.path(), &self.endings);
+                file.set_number(slot, u64::from(ending) + 1);
             }
         }
         let seat = seat::seat();
-        let alone = seat < seat::SEATS;
         let shard = page.shard(seat);
-        Call { op, outcome, ticks: end.saturating_sub(start), slot }.count(shard, alone);
-        add(&shard.calls, 1, alone);
-        if shard.calls.load(Ordering::Relaxed).is_multiple_of(SAMPLE) {
-            add(&shard.own, clock::now().saturating_sub(end) * SAMPLE, alone);
+        let call = Call { op, outcome, start, end, slot };
+        if seat == seat::SHARED {
+            call.count::<false>(shard);
+        } else {
+            call.count::<true>(shard);
         }
         outcome
     }
@@ -219,7 +222,6 @@ impl Stage for Count {
     }
 
     fn start_anew(&self) {
-        seat::start_anew();
         self.told.store(false, Ordering::Relaxed);
         let page = self.page.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !page.is_null() {

@@ -22,7 +22,6 @@ use crate::file::OpenFile;
 use crate::kind::Kinds;
 use crate::op::{Action, Op, Outcome};
 use crate::origin;
-use crate::seat;
 use crate::stage::{Next, Stage};
 use crate::stages::options;
 use crate::trace::{Timed, TracedFile};
@@ -161,7 +160,6 @@ impl Stage for Recorder {
     }
 
     fn start_anew(&self) {
-        seat::start_anew();
         self.shards.start_anew();
     }
 

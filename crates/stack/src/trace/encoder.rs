@@ -57,7 +57,10 @@ struct Last {
 /// Collects the records of a block.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    bytes: Vec<u8>,
+    /// The records, and room for more: they are written where they stay.
+    room: Vec<u8>,
+    /// Bytes of it that are records.
+    used: usize,
     count: u32,
     /// The start of the record before.
     before: u64,
@@ -75,7 +78,8 @@ impl Encoder {
     pub(crate) fn new() -> Self {
         let mut encoder = Self {
             // So that nothing is allocated while records are collected.
-            bytes: Vec::with_capacity(BLOCK + (20 << 10)),
+            room: vec![0; BLOCK + (20 << 10)],
+            used: 0,
             count: 0,
             before: 0,
             span: (u64::MAX, 0),
@@ -91,7 +95,7 @@ impl Encoder {
 
     /// Begins a new block.
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+        self.used = 0;
         self.count = 0;
         self.before = 0;
         self.span = (u64::MAX, 0);
@@ -103,7 +107,25 @@ impl Encoder {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.room[..self.used]
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let end = self.used + bytes.len();
+        if self.room.len() < end {
+            self.room.resize(end + BLOCK, 0);
+        }
+        self.room[self.used..end].copy_from_slice(bytes);
+        self.used = end;
+    }
+
+    /// Where the next record goes; there is room for one.
+    #[inline]
+    fn place(&mut self) -> &mut [u8] {
+        if self.room.len() < self.used + MOST_RECORD {
+            self.room.resize(self.used + BLOCK, 0);
+        }
+        &mut self.room[self.used..]
     }
 
     pub(crate) const fn count(&self) -> u32 {
@@ -116,7 +138,7 @@ impl Encoder {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() >= BLOCK
+        self.used >= BLOCK
     }
 
     /// Adds a record.
@@ -157,8 +179,9 @@ impl Encoder {
     #[cold]
     fn set_thread(&mut self, thread: u32) {
         self.thread = thread;
-        self.bytes.push(THREAD);
-        varint::push(&mut self.bytes, u64::from(thread));
+        let place = self.place();
+        place[0] = THREAD;
+        self.used += 1 + varint::put(&mut place[1..], u64::from(thread));
     }
 
     #[inline]
@@ -170,14 +193,14 @@ impl Encoder {
         (placed, offset): (bool, Option<u64>),
         call: &BorrowedCall<'_>,
     ) {
-        let like_before = self.last.filter(|last| {
-            (last.function, last.kind, last.file, last.opener)
+        if let Some(last) = self.last
+            && (last.function, last.kind, last.file, last.opener)
                 == (now.function, now.kind, now.file, now.opener)
-        });
-        if let Some(last) = like_before {
+        {
             let mut head = if placed { PLACED } else { 0 };
-            let mut place = [0; MOST_RECORD];
-            let mut used = 1 + self.times(&mut place[1..], timed);
+            let before = std::mem::replace(&mut self.before, timed.start);
+            let place = self.place();
+            let mut used = 1 + times(&mut place[1..], timed, before);
             match offset {
                 None => head |= NOWHERE,
                 Some(offset) if offset == last.end => head |= FOLLOWS,
@@ -194,22 +217,13 @@ impl Encoder {
                 used += varint::put(&mut place[used..], folded(outcome));
             }
             place[0] = head;
-            self.bytes.extend_from_slice(&place[..used]);
+            self.used += used;
         } else {
             let function = Function::of_code(now.function).unwrap_or(Function::Other);
             self.full(function, timed, outcome, call);
         }
         now.end = now.end.wrapping_add(outcome.unwrap_or(0));
         self.last = Some(now);
-    }
-
-    /// Writes start and length of time; returns how many bytes they took.
-    #[inline]
-    fn times(&mut self, place: &mut [u8], timed: Timed) -> usize {
-        let since = timed.start.wrapping_sub(self.before) as i64;
-        self.before = timed.start;
-        let used = varint::put(place, varint::fold(since));
-        used + varint::put(&mut place[used..], timed.end.saturating_sub(timed.start))
     }
 
     fn full(
@@ -225,10 +239,11 @@ impl Encoder {
         fields.byte(function as u8);
         fields.byte(call.kind() as u8);
         let used = fields.used;
-        fields.used += self.times(&mut fields.place[used..], timed);
+        let before = std::mem::replace(&mut self.before, timed.start);
+        fields.used += times(&mut fields.place[used..], timed, before);
         fields.number(folded(outcome));
         self.arguments(call, &mut fields);
-        self.bytes.extend_from_slice(&fields.place[..fields.used]);
+        self.append(&fields.place[..fields.used]);
     }
 
     fn arguments(&mut self, call: &BorrowedCall<'_>, fields: &mut Fields) {
@@ -351,7 +366,7 @@ impl Encoder {
             definition.number(file.opener.into());
             definition.number(path.into());
             definition.number(u64::from(file.flags as u32));
-            self.bytes.extend_from_slice(&definition.place[..definition.used]);
+            self.append(&definition.place[..definition.used]);
         }
         fields.number(file.number);
         fields.number(file.opener.into());
@@ -367,18 +382,28 @@ impl Encoder {
         let text = path.as_os_str().as_encoded_bytes();
         let place = hash(text) as usize % REMEMBERED;
         let (at, length, number) = self.paths[place];
-        let known = self.bytes.get(at as usize..at as usize + length as usize);
+        let known = self.bytes().get(at as usize..at as usize + length as usize);
         if number != u32::MAX && known == Some(text) {
             return number;
         }
         let number = self.next_path;
         self.next_path += 1;
-        self.bytes.push(PATH);
-        varint::push_bytes(&mut self.bytes, text);
-        let at = self.bytes.len() - text.len();
+        let room = self.place();
+        room[0] = PATH;
+        self.used += 1 + varint::put(&mut room[1..], text.len() as u64);
+        let at = self.used;
+        self.append(text);
         self.paths[place] = (at as u32, text.len() as u32, number);
         number
     }
+}
+
+/// Writes when a call began, from `before` on, and how long it took; returns how many bytes that takes.
+#[inline]
+fn times(place: &mut [u8], timed: Timed, before: u64) -> usize {
+    let since = timed.start.wrapping_sub(before) as i64;
+    let used = varint::put(place, varint::fold(since));
+    used + varint::put(&mut place[used..], timed.end.saturating_sub(timed.start))
 }
 
 /// FNV-1a: a few bytes, and nobody who wants collisions.

@@ -23,7 +23,7 @@ pub(crate) fn close_one(function: Function, descriptor: c_int) -> Option<c_int> 
     if was_used && !last {
         // Calls on other descriptors of the file may be using this one.
         let stack = entered.stack;
-        entered.outside(|| stack.wait_for_others());
+        entered = entered.outside(|| stack.wait_for_others());
     }
     let action = Action::Close { file: &file, descriptor, last };
     let outcome = entered.call(&mut Op { function, route: file.route(), action });

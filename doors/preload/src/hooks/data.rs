@@ -7,6 +7,7 @@ use libc::{iovec, off64_t, size_t, ssize_t};
 use striate_stack::{Action, Function, Kind, Memory};
 
 use crate::door::Call;
+use crate::path::may_be_there;
 
 /// Where a call is. `Err`: the kernel has to say what is wrong with it.
 #[inline(always)]
@@ -17,14 +18,7 @@ fn place(at: Option<off64_t>) -> Result<Option<u64>, TryFromIntError> {
 /// Whether memory is such that the kernel would take it.
 #[inline(always)]
 fn is_sensible(memory: *const c_void, length: size_t) -> bool {
-    (!memory.is_null() || length == 0) && isize::try_from(length).is_ok()
-}
-
-/// The kernel has to say what is wrong with a call: it has the file as the program knows it.
-#[cold]
-fn leave_to_kernel(call: &Call) -> Option<ssize_t> {
-    let _ = call.entered().share(call.file());
-    None
+    (may_be_there(memory) || length == 0) && isize::try_from(length).is_ok()
 }
 
 /// Reads into memory of one part. `None`: the call is the kernel's.
@@ -39,16 +33,14 @@ pub(crate) unsafe fn read_one(
     length: size_t,
     at: Option<off64_t>,
 ) -> Option<ssize_t> {
-    let call = Call::of(descriptor, Kind::Read)?;
     let at = place(at).ok()?;
-    if !is_sensible(memory, length) {
-        return leave_to_kernel(&call);
-    }
-    Some(call.answer(function, |file| {
-        // SAFETY: the caller's promise.
-        let memory = unsafe { Memory::from_raw(memory.cast(), length) };
-        Action::Read { file, memory, at, flags: 0 }
-    }))
+    Call::pass(descriptor, Kind::Read, function, |file| {
+        is_sensible(memory, length).then(|| {
+            // SAFETY: the caller's promise.
+            let memory = unsafe { Memory::from_raw(memory.cast(), length) };
+            Action::Read { file, memory, at, flags: 0 }
+        })
+    })
 }
 
 /// Writes memory of one part. `None`: the call is the kernel's.
@@ -63,16 +55,14 @@ pub(crate) unsafe fn write_one(
     length: size_t,
     at: Option<off64_t>,
 ) -> Option<ssize_t> {
-    let call = Call::of(descriptor, Kind::Write)?;
     let at = place(at).ok()?;
-    if !is_sensible(memory, length) {
-        return leave_to_kernel(&call);
-    }
-    Some(call.answer(function, |file| {
-        // SAFETY: the caller's promise; a write does not change it.
-        let memory = unsafe { Memory::from_raw(memory.cast_mut().cast(), length) };
-        Action::Write { file, memory, at, flags: 0 }
-    }))
+    Call::pass(descriptor, Kind::Write, function, |file| {
+        is_sensible(memory, length).then(|| {
+            // SAFETY: the caller's promise; a write does not change it.
+            let memory = unsafe { Memory::from_raw(memory.cast_mut().cast(), length) };
+            Action::Write { file, memory, at, flags: 0 }
+        })
+    })
 }
 
 /// The parts of a vectored call, if the kernel would take them.
@@ -80,7 +70,7 @@ pub(crate) unsafe fn write_one(
 /// # Safety
 /// `parts` are the program's, and there while its call lasts.
 unsafe fn parts<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
-    if parts.is_null() || !(0..=1024).contains(&count) {
+    if !may_be_there(parts) || !(0..=1024).contains(&count) {
         return None;
     }
     // SAFETY: the caller's promise.
@@ -106,17 +96,12 @@ unsafe fn read_parts(
     at: Option<off64_t>,
     flags: c_int,
 ) -> Option<ssize_t> {
-    let call = Call::of(descriptor, Kind::Read)?;
     let at = place(at).ok()?;
-    // SAFETY: the caller's promise.
-    let Some(parts) = (unsafe { parts(vector.0, vector.1) }) else {
-        return leave_to_kernel(&call);
-    };
-    Some(call.answer(function, |file| {
+    Call::pass(descriptor, Kind::Read, function, |file| {
         // SAFETY: the caller's promise.
-        let memory = unsafe { Memory::from_parts(parts) };
-        Action::Read { file, memory, at, flags }
-    }))
+        let memory = unsafe { Memory::from_parts(parts(vector.0, vector.1)?) };
+        Some(Action::Read { file, memory, at, flags })
+    })
 }
 
 /// Writes memory of several parts. `None`: the call is the kernel's.
@@ -130,17 +115,12 @@ unsafe fn write_parts(
     at: Option<off64_t>,
     flags: c_int,
 ) -> Option<ssize_t> {
-    let call = Call::of(descriptor, Kind::Write)?;
     let at = place(at).ok()?;
-    // SAFETY: the caller's promise.
-    let Some(parts) = (unsafe { parts(vector.0, vector.1) }) else {
-        return leave_to_kernel(&call);
-    };
-    Some(call.answer(function, |file| {
+    Call::pass(descriptor, Kind::Write, function, |file| {
         // SAFETY: the caller's promise.
-        let memory = unsafe { Memory::from_parts(parts) };
-        Action::Write { file, memory, at, flags }
-    }))
+        let memory = unsafe { Memory::from_parts(parts(vector.0, vector.1)?) };
+        Some(Action::Write { file, memory, at, flags })
+    })
 }
 
 /// `preadv2` and `pwritev2` at -1 are at the position.

@@ -8,11 +8,12 @@ use striate_stack::{Action, Function, Kind, Op};
 
 use crate::door::{self, Call, notice_file, notice_name};
 use crate::errno;
+use crate::path::may_be_there;
 
 /// Tells stages about a name relative to a directory, or about the directory's descriptor if the name is empty.
 fn notice_at(function: Function, directory: c_int, name: *const c_char) -> Result<(), Errno> {
     // SAFETY: the program's text stays while its call lasts.
-    if name.is_null() || unsafe { *name } == 0 {
+    if !may_be_there(name) || unsafe { *name } == 0 {
         return notice_file(function, directory);
     }
     notice_name(function, directory, name)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libc::mode_t;
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind, Op, OpenFile, Target};
+use striate_stack::{Action, Function, Kind, Of, Op, OpenFile, Target};
 
 use crate::door::{self, Entered};
 use crate::path::{self, Room};
@@ -42,6 +42,10 @@ pub(crate) fn open_name(
     let mut room = Room::new();
     let absolute = path::absolute(directory, path, &mut room)?;
     let target = Target { directory, path, absolute };
+    if flags & libc::O_PATH != 0 {
+        show_through_name(&entered, function, target);
+        return None;
+    }
     if flags & libc::O_DIRECTORY != 0 {
         if flags & libc::O_TMPFILE != libc::O_TMPFILE {
             list(&entered, target);
@@ -68,6 +72,23 @@ fn open_target(
 ) -> Option<Result<Arc<OpenFile>, Errno>> {
     let open = || entered.stack.open(function, target, flags, mode);
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(open)).unwrap_or(Some(Err(Errno::IO)))
+}
+
+/// What `O_PATH` opens is a name that cannot be read or written by. But it says how large the file is, and the file
+/// can be opened again by it: from now on nothing is held back of it.
+fn show_through_name(entered: &Entered, function: Function, target: Target<'_>) {
+    if entered.stack.wants(Kind::Notice) {
+        let route = entered.stack.route(target.absolute);
+        let action = Action::Notice { of: Of::Name(target) };
+        let _ = entered.call(&mut Op { function, route: &route, action });
+    }
+    for descriptor in table::descriptors(0, c_int::MAX) {
+        if let Some(file) = table::get(descriptor)
+            && file.path() == target.absolute
+        {
+            let _ = entered.share(&file);
+        }
+    }
 }
 
 /// Tells stages that a directory is about to be listed.

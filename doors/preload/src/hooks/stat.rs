@@ -6,6 +6,7 @@ use libc::{stat as Stat, statx as Statx};
 use striate_stack::{Action, Function, Kind, Of, Op, StatInto};
 
 use crate::door::{self, Call};
+use crate::path::may_be_there;
 
 /// What is known of a name or a descriptor. `None`: the call is the kernel's.
 fn ask(
@@ -16,7 +17,7 @@ fn ask(
     into: StatInto<'_>,
 ) -> Option<c_int> {
     // SAFETY: the program's text stays while its call lasts.
-    let is_empty = !name.is_null() && unsafe { *name } == 0;
+    let is_empty = may_be_there(name) && unsafe { *name } == 0;
     if is_empty && flags & libc::AT_EMPTY_PATH != 0 {
         return ask_file(function, directory, flags, into);
     }

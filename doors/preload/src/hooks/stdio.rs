@@ -211,6 +211,8 @@ const MEMORY: usize = 56;
 const DESCRIPTOR: usize = 112;
 /// The descriptor of streams that are made as ours are.
 const NO_DESCRIPTOR: c_int = -2;
+const NO_READS: c_int = 0x4;
+const END_SEEN: c_int = 0x10;
 const ERROR_SEEN: c_int = 0x20;
 const PUTTING: c_int = 0x800;
 
@@ -245,6 +247,24 @@ pub(crate) fn width(stream: *mut FILE, mode: c_int) -> Option<c_int> {
         (*cookie).wide |= mode > 0 && !used;
         Some(if (*cookie).wide { 1 } else { -1 })
     }
+}
+
+/// The descriptor of a stream of ours.
+pub(crate) fn descriptor_of(stream: *mut FILE) -> Option<c_int> {
+    // SAFETY: the stream has it.
+    cookie_of(stream).map(|cookie| unsafe { (*cookie).descriptor })
+}
+
+/// Whether a stream of ours may be read.
+pub(crate) fn may_read(stream: *mut FILE) -> bool {
+    // SAFETY: it is a stream of ours, which starts with its flags.
+    unsafe { *stream.cast::<c_int>() & NO_READS == 0 }
+}
+
+/// Notes that there is nothing more to read.
+pub(crate) fn set_end(stream: *mut FILE) {
+    // SAFETY: it is a stream of ours, which starts with its flags.
+    unsafe { *stream.cast::<c_int>() |= END_SEEN };
 }
 
 /// Notes that something has failed.

@@ -78,9 +78,11 @@ fn before(call: c_long, first: c_ulong) {
         libc::SYS_io_submit | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => {
             door::share_all(false);
         }
-        libc::SYS_openat2 | libc::SYS_splice | libc::SYS_sendmsg | libc::SYS_pidfd_getfd => {
-            door::share_all(false);
-        }
+        libc::SYS_openat2
+        | libc::SYS_splice
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg
+        | libc::SYS_pidfd_getfd => door::share_all(false),
         _ => {}
     }
 }

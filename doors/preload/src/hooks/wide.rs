@@ -36,11 +36,11 @@ unsafe extern "C" {
 }
 
 /// A stream that no other thread uses meanwhile.
-struct Locked(*mut FILE);
+pub(super) struct Locked(pub(super) *mut FILE);
 
 impl Locked {
     /// `None` if it is not one of ours. From now on it is one of wide characters.
-    fn new(stream: *mut FILE) -> Option<Self> {
+    pub(super) fn new(stream: *mut FILE) -> Option<Self> {
         if !stdio::may_be_ours(stream) || !stdio::set_wide(stream) {
             return None;
         }
@@ -281,7 +281,7 @@ hooks! {
     }
 }
 
-/// `fwprintf` and its fortified form make a list of their arguments, and are the forms that take one.
+/// `fwprintf` and its kin make a list of their arguments, and are the forms that take one.
 #[cfg(target_arch = "x86_64")]
 macro_rules! with_list {
     ($name:ident, $named:literal, $list:literal, $form:ident) => {
@@ -321,6 +321,9 @@ macro_rules! with_list {
         }
     };
 }
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use with_list;
 
 #[cfg(target_arch = "x86_64")]
 with_list!(fwprintf, "16", "rdx", vfwprintf);

@@ -1,5 +1,6 @@
 /* Several descriptors of one file, several files, flags. */
 #include "say.h"
+#include <stdint.h>
 
 int main(void)
 {
@@ -149,5 +150,21 @@ int main(void)
     SAY(unlink(suffixed));
     SAY(pread(t, bytes, 9, 0));
     printf("%.9s\n", bytes);
+
+    /* Memory where nobody has any. */
+    void *nowhere[] = {NULL, (void *)1, (void *)4095, (void *)(intptr_t)-4096};
+    for (int n = 0; n < 4; n++) {
+        struct iovec vector = {nowhere[n], 4};
+        SAY(write(t, nowhere[n], 4));
+        SAY(pwrite(t, nowhere[n], 4, 2));
+        SAY(read(t, nowhere[n], 4));
+        SAY(pread(t, nowhere[n], 4, 0));
+        SAY(writev(t, &vector, 1));
+        SAY(readv(t, nowhere[n], 1));
+        SAY(open(nowhere[n], O_RDONLY));
+        SAY(unlink(nowhere[n]));
+    }
+    SAY(lseek(t, 0, SEEK_CUR));
+    SAY(write(t, bytes, 4));
     return 0;
 }

@@ -156,5 +156,19 @@ int main(void)
     text[sizeof text - 1] = 0;
     SAY(open(text, O_RDONLY));
     SAY(open(NULL, O_RDONLY));
+    /* By a name that is open, but not the file. */
+    int held = open("by-name", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    SAY(write(held, "123", 3));
+    int name = open("by-name", O_PATH);
+    SAY(name >= 0);
+    SAY(fstat(name, &st));
+    SAY(st.st_size);
+    SAY(read(name, text, 3));
+    SAY(write(held, "45", 2));
+    SAY(fstat(name, &st));
+    SAY(st.st_size);
+    SAY(close(name));
+    SAY(close(held));
+    SAY(open("no-such-name", O_PATH));
     return 0;
 }

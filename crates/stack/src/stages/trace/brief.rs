@@ -9,6 +9,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::gate::is_only_thread;
+
 /// Something that one thread uses at a time.
 #[derive(Debug)]
 pub(super) struct Brief<T> {
@@ -30,6 +32,11 @@ impl<T> Brief<T> {
 
     #[inline]
     fn try_lock(&self) -> Option<Held<'_, T>> {
+        // While there is one thread, nobody else looks.
+        if is_only_thread() && !self.taken.load(Ordering::Relaxed) {
+            self.taken.store(true, Ordering::Relaxed);
+            return Some(Held(self));
+        }
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Held(self))
     }

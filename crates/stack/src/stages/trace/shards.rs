@@ -9,7 +9,7 @@ use crate::clock::{self, Moment};
 use crate::function::Function;
 use crate::op::Outcome;
 use crate::origin::Origin;
-use crate::seat::{self, SEATS};
+use crate::seat;
 use crate::trace::{Call, Encoder, Header, Output, Timed, TracedFile};
 use crate::voice::Voice;
 
@@ -67,7 +67,7 @@ impl Shards {
         call: &Call<&TracedFile, &Path>,
     ) {
         let (seat, thread) = seat::seat_and_thread();
-        let number = if seat < SEATS { seat % SHARDS } else { thread as usize % SHARDS };
+        let number = if seat == seat::SHARED { thread as usize } else { seat } % SHARDS;
         let mut shard = self.shard(number, place).lock();
         let outcome = outcome.map_err(rustix::io::Errno::raw_os_error);
         shard.encoder.push(thread, function, timed, outcome, call);

@@ -1,0 +1,100 @@
+//! `fwscanf` and its kin on streams of ours.
+//!
+//! How much they read cannot be known without doing what they do. So the C library does it, on a stream of its own on
+//! the same file, and ours goes on where that one has stopped. Nothing is held back of the file from then on:
+//! the other stream reads it without us.
+
+use std::ffi::{c_int, c_void};
+
+use libc::{FILE, wchar_t};
+use striate_stack::{Function, mark_within};
+
+use super::wide::Locked;
+use super::{open, stdio};
+use crate::{door, errno};
+
+/// What is returned when nothing could be read.
+const END: c_int = -1;
+
+/// Scans a stream of ours by `scan`, which the C library does with its own.
+fn scan_ours(stream: &Locked, scan: impl FnOnce(*mut FILE) -> c_int) -> c_int {
+    let stream = stream.0;
+    let Some(descriptor) = stdio::descriptor_of(stream) else { return END };
+    if !stdio::may_read(stream) {
+        // As the C library, which does not note the error then.
+        return errno::fail(rustix::io::Errno::BADF);
+    }
+    // SAFETY: it is a stream, which this thread has locked. What was written goes to the file.
+    let position = unsafe {
+        libc::fflush(stream);
+        libc::ftello(stream)
+    };
+    door::share(Function::Fread, descriptor);
+    let Some(other) = reopened(descriptor) else {
+        stdio::set_error(stream);
+        return END;
+    };
+    // SAFETY: both are streams; the other is closed once.
+    unsafe {
+        libc::fseeko(other, position, libc::SEEK_SET);
+        let result = scan(other);
+        let kept = errno::get();
+        let position = libc::ftello(other);
+        if position >= 0 {
+            libc::fseeko(stream, position, libc::SEEK_SET);
+        }
+        if libc::feof(other) != 0 {
+            stdio::set_end(stream);
+        }
+        if libc::ferror(other) != 0 {
+            stdio::set_error(stream);
+        }
+        let _marked = mark_within();
+        libc::fclose(other);
+        errno::set(kept);
+        result
+    }
+}
+
+/// A stream of the C library's on the file of a descriptor, with a position of its own.
+fn reopened(descriptor: c_int) -> Option<*mut FILE> {
+    let _marked = mark_within();
+    let name = std::ffi::CString::new(format!("/proc/self/fd/{descriptor}")).ok()?;
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the texts are C strings; the descriptor is the stream's, if there is one.
+    unsafe {
+        let again = open::real::open64.get()(name.as_ptr(), flags, 0);
+        if again < 0 {
+            return None;
+        }
+        let stream = stdio::real::fdopen.get()(again, c"r".as_ptr());
+        if stream.is_null() {
+            super::close::real::close.get()(again);
+            return None;
+        }
+        Some(stream)
+    }
+}
+
+hooks! {
+    fn [vfwscanf, __isoc99_vfwscanf, __isoc23_vfwscanf](
+        stream: *mut FILE,
+        format: *const wchar_t,
+        arguments: *mut c_void,
+    ) -> c_int, real {
+        match Locked::new(stream) {
+            Some(stream) => scan_ours(&stream, |other| real(other, format, arguments)),
+            None => real(stream, format, arguments),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod listing {
+    use super::super::wide::with_list;
+    use super::{__isoc23_vfwscanf, __isoc99_vfwscanf, vfwscanf};
+
+    with_list!(fwscanf, "16", "rdx", vfwscanf);
+    with_list!(__isoc99_fwscanf, "16", "rdx", __isoc99_vfwscanf);
+    with_list!(__isoc23_fwscanf, "16", "rdx", __isoc23_vfwscanf);
+}
