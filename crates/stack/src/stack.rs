@@ -20,8 +20,6 @@ use crate::stage::{Next, Stage};
 /// How many stages a stack has at most.
 pub const MOST_STAGES: usize = 32;
 
-const CLOSE: Kinds = Kinds::of(&[Kind::Close]);
-
 /// A stage in a stack, with the files it is for.
 #[derive(Debug)]
 pub struct Placed {
@@ -88,7 +86,11 @@ impl Stack {
                     let kinds = placed.stage.kinds();
                     routes[0].add(place, kinds);
                     // Whoever holds something back has to know when the file is closed, shared or not.
-                    let left = if placed.stage.holds_back() { CLOSE.and(kinds) } else { kinds };
+                    let left = if placed.stage.holds_back() {
+                        placed.stage.kinds_of_shared().and(kinds)
+                    } else {
+                        kinds
+                    };
                     routes[1].add(place, left);
                 }
             }

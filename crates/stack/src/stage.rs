@@ -11,7 +11,7 @@ use crate::classification::Classification;
 use crate::executor;
 use crate::file::OpenFile;
 use crate::function::Function;
-use crate::kind::Kinds;
+use crate::kind::{Kind, Kinds};
 use crate::op::{Action, Op, Outcome, Target};
 use crate::stack::Stack;
 
@@ -33,9 +33,16 @@ pub trait Stage: Debug + Send + Sync {
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome;
 
     /// Whether it keeps something from the next stage (bytes, or the position) that others would miss. From
-    /// when a file is shared with others such a stage sees nothing of it any more but that it is closed.
+    /// when a file is shared with others such a stage sees nothing of it any more but that it is closed
+    /// ([`kinds_of_shared`](Self::kinds_of_shared)).
     fn holds_back(&self) -> bool {
         false
+    }
+
+    /// What a stage that holds something back sees of a file that is shared. By then all was settled, so it only
+    /// passes on.
+    fn kinds_of_shared(&self) -> Kinds {
+        Kinds::of(&[Kind::Close])
     }
 
     /// Hands all that it holds back of a file to the next stage.

@@ -10,9 +10,10 @@ mod names;
 #[path = "names/random.rs"]
 mod random;
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use names::{Program, plain, tree};
+use names::{Program, Step, Way, plain, tree};
 use random::{Dice, step};
 use striate_stack::Configuration;
 
@@ -34,9 +35,48 @@ fn far() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
+/// Whether the identities of files are looked at as well.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Asked,
+    AndWho,
+}
+
+/// Who files are: each is told to be one thing as long as it lives, and no two are told to be the same. The file
+/// system does not use numbers again.
+#[derive(Default)]
+struct Who {
+    told: HashMap<(u64, u64), (u64, u64)>,
+    real: HashMap<(u64, u64), (u64, u64)>,
+}
+
+impl Who {
+    fn note(&mut self, model: &Program, program: &Program, about: &str) {
+        let (Some(real), Some(told)) = (model.identity.get(), program.identity.get()) else {
+            return;
+        };
+        assert_eq!(*self.told.entry(real).or_insert(told), told, "another one: {about}");
+        assert_eq!(*self.real.entry(told).or_insert(real), real, "who another is: {about}");
+    }
+
+    /// Asks for all that can be asked for, as if no stage could know what is asked next.
+    fn ask(&mut self, model: &mut Program, program: &mut Program, dice: &mut Dice, about: &str) {
+        let names = ["x", "y", "z", "a/x", "a/y", "a/b/x", "link/x", "to_x", "new/x"];
+        let names = names.map(|name| Step::Stat(name.into(), Way::Absolute, true));
+        let open = (0..model.open_files()).map(Step::Fstat);
+        for step in names.into_iter().chain(open) {
+            if dice.below(3) == 0 {
+                let what = format!("{about}, then {step:?}");
+                assert_eq!(program.step(&step), model.step(&step), "{what}");
+                self.note(model, program, &what);
+            }
+        }
+    }
+}
+
 /// Runs a case with a configuration, in which `ROOT`, `ELSE` and `FAR` stand for directories.
-fn run(case: u64, configuration: &str, told: bool) {
-    let place = tempfile::tempdir().unwrap();
+fn run(case: u64, configuration: &str, look: Look, told: bool) {
+    let place = if look == Look::AndWho { far() } else { tempfile::tempdir().unwrap() };
     let (with, without) = (place.path().join("with"), place.path().join("plain"));
     let elsewhere = place.path().join("else");
     let far = far();
@@ -51,6 +91,7 @@ fn run(case: u64, configuration: &str, told: bool) {
     let mut program = Program::new(stack, &with);
     let mut model = Program::new(plain(), &without);
     let mut dice = Dice::new(case);
+    let mut who = Who::default();
     for at in 0..20 + dice.below(120) {
         let step = step(&mut dice, 2000);
         let expected = model.step(&step);
@@ -59,6 +100,11 @@ fn run(case: u64, configuration: &str, told: bool) {
             println!("{at}: {step:?} -> {seen:?}");
         }
         assert_eq!(seen, expected, "case {case}, step {at}: {step:?}");
+        if look == Look::AndWho {
+            let about = format!("case {case}, step {at}: {step:?}");
+            who.note(&model, &program, &about);
+            who.ask(&mut model, &mut program, &mut dice, &about);
+        }
     }
     let close = dice.below(2) == 0;
     model.finish(close).unwrap();
@@ -77,11 +123,15 @@ fn run(case: u64, configuration: &str, told: bool) {
 }
 
 fn run_all(configuration: &str) {
+    look_at_all(configuration, Look::Asked);
+}
+
+fn look_at_all(configuration: &str, look: Look) {
     if let Some(case) = number("STRIATE_CASE") {
-        return run(case, configuration, true);
+        return run(case, configuration, look, true);
     }
     for case in 0..number("STRIATE_CASES").unwrap_or(120) {
-        run(case, configuration, false);
+        run(case, configuration, look, false);
     }
 }
 
@@ -90,6 +140,15 @@ const PATHS: &str = "[paths]\ninclude = [\"ROOT\"]\n[[stage]]\n";
 #[test]
 fn combine_is_not_noticed() {
     run_all(&format!("{PATHS}kind = \"combine\"\nlimit = \"1KiB\"\nmemory = \"1MiB\"\n"));
+}
+
+/// In a file system in memory, which does not use the numbers of removed files again.
+#[test]
+fn combine_changes_nobody() {
+    if Path::new("/dev/shm").is_dir() {
+        let stage = "kind = \"combine\"\nlimit = \"1KiB\"\nmemory = \"1MiB\"\nfiles = 4\n";
+        look_at_all(&format!("{PATHS}{stage}"), Look::AndWho);
+    }
 }
 
 #[test]

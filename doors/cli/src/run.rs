@@ -5,7 +5,7 @@
 //! the program has ended.
 
 mod directory;
-mod library;
+pub(crate) mod library;
 mod plan;
 mod summary;
 mod watch;
@@ -80,7 +80,7 @@ fn finish(stack: &str) {
 }
 
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> {
-    let library = library::find()?;
+    let library = library::find(None)?;
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
     let plan =
         plan::Plan { stack: args.stack.as_deref(), trace: trace.as_deref(), count: !args.quiet };

@@ -57,6 +57,7 @@ fn act(place: &Place, stack: &Stack, seed: u64) -> (Ended, Image) {
     let mut command = place.command(actor, stack);
     command.args([seed.to_string(), STEPS.to_string()]).arg(place.work());
     let ended = run(&mut command, LONGEST);
+    place.unpack();
     let image = Image::of(&place.work(), |_| false);
     (ended, image)
 }
@@ -124,6 +125,11 @@ fn the_actor_repeats_itself() {
         assert!(first.0.stdout.lines().count() >= STEPS as usize, "{first:?}", first = first.0);
         assert_eq!(difference(&first, &act(&place, &Stack::NATIVE, seed)), None);
     }
+}
+
+#[test]
+fn same_under_containers() {
+    same_under("container");
 }
 
 macro_rules! stacks {

@@ -22,17 +22,11 @@ struct Script {
     file: &'static str,
     /// Names of files that hold times, numbers of processes and the like.
     ignored: fn(&str) -> bool,
-    /// Stacks that it is not tried under, because of [`HELD`].
-    except: &'static [&'static str],
 }
-
-/// To be mended: a file under combine gets another inode when it becomes real while it is open. HDF5 compares inodes,
-/// and takes it for a file that was exchanged. Configurations have to exclude its files (docs/stack.md).
-const HELD: &[&str] = &["combine", "full"];
 
 impl Script {
     const fn new(file: &'static str) -> Self {
-        Self { file, ignored: |_| false, except: &[] }
+        Self { file, ignored: |_| false }
     }
 
     /// Runs it under all stacks, with more in its environment.
@@ -44,9 +38,6 @@ impl Script {
         let only = std::env::var("STRIATE_STACKS").ok();
         let mut failures = Vec::new();
         for stack in under::STACKS {
-            if self.except.contains(&stack.name) {
-                continue;
-            }
             if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
                 continue;
             }
@@ -142,7 +133,7 @@ fn h5py() {
 
 #[test]
 fn netcdf_and_nco() {
-    Script { except: HELD, ..Script::new("netcdf.sh") }.same_everywhere(&[]);
+    Script::new("netcdf.sh").same_everywhere(&[]);
 }
 
 #[test]

@@ -20,10 +20,9 @@ impl fmt::Display for Report<'_> {
         let all = counters.all();
         let [read, written] =
             [Kind::Read, Kind::Write].map(|kind| Bytes(counters.of_kind(kind).bytes));
-        let copied: u64 = [Kind::CopyRange, Kind::SendFile]
-            .iter()
-            .map(|kind| counters.of_kind(*kind).bytes)
-            .sum();
+        let [ranges, sent] =
+            [Kind::CopyRange, Kind::SendFile].map(|kind| counters.of_kind(kind).bytes);
+        let copied = ranges.saturating_add(sent);
         let copied = if copied > 0 { format!("{} copied, ", Bytes(copied)) } else { String::new() };
         let count = counters.processes.len();
         let processes = if count == 1 { "process" } else { "processes" };

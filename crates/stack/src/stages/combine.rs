@@ -10,7 +10,7 @@
 //! limit = "64KiB"         # files up to this size are held; one that grows beyond it becomes a real file
 //! memory = "256MiB"       # all that is held, and the size of the log; then all is written out
 //! files = 100000          # as many files are held at most
-//! threads = 8             # so many files are written out at a time
+//! threads = 24            # so many files are written out at a time
 //! directory = "/scratch"  # where the log is; without it, beside the first file that is held
 //! unpack = true           # false: the files stay in the log, which is then called a container
 //! ```
@@ -40,8 +40,18 @@
 //! given. Programs that run with the same stack see its files; `striate stack unpack` makes real files of them.
 //! Listing a directory still makes real files of those in it.
 //!
-//! **Differences that remain**: the inode of a file is another once it is real, and so is the time of its last
-//! change (`ctime`); the time of its last modification is kept. Files in directories with default
+//! **Who a file is**: device and inode that the program was told stay what they are when the file becomes a real
+//! one, for this process and its copies. Other processes, a program that this one becomes by `exec`, and who
+//! lists a directory (`d_ino`) are told the real ones; so a descriptor that was inherited and the name agree there.
+//! Of the files that are real by now, the last million are known.
+//!
+//! **What the log costs**: it is the stage's own file and does not pass the stages after this one, so a throttle
+//! there does not slow it down. It is made, grows by 1 to 32 MiB at a time, and is removed, each by one request; its
+//! bytes are written by the kernel in large pieces, when it likes. With `directory` on a local disk, storage sees
+//! nothing of that.
+//!
+//! **Differences that remain**: the time of the last change (`ctime`) of a file is another once it is real; the
+//! time of its last modification is kept. Files in directories with default
 //! access-control lists are not held. The times of a directory change when files in it become real. To know
 //! that a name is free, storage is asked once for each. Names by which the program goes around the paths of this stage are not
 //! seen. The log is a hidden file in its directory, which is not there whenever the program lists that.
@@ -51,6 +61,7 @@ mod data;
 mod entry;
 mod held;
 mod home;
+mod identities;
 mod kept;
 mod log;
 mod names;
@@ -69,6 +80,8 @@ use toml::Table;
 
 pub(crate) use self::container::{Container, Found, is_called_so};
 use self::held::Handle;
+use self::home::Way;
+use self::identities::Identities;
 use self::log::NotAdded;
 use self::state::State;
 use crate::classification::{Classification, Interference, Meaning, Scope, State as Memory};
@@ -103,7 +116,7 @@ impl Default for Options {
             limit: "64KiB".into(),
             memory: "256MiB".into(),
             files: 100_000,
-            threads: NonZeroUsize::MIN.saturating_add(7),
+            threads: NonZeroUsize::MIN.saturating_add(23),
             directory: None,
             unpack: true,
         }
@@ -123,6 +136,8 @@ pub struct Combine {
     named: AtomicUsize,
     umask: Umask,
     kept: kept::Containers,
+    /// Of files that were held.
+    identities: Identities,
 }
 
 /// Makes one, from its table in the configuration.
@@ -156,6 +171,7 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         named: AtomicUsize::new(0),
         umask: Umask::default(),
         kept: kept::Containers::new(&options),
+        identities: Identities::default(),
         options,
     }))
 }
@@ -177,7 +193,8 @@ impl Combine {
         if ids.is_empty() {
             return Ok(());
         }
-        let outcome = home::bring_home(state, ids, self.options.threads, &self.umask, next);
+        let way = Way { threads: self.options.threads, identities: &self.identities, next };
+        let outcome = way.bring_home(state, ids);
         self.note_names(state);
         outcome
     }
@@ -266,6 +283,11 @@ impl Stage for Combine {
 
     fn holds_back(&self) -> bool {
         true
+    }
+
+    /// Whoever was told the identity of a file goes on being told that.
+    fn kinds_of_shared(&self) -> Kinds {
+        Kinds::of(&[Kind::Close, Kind::Stat])
     }
 
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {

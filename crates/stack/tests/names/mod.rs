@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub, dead_code)]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -110,6 +111,8 @@ pub struct Program {
     directory: std::fs::File,
     /// Each has its descriptors.
     files: Vec<(Arc<OpenFile>, Vec<RawFd>)>,
+    /// Device and inode, as the last step told.
+    pub identity: Cell<Option<(u64, u64)>>,
 }
 
 fn c(path: &Path) -> CString {
@@ -142,7 +145,13 @@ fn result(value: i64) -> Outcome {
 impl Program {
     pub fn new(stack: Stack, root: &Path) -> Self {
         let directory = std::fs::File::open(root).unwrap();
-        Self { stack, root: root.to_path_buf(), directory, files: Vec::new() }
+        Self {
+            stack,
+            root: root.to_path_buf(),
+            directory,
+            files: Vec::new(),
+            identity: Cell::new(None),
+        }
     }
 
     fn with_target<T>(&self, path: &str, way: Way, what: impl FnOnce(Target<'_>) -> T) -> T {
@@ -188,6 +197,11 @@ impl Program {
         &self.files[slot].0
     }
 
+    /// How many are open.
+    pub fn open_files(&self) -> usize {
+        self.files.len()
+    }
+
     /// Another process is about to see all open files.
     pub fn share_all(&self) {
         for (file, _) in &self.files {
@@ -230,12 +244,13 @@ impl Program {
         self.stack.call(&mut Op::on(file, Function::Write, action))
     }
 
-    fn stat(what: impl FnOnce(StatInto<'_>) -> Outcome) -> Seen {
+    fn stat(&self, what: impl FnOnce(StatInto<'_>) -> Outcome) -> Seen {
         // SAFETY: numbers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         if let Err(error) = what(StatInto::Stat(&mut stat)) {
             return Seen::Error(error.raw_os_error());
         }
+        self.identity.set(Some((stat.st_dev, stat.st_ino)));
         let kind = stat.st_mode & libc::S_IFMT;
         let is_file = kind == libc::S_IFREG;
         Seen::Stat {
@@ -249,6 +264,7 @@ impl Program {
     /// Does a step. Steps on open files take the file of a number, if there is any open.
     #[allow(clippy::too_many_lines)] // One arm for each.
     pub fn step(&mut self, step: &Step) -> Seen {
+        self.identity.set(None);
         let slot = |number: usize| (!self.files.is_empty()).then(|| number % self.files.len());
         let stack = &self.stack;
         match step {
@@ -264,7 +280,7 @@ impl Program {
             },
             Step::Stat(path, way, follow) => {
                 let flags = if *follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-                Self::stat(|into| {
+                self.stat(|into| {
                     self.with_target(path, *way, |target| {
                         let route = stack.route(target.absolute);
                         let action = Action::Stat { of: Of::Name(target), flags, into };
@@ -402,7 +418,7 @@ impl Program {
             }
             Step::Fstat(number) => {
                 let file = get(number);
-                Self::stat(|into| {
+                self.stat(|into| {
                     let action = Action::Stat { of: Of::File(file), flags: 0, into };
                     stack.call(&mut Op::on(file, Function::Fstat, action))
                 })
@@ -498,7 +514,7 @@ pub fn tree(root: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
                 left.push(path);
                 Vec::new()
             } else {
-                std::fs::read(&path).unwrap()
+                std::fs::read(&path).unwrap_or_else(|error| error.to_string().into_bytes())
             };
             found.insert(name, (data.permissions().mode(), bytes));
         }

@@ -1,12 +1,13 @@
 //! `striate bench insitu`: what the stack costs unmodified programs, and what its stages gain.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use striate_bench::insitu::{self, InsituError, Options, Overhead, Rate, Results, Row};
 
 use super::ratio_table;
 use crate::document::Document;
+use crate::run::library;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
@@ -53,7 +54,7 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
     let own = std::env::current_exe()
         .map_err(|error| CommandError::failed("cannot find this program", error, ""))?;
     let options = Options {
-        library: library(args.preload.as_deref(), &own)?,
+        library: library::find(args.preload.as_deref())?,
         worker: [own.as_os_str(), "bench".as_ref(), "insitu".as_ref(), "--task".as_ref()]
             .map(ToOwned::to_owned)
             .to_vec(),
@@ -87,22 +88,6 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
         return Document::new(results.rows, results.ratios).print();
     }
     terminal::print(&render(&results))
-}
-
-/// The library: as said here or in the environment, or beside this program.
-fn library(given: Option<&Path>, own: &Path) -> Result<PathBuf, CommandError> {
-    let beside = || own.with_file_name("libstriate_preload.so");
-    let library = given
-        .map(Path::to_path_buf)
-        .or_else(|| std::env::var_os("STRIATE_PRELOAD").map(PathBuf::from))
-        .unwrap_or_else(beside);
-    if library.exists() {
-        return Ok(library);
-    }
-    Err(CommandError::usage(
-        format!("{} is not there", library.display()),
-        "build it with 'cargo build --release -p striate-preload', or say where it is with --preload",
-    ))
 }
 
 fn render(results: &Results) -> String {

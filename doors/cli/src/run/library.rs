@@ -14,10 +14,11 @@ const OURS: &str = "STRIATE_PRELOAD";
 const NAME: &str = "libstriate_preload.so";
 const HINT: &str = "'cargo build --workspace' makes it; STRIATE_PRELOAD may say where it is";
 
-/// Finds it: where it was said to be, beside this program, or where packages put libraries.
-pub(super) fn find() -> Result<PathBuf, CommandError> {
-    let said = env::var_os(OURS).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let candidates = match said {
+/// Finds it: where it was said to be, here or in the environment, beside this program, or where packages put
+/// libraries.
+pub(crate) fn find(said: Option<&Path>) -> Result<PathBuf, CommandError> {
+    let in_environment = || env::var_os(OURS).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let candidates = match said.map(Path::to_path_buf).or_else(in_environment) {
         Some(path) => vec![path],
         None => candidates(&env::current_exe().unwrap_or_default()),
     };

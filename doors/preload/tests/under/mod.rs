@@ -75,12 +75,22 @@ impl Place {
 
     /// Empties it, but for what lies beside.
     pub fn renew(&self) {
-        for directory in [self.work(), self.seen().join("tmp"), self.beside().join("fast")] {
+        let [fast, kept] = ["fast", "kept"].map(|name| self.beside().join(name));
+        for directory in [self.work(), self.seen().join("tmp"), fast, kept] {
             if directory.exists() {
                 fs::remove_dir_all(&directory).unwrap();
             }
             fs::create_dir(&directory).unwrap();
         }
+    }
+
+    /// Makes files of what programs have left in containers.
+    pub fn unpack(&self) {
+        use striate_stack::recover::{Wanted, unpack};
+        let kept = self.beside().join("kept");
+        let report = unpack(&kept, None, Wanted::Finish).unwrap();
+        assert_eq!(report.failures(), 0, "{report}");
+        assert_eq!(fs::read_dir(kept).unwrap().count(), 0, "{report}");
     }
 
     /// A program in its place, under a stack.

@@ -23,9 +23,16 @@ impl Stack {
         Self { name, stages: Some(stages), everywhere: false }
     }
 
+    /// Files stay in containers, which have to be unpacked afterwards.
+    pub const CONTAINER: Self = Self::of(
+        "container",
+        "[[stage]]\nkind = \"combine\"\nunpack = false\ndirectory = \"BESIDE/kept\"\n",
+    );
+
     /// The stack of a name.
     pub fn named(name: &str) -> &'static Self {
-        STACKS.iter().find(|stack| stack.name == name).expect("a stack of this name")
+        let others = [&Self::CONTAINER];
+        STACKS.iter().chain(others).find(|stack| stack.name == name).expect("a stack of this name")
     }
 
     /// Its configuration.

@@ -12,6 +12,13 @@ with h5py.File("a.h5", "w") as file:
         grown[100 * step :] = numpy.arange(100) + step
     file["group/text"] = "words"
     file["plain"].attrs["unit"] = "m"
+# Opened again while it is open: HDF5 knows by device and inode that it is the same.
+with h5py.File("b.h5", "w") as one:
+    one.create_dataset("small", data=numpy.arange(10), track_times=False)
+    one.flush()
+    with h5py.File("b.h5", "r+") as two:
+        two["small"][3] = 33
+        print(one["small"][3], two["small"][4], one.id.get_filesize() == two.id.get_filesize())
 with h5py.File("a.h5", "r+") as file:
     file["plain"][1000:2000:3] = -1
     del file["group/text"]

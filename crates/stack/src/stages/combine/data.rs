@@ -37,7 +37,7 @@ impl Combine {
             return self.transfer(op, next);
         }
         let Some(file) = file_of(&op.action) else { return next.call(op) };
-        let Some(handle) = open_handle(file, next) else { return next.call(op) };
+        let Some(handle) = open_handle(file, next) else { return self.forward(op, next) };
         if !handle.is_home() {
             match self.held(op, file, handle, next) {
                 Ok(outcome) => return outcome,
@@ -58,7 +58,16 @@ impl Combine {
                 replace_descriptor(*descriptor, file.descriptor()?)?;
             }
         }
-        next.call(op)
+        self.forward(op, next)
+    }
+
+    /// Hands an operation on that is not about a held file. It may be about one that was held.
+    pub(super) fn forward(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+        let outcome = next.call(op);
+        if let (Ok(_), Action::Stat { into, .. }) = (outcome, &mut op.action) {
+            self.identities.correct(into);
+        }
+        outcome
     }
 
     fn settle_handle(&self, handle: &Handle, next: Next<'_>) -> Result<(), Errno> {
@@ -140,7 +149,7 @@ impl Combine {
                 Ok(state.change(id, grow).map(|()| 0))
             }
             Action::Stat { into, .. } => {
-                let Some(held) = state.held.get(&id) else { return Ok(Err(Errno::IO)) };
+                let Some(held) = state.held.get_mut(&id) else { return Ok(Err(Errno::IO)) };
                 held.stat(into);
                 Ok(Ok(0))
             }

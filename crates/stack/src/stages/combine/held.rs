@@ -13,7 +13,7 @@ use super::container::Container;
 use super::log::{At, Log, errno};
 use crate::file::OpenFile;
 use crate::op::StatInto;
-use crate::place::{Directory, Key};
+use crate::place::{Directory, Identity, Key};
 
 /// What the stage leaves with an open file that stands for a held one.
 #[derive(Debug)]
@@ -76,8 +76,10 @@ pub(super) struct Held {
     pub(super) kept: bool,
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
-    pub(super) device: u64,
-    pub(super) inode: u64,
+    /// Device and inode, as long as it is held.
+    pub(super) identity: Identity,
+    /// Whether the program was told: then it stays what it is.
+    pub(super) told: bool,
     pub(super) born: Time,
     pub(super) modified: Time,
     pub(super) touched: Time,
@@ -142,17 +144,19 @@ impl Held {
     }
 
     /// Answers a `stat`.
-    pub(super) fn stat(&self, into: &mut StatInto<'_>) {
+    pub(super) fn stat(&mut self, into: &mut StatInto<'_>) {
         let blocks = self.size().div_ceil(4096) as i64 * 8;
         let size = self.size() as i64;
         let mode = libc::S_IFREG | self.mode;
         let links = u32::from(self.key.is_some());
+        let (device, inode) = self.identity;
+        self.told = true;
         match into {
             StatInto::Stat(stat) => {
                 // SAFETY: a structure of numbers.
                 **stat = unsafe { std::mem::zeroed() };
-                stat.st_dev = self.device;
-                stat.st_ino = self.inode;
+                stat.st_dev = device;
+                stat.st_ino = inode;
                 stat.st_mode = mode;
                 stat.st_nlink = links.into();
                 (stat.st_uid, stat.st_gid) = self.owner;
@@ -171,11 +175,11 @@ impl Held {
                 buffer.stx_nlink = links;
                 (buffer.stx_uid, buffer.stx_gid) = self.owner;
                 buffer.stx_mode = mode as u16;
-                buffer.stx_ino = self.inode;
+                buffer.stx_ino = inode;
                 buffer.stx_size = size as u64;
                 buffer.stx_blocks = blocks as u64;
-                buffer.stx_dev_major = libc::major(self.device);
-                buffer.stx_dev_minor = libc::minor(self.device);
+                buffer.stx_dev_major = libc::major(device);
+                buffer.stx_dev_minor = libc::minor(device);
                 for (time, (seconds, nanoseconds)) in [
                     (&mut buffer.stx_atime, self.modified),
                     (&mut buffer.stx_mtime, self.modified),

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::container::{Container, Found, is_called_so};
 use super::held::{Content, Held};
+use super::identities::new_inode;
 use super::state::{State, c_name};
 use super::{Combine, Options};
 use crate::file::lock;
@@ -142,7 +143,7 @@ fn take_up(state: &mut State, seen: &mut Seen, container: &Arc<Container>, found
     }
     let directory = state.keep_directory(directory);
     let Ok(stat) = rustix::fs::fstat(&*directory) else { return };
-    state.add(|inode| Held {
+    state.add(Held {
         key: Some(key),
         name: c_name(&found.name),
         content: Content::Kept(Arc::clone(container), found.at),
@@ -151,8 +152,8 @@ fn take_up(state: &mut State, seen: &mut Seen, container: &Arc<Container>, found
         kept: true,
         mode: found.mode,
         owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
-        device: stat.st_dev,
-        inode,
+        identity: (stat.st_dev, new_inode()),
+        told: false,
         born: found.modified,
         modified: found.modified,
         touched: found.modified,

@@ -312,14 +312,10 @@ impl Log {
         self.entries.is_empty()
     }
 
-    fn unlink(&self) -> Result<(), Errno> {
+    /// Takes its name away. All that counted in it is elsewhere.
+    pub(super) fn unlink(&self) -> Result<(), Errno> {
         let name: &CStr = &self.name;
         rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
-    }
-
-    /// Removes it. All that counted in it is elsewhere.
-    pub(super) fn remove(self) -> Result<(), Errno> {
-        self.unlink()
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::Combine;
 use super::held::{Content, Held, file_time};
+use super::identities::new_inode;
 use super::state::State;
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
@@ -93,7 +94,7 @@ impl Combine {
             parent.st_gid
         };
         let time = file_time();
-        let id = state.add(|inode| Held {
+        let id = state.add(Held {
             key: Some(place.key()),
             name: place.name().to_owned(),
             directory,
@@ -103,8 +104,8 @@ impl Combine {
             kept: false,
             mode,
             owner: (rustix::process::geteuid().as_raw(), group),
-            device: parent.st_dev,
-            inode,
+            identity: (parent.st_dev, new_inode()),
+            told: false,
             born: time,
             modified: time,
             touched: time,
@@ -120,7 +121,7 @@ impl Combine {
 
     pub(super) fn stat_name(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         if !self.holds_names() {
-            return next.call(op);
+            return self.forward(op, next);
         }
         let Action::Stat { of: Of::Name(target), flags, into } = &mut op.action else {
             return next.call(op);
@@ -130,21 +131,19 @@ impl Combine {
         {
             let mut state = lock(&self.state);
             self.load(&mut state);
-            if let Some(held) = state.find(&place.key()).and_then(|id| state.held.get(&id)) {
-                held.stat(into);
+            if state.stat(&place, into) {
                 return Ok(0);
             }
         }
-        let outcome = next.call(op);
+        let outcome = self.forward(op, next);
         // A link to a held file leads nowhere as far as the kernel knows.
         if outcome == Err(Errno::NOENT)
             && flags & libc::AT_SYMLINK_NOFOLLOW == 0
             && let Some((place, _)) = place.followed()
             && let Action::Stat { into, .. } = &mut op.action
         {
-            let state = lock(&self.state);
-            if let Some(held) = state.find(&place.key()).and_then(|id| state.held.get(&id)) {
-                held.stat(into);
+            let mut state = lock(&self.state);
+            if state.stat(&place, into) {
                 return Ok(0);
             }
         }
@@ -251,7 +250,7 @@ impl Combine {
     /// the kernel has to know to say the right thing.
     fn astray(&self, target: Target<'_>, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         self.straighten(target, None, next)?;
-        next.call(op)
+        self.forward(op, next)
     }
 
     fn straighten(
@@ -296,6 +295,10 @@ impl Combine {
         if !asks && let Some(directory) = identity_of_directory(target) {
             ids.extend(state.in_directory(directory));
             state.forget_directory(directory);
+            if state.log_is_in(directory) && self.options.directory.is_none() {
+                // It may be that the log cannot be removed any more afterwards.
+                return self.bring_all_home(&mut state, next);
+            }
         }
         self.bring_home(&mut state, &ids, next)
     }
@@ -312,8 +315,7 @@ impl Combine {
             // It may be a file, or lead through one.
             return self.before(target, Function::Opendir, next);
         };
-        let is_logs = state.log.as_ref().is_some_and(|log| log.directory().identity() == directory);
-        if is_logs && self.options.directory.is_none() {
+        if state.log_is_in(directory) && self.options.directory.is_none() {
             // The log is not the program's: it must not be there.
             return self.bring_all_home(&mut state, next);
         }

@@ -14,13 +14,11 @@ use super::entry::{Entry, Said};
 use super::held::{Content, Handle, Held};
 use super::log::{Log, NotAdded, now};
 use crate::file::OpenFile;
+use crate::op::StatInto;
 use crate::place::{Directory, Identity, Key, Place, high};
 
 /// Directories are kept open for held files in no more than so many of them.
 const MOST_DIRECTORIES: usize = 64;
-
-/// Where numbers of files that do not exist begin: no file system has as many.
-const FIRST_INODE: u64 = 1 << 62;
 
 /// All that is held.
 #[derive(Debug)]
@@ -65,6 +63,13 @@ impl State {
         self.names.get(key).copied()
     }
 
+    /// Answers a `stat` of a name, if it is that of a held file.
+    pub(super) fn stat(&mut self, place: &Place, into: &mut StatInto<'_>) -> bool {
+        let id = self.find(&place.key());
+        let held = id.and_then(|id| self.held.get_mut(&id));
+        held.map(|held| held.stat(into)).is_some()
+    }
+
     /// The held files in a directory.
     pub(super) fn in_directory(&self, directory: Identity) -> Vec<u64> {
         let mut ids: Vec<u64> =
@@ -100,6 +105,11 @@ impl State {
         Arc::clone(self.directories.entry(directory.identity()).or_insert(directory))
     }
 
+    /// Whether the log is in a directory.
+    pub(super) fn log_is_in(&self, directory: Identity) -> bool {
+        self.log.as_ref().is_some_and(|log| log.directory().identity() == directory)
+    }
+
     /// Forgets all directories.
     pub(super) fn forget_directories(&mut self) {
         self.directories.clear();
@@ -111,9 +121,8 @@ impl State {
     }
 
     /// Adds a file. Returns its number.
-    pub(super) fn add(&mut self, held: impl FnOnce(u64) -> Held) -> u64 {
+    pub(super) fn add(&mut self, held: Held) -> u64 {
         self.next += 1;
-        let held = held(FIRST_INODE + self.next);
         if let Some(key) = &held.key {
             self.names.insert(key.clone(), self.next);
         }
@@ -370,7 +379,7 @@ impl State {
     /// Gives the log an index and a name that stays. Returns its path, if there was something in it.
     pub(super) fn seal_log(&mut self) -> Result<Option<PathBuf>, Errno> {
         match self.log.take() {
-            Some(log) if log.is_empty() || self.alive == 0 => log.remove().map(|()| None),
+            Some(log) if log.is_empty() || self.alive == 0 => log.unlink().map(|()| None),
             Some(log) => {
                 self.alive = 0;
                 log.seal().map(Some)
@@ -379,12 +388,13 @@ impl State {
         }
     }
 
-    /// Removes the log if nothing in it counts any more.
+    /// Removes the log if nothing in it counts any more. If that is not possible now, it is tried again later.
     pub(super) fn drop_log(&mut self) {
         if self.alive == 0
-            && let Some(log) = self.log.take()
+            && let Some(log) = &self.log
+            && matches!(log.unlink(), Ok(()) | Err(Errno::NOENT))
         {
-            let _ = log.remove();
+            self.log = None;
         }
     }
 

@@ -78,7 +78,7 @@ fn a_log_has_an_end() {
     assert_eq!(log.append(&entry("d", &data, 1)), Err(NotAdded::Full));
     log.append(&entry("e", b"small", 1)).unwrap();
     assert_eq!(names(&Container::open(&log.path()).unwrap()), ["a", "b", "c", "e"]);
-    log.remove().unwrap();
+    log.unlink().unwrap();
 }
 
 #[test]
