@@ -149,7 +149,7 @@ fn kill_and_recover(configuration: &str) {
     std::fs::create_dir(&root).unwrap();
     let text = configuration
         .replace("ROOT", &root.display().to_string())
-        .replace("FAR", &far.path().display().to_string());
+        .replace("$FAR", &far.path().display().to_string());
     let parsed = Configuration::parse(&text).unwrap();
     let rounds: u64 =
         std::env::var("STRIATE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8);
@@ -220,25 +220,25 @@ fn combine_loses_nothing_that_was_closed() {
 #[test]
 fn combine_with_a_log_elsewhere_loses_nothing_that_was_closed() {
     kill_and_recover(&format!(
-        "{PATHS}kind = \"combine\"\nlimit = \"64KiB\"\nmemory = \"4MiB\"\ndirectory = \"FAR\"\n"
+        "{PATHS}kind = \"combine\"\nlimit = \"64KiB\"\nmemory = \"4MiB\"\ndirectory = \"$FAR\"\n"
     ));
 }
 
 #[test]
 fn path_rewrite_loses_nothing_that_was_closed() {
     kill_and_recover(&format!(
-        "{PATHS}kind = \"path-rewrite\"\nrules = [{{ from = \"ROOT\", to = \"FAR\" }}]\n"
+        "{PATHS}kind = \"path-rewrite\"\nrules = [{{ from = \"ROOT\", to = \"$FAR\" }}]\n"
     ));
 }
 
 #[test]
 fn path_rewrite_in_the_background_loses_nothing_that_was_closed() {
-    let rules = "rules = [{ from = \"ROOT\", to = \"FAR\" }]\nbackground = true\n";
+    let rules = "rules = [{ from = \"ROOT\", to = \"$FAR\" }]\nbackground = true\n";
     kill_and_recover(&format!("{PATHS}kind = \"path-rewrite\"\n{rules}"));
 }
 
 #[test]
 fn containers_lose_nothing_that_was_closed() {
-    let options = "unpack = false\ndirectory = \"FAR\"\nmemory = \"4MiB\"";
+    let options = "unpack = false\ndirectory = \"$FAR\"\nmemory = \"4MiB\"";
     kill_and_recover(&format!("{PATHS}kind = \"combine\"\n{options}\n"));
 }

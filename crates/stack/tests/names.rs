@@ -74,7 +74,7 @@ impl Who {
     }
 }
 
-/// Runs a case with a configuration, in which `ROOT`, `ELSE` and `FAR` stand for directories.
+/// Runs a case with a configuration, in which `ROOT`, `$ELSE` and `$FAR` stand for directories.
 fn run(case: u64, configuration: &str, look: Look, told: bool) {
     let place = if look == Look::AndWho { far() } else { tempfile::tempdir().unwrap() };
     let (with, without) = (place.path().join("with"), place.path().join("plain"));
@@ -85,8 +85,8 @@ fn run(case: u64, configuration: &str, look: Look, told: bool) {
     prepare(&without);
     let text = configuration
         .replace("ROOT", &with.display().to_string())
-        .replace("ELSE", &elsewhere.display().to_string())
-        .replace("FAR", &far.path().display().to_string());
+        .replace("$ELSE", &elsewhere.display().to_string())
+        .replace("$FAR", &far.path().display().to_string());
     let stack = Configuration::parse(&text).unwrap().build().unwrap();
     let mut program = Program::new(stack, &with);
     let mut model = Program::new(plain(), &without);
@@ -154,11 +154,11 @@ fn combine_changes_nobody() {
 #[test]
 fn combine_with_a_log_elsewhere_and_few_files_is_not_noticed() {
     let options =
-        "limit = \"1KiB\"\nmemory = \"1MiB\"\nfiles = 3\nthreads = 1\ndirectory = \"ELSE\"";
+        "limit = \"1KiB\"\nmemory = \"1MiB\"\nfiles = 3\nthreads = 1\ndirectory = \"$ELSE\"";
     run_all(&format!("{PATHS}kind = \"combine\"\n{options}\n"));
 }
 
-const REWRITE: &str = "kind = \"path-rewrite\"\nrules = [{ from = \"ROOT\", to = \"FAR\" }]\n";
+const REWRITE: &str = "kind = \"path-rewrite\"\nrules = [{ from = \"ROOT\", to = \"$FAR\" }]\n";
 
 #[test]
 fn path_rewrite_is_not_noticed() {
@@ -167,7 +167,7 @@ fn path_rewrite_is_not_noticed() {
 
 #[test]
 fn path_rewrite_within_a_file_system_is_not_noticed() {
-    run_all(&format!("{PATHS}{}", REWRITE.replace("FAR", "ELSE")));
+    run_all(&format!("{PATHS}{}", REWRITE.replace("$FAR", "$ELSE")));
 }
 
 #[test]

@@ -28,11 +28,11 @@ impl Moved {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a `stat` of its bytes say what it is at its destination.
-    pub(super) fn disguise(&self, into: &mut StatInto<'_>) {
-        if let Ok(there) = rustix::fs::fstat(self.handle()) {
-            disguise(into, &there, &self.was);
-        }
+    /// Lets a `stat` of its bytes say what it is at its destination. Returns whether it has a name there.
+    pub(super) fn disguise(&self, into: &mut StatInto<'_>) -> bool {
+        let Ok(there) = rustix::fs::fstat(self.handle()) else { return false };
+        disguise(into, &there, &self.was);
+        there.st_nlink > 0
     }
 }
 
@@ -86,7 +86,9 @@ impl PathRewrite {
         let outcome = as_inner(op, handle, next);
         drop(kept);
         match (&mut op.action, outcome) {
-            (Action::Stat { into, .. }, Ok(_)) => moved.disguise(into),
+            (Action::Stat { into, .. }, Ok(_)) => {
+                moved.disguise(into);
+            }
             (Action::Sync { .. }, Ok(_)) => {
                 // What is synced has to be found again.
                 if let Ok(journal) = std::fs::File::open(moved.base.journal()) {

@@ -21,11 +21,13 @@ use std::fmt::Write;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::Stat;
 
 use super::claim::Base;
+use crate::file::lock;
 use crate::place::Identity;
 
 const FIRST_LINE: &str = "striate-move 2";
@@ -172,9 +174,15 @@ impl Journal {
 
     /// Changes that of a file, if it has one.
     pub(crate) fn change(base: &Base, change: impl FnOnce(&mut Self)) -> io::Result<()> {
-        if let Some(mut journal) = Self::read(base)? {
+        // A thread that moves a file and one that closes or renames it must not undo each other's words.
+        static CHANGING: Mutex<()> = Mutex::new(());
+        let _changing = lock(&CHANGING);
+        if let Some(before) = Self::read(base)? {
+            let mut journal = before.clone();
             change(&mut journal);
-            journal.write(base)?;
+            if journal != before {
+                journal.write(base)?;
+            }
         }
         Ok(())
     }

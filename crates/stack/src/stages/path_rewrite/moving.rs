@@ -142,7 +142,8 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
         if *replaces {
             let stat = rustix::fs::statat(&**directory, name, AtFlags::SYMLINK_NOFOLLOW);
             let stat = stat.map_err(|_| Refused::Renamed)?;
-            if (stat.st_dev, stat.st_ino) != base.identity() {
+            // A link that was made meanwhile has to stay with it.
+            if (stat.st_dev, stat.st_ino) != base.identity() || stat.st_nlink > 1 {
                 return Err(Refused::Renamed);
             }
             // At the last moment.
@@ -216,7 +217,7 @@ pub(crate) fn fill_placeholder(
     })?);
     if journal.course != Course::Copying {
         journal.course = Course::Copying;
-        journal.write(base)?;
+        Journal::change(base, |journal| journal.course = Course::Copying)?;
         File::open(base.journal())?.sync_all()?;
     }
     fill(source, &copy, Some((&journal.was, &there)))?;

@@ -164,6 +164,15 @@ impl PathRewrite {
         }
     }
 
+    /// Whether what was told of a file that is not at a fast place now can only be what it is: nothing empty stood for it.
+    fn is_settled(&self, identity: Identity, told: &StatInto<'_>) -> bool {
+        let size = match told {
+            StatInto::Stat(stat) => stat.st_size as u64,
+            StatInto::Statx { buffer, .. } => buffer.stx_size,
+        };
+        size > 0 && !self.options.existing && !lock(&self.shared.state).is_open(identity)
+    }
+
     pub(super) fn stat_name(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let mut patience = Patience::new();
         loop {
@@ -196,16 +205,25 @@ impl PathRewrite {
                     action: of(fast, *flags, into),
                 };
                 let seen = next.call(&mut fast);
-                if seen.is_ok() {
-                    moved.disguise(into);
+                match seen {
+                    // What has a name has links: another file has taken the place of this one just now.
+                    Ok(_) if !moved.disguise(into) => Err(Errno::NOENT),
+                    seen => seen,
                 }
-                seen
             } else {
                 let follow = *flags & libc::AT_SYMLINK_NOFOLLOW == 0;
                 match self.visit(*target, follow, identity) {
                     Ok(Some(visit)) => stat_visited(op.function, &visit, *flags, into, next),
                     Err(Errno::AGAIN) => Err(Errno::NOENT),
-                    Ok(None) | Err(_) => return Ok(outcome),
+                    Ok(None) | Err(_) if self.is_settled(identity, into) => return Ok(outcome),
+                    // It may have been at a fast place when it was asked for, and is not any more.
+                    Ok(None) | Err(_) => {
+                        let outcome = next.call(op)?;
+                        match &op.action {
+                            Action::Stat { into, .. } if into.identity() != identity => continue,
+                            _ => return Ok(outcome),
+                        }
+                    }
                 }
             };
             match seen {
@@ -298,23 +316,21 @@ impl PathRewrite {
         for base in self.places.iter().filter_map(|place| Base::all(place).ok()).flatten() {
             // Who moves it just now knows where it is.
             let Ok(Some(claim)) = Claim::common(&base, false) else { continue };
-            if let Ok(Some(mut journal)) = Journal::read(&base)
-                && let Ok(rest) = journal.destination.strip_prefix(old)
-            {
-                journal.destination = new.join(rest);
-                let _ = journal.write(&base);
-            }
+            let _ = note(&base, |journal| {
+                if let Ok(rest) = journal.destination.strip_prefix(old) {
+                    journal.destination = new.join(rest);
+                }
+            });
             let_go(&base, claim);
         }
     }
 
     /// Something is about to happen to a name that has to find the file there.
     pub(super) fn before(&self, target: Target<'_>, function: Function, next: Next<'_>) -> Outcome {
-        // These are answered by what stands at the destination.
-        let answered = matches!(
-            function,
-            Function::Access | Function::Readlink | Function::Symlink | Function::Link
-        );
+        // These are answered by what stands at the destination. A link is not: it would stay with what stands there
+        // if that is replaced just now.
+        let answered =
+            matches!(function, Function::Access | Function::Readlink | Function::Symlink);
         if answered {
             return Ok(0);
         }
