@@ -90,10 +90,7 @@ impl PathRewrite {
                 moved.disguise(into);
             }
             (Action::Sync { .. }, Ok(_)) => {
-                // What is synced has to be found again.
-                if let Ok(journal) = std::fs::File::open(moved.base.journal()) {
-                    journal.sync_all().map_err(|error| super::failed(&error))?;
-                }
+                moved.sync_journal()?;
             }
             (Action::Control { command: libc::F_SETFL, argument, .. }, Ok(_)) => {
                 let flags = handle.inner.flags() & !CHANGEABLE;

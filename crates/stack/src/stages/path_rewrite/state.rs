@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use rustix::fs::FileType;
@@ -69,6 +69,8 @@ pub(super) struct Moved {
     pub(super) in_use: std::sync::RwLock<()>,
     home: AtomicBool,
     told: AtomicBool,
+    /// The time of the journal that was made durable; every change makes another file.
+    durable: AtomicU64,
 }
 
 impl Moved {
@@ -93,6 +95,7 @@ impl Moved {
             in_use: std::sync::RwLock::new(()),
             home: AtomicBool::new(false),
             told: AtomicBool::new(false),
+            durable: AtomicU64::new(0),
         })
     }
 
@@ -103,6 +106,20 @@ impl Moved {
 
     pub(super) fn handle(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
+    }
+
+    /// What is synced has to be found again.
+    pub(super) fn sync_journal(&self) -> Result<(), Errno> {
+        let journal = self.base.journal();
+        let Ok(now) = rustix::fs::stat(&journal) else { return Ok(()) };
+        let made = (now.st_ctime as u64).wrapping_mul(1_000_000_000) + now.st_ctime_nsec;
+        if self.durable.load(Ordering::Relaxed) != made
+            && let Ok(journal) = std::fs::File::open(journal)
+        {
+            journal.sync_all().map_err(|error| super::failed(&error))?;
+            self.durable.store(made, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Whether it is at its destination by now.
