@@ -108,9 +108,23 @@ impl Place {
     fn program(&self, steps: &str) -> Command {
         let mut command = striate();
         command.args(["run", "--quiet", "--stack"]).arg(self.path("stack.toml")).arg("--");
-        command.arg(std::env::current_exe().unwrap()).args(["--exact", "the_program"]);
-        command.arg("--nocapture").env(STEPS, steps).current_dir(self.path("work"));
+        command.arg(std::env::current_exe().unwrap());
+        self.acting(command, steps)
+    }
+
+    fn acting(&self, mut command: Command, steps: &str) -> Command {
+        command.args(["--exact", "the_program", "--nocapture"]);
+        command.env(STEPS, steps).current_dir(self.path("work"));
         command
+    }
+
+    /// The same with the library alone: nobody puts in order what it leaves.
+    fn run_alone(&self, steps: &str) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let library = Path::new(env!("CARGO_BIN_EXE_striate"));
+        command.env("LD_PRELOAD", library.with_file_name("libstriate_preload.so"));
+        command.env("STRIATE_STACK", self.path("stack.toml"));
+        done(&mut self.acting(command, steps))
     }
 
     fn run(&self, steps: &str) -> Output {
@@ -244,7 +258,7 @@ fn files_at_the_fast_place_come_home() {
         "kind = \"path-rewrite\"\nrules = [{ from = \"ROOT/work\", to = \"ROOT/fast\" }]\n",
     );
     let steps = "write closed moved; begin open not closed; die";
-    assert_eq!(place.run(steps).status.code(), Some(137));
+    assert_eq!(place.run_alone(steps).status.code(), None);
     assert_eq!(fs::read_to_string(place.path("work/closed")).unwrap(), "moved");
     let (status, told) = place.recover(&["--list"]);
     assert_eq!((status, told.lines().count()), (Some(0), 1), "{told}");
@@ -253,6 +267,10 @@ fn files_at_the_fast_place_come_home() {
     assert_eq!(fs::read_to_string(place.path("work/open")).unwrap(), "not closed");
     assert_eq!(place.recover(&[]), (NOTHING.0, NOTHING.1.to_owned()));
     assert_eq!(place.names("work"), ["closed", "open"]);
+    // `striate run` does it by itself.
+    assert_eq!(place.run(&steps.replace("open", "too")).status.code(), Some(137));
+    assert_eq!(place.recover(&[]), (NOTHING.0, NOTHING.1.to_owned()));
+    assert_eq!(fs::read_to_string(place.path("work/too")).unwrap(), "not closed");
 }
 
 const CONTAINER: &str = "kind = \"combine\"\nunpack = false\ndirectory = \"ROOT/logs\"\n";
