@@ -6,7 +6,7 @@
 #[path = "names/mod.rs"]
 mod names;
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use names::{Program, Seen, Step, Way, tree};
@@ -132,7 +132,30 @@ fn a_file_is_itself_wherever_its_bytes_are() {
 }
 
 #[test]
-fn a_file_that_was_there_stays_the_same_file() {
+fn a_file_that_was_there_is_replaced_as_a_whole() {
+    for more in ["", "background = true", "existing = true"] {
+        let places = Places::new();
+        let path = places.root.join("x");
+        std::fs::write(&path, b"old").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        let mut program = places.program(more);
+        let flags = if more.starts_with("existing") { THERE } else { MADE };
+        let slot = make(&mut program, "x", flags, b"new bytes");
+        // Who has the old file open keeps it, and never sees a part of the new one in it.
+        let before = std::fs::File::open(&path).unwrap();
+        program.close(slot).unwrap();
+        program.finish(true).unwrap();
+        assert_eq!(places.read("x"), b"new bytes");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+        let mut seen = String::new();
+        std::io::Read::read_to_string(&mut &before, &mut seen).unwrap();
+        assert_eq!(seen, if flags == MADE { "" } else { "old" });
+        places.is_clean();
+    }
+}
+
+#[test]
+fn a_file_with_several_names_stays_the_same_file() {
     let places = Places::new();
     let path = places.root.join("x");
     std::fs::write(&path, b"old").unwrap();

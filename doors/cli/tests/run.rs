@@ -1,27 +1,17 @@
 //! `striate run`: programs with their calls passing through stages, by the real library.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod preloaded;
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use preloaded::striate;
 use serde_json::Value;
 use striate_stack::trace::{Call, Trace};
-
-fn striate() -> Command {
-    let program = Path::new(env!("CARGO_BIN_EXE_striate"));
-    let library = program.with_file_name("libstriate_preload.so");
-    assert!(
-        library.exists(),
-        "{} is missing: 'cargo build --workspace' makes it",
-        library.display()
-    );
-    let mut command = Command::new(program);
-    command.env("NO_COLOR", "1").env_remove("STRIATE_PRELOAD").env_remove("LD_PRELOAD");
-    command
-}
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {
     striate().arg("run").args(arguments).current_dir(directory).output().unwrap()

@@ -4,27 +4,16 @@
 //! The program is this one, started again: see [`the_program`].
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod preloaded;
+
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use preloaded::{library, striate};
 use serde_json::Value;
-
-/// The command, with the library that is loaded into programs beside it.
-fn striate() -> Command {
-    let program = Path::new(env!("CARGO_BIN_EXE_striate"));
-    let library = program.with_file_name("libstriate_preload.so");
-    assert!(
-        library.exists(),
-        "{} is missing: 'cargo build --workspace' makes it",
-        library.display()
-    );
-    let mut command = Command::new(program);
-    command.env("NO_COLOR", "1").env_remove("STRIATE_PRELOAD").env_remove("LD_PRELOAD");
-    command
-}
 
 fn done(command: &mut Command) -> Output {
     command.output().unwrap()
@@ -121,8 +110,7 @@ impl Place {
     /// The same with the library alone: nobody puts in order what it leaves.
     fn run_alone(&self, steps: &str) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let library = Path::new(env!("CARGO_BIN_EXE_striate"));
-        command.env("LD_PRELOAD", library.with_file_name("libstriate_preload.so"));
+        command.env("LD_PRELOAD", library());
         command.env("STRIATE_STACK", self.path("stack.toml"));
         done(&mut self.acting(command, steps))
     }

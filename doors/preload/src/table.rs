@@ -1,7 +1,8 @@
 //! The table of descriptors: which of them stand for files that stages want.
 //!
-//! Looking up is a load, and so is whether any stage wants calls of a kind. Who uses what was found is within the stack ([`Stack::enter_from_outside`]) and looks
-//! again there: what is taken out of the table is kept until all have left who were within then.
+//! Looking up is a load, and so is whether any stage wants calls of a kind. Who uses what was found is within the stack
+//! ([`Stack::enter_from_outside`]) and looks again there: what is taken out of the table is kept until all have left who
+//! were within then.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;

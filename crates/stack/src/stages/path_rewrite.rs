@@ -24,9 +24,9 @@
 //! by the end of any process that used the stage, by the end of `striate run`, by who opens it, and by `striate stack
 //! recover`.
 //!
-//! **How they move**: what was made is copied to a hidden name beside the destination, made durable, and renamed over the
+//! **How they move**: what is closed is copied to a hidden name beside the destination, made durable, and renamed over the
 //! placeholder, so that nobody ever sees half a file; on the same file system it is a rename. Where the inode has
-//! to stay – the file is open, was there before, has several names or attributes – bytes are copied into the
+//! to stay – the file is open, has several names or attributes, is another user's – bytes are copied into the
 //! placeholder, and the journal says so until they are durable. Permissions, owner and times go with it; holes stay
 //! holes. If the fast place is full, the file goes to its destination and the program goes on there, unless other
 //! processes use it, too: then the program is told that there is no space.
@@ -43,7 +43,7 @@
 //! seen by the program, and are tried again at the end. With `background` they are told at the end, on standard
 //! error.
 //!
-//! **Differences that remain**: a file that was made is another inode after its last close; who is not under the stack and
+//! **Differences that remain**: a file is another inode after its last close; who is not under the stack and
 //! has the placeholder open does not see the file. A process that has a file open for reading where it belongs sees
 //! what another writes after that one's close. Extended attributes that are set by a descriptor while several
 //! processes use a file are lost. Rules are for paths as the program says them. Processes of several users need

@@ -228,7 +228,6 @@ fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result
         // It has no name, so nobody has to find it.
         None => Journal {
             course: Course::Copying,
-            made: false,
             placeholder: moved.placeholder(),
             was: moved.was,
             destination: moved.fast.clone(),

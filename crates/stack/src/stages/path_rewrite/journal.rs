@@ -7,7 +7,6 @@
 //! ```text
 //! striate-move 2
 //! state open                       (closed; or copying: what stands at the destination is being filled)
-//! made yes                         (what stands there was made for this; no: it was there before)
 //! inode 2049 1234                  (what stands there)
 //! was 0 1700000000 5 33188 0 0     (its size, time of change, mode and owner when this was written)
 //! destination /slow/results/a%0Ab  (bytes that are not printable, and %, as %XX)
@@ -18,8 +17,10 @@
 //! Bytes without a journal are those of a file that was removed while somebody had it open.
 
 use std::fmt::Write;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,6 +79,11 @@ impl Was {
         now.size != self.size || self.size > 0 && now.changed != self.changed
     }
 
+    /// Whether a file belongs to whom it belonged to.
+    pub(crate) fn has_owner_of(&self, file: &Metadata) -> bool {
+        (self.rights.1, self.rights.2) == (file.uid(), file.gid())
+    }
+
     /// Whether somebody has changed its permissions or its owner since.
     pub(crate) fn was_given(&self, now: &Stat) -> bool {
         rights(now) != self.rights
@@ -92,8 +98,6 @@ fn rights(stat: &Stat) -> (u32, u32, u32) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     pub(crate) course: Course,
-    /// Whether what stands at the destination was made for it.
-    pub(crate) made: bool,
     /// What stands at the destination meanwhile.
     pub(crate) placeholder: Identity,
     pub(crate) was: Was,
@@ -108,10 +112,9 @@ impl Journal {
         let (device, inode) = self.placeholder;
         let Was { size, changed: (seconds, more), rights: (mode, user, group) } = self.was;
         let mut text = format!(
-            "{FIRST_LINE}\nstate {}\nmade {}\ninode {device} {inode}\n\
+            "{FIRST_LINE}\nstate {}\ninode {device} {inode}\n\
              was {size} {seconds} {more} {mode} {user} {group}\ndestination {}\n",
             self.course.text(),
-            if self.made { "yes" } else { "no" },
             escape(&self.destination)
         );
         if let Some(maybe) = &self.maybe {
@@ -134,7 +137,6 @@ impl Journal {
         }
         let mut line = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let course = Course::of(line("state")?)?;
-        let made = line("made")? == "yes";
         let (device, inode) = line("inode")?.split_once(' ')?;
         let placeholder = (device.parse().ok()?, inode.parse().ok()?);
         let numbers: Vec<i64> =
@@ -150,7 +152,7 @@ impl Journal {
             Some(line) => Some(unescape(line.strip_prefix("maybe ")?)?),
             None => None,
         };
-        Some(Self { course, made, placeholder, was, destination, maybe })
+        Some(Self { course, placeholder, was, destination, maybe })
     }
 
     /// Reads that of a file; `None` if it has none.
@@ -233,7 +235,6 @@ mod tests {
         let was = Was { size: 1 << 40, changed: (-1, 5), rights: (0o100_644, u32::MAX, 7) };
         let journal = Journal {
             course: Course::Copying,
-            made: true,
             placeholder: (7, 1 << 60),
             was,
             destination: strange.clone(),
@@ -241,7 +242,7 @@ mod tests {
         };
         let text = journal.to_text();
         assert_eq!(Journal::parse(&text), Some(journal.clone()));
-        let short = Journal { maybe: None, course: Course::Closed, made: false, ..journal };
+        let short = Journal { maybe: None, course: Course::Closed, ..journal };
         assert_eq!(Journal::parse(&short.to_text()), Some(short));
         for length in 0..text.len() {
             assert_eq!(Journal::parse(&text[..length]), None);

@@ -1,9 +1,9 @@
 //! Files go to their destination.
 //!
-//! A file that was made at the fast place gets there at once, when nobody has it open: it is copied to a hidden name, made
-//! durable, and renamed over the empty file that stood for it. Where that inode has to stay – somebody has the file
-//! open, it was there before, it has several names – the bytes are copied into it, and the journal says so until they are
-//! durable: who is interrupted begins again.
+//! A file gets there at once, when nobody has it open: it is copied to a hidden name, made durable, and renamed over what
+//! stood for it. Where that inode has to stay – somebody has the file open, it has several names or attributes, is
+//! another user's – the bytes are copied into it, and the journal says so until they are durable: who is interrupted
+//! begins again.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::claim::{Base, Claim};
 use super::copying::{fill, give};
-use super::journal::{Course, Journal};
+use super::journal::{Course, Journal, Was};
 use crate::place::Directory;
 
 /// A file is not moved.
@@ -59,7 +59,8 @@ impl Refused {
 #[derive(Debug)]
 pub(crate) enum Ready {
     /// It only needs its name, in this directory; itself if there is no copy of this name.
-    ToBeNamed { directory: Arc<Directory>, name: CString, copy: Option<CString>, replaces: bool },
+    /// What is there to be replaced has to be as it `was`.
+    ToBeNamed { directory: Arc<Directory>, name: CString, copy: Option<CString>, was: Option<Was> },
     /// It is there, or nobody has a name for it.
     Done,
 }
@@ -88,10 +89,12 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
         There::Nothing(directory, name) => (directory, name, None),
         There::Placeholder(handle, named) => {
             let there = rustix::fs::fstat(&handle)?;
-            if journal.course != Course::Copying && journal.was.was_written(&there) {
+            let is_half = journal.course == Course::Copying;
+            if !is_half && journal.was.was_written(&there) {
                 return Err(Refused::Changed(journal.destination));
             }
-            let is_plain = journal.made && there.st_size == 0 && there.st_nlink == 1;
+            let is_ours = journal.was.has_owner_of(&source.metadata()?);
+            let is_plain = !is_half && is_ours && there.st_nlink == 1;
             let may_replace = |directory: &Directory| {
                 let access = Access::WRITE_OK | Access::EXEC_OK;
                 let path = path_by(directory.as_fd())?;
@@ -128,18 +131,19 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
         }
         Some(hidden)
     };
-    Ok(Ready::ToBeNamed { directory, name, copy, replaces: there.is_some() })
+    let was = there.map(|_| journal.was);
+    Ok(Ready::ToBeNamed { directory, name, copy, was })
 }
 
 /// Gives a file that is ready its name at the destination, in place of what stands there.
 pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
-    if let Ready::ToBeNamed { directory, name, copy, replaces } = ready {
+    if let Ready::ToBeNamed { directory, name, copy, was } = ready {
         let fast = base.data();
         let (from, old) = match copy {
             Some(copy) => (directory.as_fd(), copy.as_bytes()),
             None => (CWD, fast.as_os_str().as_bytes()),
         };
-        if *replaces {
+        if let Some(was) = was {
             let stat = rustix::fs::statat(&**directory, name, AtFlags::SYMLINK_NOFOLLOW);
             let stat = stat.map_err(|_| Refused::Renamed)?;
             // A link that was made meanwhile has to stay with it.
@@ -147,11 +151,11 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
                 return Err(Refused::Renamed);
             }
             // At the last moment.
-            if stat.st_size != 0 {
+            if was.was_written(&stat) {
                 return Err(Refused::Changed(directory.path_to(name)));
             }
         }
-        let flags = if *replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        let flags = if was.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         rustix::fs::renameat_with(from, old, &**directory, name.as_c_str(), flags)?;
         // The name has to be durable before the journal goes.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

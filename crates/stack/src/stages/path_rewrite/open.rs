@@ -271,7 +271,7 @@ fn rewrite(
         let was = Was::new(&stat);
         let (placeholder, destination) = (base.identity(), path.to_path_buf());
         let course = Course::Open;
-        let journal = Journal { course, made, placeholder, was, destination, maybe: None };
+        let journal = Journal { course, placeholder, was, destination, maybe: None };
         journal.write(&base).map_err(|error| super::failed(&error))?;
         let once = libc::O_CREAT | libc::O_EXCL;
         let opened = if made || wanted.flags & libc::O_TRUNC != 0 {
