@@ -1,6 +1,7 @@
 //! Traces: what processes did with files, call by call. `docs/trace-format.md` describes the format.
 //!
-//! A trace is a file per process. It consists of blocks that can each be read alone: what a block refers to
+//! A trace is a file per process; those of several can be put into one file ([`TraceFile`],
+//! [`SeveralWriter`]). It consists of blocks that can each be read alone: what a block refers to
 //! (paths, open files) it defines. So a trace whose process was killed is good up to its last block, parts
 //! can be cut out, and readers hold one block in memory, or one per shard ([`Trace::in_order`]).
 
@@ -9,19 +10,28 @@ mod call;
 mod decoder;
 mod encoder;
 mod header;
+mod held;
+mod order;
 mod output;
 mod reader;
+mod several;
+mod source;
+mod trace_file;
 mod varint;
 mod writer;
 
-pub use self::block::BlockInfo;
+pub use self::block::{BlockInfo, StoredBlock};
 pub use self::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile};
 pub(crate) use self::encoder::{Encoder, Timed};
 pub use self::header::Header;
+pub use self::held::Held;
+pub use self::order::{InOrder, ShardRecords};
 pub(crate) use self::output::Output;
 #[doc(hidden)]
 pub use self::reader::records_in;
-pub use self::reader::{Damage, InOrder, Records, Trace, TraceError};
+pub use self::reader::{Checked, Damage, Records, Trace, TraceError};
+pub use self::several::{Part, SeveralWriter};
+pub use self::trace_file::TraceFile;
 pub use self::writer::Writer;
 
 /// Bytes of records in a block, before they are compressed; a block may be a little larger.

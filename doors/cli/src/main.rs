@@ -24,6 +24,7 @@ mod stack;
 mod table;
 mod terminal;
 mod time;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,7 @@ enum Command {
     Probe(probe::ProbeArgs),
     Run(run::RunArgs),
     Stack(stack::StackArgs),
+    Trace(trace::TraceArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
             return run::run(args, cli.json).unwrap_or_else(|error| error.report());
         }
         Command::Stack(args) => stack::run(args, cli.json),
+        Command::Trace(args) => trace::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

@@ -4,7 +4,10 @@ use super::varint::Input;
 
 /// The first bytes of a trace, before its version.
 pub(super) const MAGIC: &[u8; 8] = b"STRTRACE";
+/// The trace of one process.
 pub(super) const VERSION: u32 = 1;
+/// Traces of several processes, one after the other.
+pub(super) const VERSION_OF_SEVERAL: u32 = 2;
 /// Magic, version, and four bytes that are zero.
 pub(super) const PREAMBLE: usize = 16;
 /// The first bytes of a block.
@@ -26,6 +29,10 @@ pub(super) enum Content {
     Index = 3,
     /// Where the last index is: the end of a complete trace.
     End = 4,
+    /// Files that were open before the records begin.
+    Held = 5,
+    /// Where the traces of processes are.
+    Processes = 6,
 }
 
 impl Content {
@@ -35,6 +42,8 @@ impl Content {
             2 => Some(Self::Records),
             3 => Some(Self::Index),
             4 => Some(Self::End),
+            5 => Some(Self::Held),
+            6 => Some(Self::Processes),
             _ => None,
         }
     }
@@ -126,6 +135,18 @@ impl BlockHeader {
         (sizes && header.tick.is_finite() && header.tick > 0.0).then_some(header)
     }
 
+    /// Bytes that the block takes in the file.
+    pub(super) const fn size(&self) -> u64 {
+        HEADER as u64 + self.stored as u64
+    }
+
+    /// What an index says of it, if it has records.
+    pub(super) fn info(&self, offset: u64) -> Option<BlockInfo> {
+        let Self { shard, count, from, until, .. } = *self;
+        let info = BlockInfo { offset, shard, count, from, until };
+        (self.content == Content::Records).then_some(info)
+    }
+
     /// A time in ticks as nanoseconds.
     pub(super) fn time(&self, ticks: u64) -> u64 {
         let since = ticks.wrapping_sub(self.ticks) as i64;
@@ -151,4 +172,11 @@ pub struct BlockInfo {
     pub from: u64,
     /// When the last ended.
     pub until: u64,
+}
+
+/// A block as it is stored in a trace, to be put into another.
+#[derive(Clone, Debug)]
+pub struct StoredBlock {
+    pub(super) header: BlockHeader,
+    pub(super) bytes: Vec<u8>,
 }

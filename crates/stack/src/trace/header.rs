@@ -43,7 +43,10 @@ impl Header {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Input(bytes);
+        Self::take(&mut Input(bytes))
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
         let text = |input: &mut Input<'_>| {
             input.bytes().map(|text| String::from_utf8_lossy(text).into_owned())
         };
@@ -51,20 +54,35 @@ impl Header {
             process: input.narrow()?,
             parent: input.narrow()?,
             rank: input.narrow()?.checked_sub(1),
-            host: text(&mut input)?,
+            host: text(input)?,
             command: Vec::new(),
         };
         for _ in 0..input.number()? {
-            origin.command.push(text(&mut input)?);
+            origin.command.push(text(input)?);
         }
-        // What later versions add comes after it.
+        // What later versions add comes after it: `zero`.
         Some(Self {
             origin,
             directory: super::decoder::path(input.bytes()?),
             began: input.number()?,
             clock: input.number()?,
-            label: text(&mut input)?,
+            label: text(input)?,
             place: input.narrow()?,
         })
     }
+}
+
+/// What may follow a header: time 0 of the recording that the trace was cut from, by the clock of the trace.
+pub(super) fn encode_zero(bytes: &mut Vec<u8>, zero: Option<i64>) {
+    if let Some(zero) = zero {
+        push(bytes, 1);
+        push(bytes, super::varint::fold(zero));
+    }
+}
+
+/// Time 0, if it follows a header.
+pub(super) fn decode_zero(content: &[u8]) -> Option<i64> {
+    let mut input = Input(content);
+    Header::take(&mut input)?;
+    (input.number()? == 1).then(|| input.signed()).flatten()
 }

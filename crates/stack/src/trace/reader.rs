@@ -1,19 +1,20 @@
 //! [`Trace`]: a trace that is read, up to where it is damaged.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::block::{BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, checksum};
+use super::block::{BlockHeader, BlockInfo, Content, HEADER, StoredBlock};
 use super::call::Record;
 use super::decoder::Decoder;
 use super::header::Header;
+use super::held::{self, Held};
+use super::order::{InOrder, ShardRecords};
+use super::source::Source;
+use super::trace_file::{END_OF_SEVERAL, TraceFile};
 use super::varint::Input;
 
 /// Why a file cannot be read as a trace at all.
@@ -38,6 +39,14 @@ pub enum TraceError {
         /// Its version.
         version: u32,
     },
+    /// It has the records of several processes, where one was wanted.
+    #[error("{}: a recording of {count} processes, not of one", path.display())]
+    Several {
+        /// The file.
+        path: PathBuf,
+        /// How many there are.
+        count: usize,
+    },
     /// Not even who recorded it can be read.
     #[error("{}: {damage}", path.display())]
     Damaged {
@@ -59,105 +68,54 @@ pub struct Damage {
 }
 
 impl Damage {
-    fn new(offset: u64, reason: &(impl ToString + ?Sized)) -> Self {
+    pub(super) fn new(offset: u64, reason: &(impl ToString + ?Sized)) -> Self {
         Self { offset, reason: reason.to_string() }
     }
 }
 
-/// Where the bytes of a trace are.
-#[derive(Debug)]
-enum Source {
-    File(File),
-    Memory(Vec<u8>),
+/// What is found when all blocks of a trace are looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// The blocks of records that can be read: those before any damage.
+    pub blocks: Vec<BlockInfo>,
+    /// How many records the process could not write.
+    pub lost: u64,
+    /// Where it cannot be read any further, if so.
+    pub damage: Option<Damage>,
 }
 
-impl Source {
-    /// Reads some bytes; 0 at the end.
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read_at(into, at),
-            Self::Memory(bytes) => {
-                let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
-                let from = from.unwrap_or_default();
-                let count = from.len().min(into.len());
-                into[..count].copy_from_slice(&from[..count]);
-                Ok(count)
-            }
-        }
-    }
-
-    fn read_exact_at(&self, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
-        while !into.is_empty() {
-            match self.read_at(into, at) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    into = &mut into[count..];
-                    at += count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> Option<u64> {
-        match self {
-            Self::File(file) => file.metadata().ok().map(|data| data.len()),
-            Self::Memory(bytes) => Some(bytes.len() as u64),
-        }
-    }
-}
-
-/// A trace. It is read as it is asked for.
+/// The trace of one process: a file, or a part of one. It is read as it is asked for.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    path: PathBuf,
-    file: Arc<Source>,
-    header: Header,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<Source>,
+    pub(super) header: Header,
+    pub(super) zero: Option<i64>,
     /// Where blocks begin that come after the header.
-    body: u64,
+    pub(super) body: u64,
+    /// What is there or after it belongs to others.
+    pub(super) end: u64,
+    /// Its place among the traces of its file.
+    pub(super) number: u32,
+    /// How the file was called that it came from, if it is a part of one.
+    pub(super) source: Option<String>,
+    /// The damage of the file it came from, or that of this file where its end is missing.
+    pub(super) damage: Option<Damage>,
+    /// Whether it is all there is in its file, which has an index of its own.
+    pub(super) alone: bool,
 }
 
 impl Trace {
-    /// Opens one.
+    /// Opens one. A file of several is an error; see [`TraceFile`].
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file =
             File::open(path).map_err(|error| TraceError::Io { path: path.to_path_buf(), error })?;
-        Self::new(path, Source::File(file))
+        TraceFile::new(path, Source::File(file))?.into_one(path)
     }
 
     /// One whose bytes are in memory; errors call it by this name.
     pub fn in_memory(name: &Path, bytes: Vec<u8>) -> Result<Self, TraceError> {
-        Self::new(name, Source::Memory(bytes))
-    }
-
-    fn new(path: &Path, file: Source) -> Result<Self, TraceError> {
-        let io = |error| TraceError::Io { path: path.to_path_buf(), error };
-        let mut preamble = [0; PREAMBLE];
-        match file.read_exact_at(&mut preamble, 0) {
-            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(io(error)),
-            result if result.is_err() || preamble[..8] != *MAGIC => {
-                return Err(TraceError::Foreign(path.to_path_buf()));
-            }
-            _ => {}
-        }
-        let version = u32::from_le_bytes(std::array::from_fn(|n| preamble[8 + n]));
-        if version != VERSION {
-            return Err(TraceError::Version { path: path.to_path_buf(), version });
-        }
-        let at = PREAMBLE as u64;
-        let damaged = |damage| TraceError::Damaged { path: path.to_path_buf(), damage };
-        let (block, bytes) = read_block(&file, at)
-            .and_then(|block| block.ok_or_else(|| Damage::new(at, "it ends here")))
-            .map_err(damaged)?;
-        let header = match block.content {
-            Content::Header => Header::decode(&bytes),
-            _ => None,
-        };
-        let header = header.ok_or_else(|| damaged(Damage::new(at, "no header")))?;
-        let body = at + (HEADER as u64) + u64::from(block.stored);
-        Ok(Self { path: path.to_path_buf(), file: Arc::new(file), header, body })
+        TraceFile::new(name, Source::Memory(bytes))?.into_one(name)
     }
 
     /// The file.
@@ -170,75 +128,133 @@ impl Trace {
         &self.header
     }
 
+    /// What the file was called that it came from: its own name, or another one if it was merged.
+    pub fn source(&self) -> &str {
+        let own = || self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        self.source.as_deref().unwrap_or_else(own)
+    }
+
+    /// Time 0 of the recording that it was cut from, in nanoseconds of its clock.
+    pub const fn zero(&self) -> Option<i64> {
+        self.zero
+    }
+
+    /// The damage that is known without looking at the blocks: that of the file it was merged from.
+    pub const fn known_damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// The block at an offset of this trace.
+    fn block_at(&self, at: u64) -> Result<Option<(BlockHeader, Vec<u8>)>, Damage> {
+        if at >= self.end { Ok(None) } else { self.file.block(at) }
+    }
+
+    /// The files that were open when the records begin, if it was cut from another.
+    pub fn held(&self) -> Result<Vec<Held>, Damage> {
+        let (mut held, mut at) = (Vec::new(), self.body);
+        while let Some((header, content)) = self.block_at(at)? {
+            match header.content {
+                Content::Held => held.extend(
+                    held::decode(&content).ok_or_else(|| Damage::new(at, "no list of files"))?,
+                ),
+                _ => break,
+            }
+            at += header.size();
+        }
+        Ok(held)
+    }
+
+    /// Looks at all blocks without taking them apart.
+    pub fn check(&self) -> Checked {
+        let (mut checked, mut at, mut stored) = (Checked::default(), self.body, Vec::new());
+        while at < self.end {
+            match self.file.stored(at, &mut stored) {
+                Ok(Some(header)) => {
+                    checked.lost += u64::from(header.lost);
+                    checked.blocks.extend(header.info(at));
+                    at += header.size();
+                }
+                Ok(None) => break,
+                Err(damage) => {
+                    checked.damage = Some(damage);
+                    return checked;
+                }
+            }
+        }
+        checked.damage.clone_from(&self.damage);
+        checked
+    }
+
+    /// A block as it is stored, to be put into another trace.
+    pub fn stored(&self, block: &BlockInfo) -> Result<StoredBlock, Damage> {
+        let mut bytes = Vec::new();
+        match self.file.stored(block.offset, &mut bytes)? {
+            Some(header) => Ok(StoredBlock { header, bytes }),
+            None => Err(Damage::new(block.offset, "records are missing")),
+        }
+    }
+
     /// Where its blocks of records are, by its index, or by going through it if it has none because the
     /// process was killed. The damage where that ended, if it did.
     pub fn blocks(&self) -> (Vec<BlockInfo>, Option<Damage>) {
         match self.index() {
-            Some(blocks) => (blocks, None),
+            Some(blocks) => (blocks, self.damage.clone()),
             None => self.scan(),
         }
     }
 
-    /// The blocks as the index tells, if the trace is complete.
+    /// The blocks as the index tells, if the file is complete.
     fn index(&self) -> Option<Vec<BlockInfo>> {
-        const END: u64 = HEADER as u64 + 16;
-        let length = self.file.len()?;
-        let (end, content) = read_block(&self.file, length.checked_sub(END)?).ok()??;
+        let end = HEADER as u64 + if self.alone { 16 } else { END_OF_SEVERAL as u64 };
+        let (end, content) = self.file.block(self.file.len()?.checked_sub(end)?).ok()??;
         let mut content = Input(&content);
         let mut at = u64::from_le_bytes(content.fixed()?);
         let records = u64::from_le_bytes(content.fixed()?);
         if end.content != Content::End {
             return None;
         }
-        let mut parts = Vec::new();
+        let (mut parts, mut sum) = (Vec::new(), 0);
         while at != 0 {
-            let (header, content) = read_block(&self.file, at).ok()??;
-            let (before, part) = index_part(&content)?;
+            let (header, content) = self.file.block(at).ok()??;
+            let (before, part) = index_part(&content, !self.alone)?;
             // Each is after the one before, so that there is an end to it.
             if header.content != Content::Index || before >= at {
                 return None;
             }
+            sum += part.iter().map(|(_, block)| u64::from(block.count)).sum::<u64>();
             parts.push(part);
             at = before;
         }
-        let blocks: Vec<BlockInfo> = parts.into_iter().rev().flatten().collect();
-        let sum: u64 = blocks.iter().map(|block| u64::from(block.count)).sum();
-        (sum == records).then_some(blocks)
+        let blocks = parts.into_iter().rev().flatten();
+        let ours = blocks.filter(|(number, _)| *number == u64::from(self.number));
+        (sum == records).then(|| ours.map(|(_, block)| block).collect())
     }
 
     /// The blocks as they follow each other.
     fn scan(&self) -> (Vec<BlockInfo>, Option<Damage>) {
         let (mut blocks, mut at) = (Vec::new(), self.body);
-        loop {
-            match read_header(&self.file, at) {
+        while at < self.end {
+            match self.file.header(at) {
                 Ok(Some(header)) => {
-                    if header.content == Content::Records {
-                        let BlockHeader { shard, count, from, until, .. } = header;
-                        blocks.push(BlockInfo { offset: at, shard, count, from, until });
-                    }
-                    at += HEADER as u64 + u64::from(header.stored);
+                    blocks.extend(header.info(at));
+                    at += header.size();
                 }
-                Ok(None) => return (blocks, None),
+                Ok(None) => break,
                 Err(damage) => return (blocks, Some(damage)),
             }
         }
+        (blocks, self.damage.clone())
     }
 
     /// The records as they are in the file: those of a thread in their order.
     pub fn records(&self) -> Records {
-        Records {
-            file: Arc::clone(&self.file),
-            at: self.body,
-            decoder: None,
-            lost: 0,
-            ended: false,
-        }
+        Records { trace: self.clone(), at: self.body, decoder: None, lost: 0, ended: false }
     }
 
     /// The records of one block.
     pub fn block(&self, block: &BlockInfo) -> Result<Vec<Record>, Damage> {
         let mut records = self.records();
-        records.at = block.offset;
+        records.go_to(block.offset);
         let mut found = Vec::new();
         for _ in 0..block.count {
             found.extend(records.next().transpose()?);
@@ -246,25 +262,20 @@ impl Trace {
         Ok(found)
     }
 
+    /// The records of some blocks of one shard.
+    pub fn shard(&self, blocks: impl IntoIterator<Item = BlockInfo>) -> ShardRecords {
+        ShardRecords::new(self.records(), blocks)
+    }
+
     /// The records by the time at which calls ended: those of a thread in their order.
     pub fn in_order(&self) -> InOrder {
         let (blocks, damage) = self.blocks();
-        let mut shards: BTreeMap<u16, Shard> = BTreeMap::new();
-        for block in blocks {
-            let shard = shards.entry(block.shard).or_insert_with(|| Shard {
-                blocks: VecDeque::new(),
-                records: self.records(),
-                left: 0,
-                until: 0,
-            });
-            shard.blocks.push_back((block.offset, block.count));
-        }
-        let mut order =
-            InOrder { shards: shards.into_values().collect(), heads: BinaryHeap::new(), damage };
-        for shard in 0..order.shards.len() {
-            order.refill(shard);
-        }
-        order
+        InOrder::new(self, blocks, damage)
+    }
+
+    /// The records of these blocks by the time at which calls ended.
+    pub fn in_order_of(&self, blocks: Vec<BlockInfo>) -> InOrder {
+        InOrder::new(self, blocks, None)
     }
 }
 
@@ -291,61 +302,27 @@ pub fn records_in(content: Vec<u8>) -> Vec<Record> {
     std::iter::from_fn(|| decoder.next().ok().flatten()).collect()
 }
 
-fn index_part(content: &[u8]) -> Option<(u64, Vec<BlockInfo>)> {
+/// Where the index before is, and the blocks with the number of their process.
+fn index_part(content: &[u8], of_several: bool) -> Option<(u64, Vec<(u64, BlockInfo)>)> {
     let mut input = Input(content);
     let before = input.number()?;
     let mut part = Vec::new();
     let mut offset = 0_u64;
     for _ in 0..input.number()? {
         offset = offset.checked_add(input.number()?)?;
+        let number = if of_several { input.number()? } else { 0 };
         let shard = u16::try_from(input.number()?).ok()?;
         let (count, from) = (input.narrow()?, input.number()?);
         let until = from.checked_add(input.number()?)?;
-        part.push(BlockInfo { offset, shard, count, from, until });
+        part.push((number, BlockInfo { offset, shard, count, from, until }));
     }
     Some((before, part))
-}
-
-/// The header of the block at an offset; `None` if the file ends there.
-fn read_header(file: &Source, at: u64) -> Result<Option<BlockHeader>, Damage> {
-    let mut bytes = [0; HEADER];
-    match file.read_exact_at(&mut bytes[..1], at) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        begun => begun.and_then(|()| file.read_exact_at(&mut bytes[1..], at + 1)),
-    }
-    .map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Damage::new(at, "it ends within the header of a block"),
-        _ => Damage::new(at, &error),
-    })?;
-    BlockHeader::decode(&bytes).map(Some).map_err(|reason| Damage::new(at, reason))
-}
-
-/// The block at an offset, with its content as it was before it was compressed.
-fn read_block(file: &Source, at: u64) -> Result<Option<(BlockHeader, Vec<u8>)>, Damage> {
-    let Some(header) = read_header(file, at)? else { return Ok(None) };
-    let mut stored = vec![0; header.stored as usize];
-    file.read_exact_at(&mut stored, at + HEADER as u64).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Damage::new(at, "it ends within a block"),
-        _ => Damage::new(at, &error),
-    })?;
-    if checksum(&stored) != header.checksum {
-        return Err(Damage::new(at, "a block has another checksum"));
-    }
-    if !header.compressed {
-        return Ok(Some((header, stored)));
-    }
-    let mut raw = vec![0; header.raw as usize];
-    match lz4_flex::block::decompress_into(&stored, &mut raw) {
-        Ok(length) if length == raw.len() => Ok(Some((header, raw))),
-        Ok(_) => Err(Damage::new(at, "a block has another length")),
-        Err(error) => Err(Damage::new(at, &error)),
-    }
 }
 
 /// Records as they are in the file. After damage there is nothing more.
 #[derive(Debug)]
 pub struct Records {
-    file: Arc<Source>,
+    trace: Trace,
     at: u64,
     decoder: Option<Decoder>,
     lost: u64,
@@ -358,7 +335,17 @@ impl Records {
         self.lost
     }
 
-    fn step(&mut self) -> Result<Option<Record>, Damage> {
+    /// Where it reads.
+    pub(super) const fn offset(&self) -> u64 {
+        self.at
+    }
+
+    /// Goes on with another block.
+    pub(super) fn go_to(&mut self, offset: u64) {
+        (self.at, self.decoder) = (offset, None);
+    }
+
+    pub(super) fn step(&mut self) -> Result<Option<Record>, Damage> {
         loop {
             if let Some(decoder) = &mut self.decoder {
                 let record = decoder.next();
@@ -369,8 +356,11 @@ impl Records {
                 }
                 self.decoder = None;
             }
-            let Some((header, bytes)) = read_block(&self.file, self.at)? else { return Ok(None) };
-            self.at += HEADER as u64 + u64::from(header.stored);
+            let Some((header, bytes)) = self.trace.block_at(self.at)? else {
+                // What its source lacked, it lacks too.
+                return self.trace.damage.take().map_or(Ok(None), Err);
+            };
+            self.at += header.size();
             if header.content == Content::Records {
                 self.lost += u64::from(header.lost);
                 self.decoder = Some(Decoder::new(header, bytes));
@@ -389,96 +379,5 @@ impl Iterator for Records {
         let next = self.step().transpose();
         self.ended = !matches!(next, Some(Ok(_)));
         next
-    }
-}
-
-/// The blocks of a shard.
-#[derive(Debug)]
-struct Shard {
-    blocks: VecDeque<(u64, u32)>,
-    records: Records,
-    /// Records of the current block.
-    left: u32,
-    /// What the records so far are ordered by.
-    until: u64,
-}
-
-impl Shard {
-    fn next(&mut self) -> Result<Option<(u64, Record)>, Damage> {
-        while self.left == 0 {
-            let Some((offset, count)) = self.blocks.pop_front() else { return Ok(None) };
-            (self.records.at, self.records.decoder, self.left) = (offset, None, count);
-        }
-        self.left -= 1;
-        let Some(record) = self.records.step()? else {
-            return Err(Damage::new(self.records.at, "records are missing"));
-        };
-        // Within a shard the order stands, whatever the clock said.
-        self.until = self.until.max(record.start.saturating_add(record.duration));
-        Ok(Some((self.until, record)))
-    }
-}
-
-/// Records by the time at which calls ended. Damage is told when all that could be read has been.
-#[derive(Debug)]
-pub struct InOrder {
-    shards: Vec<Shard>,
-    heads: BinaryHeap<Reverse<Head>>,
-    damage: Option<Damage>,
-}
-
-/// The next record of a shard.
-#[derive(Debug)]
-struct Head {
-    until: u64,
-    shard: usize,
-    record: Box<Record>,
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.until, self.shard).cmp(&(other.until, other.shard))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Head {}
-
-impl InOrder {
-    fn refill(&mut self, shard: usize) {
-        match self.shards[shard].next() {
-            Ok(None) => {}
-            Ok(Some((until, record))) => {
-                self.heads.push(Reverse(Head { until, shard, record: Box::new(record) }));
-            }
-            Err(damage) => {
-                self.damage.get_or_insert(damage);
-            }
-        }
-    }
-}
-
-impl Iterator for InOrder {
-    type Item = Result<Record, Damage>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.heads.pop() {
-            Some(Reverse(head)) => {
-                self.refill(head.shard);
-                Some(Ok(*head.record))
-            }
-            None => self.damage.take().map(Err),
-        }
     }
 }

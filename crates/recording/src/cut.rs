@@ -1,0 +1,222 @@
+//! Cutting: the records that a filter lets pass, as a recording of its own.
+//!
+//! Each process is read twice. The first time it is followed which files are open, so that those whose `open`
+//! is cut away are known with their path, flags, position, size and descriptors ([`Held`]). The second time what
+//! passes is written. Times stay those of the whole recording.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use striate_stack::trace::{
+    BlockInfo, Call, Held, InOrder, Part, Record, Subject, TracedEnd, TracedFile,
+};
+
+use crate::error::RecordingError;
+use crate::filter::Filter;
+use crate::merge::{refuse_within, written};
+use crate::recording::{Process, Recording};
+
+/// Writes what a filter lets pass into a new file; how many records that are.
+pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, RecordingError> {
+    refuse_within(recording, into)?;
+    let mut records = 0;
+    written(into, |writer| {
+        for process in recording.processes() {
+            if !filter.takes_process(process) {
+                continue;
+            }
+            let (held, kept) = held(process, filter);
+            if kept == 0 && process.records() > 0 {
+                continue;
+            }
+            let failed = |error| RecordingError::write(into, error);
+            let (header, source) = (process.header(), process.source());
+            let part = Part { header, source, zero: Some(process.zero()), held: &held };
+            writer.begin(&part).map_err(failed)?;
+            let mut damage = process.damage().cloned();
+            let mut order = read(process, |block| {
+                filter.takes_span(process.time(block.from), process.time(block.until))
+            });
+            while let Some(next) = order.next_of_shard() {
+                let (shard, record) = match next {
+                    Ok(next) => next,
+                    Err(found) => {
+                        damage.get_or_insert(found);
+                        break;
+                    }
+                };
+                if takes(filter, process, &record) {
+                    writer.write(shard, &record).map_err(failed)?;
+                    records += 1;
+                }
+            }
+            if let Some(damage) = damage {
+                writer.set_damage(damage);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+fn read(process: &Process, wanted: impl Fn(&BlockInfo) -> bool) -> InOrder {
+    let blocks = process.blocks().iter().filter(|block| wanted(block));
+    process.trace().in_order_of(blocks.copied().collect())
+}
+
+/// Whether a record with a time of its own clock passes.
+fn takes(filter: &Filter, process: &Process, record: &Record) -> bool {
+    filter.takes_time(process.time(record.start)) && filter.takes_at_any_time(record)
+}
+
+/// The files that what passes needs and does not open, and how many records pass.
+fn held(process: &Process, filter: &Filter) -> (Vec<Held>, u64) {
+    let mut open = OpenFiles::default();
+    let mut held: BTreeMap<Key, Held> = BTreeMap::new();
+    for known in process.held().unwrap_or_default() {
+        if filter.from.is_none() && filter.takes_path(&known.file.path) {
+            held.insert(key(&known.file), known.clone());
+        }
+        open.0.insert(key(&known.file), State { held: known, opened_in_cut: false });
+    }
+    let (mut kept, mut begun) = (0, filter.from.is_none());
+    let mut order = read(process, |block| filter.to.is_none_or(|to| process.time(block.from) < to));
+    // Damage is found again when what passes is written.
+    while let Some(Ok((_, record))) = order.next_of_shard() {
+        if !begun && filter.from.is_some_and(|from| process.time(record.start) >= from) {
+            begun = true;
+            let states =
+                open.0.iter().filter(|(_, state)| filter.takes_path(&state.held.file.path));
+            held.extend(states.map(|(key, state)| (*key, state.held.clone())));
+        }
+        let passes = takes(filter, process, &record);
+        kept += u64::from(passes);
+        for file in files(&record) {
+            let state = open.state(file, &record);
+            if let Call::Open { .. } = record.call {
+                state.opened_in_cut |= passes;
+            } else if passes && !state.opened_in_cut {
+                held.entry(key(file)).or_insert_with(|| state.held.clone());
+            }
+        }
+        open.apply(&record);
+    }
+    (held.into_values().collect(), kept)
+}
+
+type Key = (u32, u64);
+
+fn key(file: &TracedFile) -> Key {
+    (file.opener, file.number)
+}
+
+/// The open files of a call.
+fn files(record: &Record) -> impl Iterator<Item = &Arc<TracedFile>> {
+    let second = match &record.call {
+        Call::CopyRange { to, .. } | Call::SendFile { to, .. } => to.file.as_ref(),
+        _ => None,
+    };
+    // The name of an `open` that failed has no file to it.
+    let first = match (&record.call, record.outcome) {
+        (Call::Open { .. }, Err(_)) => None,
+        (call, _) => call.file(),
+    };
+    first.into_iter().chain(second)
+}
+
+/// The files that a process has open, as its calls tell.
+#[derive(Debug, Default)]
+struct OpenFiles(HashMap<Key, State>);
+
+#[derive(Debug)]
+struct State {
+    held: Held,
+    opened_in_cut: bool,
+}
+
+impl OpenFiles {
+    /// What is known of a file before a call on it.
+    fn state(&mut self, file: &Arc<TracedFile>, record: &Record) -> &mut State {
+        self.0.entry(key(file)).or_insert_with(|| {
+            // It was open before anything was recorded.
+            let (position, descriptors) = match &record.call {
+                Call::Open { .. } => (Some(0), Vec::new()),
+                Call::Read { placed: false, offset, .. }
+                | Call::Write { placed: false, offset, .. } => (*offset, Vec::new()),
+                Call::Close { descriptor, .. } => (None, vec![*descriptor]),
+                _ => (None, Vec::new()),
+            };
+            let file = TracedFile::clone(file);
+            let held = Held { file, position, size: None, descriptors };
+            State { held, opened_in_cut: false }
+        })
+    }
+
+    fn apply(&mut self, record: &Record) {
+        let Ok(result) = record.outcome else { return };
+        if let Call::Close { file, descriptor, last } = &record.call {
+            match self.0.get_mut(&key(file)) {
+                Some(state) if !last => state.held.descriptors.retain(|known| known != descriptor),
+                _ => drop(self.0.remove(&key(file))),
+            }
+            return;
+        }
+        if let Call::CopyRange { from, to, .. } | Call::SendFile { from, to, .. } = &record.call {
+            self.moved(from, result, false);
+            self.moved(to, result, true);
+            return;
+        }
+        let Some(state) = record.call.file().and_then(|file| self.0.get_mut(&key(file))) else {
+            return;
+        };
+        let held = &mut state.held;
+        match &record.call {
+            Call::Open { size, .. } => {
+                (held.position, held.size) = (Some(0), *size);
+                held.descriptors = i32::try_from(result).into_iter().collect();
+            }
+            Call::Duplicate { descriptor, .. } => held.descriptors.push(*descriptor),
+            Call::Read { placed: false, offset, .. } => {
+                held.position = offset.and_then(|offset| offset.checked_add(result));
+            }
+            Call::Write { placed, offset, .. } => {
+                let end = match offset {
+                    Some(offset) => offset.checked_add(result),
+                    None => held.size.and_then(|size| size.checked_add(result)),
+                };
+                grow(held, end);
+                if !placed {
+                    held.position = end;
+                }
+            }
+            Call::Seek { .. } => held.position = Some(result),
+            Call::Truncate { length, .. } => held.size = Some(*length),
+            Call::Allocate { mode: 0, offset, length, .. } => {
+                grow(held, offset.checked_add(*length));
+            }
+            Call::Stat { of: Subject::File(_), size: Some(size), .. } => held.size = Some(*size),
+            _ => {}
+        }
+    }
+
+    /// Bytes were moved at an end of a copy.
+    fn moved(&mut self, end: &TracedEnd<Arc<TracedFile>>, count: u64, writes: bool) {
+        let Some(file) = &end.file else { return };
+        let Some(state) = self.0.get_mut(&key(file)) else { return };
+        let at = end.at.or(state.held.position).and_then(|at| at.checked_add(count));
+        if writes {
+            grow(&mut state.held, at);
+        }
+        if end.at.is_none() {
+            state.held.position = at;
+        }
+    }
+}
+
+/// Bytes were written up to here.
+fn grow(held: &mut Held, end: Option<u64>) {
+    if let (Some(size), Some(end)) = (&mut held.size, end) {
+        *size = end.max(*size);
+    }
+}

@@ -1,0 +1,202 @@
+//! [`Parts`]: traces that grow at the same time, and become one file.
+//!
+//! What other tools write has calls of all processes mixed, or in the order of files. Each process first has a trace of
+//! its own in a directory beside the result; the directory goes away in any case.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use striate_stack::trace::{Header, Held, Part, Record, SeveralWriter, Trace, TraceFile, Writer};
+
+use crate::error::RecordingError;
+use crate::merge::written;
+
+/// Records that are sorted in memory at a time.
+const RUN: usize = 200_000;
+
+/// Traces that grow.
+#[derive(Debug)]
+pub(super) struct Parts {
+    into: PathBuf,
+    directory: PathBuf,
+    count: usize,
+    made: Vec<(PathBuf, Vec<Held>)>,
+}
+
+/// A trace whose records come in the order in which calls ended.
+#[derive(Debug)]
+pub(super) struct Growing {
+    writer: Writer,
+    place: usize,
+}
+
+/// Traces whose records come in any order. Runs of them are sorted and written, and merged at the end.
+#[derive(Debug, Default)]
+pub(super) struct Unsorted {
+    processes: BTreeMap<u32, (Header, BTreeMap<u64, Held>)>,
+    run: Vec<(u32, Record)>,
+    runs: Vec<PathBuf>,
+}
+
+impl Parts {
+    pub(super) fn new(into: &Path) -> Result<Self, RecordingError> {
+        let failed = |error| RecordingError::write(into, error);
+        if into.exists() {
+            return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let name = into.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = format!(".{}.parts-{}", name.unwrap_or_default(), std::process::id());
+        let directory = into.with_file_name(name);
+        DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        let into = into.to_path_buf();
+        Ok(Self { into, directory, count: 0, made: Vec::new() })
+    }
+
+    fn next_path(&mut self) -> PathBuf {
+        self.count += 1;
+        self.directory.join(format!("{}.trace", self.count))
+    }
+
+    pub(super) fn failed(&self, error: std::io::Error) -> RecordingError {
+        RecordingError::write(&self.into, error)
+    }
+
+    /// Begins a trace.
+    pub(super) fn begin(&mut self, header: &Header) -> Result<Growing, RecordingError> {
+        let path = self.next_path();
+        let writer = Writer::create(&path, header).map_err(|error| self.failed(error))?;
+        self.made.push((path, Vec::new()));
+        Ok(Growing { writer, place: self.made.len() - 1 })
+    }
+
+    pub(super) fn write(
+        &self,
+        growing: &mut Growing,
+        record: &Record,
+    ) -> Result<(), RecordingError> {
+        growing.writer.write(record).map_err(|error| self.failed(error))
+    }
+
+    /// Ends a trace, with the files that were open before it.
+    pub(super) fn end(&mut self, growing: Growing, held: Vec<Held>) -> Result<(), RecordingError> {
+        self.made[growing.place].1 = held;
+        growing.writer.finish().map_err(|error| self.failed(error))
+    }
+
+    /// Adds a record of a process that is in `unsorted`.
+    pub(super) fn write_unsorted(
+        &mut self,
+        unsorted: &mut Unsorted,
+        process: u32,
+        record: Record,
+    ) -> Result<(), RecordingError> {
+        unsorted.run.push((process, record));
+        if unsorted.run.len() < RUN {
+            return Ok(());
+        }
+        let path = self.next_path();
+        unsorted.end_run(path).map_err(|error| self.failed(error))
+    }
+
+    /// Makes traces of all that was added.
+    pub(super) fn end_unsorted(&mut self, mut unsorted: Unsorted) -> Result<(), RecordingError> {
+        let path = self.next_path();
+        unsorted.end_run(path).map_err(|error| self.failed(error))?;
+        let mut sorted: BTreeMap<u32, Vec<Trace>> = BTreeMap::new();
+        for path in &unsorted.runs {
+            for trace in TraceFile::open(path)?.traces {
+                sorted.entry(trace.header().origin.process).or_default().push(trace);
+            }
+        }
+        for (header, held) in unsorted.processes.into_values() {
+            let mut growing = self.begin(&header)?;
+            let traces = sorted.remove(&header.origin.process).unwrap_or_default();
+            let mut runs: Vec<_> = traces.iter().map(|trace| trace.records().peekable()).collect();
+            // A few runs: to look at all of their first records costs less than anything cleverer.
+            loop {
+                let first = runs.iter_mut().enumerate().filter_map(|(place, run)| {
+                    let key = match run.peek()? {
+                        Ok(record) => end_and_start(record),
+                        Err(_) => (0, 0),
+                    };
+                    Some((key, place))
+                });
+                let Some((_, place)) = first.min() else { break };
+                let Some(record) = runs[place].next() else { break };
+                // It was written just now: damage is the disk's.
+                let record = record.map_err(|damage| self.failed(std::io::Error::other(damage)))?;
+                self.write(&mut growing, &record)?;
+            }
+            self.end(growing, held.into_values().collect())?;
+        }
+        unsorted.runs.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        Ok(())
+    }
+
+    /// Puts all traces into the file.
+    pub(super) fn finish(self) -> Result<(), RecordingError> {
+        let name = self.into.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        written(&self.into, |writer| {
+            for (path, held) in &self.made {
+                for trace in TraceFile::open(path)?.traces {
+                    let failed = |error| self.failed(error);
+                    let part = Part { header: trace.header(), source: &name, zero: None, held };
+                    writer.begin(&part).map_err(failed)?;
+                    for block in trace.blocks().0 {
+                        let stored = trace.stored(&block);
+                        let stored =
+                            stored.map_err(|damage| failed(std::io::Error::other(damage)))?;
+                        writer.copy(&stored).map_err(failed)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Unsorted {
+    /// How many processes there are.
+    pub(super) fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The files that a process has open, which is made if it is not there.
+    pub(super) fn process(
+        &mut self,
+        process: u32,
+        header: impl FnOnce() -> Header,
+    ) -> &mut BTreeMap<u64, Held> {
+        &mut self.processes.entry(process).or_insert_with(|| (header(), BTreeMap::new())).1
+    }
+
+    fn end_run(&mut self, path: PathBuf) -> std::io::Result<()> {
+        self.run.sort_by_key(|(process, record)| (*process, end_and_start(record)));
+        let mut writer = SeveralWriter::create(&path)?;
+        self.runs.push(path);
+        let mut current = None;
+        for (process, record) in self.run.drain(..) {
+            if current != Some(process)
+                && let Some((header, _)) = self.processes.get(&process)
+            {
+                current = Some(process);
+                writer.begin(&Part { header, source: "", zero: None, held: &[] })?;
+            }
+            writer.write(0, &record)?;
+        }
+        writer.finish()
+    }
+}
+
+fn end_and_start(record: &Record) -> (u64, u64) {
+    (record.start.saturating_add(record.duration), record.start)
+}

@@ -1,0 +1,31 @@
+//! Recordings: what a run of many processes did with files, as one.
+//!
+//! A [`Recording`] is a trace, a file of several traces, or a directory of traces, as `striate run --trace` leaves
+//! it. Its records come in the order of time on one time line ([`Recording::in_order`]), with a block in memory
+//! for each shard that is being read. On that stand [`merge`](mod@merge), [`cut`](mod@cut), [`Stats`] and
+//! [`export`]; [`import`] makes recordings of what other tools wrote.
+//!
+//! Damage is never fatal: a trace is read up to it, and [`Process::damage`] says so.
+
+pub mod cut;
+mod error;
+pub mod export;
+pub mod figures;
+pub mod filter;
+pub mod import;
+pub mod line;
+pub mod merge;
+mod names;
+mod order;
+mod recording;
+mod row;
+pub mod stats;
+
+pub use self::cut::cut;
+pub use self::error::RecordingError;
+pub use self::filter::Filter;
+pub use self::merge::merge;
+pub use self::order::InOrder;
+pub use self::recording::{Process, ProcessIndex, Recording};
+pub use self::row::Row;
+pub use self::stats::Stats;

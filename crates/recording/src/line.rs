@@ -1,0 +1,119 @@
+//! A record as one line, like those of strace.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use striate_stack::trace::{Call, Record, Subject};
+
+use crate::filter::names as paths;
+use crate::names::{self, AT_FLAGS, FALLOCATE, FCNTL, RENAME, TRANSFER, WHENCE};
+
+/// The call with its arguments, as `pwrite("/data/a", 600, at 1000)`.
+pub fn call(record: &Record) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let [first, second] = paths(record);
+    words.extend(first.map(quoted));
+    words.extend(second.map(quoted));
+    match &record.call {
+        Call::Open { flags, mode, .. } => {
+            words.push(names::open_flags(*flags));
+            if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0 {
+                words.push(format!("{mode:#o}"));
+            }
+        }
+        Call::Close { descriptor, .. } => words.push(format!("descriptor {descriptor}")),
+        Call::Read { placed, offset, length, flags, parts, .. }
+        | Call::Write { placed, offset, length, flags, parts, .. } => {
+            words.push(length.to_string());
+            match (placed, offset) {
+                (true, Some(offset)) => words.push(format!("at {offset}")),
+                // It is where the file was.
+                (false, Some(offset)) => words.push(format!("position {offset}")),
+                (_, None) => {}
+            }
+            if *parts != 1 {
+                words.push(format!("{parts} parts"));
+            }
+            if *flags != 0 {
+                words.push(names::flags(TRANSFER, *flags, ""));
+            }
+        }
+        Call::Seek { offset, whence, .. } => {
+            words.push(offset.to_string());
+            words.push(names::name(WHENCE, *whence).map_or(whence.to_string(), str::to_owned));
+        }
+        Call::Truncate { length, .. } => words.push(length.to_string()),
+        Call::Allocate { mode, offset, length, .. } => {
+            words.push(names::flags(FALLOCATE, *mode, "0"));
+            words.push(format!("{length} at {offset}"));
+        }
+        Call::Stat { flags, size, .. } => {
+            if *flags != 0 {
+                words.push(names::flags(AT_FLAGS, *flags, "0"));
+            }
+            words.extend(size.map(|size| format!("size {size}")));
+        }
+        Call::Rename { flags, .. } if *flags != 0 => {
+            words.push(names::flags(RENAME, flags.cast_signed(), "0"));
+        }
+        Call::Unlink { flags, .. } if *flags != 0 => {
+            words.push(names::flags(AT_FLAGS, *flags, "0"));
+        }
+        Call::MakeDirectory { mode, .. } => words.push(format!("{mode:#o}")),
+        Call::Duplicate { descriptor, .. } => words.push(format!("new descriptor {descriptor}")),
+        Call::Control { command, argument, .. } => {
+            words.push(names::name(FCNTL, *command).map_or(command.to_string(), str::to_owned));
+            words.push(format!("{argument:#x}"));
+        }
+        Call::Map { offset, length, writable, .. } => {
+            words.push(format!("{length} at {offset}"));
+            if *writable {
+                words.push("MAP_SHARED".to_owned());
+            }
+        }
+        Call::CopyRange { from, to, length } | Call::SendFile { from, to, length } => {
+            words.push(length.to_string());
+            words.extend(from.at.map(|at| format!("from {at}")));
+            words.extend(to.at.map(|at| format!("to {at}")));
+        }
+        Call::Sync { .. }
+        | Call::ReadDirectory { .. }
+        | Call::Rename { .. }
+        | Call::Unlink { .. }
+        | Call::Notice { of: Subject::File(_) | Subject::Name(_) } => {}
+    }
+    format!("{}({})", record.function.name(), words.join(", "))
+}
+
+/// What came of it: the number, or the error.
+pub fn outcome(record: &Record) -> String {
+    match record.outcome {
+        Ok(value) => value.to_string(),
+        Err(error) => format!("-1 {}", names::error(error)),
+    }
+}
+
+/// A time as seconds with six digits behind the point.
+pub fn seconds(nanoseconds: u64) -> String {
+    let micro = nanoseconds / 1000;
+    format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)
+}
+
+/// A path in quotes; what would upset a terminal is escaped.
+fn quoted(path: &Path) -> String {
+    let mut text = String::from("\"");
+    for part in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for c in part.valid().chars() {
+            if c == '"' || c == '\\' || c.is_control() {
+                text.extend(c.escape_default());
+            } else {
+                text.push(c);
+            }
+        }
+        for byte in part.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text.push('"');
+    text
+}

@@ -1,0 +1,68 @@
+//! Merging: the traces of a recording in one file.
+//!
+//! Blocks are copied as they are stored. What was damaged is known as damaged afterwards.
+
+use std::path::Path;
+
+use striate_stack::trace::{Part, SeveralWriter};
+
+use crate::error::RecordingError;
+use crate::recording::Recording;
+
+/// Puts all traces of a recording into one new file.
+pub fn merge(recording: &Recording, into: &Path) -> Result<(), RecordingError> {
+    refuse_within(recording, into)?;
+    written(into, |writer| {
+        for process in recording.processes() {
+            let failed = |error| RecordingError::write(into, error);
+            // What is held was written before damage, if there is any.
+            let held = process.held().unwrap_or_default();
+            let part = Part {
+                header: process.header(),
+                source: process.source(),
+                zero: process.trace().zero(),
+                held: &held,
+            };
+            writer.begin(&part).map_err(failed)?;
+            let mut damage = process.damage().cloned();
+            for block in process.blocks() {
+                match process.trace().stored(block) {
+                    Ok(stored) => writer.copy(&stored).map_err(failed)?,
+                    Err(found) => {
+                        damage.get_or_insert(found);
+                        break;
+                    }
+                }
+            }
+            if let Some(damage) = damage {
+                writer.set_damage(damage);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A result in the directory of a recording would be taken for a part of it.
+pub(crate) fn refuse_within(recording: &Recording, into: &Path) -> Result<(), RecordingError> {
+    let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok();
+    let is_trace = into.extension().is_some_and(|ending| ending == "trace");
+    if is_trace && parent.is_some() && recording.path().canonicalize().ok() == parent {
+        return Err(RecordingError::Within(into.to_path_buf()));
+    }
+    Ok(())
+}
+
+/// Makes a file of several traces, of which nothing is left if that fails.
+pub(crate) fn written(
+    path: &Path,
+    fill: impl FnOnce(&mut SeveralWriter) -> Result<(), RecordingError>,
+) -> Result<(), RecordingError> {
+    let failed = |error| RecordingError::write(path, error);
+    let mut writer = SeveralWriter::create(path).map_err(failed)?;
+    let filled = fill(&mut writer).and_then(|()| writer.finish().map_err(failed));
+    if filled.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    filled
+}

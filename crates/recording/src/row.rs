@@ -1,0 +1,143 @@
+//! [`Row`]: a record with its fields by name, for text formats.
+
+use serde::Serialize;
+use striate_stack::trace::{Call, Record, Subject, TracedEnd};
+
+use crate::filter::names as paths;
+use crate::names;
+use crate::recording::Process;
+
+/// A record as a flat row; what does not apply is absent. Times are nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the fields are those of `Call`, and what is said here")]
+#[serde(rename_all = "snake_case")]
+pub struct Row {
+    /// When the call began, since the start of the recording.
+    pub start: u64,
+    pub duration: u64,
+    pub process: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    pub host: String,
+    pub thread: u32,
+    pub function: &'static str,
+    pub kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The second path, of calls that have two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The number of the open file, and the process that opened it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opener: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub descriptor: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<i128>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+    /// The call said where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flags: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whence: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// It is the last descriptor (`close`), without what is not needed to read (`fsync`), or goes to the file
+    /// (`mmap`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truth: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Row {
+    /// The row of a record.
+    pub fn new(process: &Process, record: &Record) -> Self {
+        let origin = &process.header().origin;
+        let file = record.call.file();
+        let [path, to] =
+            paths(record).map(|path| path.map(|path| path.to_string_lossy().into_owned()));
+        let row = Self {
+            start: record.start,
+            duration: record.duration,
+            process: origin.process,
+            rank: origin.rank,
+            host: origin.host.clone(),
+            thread: record.thread,
+            function: record.function.name(),
+            kind: record.call.kind().name(),
+            path,
+            to,
+            file: file.map(|file| file.number),
+            opener: file.map(|file| file.opener),
+            result: record.outcome.ok(),
+            error: record.outcome.err().map(names::error),
+            ..Self::default()
+        };
+        row.with_arguments(record)
+    }
+
+    fn with_arguments(mut self, record: &Record) -> Self {
+        match &record.call {
+            Call::Open { flags, mode, size, .. } => {
+                (self.flags, self.mode, self.size) = (Some((*flags).into()), Some(*mode), *size);
+            }
+            Call::Close { descriptor, last, .. } => {
+                (self.descriptor, self.truth) = (Some(*descriptor), Some(*last));
+            }
+            Call::Read { placed, offset, length, flags, parts, .. }
+            | Call::Write { placed, offset, length, flags, parts, .. } => {
+                (self.placed, self.offset) = (Some(*placed), offset.map(Into::into));
+                (self.length, self.parts) = (Some(*length), Some(*parts));
+                self.flags = (*flags != 0).then_some((*flags).into());
+            }
+            Call::Seek { offset, whence, .. } => {
+                (self.offset, self.whence) = (Some((*offset).into()), Some(*whence));
+            }
+            Call::Sync { data_only, .. } => self.truth = Some(*data_only),
+            Call::Truncate { length, .. } => self.length = Some(*length),
+            Call::Allocate { mode, offset, length, .. } => {
+                self.flags = Some((*mode).into());
+                (self.offset, self.length) = (Some((*offset).into()), Some(*length));
+            }
+            Call::Stat { flags, size, .. } => {
+                (self.flags, self.size) = (Some((*flags).into()), *size);
+            }
+            Call::Rename { flags, .. } => self.flags = Some((*flags).into()),
+            Call::Unlink { flags, .. } => self.flags = Some((*flags).into()),
+            Call::MakeDirectory { mode, .. } => self.mode = Some(*mode),
+            Call::Duplicate { descriptor, .. } => self.descriptor = Some(*descriptor),
+            Call::Control { descriptor, command, argument, .. } => {
+                (self.descriptor, self.command) = (Some(*descriptor), Some(*command));
+                self.length = Some(*argument);
+            }
+            Call::Map { offset, length, writable, .. } => {
+                (self.offset, self.length) = (Some((*offset).into()), Some(*length));
+                self.truth = Some(*writable);
+            }
+            Call::CopyRange { from, to, length } | Call::SendFile { from, to, length } => {
+                let TracedEnd { at, descriptor, .. } = from;
+                (self.offset, self.to_offset) = (at.map(Into::into), to.at);
+                (self.length, self.descriptor) = (Some(*length), Some(*descriptor));
+            }
+            Call::ReadDirectory { .. }
+            | Call::Notice { of: Subject::File(_) | Subject::Name(_) } => {}
+        }
+        self
+    }
+}

@@ -1,0 +1,136 @@
+//! [`Stats`]: what the calls of a recording come to, by process, rank, file and function.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use striate_stack::trace::{Damage, Record};
+
+use crate::figures::{ALIGNMENT, Figures, Pattern, Step};
+use crate::filter::{Filter, names};
+use crate::recording::{ProcessIndex, Recording};
+
+/// What calls of one function come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FunctionFigures {
+    /// Calls, also those that failed.
+    pub calls: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Bytes that were read, written or copied.
+    pub bytes: u64,
+    /// Nanoseconds in them.
+    pub time: u64,
+    /// The longest.
+    pub longest: u64,
+}
+
+/// What calls on one path come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileFigures {
+    /// Its calls.
+    pub figures: Figures,
+    /// How many processes made them.
+    pub processes: u64,
+}
+
+/// What the calls of a recording come to.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// All of them.
+    pub total: Figures,
+    /// By process, as in [`Recording::processes`].
+    pub processes: Vec<Figures>,
+    /// By rank, of processes that have one.
+    pub ranks: BTreeMap<u32, Figures>,
+    /// By path; what two paths were given to is told of the first.
+    pub files: HashMap<PathBuf, FileFigures>,
+    /// By the name of the function.
+    pub functions: BTreeMap<&'static str, FunctionFigures>,
+    /// What could not be read, besides what is known of the processes.
+    pub damages: Vec<(ProcessIndex, Damage)>,
+}
+
+impl Stats {
+    /// Those of the records that a filter lets pass. Whether an offset is aligned is asked of `alignment`.
+    pub fn of(recording: &Recording, filter: &Filter, alignment: Option<u64>) -> Self {
+        let mut stats = Self::default();
+        stats.processes.resize(recording.processes().len(), Figures::default());
+        let mut patterns: Vec<HashMap<PathBuf, Pattern>> = Vec::new();
+        patterns.resize_with(recording.processes().len(), HashMap::new);
+        let mut order = recording.filtered(filter);
+        for (index, record) in order.by_ref() {
+            let path = names(&record)[0];
+            let step = path.map_or(Step::default(), |path| {
+                stats.step(&mut patterns[index], path, &record, alignment.unwrap_or(ALIGNMENT))
+            });
+            stats.total.add(&record, step);
+            stats.processes[index].add(&record, step);
+            if let Some(rank) = recording.processes()[index].header().origin.rank {
+                stats.ranks.entry(rank).or_default().add(&record, step);
+            }
+            stats.function(&record);
+        }
+        stats.damages = order.damages().to_vec();
+        stats
+    }
+
+    /// Takes a record into account for its path; how it follows those of its process there.
+    fn step(
+        &mut self,
+        patterns: &mut HashMap<PathBuf, Pattern>,
+        path: &Path,
+        record: &Record,
+        alignment: u64,
+    ) -> Step {
+        // Looked up before it is inserted: the path is copied once, not for every record.
+        if !self.files.contains_key(path) {
+            self.files.insert(path.to_path_buf(), FileFigures::default());
+        }
+        let mut file = self.files.get_mut(path);
+        if !patterns.contains_key(path) {
+            patterns.insert(path.to_path_buf(), Pattern::default());
+            if let Some(file) = &mut file {
+                file.processes += 1;
+            }
+        }
+        let step = patterns.get_mut(path).map(|pattern| pattern.step(record, alignment));
+        let step = step.unwrap_or_default();
+        if let Some(file) = file {
+            file.figures.add(record, step);
+        }
+        step
+    }
+
+    fn function(&mut self, record: &Record) {
+        let function = self.functions.entry(record.function.name()).or_default();
+        function.calls += 1;
+        function.errors += u64::from(record.outcome.is_err());
+        function.time += record.duration;
+        function.longest = function.longest.max(record.duration);
+        if is_transfer(record) {
+            function.bytes += record.outcome.unwrap_or(0);
+        }
+    }
+
+    /// The files by what was moved, then by time, then by name: those with most first.
+    pub fn top_files(&self) -> Vec<(&Path, &FileFigures)> {
+        let mut files: Vec<_> =
+            self.files.iter().map(|(path, file)| (path.as_path(), file)).collect();
+        files.sort_by_key(|(path, file)| {
+            let Figures { reads, writes, copied, time, .. } = &file.figures;
+            let moved = reads.bytes.saturating_add(writes.bytes).saturating_add(*copied);
+            (std::cmp::Reverse((moved, *time)), *path)
+        });
+        files
+    }
+}
+
+/// Whether what a call returns is a number of bytes.
+fn is_transfer(record: &Record) -> bool {
+    use striate_stack::trace::Call;
+    matches!(
+        record.call,
+        Call::Read { .. } | Call::Write { .. } | Call::CopyRange { .. } | Call::SendFile { .. }
+    )
+}

@@ -1,0 +1,126 @@
+//! `striate trace`: recordings of what programs did with files, looked at, put together, cut and translated.
+
+mod cut;
+mod export;
+mod import;
+mod merge;
+mod selection;
+mod show;
+mod stats;
+
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use striate_recording::{Recording, RecordingError};
+
+use crate::CommandError;
+
+/// Look at recordings of what programs did with files; merge, cut, export and import them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate run --trace traces -- ./simulation            make a recording
+  striate trace show traces --path '*.nc' --kind write  what was written to some files
+  striate trace stats traces                            what it comes to
+  striate trace merge traces -o run.trace               one file
+  striate trace export run.trace --format perfetto -o run.json
+  striate trace import strace.txt -o run.trace
+
+A recording is a trace, a merged file, or a directory of traces. docs/traces.md tells more.")]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TraceCommand {
+    Show(show::ShowArgs),
+    Stats(stats::StatsArgs),
+    Merge(merge::MergeArgs),
+    Cut(cut::CutArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
+}
+
+pub(crate) fn run(args: &TraceArgs, json: bool) -> Result<(), CommandError> {
+    match &args.command {
+        TraceCommand::Show(args) => show::run(args, json),
+        TraceCommand::Stats(args) => stats::run(args, json),
+        TraceCommand::Merge(args) => merge::run(args, json),
+        TraceCommand::Cut(args) => cut::run(args, json),
+        TraceCommand::Export(args) => export::run(args),
+        TraceCommand::Import(args) => import::run(args, json),
+    }
+}
+
+/// Opens a recording and says what is wrong with it.
+fn open(path: &Path) -> Result<Recording, CommandError> {
+    let recording = Recording::open(path).map_err(refused)?;
+    warn(&recording.complaints());
+    Ok(recording)
+}
+
+/// Says what is not as it should be, but no reason to stop.
+fn warn(complaints: &[String]) {
+    const SHOWN: usize = 10;
+    let style = anstyle::Style::new().bold().fg_color(Some(anstyle::AnsiColor::Yellow.into()));
+    let mut stderr = anstream::stderr().lock();
+    for complaint in complaints.iter().take(SHOWN) {
+        let _ = writeln!(stderr, "{style}warning:{style:#} {complaint}");
+    }
+    if let Some(more) = complaints.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = writeln!(stderr, "{style}warning:{style:#} {more} more like these");
+    }
+}
+
+/// What goes wrong with recordings.
+fn refused(error: RecordingError) -> CommandError {
+    let hint = match &error {
+        RecordingError::Trace(_) | RecordingError::Empty(_) => {
+            "'striate run --trace DIR' makes recordings; 'striate trace import' reads those of others"
+        }
+        RecordingError::UnknownFormat(_) => "say what it is by --format",
+        RecordingError::Within(_) => "give it a place elsewhere by -o",
+        RecordingError::Write { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
+            "give it another name by -o"
+        }
+        _ => "",
+    };
+    match error {
+        RecordingError::Write { path, error } => {
+            let attempted = format!("cannot write {}", path.display());
+            CommandError::failed(attempted, error, hint)
+        }
+        RecordingError::Read { path, error } => {
+            let attempted = format!("cannot read {}", path.display());
+            CommandError::failed(attempted, error, hint)
+        }
+        error => CommandError::failed("not a recording", error, hint),
+    }
+}
+
+/// Writes to a file, or to standard output. A reader that went away has seen enough.
+fn to_output(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), CommandError> {
+    let written = if let Some(path) = path {
+        std::fs::File::create(path).and_then(|file| {
+            let mut file = BufWriter::with_capacity(256 << 10, file);
+            write(&mut file)?;
+            file.flush()
+        })
+    } else {
+        let mut stdout = BufWriter::with_capacity(64 << 10, anstream::stdout().lock());
+        write(&mut stdout).and_then(|()| stdout.flush())
+    };
+    match written {
+        Err(error) if path.is_none() && error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(source) => {
+            let path = path.map_or_else(|| PathBuf::from("standard output"), Path::to_path_buf);
+            Err(CommandError::Write { path, source })
+        }
+        Ok(()) => Ok(()),
+    }
+}

@@ -1,0 +1,119 @@
+//! `striate trace import`: recordings made of what other tools wrote.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use striate_recording::import::{self, Imported, Options};
+
+use crate::document::Document;
+use crate::number::grouped;
+use crate::{CommandError, terminal};
+
+/// Make a recording of what strace or Darshan wrote
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  strace -f -ttt -T -y -o strace.txt ./simulation
+  striate trace import strace.txt -o run.trace
+  darshan-dxt-parser job.darshan > dxt.txt
+  striate trace import dxt.txt -o run.trace
+  striate trace import strace.txt --directory /home/me/run -o run.trace
+
+Lines that are not understood are counted and the first of them shown; the rest is imported.")]
+pub(super) struct ImportArgs {
+    /// What was written
+    file: PathBuf,
+    /// The new recording
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// What it is, if that cannot be seen
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Where the program was started: what relative paths start from, if the file does not tell
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// strace -f -ttt -T, with -y or without
+    Strace,
+    /// darshan-dxt-parser
+    Dxt,
+}
+
+/// What was imported; the row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Answer {
+    output: PathBuf,
+    format: import::Format,
+    #[serde(flatten)]
+    imported: Imported,
+}
+
+pub(super) fn run(args: &ImportArgs, json: bool) -> Result<(), CommandError> {
+    let format = args.format.map(|format| match format {
+        Format::Strace => import::Format::Strace,
+        Format::Dxt => import::Format::Dxt,
+    });
+    let options = Options { format, directory: args.directory.clone() };
+    let imported = import::import(&args.file, &options, &args.output);
+    let (format, imported) = imported.map_err(super::refused)?;
+    let answer = Answer { output: args.output.clone(), format, imported };
+    if json {
+        return Document::new(vec![answer], Vec::new()).print();
+    }
+    terminal::print(&answer.text())
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        let Imported { lines, processes, records, unended, malformed, .. } = &self.imported;
+        let mut text = format!(
+            "{} calls of {} processes from {} lines in {}\n",
+            grouped(*records),
+            grouped(*processes),
+            grouped(*lines),
+            self.output.display(),
+        );
+        for (what, names) in [
+            ("no operations on files", &self.imported.skipped),
+            ("on what is no file, or was opened before", &self.imported.elsewhere),
+        ] {
+            let sum: u64 = names.values().sum();
+            if sum > 0 {
+                let _ =
+                    writeln!(text, "  {} calls left out, {what}: {}", grouped(sum), listed(names));
+            }
+        }
+        if *unended > 0 {
+            let _ = writeln!(text, "  {} calls left out that did not end", grouped(*unended));
+        }
+        if *malformed > 0 {
+            let _ = writeln!(text, "  {} lines were not understood:", grouped(*malformed));
+            for (line, shown) in &self.imported.first_malformed {
+                let shown: String =
+                    shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                let _ = writeln!(text, "    line {line}: {shown}");
+            }
+        }
+        text
+    }
+}
+
+/// The names with most calls first.
+fn listed(names: &BTreeMap<String, u64>) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<_> = names.iter().collect();
+    names.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+    let more = names.len().saturating_sub(SHOWN);
+    let shown = names.iter().take(SHOWN).map(|(name, count)| format!("{name} {count}"));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        let _ = write!(text, ", and {more} more names");
+    }
+    text
+}

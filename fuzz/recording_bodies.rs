@@ -1,0 +1,62 @@
+//! What the fuzz targets of recordings assert, as plain functions of bytes.
+//!
+//! They live apart from the targets so that a stable compiler runs them too.
+#![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
+
+use std::path::Path;
+
+use striate_recording::import::{Format, Options, import_from};
+use striate_recording::{Filter, Recording, Stats, export};
+
+/// Bytes as a file of several traces.
+pub fn several(bytes: &[u8]) {
+    let name = Path::new("several");
+    let recording = match Recording::in_memory(name, bytes.to_vec()) {
+        Ok(recording) => recording,
+        Err(error) => return assert!(error.to_string().contains("several")),
+    };
+    let mut order = recording.in_order();
+    let read = order.by_ref().count() as u64;
+    assert!(read <= recording.records_count());
+    assert!(read == recording.records_count() || !order.damages().is_empty());
+    for process in recording.processes() {
+        let _ = (process.held(), process.span(), process.trace().blocks());
+    }
+    let stats = Stats::of(&recording, &Filter::default(), None);
+    assert_eq!(stats.total.calls, read);
+    for format in [
+        export::Format::Jsonl,
+        export::Format::Csv,
+        export::Format::Perfetto,
+        export::Format::Darshan,
+    ] {
+        assert!(export::write(&recording, &Filter::default(), format, &mut Vec::new()).is_ok());
+    }
+}
+
+/// Bytes as the output of strace, imported beside a directory.
+pub fn strace(bytes: &[u8], directory: &Path) {
+    imported(bytes, Format::Strace, directory);
+}
+
+/// Bytes as the output of darshan-dxt-parser.
+pub fn dxt(bytes: &[u8], directory: &Path) {
+    imported(bytes, Format::Dxt, directory);
+}
+
+fn imported(mut bytes: &[u8], format: Format, directory: &Path) {
+    let into = directory.join("imported.trace");
+    let options = Options { format: Some(format), ..Options::default() };
+    let lines = bytes.split(|byte| *byte == b'\n').count() as u64;
+    match import_from(&mut bytes, &options, Path::new("lines"), &into) {
+        Ok(imported) => {
+            assert!(imported.lines <= lines);
+            let recording = Recording::open(&into).expect("what was imported is a recording");
+            assert_eq!(recording.complaints(), [""; 0]);
+            assert_eq!(recording.records_count(), imported.records);
+            assert_eq!(recording.in_order().count() as u64, imported.records);
+            std::fs::remove_file(&into).expect("it was made");
+        }
+        Err(error) => assert!(!error.to_string().is_empty() && !into.exists(), "{error}"),
+    }
+}
