@@ -5,6 +5,7 @@
 //! back as a [`CommandError`] and is reported here, with a hint and the exit status.
 
 mod bench;
+mod compare;
 mod completions;
 mod describe;
 mod document;
@@ -17,6 +18,7 @@ mod picture;
 mod probe;
 mod quickstart;
 mod ranks;
+mod report;
 mod run;
 mod serve;
 mod signals;
@@ -46,6 +48,7 @@ Examples:
   striate bench strided --block 64 --method all        measure one
   striate serve --embedded 4                           try a parallel file system
   striate run -- python3 analyse.py                    see what a program does with files
+  striate report traces -o report.html                 and what would help
 
 Exit status: 0 success, 1 it failed, 2 it was called wrongly."
 )]
@@ -71,6 +74,8 @@ enum Command {
     Run(run::RunArgs),
     Stack(stack::StackArgs),
     Trace(trace::TraceArgs),
+    Report(report::ReportArgs),
+    Compare(compare::CompareArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -99,6 +104,8 @@ fn main() -> ExitCode {
         }
         Command::Stack(args) => stack::run(args, cli.json),
         Command::Trace(args) => trace::run(args, cli.json),
+        Command::Report(args) => report::run(args, cli.json),
+        Command::Compare(args) => compare::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

@@ -1,0 +1,185 @@
+//! Advice: rules that look at a recording, each for one thing that is known to cost time.
+//!
+//! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls that it is about
+//! took a part of the time that matters: [`WORTH`]. Several rules never speak about the same calls for the same
+//! reason, and when none speaks, that is said.
+//!
+//! What a finding would save is estimated from the recording itself, and the finding says how.
+
+mod balance;
+mod data;
+mod durable;
+mod names;
+mod shared;
+mod stacks;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gather::{Evidence, Mark};
+use crate::model::Model;
+use crate::words::{part, percent};
+
+/// Rules are silent about what takes less than this part of the time in calls.
+const WORTH: f64 = 0.05;
+/// Rules are silent if all calls take less than this part of the time of the processes.
+const WORTH_OF_RUN: f64 = 0.02;
+/// What a call costs that a stage answers from memory, in nanoseconds.
+const STAGE_NS: f64 = 300.0;
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// A quarter of the time in calls, or more.
+    High,
+    /// A tenth or more.
+    Medium,
+    /// Less.
+    Low,
+}
+
+impl Severity {
+    fn of(share: f64) -> Self {
+        match share {
+            share if share >= 0.25 => Self::High,
+            share if share >= 0.10 => Self::Medium,
+            _ => Self::Low,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// A stack that would help.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdvisedStack {
+    /// What to call it.
+    pub name: String,
+    /// The stack, as TOML.
+    pub text: String,
+    /// It can be used as it is; otherwise places in it have to be filled in.
+    pub ready: bool,
+}
+
+/// What would be saved, and how that was estimated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Nanoseconds in calls, all processes together.
+    pub saved_ns: u64,
+    /// Their part of the time in all calls.
+    pub share: f64,
+    /// How it was estimated.
+    pub basis: String,
+}
+
+/// Something that stands out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule.
+    pub rule: String,
+    /// It in a few words.
+    pub title: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What was measured, with its unit.
+    pub figure: String,
+    /// From where on the rule speaks.
+    pub threshold: String,
+    /// What happens, in a sentence or two.
+    pub sentence: String,
+    /// What would help.
+    pub help: String,
+    /// A stack that would help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<AdvisedStack>,
+    /// What that would save.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// Files in which it happens most.
+    pub files: Vec<String>,
+    /// The part of the time in calls that it is about.
+    pub share: f64,
+}
+
+/// What rules look at.
+pub(crate) struct Case<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) evidence: &'a Evidence,
+    /// Time in all calls.
+    pub(crate) io_ns: u64,
+}
+
+impl Case<'_> {
+    /// The part of the time in calls, if it is worth speaking of.
+    fn worth(&self, time_ns: u64) -> Option<f64> {
+        let share = part(time_ns, self.io_ns);
+        (share >= WORTH).then_some(share)
+    }
+
+    fn files(&self, mark: Mark) -> Vec<String> {
+        self.evidence.files.worst(mark)
+    }
+
+    fn estimate(&self, saved_ns: f64, basis: impl Into<String>) -> Option<Estimate> {
+        let saved_ns = saved_ns.max(0.0).min(self.io_ns as f64) as u64;
+        let share = part(saved_ns, self.io_ns);
+        (share >= 0.01).then(|| Estimate { saved_ns, share, basis: basis.into() })
+    }
+}
+
+type Rule = fn(&Case<'_>) -> Option<Finding>;
+
+const RULES: [Rule; 13] = [
+    data::small_writes,
+    data::small_reads,
+    data::random,
+    data::unaligned,
+    data::read_back,
+    durable::syncs,
+    names::small_files,
+    names::repeated_opens,
+    names::repeated_stats,
+    names::missing,
+    names::storm,
+    shared::one_file,
+    balance::ranks,
+];
+
+/// What stands out, the most important first.
+pub(crate) fn findings(model: &Model, evidence: &Evidence) -> Vec<Finding> {
+    let io_ns = model.totals.sums.time_ns.all();
+    let of_run = part(io_ns, model.totals.process_time_ns);
+    if of_run < WORTH_OF_RUN {
+        return Vec::new();
+    }
+    let case = Case { model, evidence, io_ns };
+    let mut found: Vec<Finding> = RULES.iter().filter_map(|rule| rule(&case)).collect();
+    found.extend(balance::slow_file(&case));
+    // Opens, stats and missing names that were told of are not told of again as a storm.
+    let told = ["small-files", "repeated-opens", "repeated-stats", "missing-names"];
+    if found.iter().any(|finding| told.contains(&finding.rule.as_str())) {
+        found.retain(|finding| finding.rule != "metadata-storm");
+    }
+    for finding in &mut found {
+        let weight =
+            finding.estimate.as_ref().map_or(finding.share / 2.0, |estimate| estimate.share);
+        finding.severity = Severity::of(weight);
+    }
+    let weight = |finding: &Finding| {
+        finding.estimate.as_ref().map_or(finding.share / 2.0, |estimate| estimate.share)
+    };
+    found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    found
+}
+
+/// `12 % of the time in calls`.
+fn of_time(share: f64) -> String {
+    format!("{} of the time in calls", percent(share))
+}

@@ -1,0 +1,74 @@
+//! One pass over a recording, in memory that does not grow with the number of its calls.
+//!
+//! What grows with it otherwise is bounded: files are kept in a sketch of the heaviest ([`files`]), open files up
+//! to a limit ([`open_files`]), times in bins whose number is fixed. Processes are known before the pass.
+
+mod calls;
+mod files;
+mod flight;
+mod heat;
+mod open_files;
+mod pass;
+mod process;
+mod signals;
+mod stream;
+mod time_bins;
+
+pub(crate) use self::files::Files;
+pub(crate) use self::process::is_rank_like;
+pub(crate) use self::signals::{Mark, Signals, Small};
+
+use striate_recording::Recording;
+
+use self::pass::Pass;
+use crate::advice;
+use crate::model::{About, FORMAT, Model, VERSION};
+
+/// How much of a recording is told one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Files in the table.
+    pub files: usize,
+    /// Files whose offsets over time are kept.
+    pub heats: usize,
+    /// Processes in the table.
+    pub processes: usize,
+    /// Lanes of the timeline.
+    pub lanes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { files: 40, heats: 12, processes: 256, lanes: 32 }
+    }
+}
+
+/// What a recording tells, with advice.
+pub fn report(recording: &Recording, options: &Options) -> Model {
+    let mut pass = Pass::new(recording, options);
+    let mut order = recording.in_order();
+    for (process, record) in order.by_ref() {
+        pass.add(process, &record);
+    }
+    let mut complaints = recording.complaints();
+    complaints.extend(order.damages().iter().map(|(process, damage)| {
+        format!("{}: {damage}", recording.processes()[*process].source())
+    }));
+    let (model, evidence) = pass.finish();
+    let recording = About {
+        path: recording.path().to_string_lossy().into_owned(),
+        began_ns: recording.began(),
+        length_ns: recording.length(),
+        complaints,
+    };
+    let mut model = Model { format: FORMAT.into(), version: VERSION, recording, ..model };
+    model.findings = advice::findings(&model, &evidence);
+    model
+}
+
+/// What rules look at besides the model.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    pub(crate) signals: Signals,
+    pub(crate) files: Files,
+}

@@ -1,0 +1,24 @@
+//! What a recording tells: a model of it, advice, and the forms in which people see both.
+//!
+//! [`report`] goes once over a [`Recording`](striate_recording::Recording) in bounded memory and makes a [`Model`],
+//! which is also the machine-readable form. [`advice`] looks for what stands out in it. [`page::render`] makes one
+//! self-contained page of a model, [`text::render`] the same for terminals; [`compare`] sets two side by side.
+//!
+//! What a stack would change can be measured ([`what_if`]): whoever calls this brings the means for it.
+
+pub mod advice;
+pub mod compare;
+mod distinct;
+mod durations;
+mod gather;
+pub mod model;
+pub mod page;
+mod summary;
+pub mod text;
+pub mod what_if;
+mod words;
+
+pub use self::advice::Finding;
+pub use self::durations::Durations;
+pub use self::gather::{Options, report};
+pub use self::model::Model;

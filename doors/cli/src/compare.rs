@@ -1,0 +1,50 @@
+//! `striate compare`: two recordings, runs or results of benchmarks side by side.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use striate_report::compare::{CompareError, Input, compare, render};
+
+use crate::document::Document;
+use crate::{CommandError, terminal};
+
+/// Set two recordings, runs or benchmark results side by side, and tell what changed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate compare traces-before traces-after            recordings
+  striate compare before.json after.json                what 'striate run --json --summary' wrote,
+                                                        or 'striate bench … --json', or 'striate report --json'
+  striate compare --json benches/results/parallel.json new.json
+
+Counts and bytes are exact. Times and rates are tested where there are several of them: over the
+calls of recordings, over the repetitions of benchmarks.")]
+pub(crate) struct CompareArgs {
+    /// What it is compared with: a recording or a JSON document
+    a: PathBuf,
+    /// What is looked at: the same sort of thing
+    b: PathBuf,
+    /// Show what is the same on both sides, too
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
+    let open = |path: &PathBuf| Input::open(path).map_err(refused);
+    let comparison = compare(&open(&args.a)?, &open(&args.b)?).map_err(refused)?;
+    if json {
+        return Document::new(vec![comparison], Vec::new()).print();
+    }
+    let text = render(&comparison, args.all);
+    let text = if terminal::is_utf8() { text } else { terminal::to_ascii(&text) };
+    terminal::print(&text)
+}
+
+fn refused(error: CompareError) -> CommandError {
+    let hint = match &error {
+        CompareError::Recording(_) | CompareError::Read { .. } => "",
+        CompareError::Unknown { .. } => "'striate compare --help' tells what can be compared",
+        CompareError::Different { .. } => "both sides have to be the same sort of thing",
+    };
+    CommandError::failed("cannot compare", error, hint)
+}
