@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ pub struct OpenFile {
 /// What a stage has left with a file.
 #[derive(Debug, Default)]
 struct Left {
-    state: OnceLock<Box<dyn Any + Send + Sync>>,
+    state: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// Found with one load.
     number: AtomicU64,
 }
@@ -274,7 +274,7 @@ impl OpenFile {
     /// Leaves something of a stage with the file, once.
     pub fn set_state<T: Any + Send + Sync>(&self, slot: usize, state: T) {
         if let Some(place) = self.states.get(slot) {
-            let _ = place.state.set(Box::new(state));
+            let _ = place.state.set(Arc::new(state));
         }
     }
 
@@ -288,6 +288,16 @@ impl OpenFile {
     pub(crate) fn set_number(&self, slot: usize, number: u64) {
         if let Some(place) = self.states.get(slot) {
             place.number.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// What a stage has left with another file is with this one, too.
+    pub(crate) fn take_state(&self, other: &Self, slot: usize) {
+        if let (Some(place), Some(other)) = (self.states.get(slot), other.states.get(slot)) {
+            if let Some(state) = other.state.get() {
+                let _ = place.state.set(Arc::clone(state));
+            }
+            place.number.store(other.number.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }

@@ -45,7 +45,7 @@ pub use self::gate::{Within, is_within, lend, mark_within, stay_within};
 pub use self::kind::{Kind, Kinds};
 pub use self::memory::Memory;
 pub use self::op::{Action, End, Of, Op, Outcome, StatInto, Target};
-pub use self::origin::{Origin, RUN_DIRECTORY};
+pub use self::origin::{Origin, RUN_DIRECTORY, building_for};
 pub use self::route::{Paths, Route};
 pub use self::stack::{MOST_STAGES, Placed, Stack};
 pub use self::stage::{Next, Stage};

@@ -1,5 +1,6 @@
 //! [`Origin`]: which process counted or recorded something.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 /// The variable that names the directory of a run: where stages leave what they have to tell.
@@ -37,6 +38,25 @@ impl Origin {
     }
 }
 
+thread_local! {
+    /// Whose stages are being built by this thread, if not this process's.
+    static ACTED: RefCell<Option<Origin>> = const { RefCell::new(None) };
+}
+
+/// Builds stages for a process that is acted out by this one: what they count or record is told to be that
+/// process's. A replay has a stack for each recorded process.
+pub fn building_for<T>(origin: &Origin, build: impl FnOnce() -> T) -> T {
+    let before = ACTED.replace(Some(origin.clone()));
+    let built = build();
+    ACTED.set(before);
+    built
+}
+
+/// The process that stages are being built for, if it is another one.
+pub(crate) fn acted() -> Option<Origin> {
+    ACTED.with_borrow(Clone::clone)
+}
+
 /// Arguments with a zero after each.
 pub(crate) fn arguments(bytes: &[u8]) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
@@ -69,5 +89,12 @@ mod tests {
         let this = Origin::this(Some(3));
         assert_eq!((this.process, this.rank), (std::process::id(), Some(3)));
         assert!(!this.command.is_empty() && !this.host.is_empty());
+    }
+
+    #[test]
+    fn stages_can_be_built_for_another_process() {
+        let other = Origin { process: 7, parent: 1, ..Origin::default() };
+        assert_eq!(building_for(&other, acted), Some(other));
+        assert_eq!(acted(), None);
     }
 }

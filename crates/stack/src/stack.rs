@@ -37,6 +37,8 @@ pub struct Stack {
     /// Files that no stage sees.
     paths: Paths,
     stages: Vec<Placed>,
+    /// How many of them see all files.
+    watchers: usize,
     /// What any of them wants.
     wanted: Kinds,
     /// The copy of a process has none of its other threads, which must not leave locks behind.
@@ -50,11 +52,19 @@ impl Stack {
     pub fn new(paths: Paths, stages: Vec<Placed>) -> Self {
         debug_assert!(stages.len() <= MOST_STAGES);
         gate::prepare();
-        let mut wanted = Kinds::NONE;
-        for placed in &stages {
-            wanted = wanted.or(placed.stage.kinds());
-        }
-        Self { paths, stages, wanted, gate: Gate::new(), home: AtomicU32::new(std::process::id()) }
+        let wanted = wanted_by(&stages);
+        let home = AtomicU32::new(std::process::id());
+        Self { paths, stages, watchers: 0, wanted, gate: Gate::new(), home }
+    }
+
+    /// The same with more stages before all others, for whichever files: not only those of the stack.
+    #[must_use]
+    pub fn watched_by(mut self, watchers: Vec<Placed>) -> Self {
+        self.watchers += watchers.len();
+        self.stages.splice(0..0, watchers);
+        debug_assert!(self.stages.len() <= MOST_STAGES);
+        self.wanted = wanted_by(&self.stages);
+        self
     }
 
     /// The stages.
@@ -80,19 +90,18 @@ impl Stack {
     /// The same, and without those that hold something back.
     fn routes(&self, path: &Path) -> [Route; 2] {
         let mut routes = [Route::NONE; 2];
-        if self.paths.cover(path) {
-            for (place, placed) in self.stages.iter().enumerate() {
-                if placed.paths.cover(path) {
-                    let kinds = placed.stage.kinds();
-                    routes[0].add(place, kinds);
-                    // Whoever holds something back has to know when the file is closed, shared or not.
-                    let left = if placed.stage.holds_back() {
-                        placed.stage.kinds_of_shared().and(kinds)
-                    } else {
-                        kinds
-                    };
-                    routes[1].add(place, left);
-                }
+        let seen = if self.paths.cover(path) { self.stages.len() } else { self.watchers };
+        for (place, placed) in self.stages.iter().enumerate().take(seen) {
+            if placed.paths.cover(path) {
+                let kinds = placed.stage.kinds();
+                routes[0].add(place, kinds);
+                // Whoever holds something back has to know when the file is closed, shared or not.
+                let left = if placed.stage.holds_back() {
+                    placed.stage.kinds_of_shared().and(kinds)
+                } else {
+                    kinds
+                };
+                routes[1].add(place, left);
             }
         }
         routes
@@ -183,6 +192,22 @@ impl Stack {
         Ok(0)
     }
 
+    /// A file that the process of this stack has inherited from that of another, which has shared it: the same
+    /// file, of which this process has a descriptor.
+    pub fn inherit(&self, file: &OpenFile, descriptor: RawFd) -> Arc<OpenFile> {
+        let routes = self.routes(file.path());
+        let heir = OpenFile::new(file.path(), file.flags(), routes, self.stages.len());
+        for (slot, placed) in self.stages.iter().enumerate() {
+            if placed.stage.is_inherited() {
+                heir.take_state(file, slot);
+            }
+        }
+        heir.share();
+        heir.set_settled();
+        heir.add_descriptor(descriptor);
+        Arc::new(heir)
+    }
+
     /// Hands on what stages hold back of a file.
     pub fn settle(&self, file: &Arc<OpenFile>) -> Outcome {
         let _within = self.enter();
@@ -243,6 +268,10 @@ impl Stack {
         }
         settled
     }
+}
+
+fn wanted_by(stages: &[Placed]) -> Kinds {
+    stages.iter().fold(Kinds::NONE, |wanted, placed| wanted.or(placed.stage.kinds()))
 }
 
 /// Whether a name is that of something which exists and is not a regular file.

@@ -56,6 +56,12 @@ pub trait Stage: Debug + Send + Sync {
         Ok(0)
     }
 
+    /// Whether what it leaves with a file ([`OpenFile::set_state`]) is also for a copy of the process that is acted
+    /// out with another stack ([`Stack::inherit`]).
+    fn is_inherited(&self) -> bool {
+        false
+    }
+
     /// This process is a new one, a copy of the one that it was: what is counted or recorded starts anew.
     /// All was settled before, and no other thread is there.
     fn start_anew(&self) {}

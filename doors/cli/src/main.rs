@@ -19,6 +19,7 @@ mod probe;
 mod quickstart;
 mod ranks;
 mod report;
+mod replay;
 mod run;
 mod serve;
 mod signals;
@@ -76,6 +77,7 @@ enum Command {
     Trace(trace::TraceArgs),
     Report(report::ReportArgs),
     Compare(compare::CompareArgs),
+    Replay(replay::ReplayArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(args, cli.json),
         Command::Report(args) => report::run(args, cli.json),
         Command::Compare(args) => compare::run(args, cli.json),
+        Command::Replay(args) => replay::run(args, cli.json),
         Command::Completions(args) => completions::run(args),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)

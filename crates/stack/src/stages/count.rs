@@ -48,6 +48,8 @@ pub(super) struct Count {
     label: String,
     directory: Option<PathBuf>,
     rank: Option<u32>,
+    /// The process that is acted out, if it is not this one.
+    acted: Option<Origin>,
     /// Made by the first call: a stack may be built only to be looked at.
     page: AtomicPtr<Page>,
     making: Mutex<()>,
@@ -64,6 +66,7 @@ impl Count {
             label: options.label,
             directory: options.directory.or_else(origin::run_directory),
             rank: origin::rank(),
+            acted: origin::acted(),
             page: AtomicPtr::default(),
             making: Mutex::default(),
             endings: KnownEndings::default(),
@@ -87,8 +90,8 @@ impl Count {
             return Some(page);
         }
         let directory = self.directory.as_deref();
-        let page =
-            Page::new(directory, &Origin::this(self.rank), &self.label, place, &self.endings);
+        let origin = self.acted.clone().unwrap_or_else(|| Origin::this(self.rank));
+        let page = Page::new(directory, &origin, &self.label, place, &self.endings);
         let page = Box::into_raw(Box::new(page.ok()?));
         self.page.store(page, Ordering::Release);
         // SAFETY: as above.

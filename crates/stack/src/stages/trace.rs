@@ -48,6 +48,8 @@ pub(super) struct Recorder {
     shards: Shards,
     /// The number of the next file that is opened.
     next_file: AtomicU64,
+    /// The process that is acted out, if it is not this one.
+    acted: Option<u32>,
 }
 
 /// What the stage leaves with a file.
@@ -65,8 +67,10 @@ impl Recorder {
         let directory = options.directory.or_else(origin::run_directory).unwrap_or(".".into());
         let directory = std::path::absolute(&directory)
             .map_err(|error| format!("directory {}: {error}", directory.display()))?;
-        let shards = Shards::new(directory, options.label, origin::rank());
-        Ok(Box::new(Self { shards, next_file: AtomicU64::new(1) }))
+        let origin = origin::acted();
+        let acted = origin.as_ref().map(|origin| origin.process);
+        let shards = Shards::new(directory, options.label, origin::rank(), origin);
+        Ok(Box::new(Self { shards, next_file: AtomicU64::new(1), acted }))
     }
 
     /// What is known of a file, also of one that was open before anybody recorded it.
@@ -76,7 +80,7 @@ impl Recorder {
                 slot,
                 Known {
                     file: TracedFile {
-                        opener: std::process::id(),
+                        opener: self.acted.unwrap_or_else(std::process::id),
                         number: self.next_file.fetch_add(1, Ordering::Relaxed),
                         path: file.path().to_path_buf(),
                         flags: file.flags(),
@@ -157,6 +161,10 @@ impl Stage for Recorder {
     fn settle_all(&self, _next: Next<'_>) -> Outcome {
         self.shards.flush();
         Ok(0)
+    }
+
+    fn is_inherited(&self) -> bool {
+        true
     }
 
     fn start_anew(&self) {

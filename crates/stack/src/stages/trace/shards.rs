@@ -33,6 +33,8 @@ pub(super) struct Shards {
     directory: PathBuf,
     label: String,
     rank: Option<u32>,
+    /// The process that is acted out, if it is not this one.
+    acted: Option<Origin>,
     place: AtomicUsize,
     /// Made when they are first needed; a block takes 100 KiB.
     blocks: [AtomicPtr<Brief<Shard>>; SHARDS],
@@ -43,11 +45,17 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    pub(super) fn new(directory: PathBuf, label: String, rank: Option<u32>) -> Self {
+    pub(super) fn new(
+        directory: PathBuf,
+        label: String,
+        rank: Option<u32>,
+        acted: Option<Origin>,
+    ) -> Self {
         Self {
             directory,
             label,
             rank,
+            acted,
             place: AtomicUsize::new(0),
             blocks: [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARDS],
             output: Brief::new(None),
@@ -114,7 +122,7 @@ impl Shards {
         }
         let (began, start) = (clock::wall(), Moment::now());
         let header = Header {
-            origin: Origin::this(self.rank),
+            origin: self.acted.clone().unwrap_or_else(|| Origin::this(self.rank)),
             directory: std::env::current_dir().unwrap_or_default(),
             began,
             clock: start.nanoseconds,

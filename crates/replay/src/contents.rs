@@ -1,0 +1,125 @@
+//! What is in files: bytes that follow from the path and the offset.
+//!
+//! A recording has no contents. Here the byte at an offset of a file is always the same, whoever writes it and in
+//! which order, so that files can be compared after replays with different stacks. All bytes are
+//! parts of one pattern, which most writes take as it is.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// A prime, so that offsets that programs use meet all of it.
+const PERIOD: usize = 1_048_573;
+
+/// What direct transfers want.
+const ALIGNMENT: usize = 4096;
+
+/// Memory that is kept from call to call.
+const MOST_KEPT: usize = 64 << 20;
+
+/// Where in the pattern a file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phase(u64);
+
+impl Phase {
+    /// That of a path.
+    pub(crate) fn of(path: &Path) -> Self {
+        let bytes = AsRef::<OsStr>::as_ref(path).as_bytes();
+        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self(hash % PERIOD as u64)
+    }
+
+    fn at(self, offset: u64) -> usize {
+        ((self.0 + offset % PERIOD as u64) % PERIOD as u64) as usize
+    }
+
+    /// Fills memory with what is at an offset.
+    pub(crate) fn fill(self, mut offset: u64, mut into: &mut [u8]) {
+        while !into.is_empty() {
+            let count = into.len().min(PERIOD);
+            let at = self.at(offset);
+            let (now, later) = into.split_at_mut(count);
+            now.copy_from_slice(&pattern()[at..at + count]);
+            (into, offset) = (later, offset.wrapping_add(count as u64));
+        }
+    }
+}
+
+/// Two periods, so that what is no longer than one is there in one piece.
+fn pattern() -> &'static [u8] {
+    static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
+    PATTERN.get_or_init(|| {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut bytes = Vec::with_capacity(2 * PERIOD);
+        bytes.resize_with(PERIOD, || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        });
+        bytes.extend_from_within(..);
+        bytes
+    })
+}
+
+/// The memory of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    memory: Vec<u8>,
+}
+
+impl Hands {
+    /// Memory to be filled or written, where direct transfers may take it.
+    pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
+        let needed = length + ALIGNMENT;
+        if self.memory.len() < needed {
+            self.memory.resize(needed, 0);
+        } else if self.memory.len() > MOST_KEPT && needed < MOST_KEPT / 2 {
+            self.memory = vec![0; needed];
+        }
+        let skipped = self.memory.as_ptr().align_offset(ALIGNMENT);
+        &mut self.memory[skipped..skipped + length]
+    }
+
+    /// What a write takes.
+    pub(crate) fn bytes(
+        &mut self,
+        phase: Phase,
+        offset: u64,
+        length: usize,
+        direct: bool,
+    ) -> &[u8] {
+        if length <= PERIOD && !direct {
+            let at = phase.at(offset);
+            return &pattern()[at..at + length];
+        }
+        let room = self.room(length);
+        phase.fill(offset, room);
+        room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_follows_from_path_and_offset() {
+        let [a, b] = ["/a", "/b"].map(|path| Phase::of(Path::new(path)));
+        assert_ne!(a, b);
+        let mut whole = vec![0; 3 * PERIOD];
+        a.fill(5, &mut whole);
+        let mut hands = Hands::default();
+        for (offset, length, direct) in
+            [(5, 10, false), (100, PERIOD, false), (9, 2 * PERIOD, true)]
+        {
+            let from = offset as usize - 5;
+            let bytes = hands.bytes(a, offset, length, direct);
+            assert!(bytes == &whole[from..from + length]);
+            assert!(!direct || bytes.as_ptr().align_offset(ALIGNMENT) == 0);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! [`Fix`]: what is made good before a call.
+//!
+//! Programs that nobody recorded have a part in what files are like: a linked statically one writes a file, or one
+//! inherits its standard output. A call shows it when it finds a file, or a size, that the recorded calls
+//! do not explain. Then that is made so first, as it must have been.
+
+use std::path::PathBuf;
+
+use crate::world::FileId;
+
+/// What is made so before a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fix {
+    /// A file is there, of a size.
+    File(PathBuf, u64),
+    /// A directory is there.
+    Directory(PathBuf),
+    /// A file has this size.
+    Size(PathBuf, u64),
+    /// Nothing is there.
+    Nothing(PathBuf),
+    /// The position of an open file is this one.
+    Position(FileId, u64),
+}
+
+impl Fix {
+    /// What it is called in reports.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::File(..) => "files made",
+            Self::Directory(..) => "directories made",
+            Self::Size(..) => "sizes changed",
+            Self::Nothing(..) => "names removed",
+            Self::Position(..) => "positions moved",
+        }
+    }
+}

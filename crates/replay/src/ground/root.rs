@@ -1,0 +1,201 @@
+//! [`Root`]: the directory that stands for `/`.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use tempfile::TempDir;
+
+use crate::contents::{Hands, Phase};
+use crate::error::ReplayError;
+use crate::fix::Fix;
+use crate::world::Initial;
+
+/// As much is written at a time.
+const STEP: usize = 1 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Root {
+    path: PathBuf,
+    directory: OwnedFd,
+    /// Removed with this.
+    temporary: Option<TempDir>,
+    /// Whether it is the real one, where nothing is touched but by recorded calls.
+    real: bool,
+}
+
+impl Root {
+    /// A new directory.
+    pub(crate) fn temporary(within: Option<&Path>, keep: bool) -> Result<Self, ReplayError> {
+        let within = within.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let made = tempfile::Builder::new().prefix("striate-replay-").tempdir_in(&within);
+        let made = made.map_err(|error| ReplayError::make(&within, error))?;
+        let mut root = Self::existing(made.path())?;
+        if keep {
+            root.path = made.keep();
+        } else {
+            root.temporary = Some(made);
+        }
+        Ok(root)
+    }
+
+    /// A directory that stays, which is made if it is not there.
+    pub(crate) fn existing(path: &Path) -> Result<Self, ReplayError> {
+        let failed = |error| ReplayError::make(path, error);
+        fs::create_dir_all(path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(&path, flags, Mode::empty());
+        let directory = directory.map_err(|error| ReplayError::make(&path, error))?;
+        let real = path.parent().is_none();
+        Ok(Self { path, directory, temporary: None, real })
+    }
+
+    /// Where it is, if it stays.
+    pub(super) fn kept(&self) -> Option<PathBuf> {
+        self.temporary.is_none().then(|| self.path.clone())
+    }
+
+    /// A directory for what nobody sees.
+    pub(super) fn place(&self) -> PathBuf {
+        if self.real { std::env::temp_dir() } else { self.path.clone() }
+    }
+
+    /// Where paths start.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.directory.as_raw_fd()
+    }
+
+    /// A recorded path from here on.
+    pub(super) fn relative(path: &Path) -> PathBuf {
+        let parts = path.components().filter(|part| matches!(part, Component::Normal(_)));
+        let relative: PathBuf = parts.collect();
+        if relative.as_os_str().is_empty() { ".".into() } else { relative }
+    }
+
+    /// The same as the kernel takes it.
+    pub(super) fn c_relative(path: &Path) -> CString {
+        CString::new(Self::relative(path).as_os_str().as_bytes()).unwrap_or_default()
+    }
+
+    /// A recorded path as it is here.
+    pub(super) fn full(&self, path: &Path) -> PathBuf {
+        self.path.join(Self::relative(path))
+    }
+
+    /// Makes what was there before. Returns how many bytes.
+    pub(super) fn make(&self, initial: &[Initial]) -> Result<u64, ReplayError> {
+        let (mut hands, mut bytes) = (Hands::default(), 0);
+        for Initial { path, directory, size } in initial {
+            let here = self.full(path);
+            let made = if *directory {
+                fs::create_dir_all(&here)
+            } else {
+                let found = here.metadata().ok();
+                if found.is_some_and(|found| self.real || found.len() == *size) {
+                    continue;
+                }
+                bytes += size;
+                self.make_file(path, *size, &mut hands)
+            };
+            made.map_err(|error| ReplayError::make(&here, error))?;
+        }
+        Ok(bytes)
+    }
+
+    fn make_file(&self, path: &Path, size: u64, hands: &mut Hands) -> io::Result<()> {
+        let here = self.full(path);
+        if let Some(parent) = here.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(here)?;
+        fill(&file, Phase::of(path), 0..size, hands)
+    }
+
+    /// Makes something good, as far as possible: what is still different then is told as a difference.
+    pub(super) fn fix(&self, fix: &Fix, hands: &mut Hands) {
+        if self.real {
+            return;
+        }
+        let _ = match fix {
+            Fix::File(path, size) => self.make_file(path, *size, hands),
+            Fix::Directory(path) => fs::create_dir_all(self.full(path)),
+            Fix::Size(path, size) => self.resize(path, *size, hands),
+            Fix::Nothing(path) => {
+                let here = self.full(path);
+                fs::remove_file(&here).or_else(|_| fs::remove_dir_all(&here))
+            }
+            Fix::Position(..) => Ok(()),
+        };
+    }
+
+    fn resize(&self, path: &Path, size: u64, hands: &mut Hands) -> io::Result<()> {
+        let here = self.full(path);
+        if here.is_dir() {
+            return Ok(());
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(here)?;
+        let now = file.metadata()?.len();
+        if now > size { file.set_len(size) } else { fill(&file, Phase::of(path), now..size, hands) }
+    }
+}
+
+/// Fills a part of a file.
+fn fill(
+    file: &File,
+    phase: Phase,
+    range: std::ops::Range<u64>,
+    hands: &mut Hands,
+) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let count = (range.end - at).min(STEP as u64) as usize;
+        file.write_all_at(hands.bytes(phase, at, count, false), at)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_beneath_it() {
+        for (path, relative) in
+            [("/data/x", "data/x"), ("/", "."), ("/../../etc/x", "etc/x"), ("/a/./b//c", "a/b/c")]
+        {
+            assert_eq!(Root::relative(Path::new(path)), Path::new(relative), "{path}");
+        }
+    }
+
+    #[test]
+    fn files_are_made_and_made_good() {
+        let root = Root::temporary(None, false).unwrap();
+        let path = PathBuf::from("/deep/down/file");
+        let initial = [
+            Initial { path: "/empty".into(), directory: true, size: 0 },
+            Initial { path: path.clone(), directory: false, size: 3_000_000 },
+        ];
+        assert_eq!(root.make(&initial).unwrap(), 3_000_000);
+        let mut expected = vec![0; 3_000_000];
+        Phase::of(&path).fill(0, &mut expected);
+        assert!(fs::read(root.full(&path)).unwrap() == expected);
+        let mut hands = Hands::default();
+        for size in [10, 2_500_000] {
+            root.fix(&Fix::Size(path.clone(), size), &mut hands);
+            assert!(fs::read(root.full(&path)).unwrap() == expected[..size as usize]);
+        }
+        root.fix(&Fix::Nothing("/deep".into()), &mut hands);
+        assert!(!root.full(&path).exists() && root.full(Path::new("/empty")).is_dir());
+        let place = root.full(Path::new("/"));
+        drop(root);
+        assert!(!place.exists());
+    }
+}

@@ -1,0 +1,397 @@
+//! Calls as operations of a stack.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use striate_recording::ProcessIndex;
+use striate_stack::trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
+use striate_stack::{Action, End, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
+
+use super::super::Did;
+use super::super::memory;
+use super::super::process::Act;
+use super::super::root::Root;
+use super::{ThroughStack, close_others};
+use crate::compare::Came;
+use crate::contents::{Hands, Phase};
+use crate::task::Call;
+use crate::world::FileId;
+
+/// The longest transfer that the kernel makes.
+const MOST: u64 = 0x7fff_f000;
+
+const NOT_OPEN: &str = "its file could not be opened";
+
+/// Carries something out, and says how long it took.
+fn timed(act: impl FnOnce() -> Outcome) -> Did {
+    let (outcome, took) = measured(act);
+    made(outcome, None, took)
+}
+
+fn measured(act: impl FnOnce() -> Outcome) -> (Outcome, u64) {
+    let begin = Instant::now();
+    // A panic in a stage is an error of the call, as in the door.
+    let outcome = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO));
+    (outcome, begin.elapsed().as_nanos() as u64)
+}
+
+fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Did {
+    Did::Made(Came { outcome: outcome.map_err(Errno::raw_os_error), size }, took)
+}
+
+/// A call that is being made.
+struct Making<'a> {
+    ground: &'a ThroughStack,
+    process: ProcessIndex,
+    act: &'a Act,
+    record: &'a Record,
+}
+
+impl ThroughStack {
+    /// Makes a call.
+    pub(super) fn perform(
+        &self,
+        process: ProcessIndex,
+        act: &Act,
+        call: &Call,
+        hands: &mut Hands,
+    ) -> Did {
+        let making = Making { ground: self, process, act, record: &call.record };
+        making.make(call, hands)
+    }
+}
+
+impl Making<'_> {
+    fn make(&self, call: &Call, hands: &mut Hands) -> Did {
+        let record = self.record;
+        match (&record.call, call.files[0]) {
+            (Traced::Open { path, flags, mode, .. }, Some(id)) => {
+                self.open(id, path, *flags, *mode)
+            }
+            (Traced::Rename { from, to, flags }, _) => self.rename(from, to, *flags),
+            (Traced::Unlink { path, flags }, _) => {
+                let flags = *flags;
+                self.by_name(path, |target| Action::Unlink { target, flags })
+            }
+            (Traced::MakeDirectory { path, mode }, _) => {
+                let mode = *mode;
+                self.by_name(path, |target| Action::MakeDirectory { target, mode })
+            }
+            (Traced::ReadDirectory { path }, _) => self.list(path),
+            (Traced::Stat { of: Subject::Name(path), flags, .. }, _) => {
+                let name = Root::c_relative(path);
+                self.stat(Of::Name(self.ground.target(&name, path)), *flags)
+            }
+            (Traced::Notice { of: Subject::Name(path) }, _) => self.notice_name(path, call),
+            (Traced::CopyRange { from, to, length } | Traced::SendFile { from, to, length }, _) => {
+                self.copy(call, from, to, *length)
+            }
+            (traced, Some(id)) => {
+                let Some(file) = traced.file() else {
+                    return Did::Skipped("nothing is known of it");
+                };
+                match self.ground.file(self.process, self.act, id, file) {
+                    Some(open) => self.on_file(id, file, &open, hands),
+                    None => Did::Skipped(NOT_OPEN),
+                }
+            }
+            (_, None) => Did::Skipped("nothing is known of it"),
+        }
+    }
+
+    fn call(&self, file: &Arc<OpenFile>, action: Action<'_>) -> Outcome {
+        let mut op = Op { function: self.record.function, route: file.route(), action };
+        self.act.stack.call(&mut op)
+    }
+
+    fn open(&self, id: FileId, path: &Path, flags: i32, mode: u32) -> Did {
+        let name = Root::c_relative(path);
+        let target = self.ground.target(&name, path);
+        let mut opened = None;
+        let (outcome, took) = measured(|| {
+            let file = self.act.stack.open(self.record.function, target, flags, mode);
+            // What is not a regular file was not recorded.
+            let file = file.unwrap_or(Err(Errno::ISDIR))?;
+            let descriptor = file.raw_descriptor() as u64;
+            opened = Some(file);
+            Ok(descriptor)
+        });
+        let mut size = None;
+        if let Some(file) = opened {
+            if !self.act.holds_back {
+                let stat = file.descriptor().and_then(rustix::fs::fstat);
+                size = stat.ok().map(|stat| stat.st_size as u64);
+            }
+            let recorded = self.record.outcome.unwrap_or(0) as i32;
+            self.act.add(id, file, recorded);
+            if self.record.outcome.is_err() {
+                // Nobody will use it.
+                self.close(id, -1, true);
+            }
+        } else if self.record.outcome.is_ok() {
+            self.ground.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        }
+        made(outcome, size, took)
+    }
+
+    fn close(&self, id: FileId, recorded: i32, last: bool) -> Did {
+        let mut heritage = self.ground.heritage();
+        let Some(closing) = self.act.close(id, recorded, last) else {
+            return Did::Skipped(NOT_OPEN);
+        };
+        let file = &closing.file;
+        if !closing.goes_on {
+            heritage.leave(self.process, self.act, id, file);
+        }
+        drop(heritage);
+        close_others(file, closing.others);
+        let was_used = file.raw_descriptor() == closing.descriptor;
+        let last = file.remove_descriptor(closing.descriptor);
+        if was_used && !last {
+            // Calls on other descriptors of the file may be using this one.
+            self.act.stack.wait_for_others();
+        }
+        timed(|| self.call(file, Action::Close { file, descriptor: closing.descriptor, last }))
+    }
+
+    fn by_name<'n>(
+        &self,
+        path: &'n Path,
+        action: impl for<'a> FnOnce(striate_stack::Target<'a>) -> Action<'a>,
+    ) -> Did {
+        let name = Root::c_relative(path);
+        let route = self.act.stack.route(path);
+        let action = action(self.ground.target(&name, path));
+        let mut op = Op { function: self.record.function, route: &route, action };
+        timed(|| self.act.stack.call(&mut op))
+    }
+
+    fn rename(&self, from: &Path, to: &Path, flags: u32) -> Did {
+        let [old, new] = [from, to].map(Root::c_relative);
+        let route = self.act.stack.route(from).or(&self.act.stack.route(to));
+        let action = Action::Rename {
+            from: self.ground.target(&old, from),
+            to: self.ground.target(&new, to),
+            flags,
+        };
+        let mut op = Op { function: self.record.function, route: &route, action };
+        timed(|| self.act.stack.call(&mut op))
+    }
+
+    /// Stages are told, and the directory is listed.
+    fn list(&self, path: &Path) -> Did {
+        let name = Root::c_relative(path);
+        let route = self.act.stack.route(path);
+        let action = Action::ReadDirectory { target: self.ground.target(&name, path) };
+        let mut op = Op { function: self.record.function, route: &route, action };
+        timed(|| {
+            let told = self.act.stack.call(&mut op);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let root = &self.ground.root;
+            // SAFETY: the root is open as long as the ground is.
+            let start = unsafe { std::os::fd::BorrowedFd::borrow_raw(root.descriptor()) };
+            if let Ok(opened) = rustix::fs::openat(start, &name, flags, Mode::empty())
+                && let Ok(mut names) = Dir::new(opened)
+            {
+                while names.read().is_some_and(|name| name.is_ok()) {}
+            }
+            told
+        })
+    }
+
+    fn stat(&self, of: Of<'_>, flags: i32) -> Did {
+        let route = match of {
+            Of::File(file) => file.route().clone(),
+            Of::Name(target) => self.act.stack.route(target.absolute),
+        };
+        // SAFETY: both are plain numbers, for which zeros will do.
+        let (mut stat, mut statx): (libc::stat, libc::statx) = unsafe { std::mem::zeroed() };
+        let by_statx = self.record.function == Function::Statx;
+        let into = if by_statx {
+            StatInto::Statx { mask: libc::STATX_BASIC_STATS, buffer: &mut statx }
+        } else {
+            StatInto::Stat(&mut stat)
+        };
+        let action = Action::Stat { of, flags, into };
+        let mut op = Op { function: self.record.function, route: &route, action };
+        let (outcome, took) = measured(|| self.act.stack.call(&mut op));
+        let (mode, size) = if by_statx {
+            (u32::from(statx.stx_mode), statx.stx_size)
+        } else {
+            (stat.st_mode, stat.st_size as u64)
+        };
+        // Sizes of directories are the file system's business.
+        let is_file = FileType::from_raw_mode(mode) == FileType::RegularFile;
+        made(outcome, (outcome.is_ok() && is_file).then_some(size), took)
+    }
+
+    fn notice_name(&self, path: &Path, call: &Call) -> Did {
+        let told = self.by_name(path, |target| Action::Notice { of: Of::Name(target) });
+        let (Some(old), Did::Made(came, took)) = (&call.link, told) else { return Did::Noted };
+        let [old, new] = [old.as_path(), path].map(|path| self.ground.root.full(path));
+        let here = rustix::fs::CWD;
+        match rustix::fs::linkat(here, old, here, new, AtFlags::empty()) {
+            Ok(()) => Did::Made(came, took),
+            // It may have failed then, too: only that it was about to happen is recorded.
+            Err(_) => Did::Noted,
+        }
+    }
+
+    fn copy(
+        &self,
+        call: &Call,
+        from: &TracedEnd<Arc<TracedFile>>,
+        to: &TracedEnd<Arc<TracedFile>>,
+        length: u64,
+    ) -> Did {
+        let open = |place: usize, end: &TracedEnd<Arc<TracedFile>>| {
+            let (id, file) = (call.files[place]?, end.file.as_ref()?);
+            Some((id, self.ground.file(self.process, self.act, id, file)?))
+        };
+        let (source, sink) = (open(0, from), open(1, to));
+        let Some((source_id, source)) = source else {
+            return Did::Skipped("bytes came from what was not recorded");
+        };
+        let descriptor = |id: FileId, recorded: i32, file: &OpenFile| {
+            self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor())
+        };
+        let start = End {
+            file: Some(&source),
+            descriptor: descriptor(source_id, from.descriptor, &source),
+            at: from.at,
+        };
+        let sends = self.record.call.kind() == Kind::SendFile;
+        let end = match &sink {
+            Some((id, file)) => End {
+                file: Some(file),
+                descriptor: descriptor(*id, to.descriptor, file),
+                at: to.at,
+            },
+            // Bytes that went to a socket, a pipe or a file that was not recorded go nowhere.
+            None if sends || self.record.outcome.is_err() => {
+                End { file: None, descriptor: self.ground.nowhere.as_raw_fd(), at: None }
+            }
+            None => End { file: None, descriptor: self.ground.no_file.as_raw_fd(), at: Some(0) },
+        };
+        let route = match &sink {
+            Some((_, file)) => source.route().or(file.route()),
+            None => source.route().clone(),
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let action = if sends {
+            Action::SendFile { from: start, to: end, length }
+        } else {
+            Action::CopyRange { from: start, to: end, length }
+        };
+        let mut op = Op { function: self.record.function, route: &route, action };
+        timed(|| self.act.stack.call(&mut op))
+    }
+
+    fn on_file(
+        &self,
+        id: FileId,
+        traced: &TracedFile,
+        file: &Arc<OpenFile>,
+        hands: &mut Hands,
+    ) -> Did {
+        match self.record.call {
+            Traced::Close { descriptor, last, .. } => self.close(id, descriptor, last),
+            Traced::Read { placed, offset, length, flags, parts, .. } => {
+                let at = offset.filter(|_| placed);
+                let memory = memory::sink(hands.room(length.min(MOST) as usize), parts);
+                timed(|| self.call(file, Action::Read { file, memory, at, flags }))
+            }
+            Traced::Write { placed, offset, length, flags, parts, .. } => {
+                let at = offset.filter(|_| placed);
+                // To append at an offset is to append: the offset does not matter, but that it is said does.
+                let at = if placed { at.or(Some(0)) } else { None };
+                let direct = traced.flags & libc::O_DIRECT != 0;
+                let length = length.min(MOST) as usize;
+                let bytes =
+                    hands.bytes(Phase::of(&traced.path), offset.unwrap_or(0), length, direct);
+                let memory = memory::source(bytes, parts);
+                timed(|| self.call(file, Action::Write { file, memory, at, flags }))
+            }
+            Traced::Seek { offset, whence, .. } => {
+                timed(|| self.call(file, Action::Seek { file, offset, whence }))
+            }
+            Traced::Sync { data_only, .. } => {
+                timed(|| self.call(file, Action::Sync { file, data_only }))
+            }
+            Traced::Truncate { length, .. } => {
+                timed(|| self.call(file, Action::Truncate { file, length }))
+            }
+            Traced::Allocate { mode, offset, length, .. } => {
+                timed(|| self.call(file, Action::Allocate { file, mode, offset, length }))
+            }
+            Traced::Stat { flags, .. } => self.stat(Of::File(file), flags),
+            Traced::Duplicate { descriptor, .. } => self.duplicate(id, file, descriptor),
+            Traced::Control { descriptor, command, argument, .. } => {
+                self.control(id, file, descriptor, (command, argument))
+            }
+            Traced::Map { offset, length, writable, .. } => {
+                let _ = timed(|| self.call(file, Action::Map { file, offset, length, writable }));
+                let _ = self.act.stack.share(file);
+                Did::Noted
+            }
+            Traced::Notice { .. } => {
+                let _ = timed(|| self.call(file, Action::Notice { of: Of::File(file) }));
+                // Others want to see what is there.
+                if matches!(
+                    self.record.function,
+                    Function::Flock
+                        | Function::Fcntl
+                        | Function::Splice
+                        | Function::PosixFallocate
+                        | Function::Other
+                ) {
+                    let _ = self.act.stack.share(file);
+                }
+                Did::Noted
+            }
+            _ => Did::Skipped("nothing is known of it"),
+        }
+    }
+
+    fn duplicate(&self, id: FileId, file: &Arc<OpenFile>, recorded: i32) -> Did {
+        timed(|| {
+            let descriptor = self.act.duplicate(id, recorded)?;
+            if (0..=2).contains(&recorded) {
+                // The C library uses the standard streams by ways that are not seen.
+                let _ = self.act.stack.share(file);
+            }
+            self.call(file, Action::Duplicate { file, descriptor })
+        })
+    }
+
+    fn control(
+        &self,
+        id: FileId,
+        file: &Arc<OpenFile>,
+        recorded: RawFd,
+        (command, argument): (i32, u64),
+    ) -> Did {
+        // The argument of others may be a place in the memory of the program.
+        if !matches!(command, libc::F_GETFD | libc::F_SETFD | libc::F_GETFL | libc::F_SETFL) {
+            return Did::Skipped("fcntl with an argument that is not recorded");
+        }
+        let descriptor = self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor());
+        let sets_flags = command == libc::F_SETFL;
+        if sets_flags {
+            let _ = self.act.stack.settle(file);
+        }
+        timed(|| {
+            let outcome = self.call(file, Action::Control { file, descriptor, command, argument });
+            if sets_flags && outcome.is_ok() {
+                let changed = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
+                file.set_flags(file.flags() & !changed | argument as i32 & changed);
+            }
+            outcome
+        })
+    }
+}

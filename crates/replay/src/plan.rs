@@ -1,0 +1,259 @@
+//! [`Planner`]: turns records into tasks of workers.
+//!
+//! It runs beside the workers, at most a window of calls ahead of them, so what it needs does not grow with the
+//! number of calls.
+
+mod keys;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use smallvec::{SmallVec, smallvec};
+use striate_recording::{ProcessIndex, Recording};
+use striate_stack::trace::Record;
+
+use crate::fix::Fix;
+use crate::options::Options;
+use crate::order::{Key, Order, Place, Point, Points};
+use crate::progress::Progress;
+use crate::survey::{Owners, Survey, Thread};
+use crate::task::{Call, Inbox, Task, What};
+use crate::world::NodeId;
+
+/// Every so many calls it is forgotten what has been done.
+const FORGET: u64 = 1 << 14;
+
+/// Ends of threads that are remembered for those who may have waited for them.
+const MOST_ENDS: usize = 64;
+
+/// A point of time to which a thread may be tied: when something ended, whose drift counts, and what has to be done.
+#[derive(Clone, Copy, Debug)]
+struct Tie {
+    end: u64,
+    thread: usize,
+    point: Point,
+}
+
+/// A process of which calls are planned.
+#[derive(Debug)]
+struct Living {
+    left: u64,
+    /// The last that ended of its calls, so far.
+    latest: Option<Tie>,
+    /// What it wrote.
+    written: HashSet<NodeId>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Planner<'r> {
+    recording: &'r Recording,
+    survey: &'r mut Survey,
+    options: &'r Options,
+    progress: &'r Progress,
+    inboxes: &'r [Inbox],
+    owners: Owners<'r>,
+    order: Order,
+    /// Tasks of each worker.
+    counts: Vec<u64>,
+    planned: u64,
+    living: HashMap<ProcessIndex, Living>,
+    /// Of each thread, when its last call ended, and how many calls are left.
+    threads: Vec<(Option<u64>, u64)>,
+    /// Threads of a process that have ended.
+    ended_threads: HashMap<ProcessIndex, Vec<Tie>>,
+    /// Children of a process, by its number, that have ended.
+    ended_children: HashMap<u32, Vec<Tie>>,
+    thinks: bool,
+}
+
+impl<'r> Planner<'r> {
+    pub(crate) fn new(
+        recording: &'r Recording,
+        survey: &'r mut Survey,
+        options: &'r Options,
+        progress: &'r Progress,
+        inboxes: &'r [Inbox],
+    ) -> Self {
+        let mut threads = vec![(None, 0); survey.threads.len()];
+        for thread in survey.threads.values() {
+            threads[thread.index].1 = thread.records;
+        }
+        Self {
+            recording,
+            options,
+            progress,
+            inboxes,
+            owners: Owners::new(recording),
+            order: Order::new(survey.workers),
+            counts: vec![0; survey.workers],
+            planned: 0,
+            living: HashMap::new(),
+            threads,
+            ended_threads: HashMap::new(),
+            ended_children: HashMap::new(),
+            thinks: matches!(options.timing, crate::options::Timing::Think),
+            survey,
+        }
+    }
+
+    /// Plans all calls.
+    pub(crate) fn run(mut self) {
+        for (number, (process, record)) in (0..).zip(self.recording.in_order()) {
+            if self.options.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let thread = self.survey.threads.get(&(process, record.thread)).copied();
+            if let Some(thread) = thread {
+                self.plan(process, thread, record, number);
+            }
+            while self.planned - self.progress.total() > self.options.window as u64
+                && !self.options.stop.load(Ordering::Relaxed)
+            {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+
+    fn number(&self, process: ProcessIndex) -> (u32, u32) {
+        let origin = &self.recording.processes()[process].header().origin;
+        (origin.process, origin.parent)
+    }
+
+    fn plan(&mut self, process: ProcessIndex, thread: Thread, record: Record, number: u64) {
+        let end = record.start.saturating_add(record.duration);
+        let mut after = Points::new();
+        let mut anchor = thread.index;
+        if !self.living.contains_key(&process) {
+            anchor = self.start(process, thread, record.start).unwrap_or(anchor);
+        } else if self.thinks
+            && let Some(tie) = self.tie(process, thread, record.start)
+        {
+            after.push(tie.point);
+            anchor = tie.thread;
+        }
+        let files = self.owners.files(process, &record);
+        let link = self.survey.world.link_from(process, &record);
+        let (about, fixes) = self.survey.world.observe(process, &record, files[0], files[1]);
+        let mut keys = keys::keys(&record, files, about, &self.survey.changing);
+        if !fixes.is_empty() {
+            // Whatever is made good changes what others find.
+            keys.iter_mut().for_each(|(_, writes)| *writes = true);
+        }
+        for fix in &fixes {
+            if let Fix::Directory(path) = fix {
+                keys.push((Key::Name(path.clone()), true));
+            }
+        }
+        keys.push((Key::Process(process), false));
+        let place = self.next_place(thread.worker, record.start, end);
+        if let Some(living) = self.living.get_mut(&process) {
+            living.left = living.left.saturating_sub(1);
+            living.written.extend(keys.iter().filter_map(|key| match key {
+                (Key::Node(node), true) => Some(*node),
+                _ => None,
+            }));
+            if living.latest.is_none_or(|latest| latest.end <= end) {
+                let point = (place.worker, place.count);
+                living.latest = Some(Tie { end, thread: thread.index, point });
+            }
+        }
+        self.order.place(place, keys, &mut after);
+        let index = thread.index;
+        let call = Call { record, number, thread: index, anchor, files, fixes, link };
+        self.put(thread.worker, Task { process, after, what: What::Call(Box::new(call)) });
+
+        let (last, left) = &mut self.threads[index];
+        (*last, *left) = (Some(end), left.saturating_sub(1));
+        if *left == 0 && self.thinks {
+            let tie = Tie { end, thread: index, point: (place.worker, place.count) };
+            push(self.ended_threads.entry(process).or_default(), tie);
+        }
+        if self.living.get(&process).is_some_and(|living| living.left == 0) {
+            self.end(process, thread);
+        }
+    }
+
+    /// Plans the start of a process. Returns whose drift it begins with.
+    fn start(&mut self, process: ProcessIndex, thread: Thread, start: u64) -> Option<usize> {
+        let life = self.survey.lives[process].clone();
+        let living = Living { left: life.records, latest: None, written: HashSet::new() };
+        self.living.insert(process, living);
+        let mut after = Points::new();
+        // Its other threads may begin at once.
+        let mut keys = SmallVec::new();
+        keys.push((Key::Process(process), true));
+        if let Some(before) = life.before {
+            keys.push((Key::Process(before), false));
+        }
+        let parent = life.parent.filter(|parent| self.living.contains_key(parent));
+        if let Some(parent) = parent {
+            keys.push((Key::Process(parent), true));
+        }
+        let mut tie = None;
+        if self.thinks {
+            let parent = parent.and_then(|parent| self.living.get(&parent)?.latest);
+            let siblings = self.ended_children.get(&self.number(process).1);
+            let ties = siblings.into_iter().flatten().copied().chain(parent);
+            tie = ties.filter(|tie| tie.end <= start).max_by_key(|tie| tie.end);
+            after.extend(tie.map(|tie| tie.point));
+        }
+        let place = self.next_place(thread.worker, start, start);
+        self.order.place(place, keys, &mut after);
+        self.put(thread.worker, Task { process, after, what: What::Start(parent) });
+        tie.map(|tie| tie.thread)
+    }
+
+    /// What a thread was waiting for between its calls: a thread or a child that ended meanwhile. A new
+    /// thread was started after the last call of its process.
+    fn tie(&self, process: ProcessIndex, thread: Thread, start: u64) -> Option<Tie> {
+        let Some(before) = self.threads[thread.index].0 else {
+            return self.living.get(&process)?.latest.filter(|tie| tie.end <= start);
+        };
+        let threads = self.ended_threads.get(&process);
+        let children = self.ended_children.get(&self.number(process).0);
+        let ties = threads.into_iter().flatten().chain(children.into_iter().flatten());
+        let meanwhile = ties.filter(|tie| before <= tie.end && tie.end <= start);
+        meanwhile.filter(|tie| tie.thread != thread.index).max_by_key(|tie| tie.end).copied()
+    }
+
+    /// Plans the end of a process: then all that stages hold back is there for others.
+    fn end(&mut self, process: ProcessIndex, thread: Thread) {
+        let Some(living) = self.living.remove(&process) else { return };
+        let end = living.latest.map_or(0, |latest| latest.end);
+        let place = self.next_place(thread.worker, u64::MAX, end);
+        let mut after = Points::new();
+        self.order.place(place, smallvec![(Key::Process(process), true)], &mut after);
+        for node in living.written {
+            self.order.written(Key::Node(node), place);
+        }
+        self.put(thread.worker, Task { process, after, what: What::End });
+        self.ended_threads.remove(&process);
+        if let Some(latest) = living.latest.filter(|_| self.thinks) {
+            let tie = Tie { point: (place.worker, place.count), ..latest };
+            push(self.ended_children.entry(self.number(process).1).or_default(), tie);
+        }
+    }
+
+    fn next_place(&mut self, worker: u32, start: u64, end: u64) -> Place {
+        let count = &mut self.counts[worker as usize];
+        *count += 1;
+        Place { worker, count: *count, start, end }
+    }
+
+    fn put(&mut self, worker: u32, task: Task) {
+        self.inboxes[worker as usize].put(task);
+        self.planned += 1;
+        if self.planned.is_multiple_of(FORGET) {
+            self.order.forget(self.progress);
+        }
+    }
+}
+
+fn push(ties: &mut Vec<Tie>, tie: Tie) {
+    if ties.len() >= MOST_ENDS {
+        ties.remove(0);
+    }
+    ties.push(tie);
+}

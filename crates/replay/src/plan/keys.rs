@@ -1,0 +1,103 @@
+//! What a call reads and writes, for the order of calls.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use smallvec::SmallVec;
+use striate_stack::Function;
+use striate_stack::trace::{Call, Record, Subject};
+
+use crate::order::Key;
+use crate::world::{About, FileId};
+
+/// Things that a call is about, and whether it writes them.
+pub(super) type Keys = SmallVec<[(Key, bool); 4]>;
+
+/// What a call is about. Directories above a name count if they come and go in the recording.
+pub(super) fn keys(
+    record: &Record,
+    files: [Option<FileId>; 2],
+    about: About,
+    changing: &HashSet<PathBuf>,
+) -> Keys {
+    let mut keys = Keys::new();
+    let node = |node: Option<usize>, writes: bool, keys: &mut Keys| {
+        keys.extend(node.map(|node| (Key::Node(node), writes)));
+    };
+    let file = |file: Option<FileId>, writes: bool, keys: &mut Keys| {
+        keys.extend(file.map(|file| (Key::File(file), writes)));
+    };
+    let name = |path: &Path, writes: bool, keys: &mut Keys| {
+        keys.push((Key::Name(path.to_path_buf()), writes));
+        for above in path.ancestors().skip(1).filter(|above| changing.contains(*above)) {
+            keys.push((Key::Name(above.to_path_buf()), false));
+        }
+    };
+    match &record.call {
+        Call::Open { path, flags, .. } => {
+            name(path, flags & libc::O_CREAT != 0, &mut keys);
+            node(about.node, flags & libc::O_TRUNC != 0, &mut keys);
+            file(files[0], true, &mut keys);
+        }
+        Call::Close { file: closed, .. } => {
+            // What was held back of it is there for others now.
+            node(about.node, closed.flags & libc::O_ACCMODE != libc::O_RDONLY, &mut keys);
+            file(files[0], true, &mut keys);
+        }
+        Call::Read { placed, .. } => {
+            node(about.node, false, &mut keys);
+            file(files[0], !placed, &mut keys);
+        }
+        Call::Write { placed, .. } => {
+            node(about.node, true, &mut keys);
+            file(files[0], !placed, &mut keys);
+        }
+        Call::Seek { whence, .. } => {
+            if !matches!(*whence, libc::SEEK_SET | libc::SEEK_CUR) {
+                node(about.node, false, &mut keys);
+            }
+            file(files[0], true, &mut keys);
+        }
+        Call::Sync { .. }
+        | Call::Truncate { .. }
+        | Call::Allocate { .. }
+        | Call::Map { .. }
+        | Call::Notice { of: Subject::File(_) } => {
+            node(about.node, true, &mut keys);
+            file(files[0], false, &mut keys);
+        }
+        Call::Stat { of, .. } => {
+            match of {
+                Subject::Name(path) => name(path, false, &mut keys),
+                Subject::File(_) => file(files[0], false, &mut keys),
+            }
+            node(about.node, false, &mut keys);
+        }
+        Call::Rename { from, to, .. } => {
+            name(from, true, &mut keys);
+            name(to, true, &mut keys);
+            node(about.node, true, &mut keys);
+            node(about.other, false, &mut keys);
+        }
+        Call::Unlink { path, .. } | Call::MakeDirectory { path, .. } => {
+            name(path, true, &mut keys);
+            node(about.node, false, &mut keys);
+        }
+        Call::ReadDirectory { path } => name(path, true, &mut keys),
+        Call::Duplicate { .. } | Call::Control { .. } => file(files[0], true, &mut keys),
+        Call::CopyRange { from, to, .. } | Call::SendFile { from, to, .. } => {
+            node(about.node, false, &mut keys);
+            node(about.other, true, &mut keys);
+            file(files[0], from.at.is_none(), &mut keys);
+            file(files[1], to.at.is_none(), &mut keys);
+        }
+        Call::Notice { of: Subject::Name(path) } => {
+            let only_asks =
+                matches!(record.function, Function::Access | Function::Readlink | Function::Exec);
+            name(path, !only_asks, &mut keys);
+            node(about.node, !only_asks, &mut keys);
+            node(about.other, false, &mut keys);
+        }
+    }
+    keys
+}

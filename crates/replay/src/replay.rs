@@ -1,0 +1,91 @@
+//! [`replay`]: survey, make what was there, and carry out.
+
+use std::sync::atomic::Ordering;
+
+use striate_recording::Recording;
+
+use crate::error::ReplayError;
+use crate::ground::{Ground, OnStore, Root, ThroughStack};
+use crate::options::{Onto, Options};
+use crate::outcome::Outcome;
+use crate::pace::Pace;
+use crate::plan::Planner;
+use crate::progress::Progress;
+use crate::survey::Survey;
+use crate::task::Inbox;
+use crate::worker::{Shared, Worker};
+
+/// Bytes of stack of a worker.
+const STACK: usize = 512 << 10;
+
+/// Does again what a recording tells. Whatever happens to single calls, it goes on to the end; files in a
+/// temporary directory are removed then unless they are to stay.
+pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, ReplayError> {
+    let mut survey = Survey::of(recording, options.most_workers, &options.stop)?;
+    let ground: Box<dyn Ground> = match &options.onto {
+        Onto::Temporary { within, keep } => {
+            let root = Root::temporary(within.as_deref(), *keep)?;
+            Box::new(ThroughStack::new(recording, options, root, survey.heirs.clone())?)
+        }
+        Onto::Directory(path) => {
+            let root = Root::existing(path)?;
+            Box::new(ThroughStack::new(recording, options, root, survey.heirs.clone())?)
+        }
+        Onto::Store { at, method } => {
+            if options.stack.is_some() || options.trace.is_some() {
+                return Err(ReplayError::Unfit("a store has no stack: neither stages nor a trace"));
+            }
+            Box::new(OnStore::new(at, *method, survey.heirs.keys().copied().collect())?)
+        }
+    };
+    let made_bytes = ground.make(&survey.initial)?;
+    let mut outcome = Outcome {
+        processes: recording.processes().len(),
+        threads: survey.threads.len(),
+        workers: survey.workers,
+        records: survey.records,
+        made_first: survey.initial.len() as u64,
+        made_bytes,
+        time_recorded: survey.span.1.saturating_sub(survey.span.0),
+        complaints: recording.complaints(),
+        ..Outcome::default()
+    };
+    let pace = Pace::new(options.timing, survey.span.0, survey.threads.len());
+    let progress = Progress::new(survey.workers);
+    let inboxes: Vec<Inbox> = (0..survey.workers).map(|_| Inbox::default()).collect();
+    let shared =
+        Shared { recording, options, ground: ground.as_ref(), pace: &pace, progress: &progress };
+    let tallies = std::thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for (number, inbox) in inboxes.iter().enumerate() {
+            let worker = Worker::new(&shared, number as u32);
+            let thread = std::thread::Builder::new().stack_size(STACK).name("replay".into());
+            match thread.spawn_scoped(scope, move || worker.run(inbox)) {
+                Ok(worker) => workers.push(worker),
+                Err(error) => {
+                    inboxes.iter().for_each(Inbox::close);
+                    return Err(ReplayError::Thread(error));
+                }
+            }
+        }
+        Planner::new(recording, &mut survey, options, &progress, &inboxes).run();
+        inboxes.iter().for_each(Inbox::close);
+        Ok(workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>())
+    })?;
+    let mut last = None;
+    for tally in tallies {
+        match tally {
+            Ok(tally) => last = last.max(tally.tell(&mut outcome)),
+            Err(_) => outcome.failures.push("a worker ended in a panic".into()),
+        }
+    }
+    outcome.time_replayed =
+        last.map_or(0, |last| last.saturating_duration_since(pace.zero()).as_nanos() as u64);
+    outcome.failures.extend(ground.end_all());
+    outcome.first_differences.sort_by_key(|difference| difference.number);
+    outcome.first_differences.truncate(options.most_differences);
+    outcome.waits_given_up = progress.given_up();
+    outcome.interrupted = options.stop.load(Ordering::Relaxed);
+    outcome.root = ground.kept();
+    Ok(outcome)
+}

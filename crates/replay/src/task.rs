@@ -1,0 +1,86 @@
+//! [`Task`]: what a worker does next.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use striate_recording::ProcessIndex;
+use striate_stack::trace::Record;
+
+use crate::fix::Fix;
+use crate::order::Points;
+use crate::world::FileId;
+
+/// A call, with all that its worker has to know.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// The record.
+    pub(crate) record: Record,
+    /// Its number in the recording.
+    pub(crate) number: u64,
+    /// The recorded thread.
+    pub(crate) thread: usize,
+    /// The thread whose drift counts.
+    pub(crate) anchor: usize,
+    /// The file of the call, and that which bytes are copied to.
+    pub(crate) files: [Option<FileId>; 2],
+    /// What is made good first.
+    pub(crate) fixes: Vec<Fix>,
+    /// The old name, if a second one is made.
+    pub(crate) link: Option<PathBuf>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A process begins; its parent, if that is recorded.
+    Start(Option<ProcessIndex>),
+    /// A call.
+    Call(Box<Call>),
+    /// A process ends.
+    End,
+}
+
+/// What a worker does next.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// For which process.
+    pub(crate) process: ProcessIndex,
+    /// What has to be done before.
+    pub(crate) after: Points,
+    /// What.
+    pub(crate) what: What,
+}
+
+/// Tasks that wait for their worker.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    state: Mutex<(VecDeque<Task>, bool)>,
+    filled: Condvar,
+}
+
+impl Inbox {
+    /// Adds a task.
+    pub(crate) fn put(&self, task: Task) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0.push_back(task);
+        if state.0.len() == 1 {
+            self.filled.notify_one();
+        }
+    }
+
+    /// There will be no more.
+    pub(crate) fn close(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.filled.notify_one();
+    }
+
+    /// All that is there, when there is something; nothing at the end.
+    pub(crate) fn take(&self) -> VecDeque<Task> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.0.is_empty() && !state.1 {
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut state.0)
+    }
+}

@@ -1,0 +1,202 @@
+//! [`Worker`]: carries out the tasks of recorded threads, one after the other.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use striate_recording::{ProcessIndex, Recording};
+use striate_stack::Kind;
+use striate_stack::trace::{Call as Traced, Record};
+
+use crate::compare::{Difference, difference};
+use crate::contents::Hands;
+use crate::ground::{Did, Ground};
+use crate::options::Options;
+use crate::outcome::{FunctionFigures, Outcome};
+use crate::pace::Pace;
+use crate::progress::Progress;
+use crate::task::{Call, Inbox, Task, What};
+
+/// What workers share.
+#[derive(Debug)]
+pub(crate) struct Shared<'r> {
+    pub(crate) recording: &'r Recording,
+    pub(crate) options: &'r Options,
+    pub(crate) ground: &'r dyn Ground,
+    pub(crate) pace: &'r Pace,
+    pub(crate) progress: &'r Progress,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Worker<'r> {
+    shared: &'r Shared<'r>,
+    number: u32,
+    hands: Hands,
+    tally: Tally,
+}
+
+/// What a worker has to tell in the end.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    functions: BTreeMap<&'static str, FunctionFigures>,
+    noted: BTreeMap<&'static str, u64>,
+    skipped: BTreeMap<&'static str, u64>,
+    made_good: BTreeMap<&'static str, u64>,
+    differences: BTreeMap<crate::DifferenceKind, u64>,
+    first: Vec<Difference>,
+    failures: Vec<String>,
+    /// When the last call ended.
+    last: Option<Instant>,
+}
+
+impl<'r> Worker<'r> {
+    pub(crate) fn new(shared: &'r Shared<'r>, number: u32) -> Self {
+        Self { shared, number, hands: Hands::default(), tally: Tally::default() }
+    }
+
+    /// Carries out all tasks there are.
+    pub(crate) fn run(mut self, inbox: &Inbox) -> Tally {
+        loop {
+            let tasks = inbox.take();
+            if tasks.is_empty() {
+                return self.tally;
+            }
+            for task in tasks {
+                if !self.shared.options.stop.load(Ordering::Relaxed) {
+                    // Whatever happens, others are not kept waiting.
+                    let done = catch_unwind(AssertUnwindSafe(|| self.carry_out(task)));
+                    if done.is_err() {
+                        *self.tally.skipped.entry("a stage panicked").or_default() += 1;
+                    }
+                }
+                self.shared.progress.complete(self.number);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, task: Task) {
+        let Shared { options, progress, ground, .. } = self.shared;
+        for point in task.after {
+            progress.wait(point, &options.stop, options.patience);
+        }
+        match task.what {
+            What::Start(parent) => {
+                if let Err(reason) = ground.start(task.process, parent) {
+                    self.tally.failures.push(self.told(task.process, &reason));
+                }
+            }
+            What::End => {
+                if let Err(reason) = ground.end(task.process) {
+                    self.tally.failures.push(self.told(task.process, &reason));
+                }
+            }
+            What::Call(call) => self.call(task.process, &call),
+        }
+    }
+
+    fn told(&self, process: ProcessIndex, reason: &str) -> String {
+        let number = self.shared.recording.processes()[process].header().origin.process;
+        format!("process {number}: {reason}")
+    }
+
+    fn call(&mut self, process: ProcessIndex, call: &Call) {
+        let Shared { options, progress, ground, pace, .. } = self.shared;
+        let record = &call.record;
+        for fix in &call.fixes {
+            *self.tally.made_good.entry(fix.name()).or_default() += 1;
+            ground.fix(process, fix, &mut self.hands);
+        }
+        if let Some(begin) = pace.begin(record.start, call.anchor) {
+            progress.sleep_until(begin, &options.stop);
+        } else {
+            pace.zero();
+        }
+        if options.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let did = ground.call(process, call, &mut self.hands);
+        self.tally.last = Some(Instant::now());
+        pace.ended(record.start.saturating_add(record.duration), call.thread);
+        let function = record.function.name();
+        match did {
+            Did::Skipped(reason) => *self.tally.skipped.entry(reason).or_default() += 1,
+            Did::Noted => {
+                *self.tally.noted.entry(function).or_default() += 1;
+                self.tally.functions.entry(function).or_default().calls += 1;
+            }
+            Did::Made(came, took) => {
+                let figures = self.tally.functions.entry(function).or_default();
+                figures.calls += 1;
+                figures.time_recorded += record.duration;
+                figures.time_replayed += took;
+                if moves_bytes(record.call.kind()) {
+                    figures.bytes_recorded += record.outcome.unwrap_or(0);
+                    figures.bytes_replayed += came.outcome.unwrap_or(0);
+                }
+                if let Some((kind, recorded, replayed)) = difference(record, came) {
+                    *self.tally.differences.entry(kind).or_default() += 1;
+                    if self.tally.first.len() < options.most_differences {
+                        self.tally.first.push(Difference {
+                            number: call.number,
+                            process: self.shared.recording.processes()[process]
+                                .header()
+                                .origin
+                                .process,
+                            thread: record.thread,
+                            time: record.start,
+                            function,
+                            path: path(record),
+                            kind,
+                            recorded,
+                            replayed,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+const fn moves_bytes(kind: Kind) -> bool {
+    matches!(kind, Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile)
+}
+
+/// What a call is about.
+fn path(record: &Record) -> std::path::PathBuf {
+    let file = || record.call.file().map(|file| file.path.clone());
+    let path = record.call.path().map(|path| path.to_path_buf()).or_else(file);
+    path.or_else(|| match &record.call {
+        Traced::CopyRange { to, .. } | Traced::SendFile { to, .. } => {
+            Some(to.file.as_ref()?.path.clone())
+        }
+        _ => None,
+    })
+    .unwrap_or_default()
+}
+
+impl Tally {
+    /// Adds what a worker has to tell; returns when its last call ended.
+    pub(crate) fn tell(self, outcome: &mut Outcome) -> Option<Instant> {
+        for (function, figures) in self.functions {
+            outcome.functions.entry(function).or_default().add(&figures);
+        }
+        for (into, from) in
+            [(&mut outcome.noted, self.noted), (&mut outcome.made_good, self.made_good)]
+        {
+            for (name, count) in from {
+                *into.entry(name).or_default() += count;
+            }
+        }
+        for (reason, count) in self.skipped {
+            *outcome.skipped.entry(reason.to_owned()).or_default() += count;
+        }
+        for (kind, count) in self.differences {
+            *outcome.differences.entry(kind).or_default() += count;
+        }
+        outcome.first_differences.extend(self.first);
+        outcome.failures.extend(self.failures);
+        self.last
+    }
+}

@@ -1,0 +1,123 @@
+//! `striate replay`: what programs did is done again, somewhere else or with other stages.
+
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use striate_recording::Recording;
+use striate_replay::{Onto, Options, ReplayError, StoreAt, Timing, VectorMethod};
+
+use crate::document::Document;
+use crate::{CommandError, signals, stack, terminal};
+
+/// Carry out a recording again, and compare what comes of it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  striate run --trace traces -- ./simulation               record a program
+  striate replay traces                                    do the same again, at the same pace
+  striate replay traces --timing as-fast                   as fast as it goes
+  striate replay traces --stack write-back.toml --timing think
+                                                           what would this stack change?
+  striate replay traces --trace again --strict             and record that; fail if anything differs
+  striate replay traces --store striate://io.example/try   try it on I/O servers
+
+Files are made in a new directory, which is removed afterwards: what was there before the recording, with
+generated contents. Rules of a stack are for paths as they were recorded. docs/replay.md tells more.")]
+pub(crate) struct ReplayArgs {
+    /// A trace, a merged one, or a directory of traces
+    recording: PathBuf,
+    /// The stages that calls pass through, as a file
+    #[arg(long, value_name = "FILE", conflicts_with = "store")]
+    stack: Option<PathBuf>,
+    /// The directory that stands for '/': the recorded /data/x is DIR/data/x
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
+    root: Option<PathBuf>,
+    /// Keep the directory that is made if --root is not given
+    #[arg(long, conflicts_with_all = ["root", "store"])]
+    keep: bool,
+    /// Allow '--root /', where the recorded files themselves are written
+    #[arg(long)]
+    yes: bool,
+    /// When calls begin: as-recorded, as-fast, scale=NUMBER, or think (keep the time between calls)
+    #[arg(long, value_name = "TIMING", default_value = "as-recorded")]
+    timing: Timing,
+    /// Files are on a store: a directory, 'memory', or striate://host:port/path
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreAt>,
+    /// How calls with several parts of memory become requests to a store: posix or list
+    #[arg(long, value_name = "METHOD", requires = "store")]
+    method: Option<VectorMethod>,
+    /// Record the replay in files of this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
+    trace: Option<PathBuf>,
+    /// Exit with status 1 if anything comes out otherwise than recorded
+    #[arg(long)]
+    strict: bool,
+    /// List so many differences; all are counted
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    differences: usize,
+    /// Threads that act out the recorded ones, at most
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    workers: usize,
+}
+
+pub(crate) fn run(args: &ReplayArgs, json: bool) -> Result<(), CommandError> {
+    let recording = Recording::open(&args.recording).map_err(|error| {
+        let attempted = format!("cannot read {}", args.recording.display());
+        CommandError::failed(attempted, error, "'striate run --trace DIR' makes recordings")
+    })?;
+    let configuration = args.stack.as_deref().map(stack::read).transpose()?;
+    let options = Options {
+        onto: onto(args)?,
+        stack: configuration.map(Arc::new),
+        timing: args.timing,
+        trace: args.trace.clone(),
+        most_differences: args.differences,
+        most_workers: args.workers,
+        stop: signals::flag()?,
+        ..Options::default()
+    };
+    let outcome = striate_replay::replay(&recording, &options).map_err(failed)?;
+    let (interrupted, differences) = (outcome.interrupted, outcome.differences_count());
+    if json {
+        Document::new(vec![outcome], Vec::new()).print()?;
+    } else {
+        terminal::print(&summary::text(&outcome))?;
+    }
+    if interrupted {
+        return Err(CommandError::failed("the replay ended early", "it was interrupted", ""));
+    }
+    if args.strict && differences > 0 { Err(CommandError::NotWell) } else { Ok(()) }
+}
+
+fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
+    if let Some(at) = &args.store {
+        return Ok(Onto::Store { at: at.clone(), method: args.method.unwrap_or_default() });
+    }
+    let Some(root) = &args.root else {
+        return Ok(Onto::Temporary { within: None, keep: args.keep });
+    };
+    let real = root.canonicalize().is_ok_and(|root| root == Path::new("/"));
+    if real && !args.yes {
+        return Err(CommandError::usage(
+            "--root / lets the replay write and remove the recorded files themselves",
+            "say --yes as well if that is meant; without --root, a new directory is used",
+        ));
+    }
+    Ok(Onto::Directory(root.clone()))
+}
+
+fn failed(error: ReplayError) -> CommandError {
+    let hint = match &error {
+        ReplayError::TooManyThreads { .. } => "--workers N allows more",
+        ReplayError::Make { .. } => "--root DIR chooses another place",
+        _ => "",
+    };
+    match error {
+        ReplayError::Store(error) => error.into(),
+        error => CommandError::failed("cannot replay", error, hint),
+    }
+}

@@ -1,0 +1,270 @@
+//! Record and replay of real programs: the replay makes the same calls, moves the same bytes at the same offsets, and
+//! leaves files of the same sizes.
+//!
+//! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`. The scripts are those of the
+//! preload door.
+#![cfg(feature = "peers")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use striate_recording::Recording;
+use striate_replay::{Onto, Options, Outcome, Timing, replay};
+use striate_stack::trace::Call;
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/unmodified")
+}
+
+/// A directory in memory, if there is a file system for that: programs here sync a lot.
+fn place() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("round-trip-").tempdir_in(root).unwrap()
+}
+
+fn record(script: &str, place: &Path, environment: &[(&str, &Path)]) -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_striate"));
+    let [work, tmp, home, traces] = ["work", "tmp", "home", "traces"].map(|name| place.join(name));
+    for directory in [&work, &tmp, &home] {
+        fs::create_dir(directory).unwrap();
+    }
+    let mut command = Command::new(program);
+    command
+        .args(["run", "--quiet", "--trace"])
+        .arg(&traces)
+        .args(["--", "/bin/sh"])
+        .arg(scripts().join(script))
+        .current_dir(&work)
+        .env_remove("LD_PRELOAD")
+        .env("SCRIPTS", scripts())
+        .env("TMPDIR", &tmp)
+        .env("HOME", &home)
+        .env("LC_ALL", "C")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        // What MPI wants to hear before it runs for the superuser, as the tests do in containers.
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .envs(environment.iter().copied());
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script} fails: {told}");
+    traces
+}
+
+/// What a call did: process, function, path, where and how much, the size of what was opened.
+type Did = (u32, &'static str, PathBuf, Option<u64>, u64, Result<u64, i32>, Option<u64>);
+
+/// Paths on which calls of several threads were under way at a time, of which at least one was not a read: which of
+/// them came first is not recorded, so what they found may differ.
+fn raced(recording: &Recording) -> BTreeSet<PathBuf> {
+    let mut under_way: BTreeMap<PathBuf, Vec<(usize, u32, u64, bool)>> = BTreeMap::new();
+    let mut raced = BTreeSet::new();
+    for (process, record) in recording.in_order() {
+        let path = record.call.path().map(|path| path.to_path_buf());
+        let Some(path) = path.or_else(|| record.call.file().map(|file| file.path.clone())) else {
+            continue;
+        };
+        let reads =
+            matches!(record.call, Call::Read { .. } | Call::Stat { .. } | Call::Seek { .. });
+        let others = under_way.entry(path.clone()).or_default();
+        others.retain(|other| other.2 > record.start);
+        if others
+            .iter()
+            .any(|other| (other.0, other.1) != (process, record.thread) && !(reads && other.3))
+        {
+            raced.insert(path);
+        }
+        others.push((process, record.thread, record.start + record.duration, reads));
+    }
+    raced
+}
+
+fn calls(recording: &Recording, raced: &BTreeSet<PathBuf>) -> BTreeMap<Did, u64> {
+    let mut calls = BTreeMap::new();
+    for (process, record) in recording.in_order() {
+        let number = recording.processes()[process].header().origin.process;
+        let path = record.call.path().map(|path| path.to_path_buf());
+        let path = path.or_else(|| record.call.file().map(|file| file.path.clone()));
+        let (offset, length, moved, size) = match &record.call {
+            Call::Read { offset, length, .. } | Call::Write { offset, length, .. } => {
+                (*offset, *length, record.outcome, None)
+            }
+            Call::CopyRange { length, .. } | Call::SendFile { length, .. } => {
+                (None, *length, record.outcome, None)
+            }
+            Call::Seek { offset, .. } => (None, offset.unsigned_abs(), record.outcome, None),
+            _ if path.as_ref().is_some_and(|path| raced.contains(path)) => (None, 0, Ok(0), None),
+            Call::Open { size, .. } => (None, 0, record.outcome.map(|_| 0), *size),
+            _ => (None, 0, record.outcome.map(|_| 0), None),
+        };
+        let did =
+            (number, record.function.name(), path.unwrap_or_default(), offset, length, moved, size);
+        *calls.entry(did).or_default() += 1;
+    }
+    calls
+}
+
+/// Sizes of regular files below a directory.
+fn sizes(root: &Path, directory: &Path, sizes: &mut BTreeMap<PathBuf, u64>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let about = fs::symlink_metadata(&path).unwrap();
+        if about.is_dir() {
+            self::sizes(root, &path, sizes);
+        } else if about.is_file() {
+            sizes.insert(path.strip_prefix(root).unwrap().to_path_buf(), about.len());
+        }
+    }
+}
+
+/// The largest sizes of files that calls told.
+fn seen(recording: &Recording) -> BTreeMap<PathBuf, u64> {
+    let mut seen: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    for (_, record) in recording.in_order() {
+        let size = match &record.call {
+            Call::Open { size, .. } | Call::Stat { size, .. } => size.unwrap_or(0),
+            Call::Read { offset: Some(offset), .. } | Call::Write { offset: Some(offset), .. } => {
+                offset + record.outcome.unwrap_or(0)
+            }
+            Call::Truncate { length, .. } => *length,
+            _ => 0,
+        };
+        let path = record.call.path().map(|path| path.to_path_buf());
+        let path = path.or_else(|| record.call.file().map(|file| file.path.clone()));
+        let known = seen.entry(path.unwrap_or_default()).or_default();
+        *known = size.max(*known);
+    }
+    seen
+}
+
+fn round_trip(script: &str, environment: &[(&str, &Path)]) {
+    let (place, again) = (place(), self::place());
+    let traces = record(script, place.path(), environment);
+    let recording = Recording::open(&traces).unwrap();
+    let [root, trace] = ["root", "traces"].map(|name| again.path().join(name));
+    let options = Options {
+        onto: Onto::Directory(root.clone()),
+        timing: Timing::AsFast,
+        trace: Some(trace.clone()),
+        most_differences: 1000,
+        ..Options::default()
+    };
+    let outcome = replay(&recording, &options).unwrap();
+    let told = told(&outcome);
+    println!("{script}: {told}");
+    let raced = raced(&recording);
+    let (excused, wrong): (Vec<_>, Vec<_>) =
+        outcome.first_differences.iter().partition(|one| raced.contains(&one.path));
+    println!("{script}: of {} paths that calls raced on, {} differ", raced.len(), excused.len());
+    assert!(wrong.is_empty(), "{script}: {wrong:#?}");
+    assert_eq!(outcome.differences_count(), excused.len() as u64, "{script}");
+    assert!(outcome.failures.is_empty() && outcome.waits_given_up == 0, "{:?}", outcome.failures);
+
+    let replayed = Recording::open(&trace).unwrap();
+    let (before, after) = (calls(&recording, &raced), calls(&replayed, &raced));
+    let mut wrong = Vec::new();
+    for did in before.keys().chain(after.keys()) {
+        let counts = [&before, &after].map(|calls| calls.get(did).copied().unwrap_or(0));
+        if counts[0] != counts[1] && !wrong.contains(&(did, counts)) {
+            wrong.push((did, counts));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{script}: {} differ: {:#?}",
+        wrong.len(),
+        &wrong[..wrong.len().min(10)]
+    );
+
+    // Files that the recording knows have the sizes that they have.
+    let work = place.path().join("work");
+    let here = root.join(work.strip_prefix("/").unwrap());
+    let [mut real, mut made] = [BTreeMap::new(), BTreeMap::new()];
+    sizes(&work, &work, &mut real);
+    sizes(&here, &here, &mut made);
+    let seen = seen(&recording);
+    let (unseen, wrong): (Vec<_>, Vec<_>) = made
+        .iter()
+        .filter(|(path, size)| real.get(*path).is_some_and(|real| real != *size))
+        .map(|(path, size)| (path, *size, real[path]))
+        // What a program that was not recorded wrote, and nobody looked at, cannot be known.
+        .partition(|(path, made, real)| {
+            made < real && seen.get(&work.join(path)).is_some_and(|seen| seen <= made)
+        });
+    println!("{script}: nobody looked at {unseen:?}");
+    println!("{script}: {} of {} files are there", made.len(), real.len());
+    assert!(wrong.is_empty(), "{script}: sizes differ: {wrong:?}");
+}
+
+fn told(outcome: &Outcome) -> String {
+    format!(
+        "{} calls of {} processes; made first {}, made good {:?}, only told {:?}, left out {:?}",
+        outcome.total().calls,
+        outcome.processes,
+        outcome.made_first,
+        outcome.made_good,
+        outcome.noted,
+        outcome.skipped
+    )
+}
+
+macro_rules! round_trips {
+    ($($name:ident)*) => { $(
+        #[test]
+        fn $name() {
+            round_trip(concat!(stringify!($name), ".sh"), &[("PYTHON", interpreter())]);
+        }
+    )* };
+}
+
+round_trips! { coreutils tar git sqlite rsync gcc python h5py netcdf }
+
+/// A python that has h5py: `STRIATE_PYTHON`, or the one that the tests of the preload door use, too.
+fn interpreter() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let has_it = |python: &Path| {
+            let asked = Command::new(python).args(["-c", "import h5py"]).output();
+            asked.is_ok_and(|output| output.status.success())
+        };
+        if let Some(given) = std::env::var_os("STRIATE_PYTHON").map(PathBuf::from)
+            && has_it(&given)
+        {
+            return given;
+        }
+        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-h5py");
+        let python = home.join("bin/python");
+        if !has_it(&python) {
+            let mut made = Command::new("python3");
+            assert!(made.args(["-m", "venv", "--clear"]).arg(&home).status().unwrap().success());
+            let mut filled = Command::new(&python);
+            filled.args(["-m", "pip", "install", "--quiet", "h5py"]);
+            assert!(filled.status().unwrap().success());
+        }
+        python
+    })
+}
+
+#[test]
+fn open_mpi() {
+    ranks("openmpi", "mpiexec.openmpi --oversubscribe --bind-to none");
+}
+
+#[test]
+fn mpich() {
+    ranks("mpich", "mpiexec.mpich");
+}
+
+fn ranks(mpi: &str, mpiexec: &str) {
+    let made = tempfile::tempdir().unwrap();
+    let program = made.path().join("ranks");
+    let source = scripts().join("mpi.c");
+    let mut compiler = Command::new(format!("mpicc.{mpi}"));
+    let compiled = compiler.args(["-O1", "-o"]).arg(&program).arg(source);
+    assert!(compiled.status().unwrap().success());
+    round_trip("mpi.sh", &[("PROGRAM", &program), ("MPIEXEC", Path::new(mpiexec))]);
+}
