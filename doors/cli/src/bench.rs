@@ -3,6 +3,7 @@
 mod array;
 mod insitu;
 mod io;
+mod mount;
 mod pack;
 mod place;
 mod rows;
@@ -35,7 +36,8 @@ Examples:
   mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi
   mpiexec -n 4 striate bench array flash                datasets beside PnetCDF, likewise
   striate bench array --help                            all benchmarks of datasets
-  striate bench insitu                                  the stack under unmodified programs")]
+  striate bench insitu                                  the stack under unmodified programs
+  striate bench mount                                   the same through a mount")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     workload: Workload,
@@ -55,6 +57,7 @@ enum Workload {
     S3d(array::S3dArgs),
     NetcdfBench(array::NetcdfBenchArgs),
     Insitu(insitu::InsituArgs),
+    Mount(mount::MountArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
@@ -71,6 +74,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
         Workload::S3d(args) => args.run(json),
         Workload::NetcdfBench(args) => args.run(json),
         Workload::Insitu(args) => insitu::run(args, json),
+        Workload::Mount(args) => mount::run(args, json),
     }
 }
 

@@ -12,14 +12,15 @@ mod document;
 mod error;
 mod fs;
 mod fsck;
+mod mount;
 mod nc;
 mod number;
 mod picture;
 mod probe;
 mod quickstart;
 mod ranks;
-mod report;
 mod replay;
+mod report;
 mod run;
 mod serve;
 mod signals;
@@ -50,6 +51,7 @@ Examples:
   striate serve --embedded 4                           try a parallel file system
   striate run -- python3 analyse.py                    see what a program does with files
   striate report traces -o report.html                 and what would help
+  striate mount data view                              the same for all programs that use a directory
 
 Exit status: 0 success, 1 it failed, 2 it was called wrongly."
 )]
@@ -73,6 +75,7 @@ enum Command {
     Nc(nc::NcArgs),
     Probe(probe::ProbeArgs),
     Run(run::RunArgs),
+    Mount(mount::MountArgs),
     Stack(stack::StackArgs),
     Trace(trace::TraceArgs),
     Report(report::ReportArgs),
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Run(args) => {
             return run::run(args, cli.json).unwrap_or_else(|error| error.report());
         }
+        Command::Mount(args) => mount::run(args, cli.json),
         Command::Stack(args) => stack::run(args, cli.json),
         Command::Trace(args) => trace::run(args, cli.json),
         Command::Report(args) => report::run(args, cli.json),

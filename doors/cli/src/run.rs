@@ -4,10 +4,10 @@
 //! made for this run. Stages leave what they counted in a directory, from which the summary is made when
 //! the program has ended.
 
-mod directory;
+pub(crate) mod directory;
 pub(crate) mod library;
-mod plan;
-mod summary;
+pub(crate) mod plan;
+pub(crate) mod summary;
 mod watch;
 
 use std::ffi::OsString;
@@ -82,8 +82,13 @@ fn finish(stack: &str) {
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> {
     let library = library::find(None)?;
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
-    let plan =
-        plan::Plan { stack: args.stack.as_deref(), trace: trace.as_deref(), count: !args.quiet };
+    let plan = plan::Plan {
+        stack: args.stack.as_deref(),
+        trace: trace.as_deref(),
+        count: !args.quiet,
+        source: None,
+        directory: None,
+    };
     let text = plan.text()?;
     let directory = RunDirectory::new(args.counters.as_deref())?;
     let stack = directory.keep("stack.toml", &text)?;

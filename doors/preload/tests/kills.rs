@@ -228,7 +228,7 @@ fn check_files(told: &[Vec<String>], directory: &Path) {
 
 /// What `striate stack recover` does.
 fn finish_what_is_left(place: &Place, stack: &Stack) {
-    let text = stack.text(place).unwrap();
+    let text = stack.text(place.seen(), place.beside()).unwrap();
     let configuration = Configuration::parse(&text).unwrap();
     let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
     assert_eq!(report.failures(), 0, "{report:?}");

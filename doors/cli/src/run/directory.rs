@@ -9,14 +9,14 @@ use crate::CommandError;
 
 /// A directory, which goes away with this unless it was asked for.
 #[derive(Debug)]
-pub(super) struct RunDirectory {
+pub(crate) struct RunDirectory {
     path: PathBuf,
     temporary: bool,
 }
 
 impl RunDirectory {
     /// The one that was asked for, or a new one.
-    pub(super) fn new(asked: Option<&Path>) -> Result<Self, CommandError> {
+    pub(crate) fn new(asked: Option<&Path>) -> Result<Self, CommandError> {
         if let Some(path) = asked {
             return Ok(Self { path: made(path)?, temporary: false });
         }
@@ -28,12 +28,12 @@ impl RunDirectory {
         Ok(Self { path, temporary: true })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Writes a file there.
-    pub(super) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
+    pub(crate) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, CommandError> {
         let path = self.path.join(name);
         match fs::write(&path, text) {
             Ok(()) => Ok(path),
@@ -52,7 +52,7 @@ impl Drop for RunDirectory {
 }
 
 /// A directory that is there, as an absolute path: programs may change theirs.
-pub(super) fn made(path: &Path) -> Result<PathBuf, CommandError> {
+pub(crate) fn made(path: &Path) -> Result<PathBuf, CommandError> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
     made.map_err(|source| CommandError::Write { path: path.to_path_buf(), source })
 }

@@ -10,18 +10,22 @@ use crate::stack::{read, refused};
 
 /// What is wanted of a run.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(crate) struct Plan<'a> {
     /// The file with the stages.
-    pub(super) stack: Option<&'a Path>,
+    pub(crate) stack: Option<&'a Path>,
     /// Where traces go.
-    pub(super) trace: Option<&'a Path>,
+    pub(crate) trace: Option<&'a Path>,
     /// Whether calls are counted.
-    pub(super) count: bool,
+    pub(crate) count: bool,
+    /// The files that stages see if the stack does not say.
+    pub(crate) source: Option<&'a Path>,
+    /// Where stages leave what they counted or recorded if they do not say.
+    pub(crate) directory: Option<&'a Path>,
 }
 
 impl Plan<'_> {
     /// The configuration as a text.
-    pub(super) fn text(&self) -> Result<String, CommandError> {
+    pub(crate) fn text(&self) -> Result<String, CommandError> {
         let path = self.stack.unwrap_or(Path::new("the stack"));
         let document = match self.stack {
             None => Table::new(),
@@ -63,7 +67,18 @@ impl Plan<'_> {
             more.push(stage("trace", Some(directory)));
         }
         stages.splice(0..0, more);
+        if let Some(directory) = self.directory {
+            for stage in &mut stages {
+                place(stage, directory);
+            }
+        }
         document.insert("stage".into(), Value::Array(stages));
+        if let (Some(source), None) = (self.source, document.get("paths")) {
+            let mut paths = Table::new();
+            let source = source.to_string_lossy().into_owned();
+            paths.insert("include".into(), Value::Array(vec![source.into()]));
+            document.insert("paths".into(), paths.into());
+        }
         document
     }
 }
@@ -77,6 +92,15 @@ fn stage(kind: &str, directory: Option<&Path>) -> Value {
     Value::Table(table)
 }
 
+/// Says where a stage leaves what it counted or recorded, unless that is said.
+fn place(stage: &mut Value, directory: &Path) {
+    let Value::Table(stage) = stage else { return };
+    let leaves = matches!(stage.get("kind").and_then(Value::as_str), Some("count" | "trace"));
+    if leaves && !stage.contains_key("directory") {
+        stage.insert("directory".into(), directory.to_string_lossy().into_owned().into());
+    }
+}
+
 fn unwritable(error: &dyn std::error::Error) -> CommandError {
     CommandError::failed("cannot make the stack of the run", error.to_string(), "")
 }
@@ -87,7 +111,7 @@ mod tests {
 
     fn kinds(stack: &str, trace: bool, count: bool) -> Vec<String> {
         let trace = trace.then_some(Path::new("/t"));
-        let plan = Plan { stack: None, trace, count };
+        let plan = Plan { stack: None, trace, count, source: None, directory: None };
         let document = plan.topped(stack.parse().unwrap());
         let stages = document["stage"].as_array().unwrap();
         stages.iter().map(|stage| stage["kind"].as_str().unwrap().to_owned()).collect()
@@ -105,5 +129,19 @@ mod tests {
         assert_eq!(kinds(&[counted, throttled].concat(), false, true), ["count", "throttle"]);
         let below = [throttled, counted].concat();
         assert_eq!(kinds(&below, false, true), ["count", "throttle", "count"]);
+    }
+
+    #[test]
+    fn what_is_not_said_is_filled_in() {
+        let [source, directory] = [Some(Path::new("/s")), Some(Path::new("/d"))];
+        let plan = Plan { stack: None, trace: None, count: true, source, directory };
+        let stages = "[[stage]]\nkind = 'trace'\ndirectory = '/t'\n[[stage]]\nkind = 'align'\n";
+        let document = plan.topped(stages.parse().unwrap());
+        let expected = "[[stage]]\nkind = 'count'\ndirectory = '/d'\n".to_owned() + stages;
+        let expected: Table = format!("paths.include = ['/s']\n{expected}").parse().unwrap();
+        assert_eq!(document, expected);
+        let said = "[paths]\nexclude = ['*.o']\n";
+        let document = plan.topped(said.parse().unwrap());
+        assert!(document["paths"].get("include").is_none());
     }
 }

@@ -16,7 +16,7 @@ use crate::document::Document;
 
 /// What is told at the end of a run.
 #[derive(Debug)]
-pub(super) struct Summary {
+pub(crate) struct Summary {
     /// One for each stage that counted, in the order of the stack.
     counters: Vec<Counters>,
     /// Files of counters that could not be read, and why.
@@ -88,7 +88,7 @@ impl From<Calls> for Function {
 
 impl Summary {
     /// What is in the directory of a run.
-    pub(super) fn new(
+    pub(crate) fn new(
         directory: &Path,
         trace: Option<&Path>,
         status: ExitStatus,
@@ -106,7 +106,7 @@ impl Summary {
     }
 
     /// Tells it on standard error, or in a file.
-    pub(super) fn tell(self, file: Option<&Path>, json: bool) -> Result<(), CommandError> {
+    pub(crate) fn tell(self, file: Option<&Path>, json: bool) -> Result<(), CommandError> {
         let text = if json { self.json()? } else { self.text() };
         if let Some(path) = file {
             return std::fs::write(path, text)

@@ -1,22 +1,12 @@
 //! Programs under stacks: the same thing is done without Striate and with each stack, in a directory of the
 //! same name, and must come out alike.
 
-mod image;
-mod stacks;
-mod timed;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-pub use self::image::Image;
-pub use self::stacks::{STACKS, Stack};
-pub use self::timed::{Ended, run};
-
-/// Longer than anything here takes on a slow machine.
-pub const LONGEST: Duration = Duration::from_secs(120);
+pub use striate_unmodified::{Ended, Image, LONGEST, STACKS, Stack, run};
 
 /// The library to preload: `STRIATE_PRELOAD`, or the one of this tree. Cargo builds no library for tests that
 /// is not linked with them, so it is asked to here: in the directory and the profile of this test.
@@ -102,7 +92,7 @@ impl Place {
             .env("HOME", self.beside())
             .env("LC_ALL", "C")
             .env_remove("STRIATE_STACK");
-        if let Some(text) = stack.text(self) {
+        if let Some(text) = stack.text(self.seen(), self.beside()) {
             let (file, run) = (self.beside().join("stack.toml"), self.beside().join("run"));
             // A stack that cannot be built would be no stack at all, and everything the same.
             striate_stack::Configuration::parse(&text)

@@ -304,6 +304,8 @@ void open_step(void) {
         break;
     case 10: {
         int flags = (seldom(2) ? O_APPEND : 0);
+        if (getenv("ACTOR_STILL_APPENDS"))
+            flags |= fcntl(slots[slot], F_GETFL) & O_APPEND;
         tell("F_SETFL %d, %x", slot, (unsigned)flags);
         before_call();
         told(fcntl(slots[slot], F_SETFL, flags));

@@ -6,6 +6,7 @@
  * leave are the same if the system answers alike. Numbers are drawn before a call and never depend on what
  * earlier calls returned, except on whether something is open. With ACTOR_OWN_NAMES in its environment its
  * children leave the files alone that it knows by name; descriptors they inherit all the same.
+ * With ACTOR_STILL_APPENDS a file that appends is not told to stop it.
  */
 #ifndef ACTOR_H
 #define ACTOR_H

@@ -1,8 +1,7 @@
 //! The stacks that change nothing a program observes.
 
 use std::fmt::Write as _;
-
-use super::Place;
+use std::path::Path;
 
 /// A stack by name.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +34,10 @@ impl Stack {
         STACKS.iter().chain(others).find(|stack| stack.name == name).expect("a stack of this name")
     }
 
-    /// Its configuration.
-    pub fn text(&self, place: &Place) -> Option<String> {
-        let [seen, beside] = [place.seen(), place.beside()].map(|path| path.to_str().unwrap());
+    /// Its configuration: for what is below `seen`, with a place beside it that stages do not see. Programs work in
+    /// `seen/work`; `beside/fast` and `beside/run` have to be there.
+    pub fn text(&self, seen: &Path, beside: &Path) -> Option<String> {
+        let [seen, beside] = [seen, beside].map(|path| path.to_str().unwrap());
         let stages = self.stages?.replace("SEEN", seen).replace("BESIDE", beside);
         let mut text = String::new();
         if !self.everywhere {

@@ -1,0 +1,45 @@
+//! Serving a mount by another process.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::{CommandError, terminal};
+
+/// Starts another process of this program, and waits until its mount works.
+pub(super) fn run() -> Result<(), CommandError> {
+    let failed = |error| CommandError::failed("cannot start the process that serves", error, "");
+    let own = std::env::current_exe().map_err(failed)?;
+    let arguments = std::env::args_os().skip(1).filter(|word| word != "--background");
+    let mut child = Command::new(own)
+        .args(arguments)
+        .arg("--serving")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        // It says one line when the mount works.
+        BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
+    }
+    if line.is_empty() {
+        // What went wrong it has said itself.
+        child.wait().map_err(failed)?;
+        return Err(CommandError::NotWell);
+    }
+    terminal::print(&line)
+}
+
+/// This process goes on when the terminal is gone.
+pub(super) fn detach() {
+    // It fails for whoever is detached already.
+    let _ = rustix::process::setsid();
+}
+
+/// Nobody listens any more.
+pub(super) fn be_silent() {
+    let Ok(nothing) = std::fs::File::options().write(true).open("/dev/null") else { return };
+    // It would only keep others waiting for the end of what is said.
+    let _ = rustix::stdio::dup2_stdout(&nothing);
+    let _ = rustix::stdio::dup2_stderr(&nothing);
+}

@@ -1,0 +1,174 @@
+//! Names: looking them up, making, moving and removing them.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use fuser::Request;
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
+use rustix::io::Errno;
+use striate_stack::{Action, Function, Kind};
+
+use crate::caller::AsCaller;
+use crate::door::{Door, Spot, magic, text};
+use crate::opening::masked;
+
+/// What a name was found to be: its node, and what that is.
+pub(crate) type Entry = (u64, libc::statx);
+
+impl Door {
+    /// Looks a name up.
+    pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<Entry, Errno> {
+        let _names = self.keep_names(parent);
+        let spot = self.spot(parent, name)?;
+        let found = self.identify(parent, name, &spot, 1);
+        if found.as_ref().is_err_and(|error| *error == Errno::NOENT) {
+            // Somebody has removed it on the source.
+            self.nodes().removed(parent, name, None);
+        }
+        found
+    }
+
+    /// Makes something at a name, for the caller.
+    fn make(
+        &self,
+        request: &Request,
+        (parent, name): (u64, &OsStr),
+        function: Function,
+        make: impl FnOnce(&Spot) -> Result<(), Errno>,
+    ) -> Result<Entry, Errno> {
+        let _names = self.change_names(parent);
+        let spot = self.spot(parent, name)?;
+        if function.kind() == Kind::Notice {
+            self.notice_name(function, &spot)?;
+        }
+        {
+            let _caller = AsCaller::new(self, request);
+            make(&spot)?;
+        }
+        self.identify(parent, name, &spot, 1)
+    }
+
+    pub(crate) fn make_directory(
+        &self,
+        request: &Request,
+        name: (u64, &OsStr),
+        (mode, mask): (u32, u32),
+    ) -> Result<Entry, Errno> {
+        self.make(request, name, Function::Mkdir, |spot| {
+            let mode = masked(spot, mode, mask);
+            if spot.route.wants(Kind::MakeDirectory) {
+                let action = Action::MakeDirectory { target: spot.target(), mode };
+                return self.call(Function::Mkdir, &spot.route, action).map(|_| ());
+            }
+            rustix::fs::mkdirat(&*spot.parent, spot.name.as_c_str(), Mode::from_raw_mode(mode))
+        })
+    }
+
+    pub(crate) fn make_node(
+        &self,
+        request: &Request,
+        name: (u64, &OsStr),
+        (mode, mask): (u32, u32),
+        device: u32,
+    ) -> Result<Entry, Errno> {
+        self.make(request, name, Function::Other, |spot| {
+            let mode = (mode & libc::S_IFMT) | masked(spot, mode & 0o7777, mask);
+            let kind = FileType::from_raw_mode(mode);
+            let permissions = Mode::from_raw_mode(mode & 0o7777);
+            let name = spot.name.as_c_str();
+            rustix::fs::mknodat(&*spot.parent, name, kind, permissions, device.into())
+        })
+    }
+
+    pub(crate) fn make_symlink(
+        &self,
+        request: &Request,
+        name: (u64, &OsStr),
+        to: &Path,
+    ) -> Result<Entry, Errno> {
+        let to = text(to.as_os_str())?;
+        self.make(request, name, Function::Symlink, |spot| {
+            rustix::fs::symlinkat(to.as_c_str(), &*spot.parent, spot.name.as_c_str())
+        })
+    }
+
+    /// Gives a node another name.
+    pub(crate) fn link(
+        &self,
+        request: &Request,
+        id: u64,
+        name: (u64, &OsStr),
+    ) -> Result<Entry, Errno> {
+        let file = self.reach(id, Function::Link)?;
+        self.make(request, name, Function::Link, |spot| {
+            let (parent, name) = (&*spot.parent, spot.name.as_c_str());
+            let path = magic(&file);
+            let flags = AtFlags::SYMLINK_FOLLOW;
+            rustix::fs::linkat(rustix::fs::CWD, &*path, parent, name, flags)
+        })
+    }
+
+    pub(crate) fn read_link(&self, id: u64) -> Result<Vec<u8>, Errno> {
+        let descriptor = self.descriptor(id)?;
+        Ok(rustix::fs::readlinkat(&*descriptor, c"", Vec::new())?.into_bytes())
+    }
+
+    /// A descriptor of what is about to lose its name, so that it is there for as long as somebody uses it.
+    fn kept(&self, parent: u64, name: &OsStr) -> Option<Arc<OwnedFd>> {
+        let id = self.nodes().named(parent, name)?;
+        self.wake(id);
+        self.descriptor(id).ok()
+    }
+
+    /// Removes a name; of a directory if the flags say so (`AT_REMOVEDIR`).
+    pub(crate) fn remove(&self, parent: u64, name: &OsStr, flags: i32) -> Result<(), Errno> {
+        let _names = self.change_names(parent);
+        let spot = self.spot(parent, name)?;
+        let kept = self.kept(parent, name);
+        if spot.route.wants(Kind::Unlink) {
+            let function = if flags == 0 { Function::Unlink } else { Function::Rmdir };
+            let action = Action::Unlink { target: spot.target(), flags };
+            self.call(function, &spot.route, action)?;
+        } else {
+            let flags = AtFlags::from_bits_retain(flags as u32);
+            rustix::fs::unlinkat(&*spot.parent, spot.name.as_c_str(), flags)?;
+        }
+        self.nodes().removed(parent, name, kept);
+        Ok(())
+    }
+
+    /// Gives a file another name.
+    pub(crate) fn rename(
+        &self,
+        from: (u64, &OsStr),
+        to: (u64, &OsStr),
+        flags: u32,
+    ) -> Result<(), Errno> {
+        let _names = self.change_both(from.0, to.0);
+        let (source, sink) = (self.spot(from.0, from.1)?, self.spot(to.0, to.1)?);
+        let exchanges = flags & libc::RENAME_EXCHANGE != 0;
+        let kept = if exchanges { None } else { self.kept(to.0, to.1) };
+        let route = source.route.or(&sink.route);
+        if route.wants(Kind::Rename) {
+            let action = Action::Rename { from: source.target(), to: sink.target(), flags };
+            self.call(Function::Rename, &route, action)?;
+        } else {
+            let flags = RenameFlags::from_bits_retain(flags);
+            let (old, new) = (source.name.as_c_str(), sink.name.as_c_str());
+            rustix::fs::renameat_with(&*source.parent, old, &*sink.parent, new, flags)?;
+        }
+        let mut nodes = self.nodes();
+        if exchanges {
+            nodes.exchanged(from, to);
+        } else if nodes.named(from.0, from.1) != nodes.named(to.0, to.1)
+            || nodes.named(from.0, from.1).is_none()
+        {
+            // Two names of one file stay as they are.
+            nodes.removed(to.0, to.1, kept);
+            nodes.renamed(from, to);
+        }
+        Ok(())
+    }
+}

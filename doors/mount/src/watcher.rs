@@ -1,0 +1,139 @@
+//! [`Watcher`]: a process that takes the mount away when the one that serves it dies.
+//!
+//! A mount whose server was killed is dead: whoever looks at it gets an error, until somebody unmounts it. The
+//! program that mounts for users has an option for that; it holds for them only, and has them wait for a helper.
+//! So there is a small process of ours. It holds one end of a pipe, and nothing else that is ours; when the other end
+//! is gone without a word, it unmounts. Whether the mount is still the same one is looked up by its number.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+/// The program that unmounts for users.
+const UNMOUNT: &CStr = c"/usr/bin/fusermount3";
+
+/// A process that takes the mount away when this one dies.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    process: libc::pid_t,
+    /// `None` when it was told that all is well.
+    pipe: Option<OwnedFd>,
+}
+
+impl Watcher {
+    /// Starts it. It does nothing before it is told what is mounted.
+    pub(crate) fn start(point: &Path) -> io::Result<Self> {
+        let point = CString::new(point.as_os_str().as_bytes())?;
+        let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        // SAFETY: the child makes system calls only, on memory that was there before.
+        let process = unsafe { libc::fork() };
+        match process {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: this is the child, which has nothing else to do.
+            0 => unsafe { watch(theirs.as_raw_fd(), &point) },
+            process => Ok(Self { process, pipe: Some(ours) }),
+        }
+    }
+
+    /// Tells it the number of the mount.
+    pub(crate) fn tell(&self, mount: u64) -> io::Result<()> {
+        match &self.pipe {
+            Some(pipe) => Ok(rustix::io::write(pipe, &mount.to_ne_bytes()).map(|_| ())?),
+            None => Ok(()),
+        }
+    }
+
+    /// There is nothing to look after any more.
+    pub(crate) fn dismiss(&mut self) {
+        let Some(pipe) = self.pipe.take() else { return };
+        let _ = rustix::io::write(&pipe, b".");
+        drop(pipe);
+        let mut status = 0;
+        // SAFETY: it is a child of ours that nobody else waits for.
+        while unsafe { libc::waitpid(self.process, &raw mut status, 0) } < 0
+            && crate::identity::last_error() == Errno::INTR
+        {}
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
+
+/// The number of the mount that is at a place.
+pub(crate) fn mount_at(point: &CStr) -> Option<u64> {
+    let mut about = crate::identity::empty();
+    // What the server would say is not asked for: it may be dead.
+    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: the text and the place for the answer are there.
+    let asked = unsafe {
+        libc::statx(libc::AT_FDCWD, point.as_ptr(), flags, libc::STATX_MNT_ID, &raw mut about)
+    };
+    (asked == 0 && about.stx_mask & libc::STATX_MNT_ID != 0).then_some(about.stx_mnt_id)
+}
+
+/// What the process does.
+///
+/// # Safety
+/// It is a child that has only this thread.
+unsafe fn watch(pipe: RawFd, point: &CStr) -> ! {
+    // SAFETY: system calls, on what is there; other threads and their locks are not.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"striate-watch".as_ptr());
+        libc::chdir(c"/".as_ptr());
+        // Above all not the end of the pipe that is not ours, nor that of another watcher, nor /dev/fuse.
+        let pipe = if pipe == 0 { 0 } else { libc::dup2(pipe, 0) };
+        libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0);
+        let mut mount = [0_u8; 8];
+        if !fill(pipe, &mut mount) {
+            libc::_exit(0);
+        }
+        let mut word = [0_u8; 1];
+        if !fill(pipe, &mut word)
+            && mount_at(point) == Some(u64::from_ne_bytes(mount))
+            && libc::umount2(point.as_ptr(), libc::MNT_DETACH) < 0
+        {
+            let words = [UNMOUNT, c"-u", c"-z", c"-q", c"--", point];
+            let mut list = [std::ptr::null(); 7];
+            for (place, word) in list.iter_mut().zip(words) {
+                *place = word.as_ptr();
+            }
+            libc::execv(UNMOUNT.as_ptr(), list.as_ptr());
+        }
+        libc::_exit(0)
+    }
+}
+
+/// Reads so many bytes; `false` if the other end is gone before.
+///
+/// # Safety
+/// The descriptor is that of a pipe.
+unsafe fn fill(pipe: RawFd, bytes: &mut [u8]) -> bool {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = &mut bytes[filled..];
+        // SAFETY: the memory is there.
+        match unsafe { libc::read(pipe, rest.as_mut_ptr().cast(), rest.len()) } {
+            0 => return false,
+            count @ 1.. => filled += count as usize,
+            _ => {
+                // SAFETY: the place of this thread's last error.
+                if unsafe { *libc::__errno_location() } != libc::EINTR {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,101 @@
+//! Extended attributes.
+
+use std::ffi::OsStr;
+
+use fuser::Request;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use striate_stack::Function;
+
+use crate::door::{Door, magic, text};
+
+/// Longer than any value the kernel takes.
+const MOST: usize = 64 << 10;
+
+/// Attributes that the kernel asks for by itself, with every access: stages are not told, and what they hold has none.
+fn is_asked_by_itself(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"security.") || name.starts_with(b"system.")
+}
+
+impl Door {
+    /// The value of an attribute; its length if `size` is 0.
+    pub(crate) fn attribute(&self, id: u64, name: &OsStr, size: usize) -> Result<Answer, Errno> {
+        let descriptor = if is_asked_by_itself(name) {
+            let is_virtual = self.nodes().get(id).is_some_and(|node| node.key.is_virtual());
+            if is_virtual {
+                return Err(Errno::NODATA);
+            }
+            self.descriptor(id)?
+        } else {
+            self.reach(id, Function::Xattr)?
+        };
+        let (path, name) = (magic(&descriptor), text(name)?);
+        answer(size, |room| rustix::fs::getxattr(&*path, &*name, room))
+    }
+
+    /// The names of all attributes, each with a zero after it; their length if `size` is 0.
+    pub(crate) fn attribute_names(
+        &self,
+        request: &Request,
+        id: u64,
+        size: usize,
+    ) -> Result<Answer, Errno> {
+        let descriptor = self.reach(id, Function::Xattr)?;
+        let path = magic(&descriptor);
+        let mut room = vec![0; MOST];
+        let length = rustix::fs::listxattr(&*path, &mut room[..])?;
+        room.truncate(length);
+        if request.uid() != 0 {
+            // Only for the superuser, which we may be while the caller is not.
+            room = room
+                .split_inclusive(|byte| *byte == 0)
+                .filter(|name| !name.starts_with(b"trusted."))
+                .collect::<Vec<_>>()
+                .concat();
+        }
+        match size {
+            0 => Ok(Answer::Length(room.len() as u32)),
+            size if room.len() > size => Err(Errno::RANGE),
+            _ => Ok(Answer::Value(room)),
+        }
+    }
+
+    pub(crate) fn set_attribute(
+        &self,
+        id: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> Result<(), Errno> {
+        let descriptor = self.reach(id, Function::Xattr)?;
+        let (path, name) = (magic(&descriptor), text(name)?);
+        rustix::fs::setxattr(&*path, &*name, value, XattrFlags::from_bits_retain(flags as u32))
+    }
+
+    pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
+        let descriptor = self.reach(id, Function::Xattr)?;
+        let (path, name) = (magic(&descriptor), text(name)?);
+        rustix::fs::removexattr(&*path, &*name)
+    }
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Length(u32),
+    Value(Vec<u8>),
+}
+
+fn answer(
+    size: usize,
+    ask: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<Answer, Errno> {
+    if size == 0 {
+        return ask(&mut []).map(|length| Answer::Length(length as u32));
+    }
+    let mut room = vec![0; size.min(MOST)];
+    let length = ask(&mut room)?;
+    room.truncate(length);
+    Ok(Answer::Value(room))
+}

@@ -1,0 +1,103 @@
+//! Unmodified programs do the same on a mount, with each stack, as without: what they print, how they end, and every file
+//! they leave.
+//!
+//! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`.
+//! `STRIATE_STACKS='count;trace'` tries only these stacks.
+#![cfg(feature = "peers")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "modules of tests are shared")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use striate_unmodified::scripts::{self, Script, difference};
+use striate_unmodified::{Ended, Image, LONGEST, STACKS, run};
+use support::{Mount, command, renew};
+
+fn act(script: Script, below: &Path, environment: &[(&str, &Path)]) -> (Ended, Image) {
+    renew(below);
+    let mut command = command("/bin/sh", below);
+    script.add_to(&mut command);
+    command.envs(environment.iter().copied());
+    let ended = run(&mut command, LONGEST);
+    (ended, Image::of(&below.join("work"), script.ignored))
+}
+
+/// Runs a script without Striate and on mounts with all stacks.
+fn same_everywhere(script: Script, environment: &[(&str, &Path)]) {
+    let only = std::env::var("STRIATE_STACKS").ok();
+    let mut failures = Vec::new();
+    for stack in STACKS {
+        if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
+            continue;
+        }
+        let mut mount = Mount::under(stack);
+        // In a directory of the same name, so that what they print is the same.
+        mount.end();
+        let native = act(script, &mount.point(""), environment);
+        let code = native.0.status.and_then(|status| status.code());
+        assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
+        mount.again(stack);
+        let mut told = difference(&native, &act(script, &mount.point(""), environment));
+        mount.end();
+        let left = Image::of(&mount.source("work"), script.ignored);
+        let left = native.1.difference(&left);
+        told.extend(left.into_iter().take(5).map(|line| format!("on the source: {line}")));
+        if !told.is_empty() {
+            failures.push(format!("with {}:\n  {}", stack.name, told.join("\n  ")));
+        }
+    }
+    assert!(failures.is_empty(), "{}:\n{}", script.file, failures.join("\n"));
+}
+
+#[test]
+fn coreutils() {
+    same_everywhere(Script::new("coreutils.sh"), &[]);
+}
+
+#[test]
+fn tar() {
+    same_everywhere(Script::new("tar.sh"), &[]);
+}
+
+#[test]
+fn git() {
+    same_everywhere(Script::git(), &[]);
+}
+
+#[test]
+fn sqlite() {
+    same_everywhere(Script::new("sqlite.sh"), &[]);
+}
+
+#[test]
+fn rsync() {
+    same_everywhere(Script::new("rsync.sh"), &[]);
+}
+
+#[test]
+fn gcc() {
+    same_everywhere(Script::new("gcc.sh"), &[]);
+}
+
+#[test]
+fn python() {
+    same_everywhere(Script::new("python.sh"), &[("PYTHON", interpreter())]);
+}
+
+#[test]
+fn h5py() {
+    same_everywhere(Script::new("h5py.sh"), &[("PYTHON", interpreter())]);
+}
+
+#[test]
+fn netcdf_and_nco() {
+    same_everywhere(Script::new("netcdf.sh"), &[]);
+}
+
+fn interpreter() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| scripts::python(Path::new(env!("CARGO_TARGET_TMPDIR"))))
+}
