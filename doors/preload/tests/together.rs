@@ -289,7 +289,7 @@ fn one_is_killed_under(name: &str) {
         for child in children {
             assert!(child.wait_with_output().unwrap().status.success());
         }
-        let text = stack.text(&place).unwrap();
+        let text = stack.text(place.seen(), place.beside()).unwrap();
         let report = recover::recover(&Configuration::parse(&text).unwrap(), &[], Wanted::Finish);
         assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
         check(&place.work(), &[done, 60, 60], false);
