@@ -25,8 +25,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// This process. The rank is asked for earlier ([`rank`]).
-    pub(crate) fn this(rank: Option<u32>) -> Self {
+    /// This process. Its rank, if it has one, has to be said.
+    pub fn this(rank: Option<u32>) -> Self {
         let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
         Self {
             process: std::process::id(),

@@ -5,9 +5,11 @@
 //! Then ranks (threads here) write the blocks into one file and read them back, by every access
 //! method, with the settings of \[CHING\]; what each method costs is counted at the file. The same is
 //! done on a few I/O servers that are started for it, where requests and their bytes are counted, too.
-//! At last a dataset is divided over those of four storage targets that are not slow.
+//! Then a dataset is divided over those of four storage targets that are not slow. At last some of this is recorded,
+//! and a report made of it.
 
 mod methods;
+mod recorded;
 mod targets;
 
 use std::fmt::Write as _;
@@ -23,6 +25,7 @@ use striate_datatype::notation::Notation;
 use striate_datatype::{Bytes, Order, Packer};
 
 use self::methods::{EDGE_ON_SERVERS, Measured, REPETITIONS, SERVERS};
+use self::recorded::Recorded;
 use self::targets::Divided;
 use crate::document::{Document, available_memory};
 use crate::number::grouped;
@@ -56,18 +59,19 @@ pub(crate) struct QuickstartArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Keep the partitioned dataset, and the directories that are its storage targets, in this directory
+    /// Keep the partitioned dataset, the directories that are its storage targets, and the report in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
 
-/// A row of the JSON document: the block of a rank, a method, or the dataset.
+/// A row of the JSON document: the block of a rank, a method, the dataset, or what was recorded.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Row {
     Block(Block),
     Method(Box<io::Row>),
     Divided(Box<Divided>),
+    Recorded(Recorded),
 }
 
 /// What was found out about the block of one rank.
@@ -94,16 +98,18 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
     let small = Block3d::near_cubic(args.edge.min(EDGE_ON_SERVERS), args.ranks);
     let on_servers = methods::on_servers(&small, &directory)?;
     let divided = targets::run(&directory, args.keep.as_deref())?;
+    let recorded = recorded::run(&workload, &directory, args.keep.as_deref())?;
     if json {
         let results = [in_file.results, on_servers.results];
         let ratios = results.iter().flat_map(|results| results.ratios.clone()).collect();
         let methods = results.into_iter().flat_map(|results| results.rows);
         let methods = methods.map(|row| Row::Method(Box::new(row)));
         let rows = blocks.into_iter().map(Row::Block).chain(methods);
-        let rows = rows.chain([Row::Divided(Box::new(divided))]);
+        let rows = rows.chain([Row::Divided(Box::new(divided)), Row::Recorded(recorded)]);
         return Document::new(rows.collect(), ratios).print();
     }
-    let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers), &divided);
+    let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers));
+    let text = text + &last_words(&workload, &divided, &recorded);
     terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
 }
 
@@ -250,7 +256,6 @@ fn text(
     blocks: &[Block],
     in_file: &Measured,
     (small, on_servers): (&Block3d, &Measured),
-    divided: &Divided,
 ) -> String {
     let edge = workload.edge;
     let [planes, rows, columns] = workload.grid;
@@ -309,20 +314,28 @@ fn text(
         "Verified: every byte of every file that was written, and of every block that was read.\n\
          Medians of {REPETITIONS}, through the page cache, with the settings of the paper.",
     );
-    let _ = writeln!(text, "\n{}", terminal::heading(&Divided::heading()));
+    text
+}
+
+/// The dataset, the recording, and what to try next.
+fn last_words(workload: &Block3d, divided: &Divided, recorded: &Recorded) -> String {
+    let mut text = format!("\n{}\n", terminal::heading(&Divided::heading()));
     text.push_str(&divided.text());
+    let _ = writeln!(text, "\n{}", terminal::heading("What this program did with files"));
+    text.push_str(&recorded.text());
     let _ = write!(text, "\n{}\n", terminal::heading("Next"));
     if !divided.is_kept() {
         text.push_str("  striate quickstart --keep climate  keeps that dataset; then\n");
         text.push_str("  ncdump -h climate/climate.nc       shows its master, and\n");
         text.push_str("  ncdump climate/target-0/*.nc       a partition\n");
     }
-    if (edge, workload.ranks()) != (600, 8) {
+    if (workload.edge, workload.ranks()) != (600, 8) {
         text.push_str("  striate quickstart --edge 600      the paper's numbers for this table\n");
     }
     let block = Block3d::default();
     let example = compact(&BlockOfArray::of(&block, 2).notation(&block).to_string());
     let _ = writeln!(text, "  striate describe '{example}' --svg block.svg");
+    let _ = writeln!(text, "  striate report {}", recorded.trace().display());
     text.push_str("  striate bench strided --block 64 --api striate,posix\n");
     text.push_str("  striate bench tile-reader --servers 16 --independent --contiguous\n");
     text.push_str("  striate bench --help\n");

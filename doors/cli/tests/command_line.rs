@@ -37,6 +37,13 @@ fn answer(arguments: &[&str]) -> String {
     stdout(&output)
 }
 
+/// The answer of the quickstart in a directory of its own: it leaves a report there.
+fn quickstart(arguments: &[&str]) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    answer(&[&["quickstart", "--dir", place], arguments].concat())
+}
+
 /// The complaint of a command that does not.
 fn complaint(arguments: &[&str], status: i32) -> String {
     let output = output(arguments);
@@ -225,7 +232,9 @@ fn ascii_where_it_is_wanted_or_needed() {
     let notation = "indexed_block(1, at [0, 5, 7, 20, 33, 41, 52, 66])";
     assert!(!answer(&["describe", notation]).is_ascii());
     assert!(answer(&["describe", notation, "--ascii"]).is_ascii());
-    for arguments in [&["describe", notation][..], &["quickstart", "--edge", "4"]] {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    for arguments in [&["describe", notation][..], &["quickstart", "--edge", "4", "--dir", place]] {
         let output = striate(arguments).env("LC_ALL", "C").output().unwrap();
         assert!(stdout(&output).is_ascii(), "{}", stdout(&output));
     }
@@ -251,7 +260,7 @@ fn completions_for_every_shell() {
 
 #[test]
 fn quickstart_verifies_and_compares() {
-    let text = answer(&["quickstart", "--edge", "20"]);
+    let text = quickstart(&["--edge", "20"]);
     assert!(text.contains("subarray([20,20,20] of i32, [10,10,10] at [0,10,0])"), "{text}");
     assert!(text.contains("Verified: every block"), "{text}");
     assert!(text.contains("Verified: every byte of every file"), "{text}");
@@ -266,22 +275,30 @@ fn quickstart_verifies_and_compares() {
     let verdicts = |word: &str| text.lines().filter(|line| line.trim_end().ends_with(word)).count();
     assert_eq!((verdicts(" kept"), verdicts(" dropped")), (3, 1), "{text}");
     assert!(text.contains("read as one array") && text.contains("ncdump -h"), "{text}");
+    assert!(text.contains("requests of this program") && text.contains("/report.html"), "{text}");
 }
 
 #[test]
 fn quickstart_keeps_a_dataset_to_look_at() {
     let directory = tempfile::tempdir().unwrap();
     let kept = directory.path().join("climate");
-    let text = answer(&["quickstart", "--edge", "4", "--keep", kept.to_str().unwrap()]);
+    let text = quickstart(&["--edge", "4", "--keep", kept.to_str().unwrap()]);
     let master = kept.join("climate.nc");
     assert!(text.contains(&format!("ncdump -h {}", master.display())), "{text}");
     let dump = answer(&["nc", "header", master.to_str().unwrap()]);
     assert!(dump.contains("float air(time, lat, lon)"), "{dump}");
+    // And the report of its own I/O.
+    assert!(kept.join("report.html").is_file());
+    let report = answer(&["report", kept.join("quickstart.trace").to_str().unwrap()]);
+    assert!(report.contains("array.two-phase"), "{report}");
 }
 
 #[test]
 fn quickstart_in_json_has_blocks_and_methods() {
-    let document = document(&["quickstart", "--edge", "20", "--ranks", "8", "--json"]);
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let arguments = ["quickstart", "--edge", "20", "--ranks", "8", "--json", "--dir", place];
+    let document = document(&arguments);
     let rows = document["rows"].as_array().unwrap();
     let blocks: Vec<_> = rows.iter().filter(|row| row["rank"].is_u64()).collect();
     assert_eq!(blocks.len(), 8);
@@ -312,7 +329,7 @@ fn quickstart_in_json_has_blocks_and_methods() {
 #[test]
 fn quickstart_knows_edges_that_do_not_divide() {
     for (edge, ranks) in [("7", "12"), ("3", "64"), ("1", "1"), ("10", "13")] {
-        let text = answer(&["quickstart", "--edge", edge, "--ranks", ranks]);
+        let text = quickstart(&["--edge", edge, "--ranks", ranks]);
         assert!(text.contains("Verified"), "{text}");
     }
 }
