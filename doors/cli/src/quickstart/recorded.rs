@@ -161,7 +161,10 @@ fn access(
     let hints = Hints { method: MethodChoice::Fixed(method), ..paper_hints(workload.ranks()) };
     let mut file = File::on_store(comm, Arc::new(store), Mode::READ | Mode::WRITE, &hints)?;
     let block = workload.notation(rank).build()?;
-    file.set_view(View::new(0, &Datatype::bytes(4)?, &block)?)?;
+    // A rank may have no part of a small array; a view has bytes.
+    let element = Datatype::bytes(4)?;
+    let filetype = if block.size() > 0 { &block } else { &element };
+    file.set_view(View::new(0, &element, filetype)?)?;
     let mut memory = vec![rank as u8; block.size() as usize];
     file.write_at_all(0, &memory)?;
     memory.fill(!(rank as u8));
@@ -272,6 +275,11 @@ mod tests {
 
     #[test]
     fn requests_are_recorded_and_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        for (edge, ranks) in [(3, 64), (7, 12)] {
+            run(&Block3d::near_cubic(edge, ranks), directory.path(), Some(directory.path()))
+                .unwrap();
+        }
         let directory = tempfile::tempdir().unwrap();
         let workload = Block3d::near_cubic(8, 8);
         let done = run(&workload, directory.path(), None).unwrap();
