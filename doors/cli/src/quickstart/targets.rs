@@ -291,10 +291,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let done = run(directory.path(), None).unwrap();
         let chosen: Vec<bool> = done.targets.iter().map(|target| target.chosen).collect();
-        assert_eq!(chosen, [true, true, false, true]);
-        assert_eq!(done.partitions.len(), 3);
-        let latitudes: Vec<_> = done.partitions.iter().map(|part| part.latitudes).collect();
-        assert_eq!(latitudes, [[0, 19], [20, 39], [40, 59]]);
+        // Where others keep the machine busy, one more may seem slow.
+        assert!(!chosen[SLOW] && chosen.contains(&true), "{chosen:?}");
+        assert_eq!(done.partitions.len(), chosen.iter().filter(|chosen| **chosen).count());
+        let latitudes = done.partitions.iter().map(|part| part.latitudes);
+        let end = latitudes.fold(0, |next, [first, last]| {
+            assert_eq!(first, next);
+            last + 1
+        });
+        assert_eq!(end, SHAPE[1]);
         assert_eq!(done.values, SHAPE.iter().product::<u64>());
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     }
