@@ -9,6 +9,7 @@
 //! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
 //! it ends.
 
+mod caller;
 pub mod classification;
 mod clock;
 pub mod configuration;
@@ -36,6 +37,7 @@ mod transfer;
 mod umask;
 mod voice;
 
+pub use self::caller::for_caller;
 pub use self::classification::Classification;
 pub use self::configuration::{Configuration, ConfigurationError, PlannedPaths, PlannedStage};
 pub use self::executor::perform;

@@ -45,6 +45,7 @@ pub struct Stack {
     gate: Gate,
     /// The process it is for.
     home: AtomicU32,
+    answers_first: bool,
 }
 
 impl Stack {
@@ -54,7 +55,8 @@ impl Stack {
         gate::prepare();
         let wanted = wanted_by(&stages);
         let home = AtomicU32::new(std::process::id());
-        Self { paths, stages, watchers: 0, wanted, gate: Gate::new(), home }
+        let gate = Gate::new();
+        Self { paths, stages, watchers: 0, wanted, gate, home, answers_first: false }
     }
 
     /// The same with more stages before all others, for whichever files: not only those of the stack.
@@ -65,6 +67,27 @@ impl Stack {
         debug_assert!(self.stages.len() <= MOST_STAGES);
         self.wanted = wanted_by(&self.stages);
         self
+    }
+
+    /// The same for a door that calls [`catch_up`](Self::catch_up) when it has answered a write: until then stages
+    /// may put off what the program need not wait for.
+    #[must_use]
+    pub fn answering_first(mut self) -> Self {
+        self.answers_first = true;
+        self
+    }
+
+    #[inline]
+    pub(crate) const fn answers_first(&self) -> bool {
+        self.answers_first
+    }
+
+    /// Does what stages have put off while they carried out an operation on a file.
+    pub fn catch_up(&self, file: &Arc<OpenFile>) {
+        let _within = self.enter();
+        for (place, placed) in self.stages.iter().enumerate() {
+            placed.stage.catch_up(file, Next::new(self, place + 1));
+        }
     }
 
     /// The stages.

@@ -56,6 +56,10 @@ pub trait Stage: Debug + Send + Sync {
         Ok(0)
     }
 
+    /// Does what it has put off of an operation on a file, for a door that answers first
+    /// ([`Stack::answering_first`]).
+    fn catch_up(&self, _file: &Arc<OpenFile>, _next: Next<'_>) {}
+
     /// Whether what it leaves with a file ([`OpenFile::set_state`]) is also for a copy of the process that is acted
     /// out with another stack ([`Stack::inherit`]).
     fn is_inherited(&self) -> bool {
@@ -81,6 +85,12 @@ pub struct Next<'s> {
 impl<'s> Next<'s> {
     pub(crate) const fn new(stack: &'s Stack, from: usize) -> Self {
         Self { stack, from }
+    }
+
+    /// Whether the door answers first, and then has stages catch up.
+    #[inline]
+    pub const fn answers_first(self) -> bool {
+        self.stack.answers_first()
     }
 
     /// Hands an operation to the next stage that wants it, or to the kernel.

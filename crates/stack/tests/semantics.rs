@@ -17,6 +17,10 @@ fn cases() -> u32 {
 }
 
 fn holds(build: impl Fn() -> Vec<Placed>) {
+    holds_by(build, |stack| stack);
+}
+
+fn holds_by(build: impl Fn() -> Vec<Placed>, change: impl Fn(Stack) -> Stack) {
     let config = Config {
         cases: cases(),
         failure_persistence: None,
@@ -25,7 +29,7 @@ fn holds(build: impl Fn() -> Vec<Placed>) {
     };
     let outcome = TestRunner::new(config).run(&steps::steps(), |steps| {
         let (plain, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let built: Stack = stack(other.path(), build());
+        let built: Stack = change(stack(other.path(), build()));
         let door = Door::new(other.path(), built);
         let compared = steps::compare(&steps, &Plain::new(plain.path()), &door);
         compared.map_err(proptest::test_runner::TestCaseError::fail)
@@ -43,6 +47,14 @@ fn through_a_stack_that_does_nothing() {
 #[test]
 fn through_write_back() {
     holds(|| vec![stage("write-back", "block = 64\nmemory = 2048")]);
+}
+
+#[test]
+fn through_write_back_where_the_answer_comes_first() {
+    let small = || vec![stage("write-back", "block = 64\nmemory = 2048")];
+    holds_by(small, Stack::answering_first);
+    let tiny = || vec![stage("write-back", "block = 20\nmemory = 100\nlate_times = true")];
+    holds_by(tiny, Stack::answering_first);
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod support;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use striate_stack::Kind;
 use striate_stack::Kind::{Read, Write};
+use striate_stack::{Kind, Stack};
 use support::counting::Counting;
 use support::door::Door;
 use support::plain::System;
@@ -25,9 +25,13 @@ struct Setup {
 
 impl Setup {
     fn new(options: &str) -> Self {
+        Self::by(options, |stack| stack)
+    }
+
+    fn by(options: &str, change: impl FnOnce(Stack) -> Stack) -> Self {
         let (root, counting) = (tempfile::tempdir().unwrap(), Counting::default());
         let stages = vec![stage("write-back", options), counting.placed()];
-        let door = Door::new(root.path(), stack(root.path(), stages));
+        let door = Door::new(root.path(), change(stack(root.path(), stages)));
         Self { _root: root, door, counting }
     }
 
@@ -311,4 +315,93 @@ fn memory_that_is_not_there_is_an_error() {
             assert_eq!(setup.door.stack.call(&mut op), Err(rustix::io::Errno::FAULT));
         }
     }
+}
+
+/// Writes of an odd length: the door catches up after others.
+const ODD: usize = 125;
+
+#[test]
+fn where_the_answer_comes_first_a_full_block_is_written_after_it() {
+    let setup = Setup::by("block = 1000", Stack::answering_first);
+    let fd = setup.open("a", NEW);
+    let fill = |blocks: std::ops::Range<u64>| {
+        for n in blocks.start * 8..blocks.end * 8 {
+            assert_eq!(setup.write(fd, &bytes(n, ODD)), Ok(ODD as u64));
+        }
+    };
+    let file = setup.door.file(fd).unwrap();
+    fill(0..1);
+    assert_eq!(setup.counting.transfers(), []);
+    setup.door.stack.catch_up(&file);
+    assert_eq!(setup.counting.transfers(), [(Write, 0, 1000)]);
+    setup.door.stack.catch_up(&file);
+    assert_eq!(setup.counting.transfers(), []);
+    // Whoever fills the next block writes the one before, if nobody has.
+    fill(1..3);
+    assert_eq!(setup.counting.transfers(), [(Write, 1000, 1000)]);
+    // What is put aside is read, and is part of the size.
+    assert_eq!(setup.door.seek(fd, 0, libc::SEEK_END), Ok(3000));
+    assert_eq!(setup.counting.transfers(), [(Write, 2000, 1000)]);
+    fill(3..4);
+    assert_eq!(setup.door.close(fd), Ok(0));
+    let expected: Vec<u8> = (0..32).flat_map(|n| bytes(n, ODD)).collect();
+    assert_eq!(setup.stored("a"), expected);
+}
+
+#[test]
+fn what_was_put_aside_and_cannot_be_written_stays() {
+    let setup = Setup::by("block = 1000", Stack::answering_first);
+    let fd = setup.open("a", NEW);
+    let file = setup.door.file(fd).unwrap();
+    for n in 0..8 {
+        assert_eq!(setup.write(fd, &bytes(n, ODD)), Ok(ODD as u64));
+    }
+    setup.counting.failing.store(libc::ENOSPC, Relaxed);
+    setup.door.stack.catch_up(&file);
+    // It continues what is put aside, of which nothing is known yet; or finds the error.
+    let _ = setup.write(fd, &bytes(8, ODD));
+    assert_eq!(setup.door.sync(fd, false), Err(libc::ENOSPC));
+    setup.counting.failing.store(0, Relaxed);
+    assert_eq!(setup.door.sync(fd, false), Ok(0));
+    let expected: Vec<u8> = (0..9).flat_map(|n| bytes(n, ODD)).collect();
+    assert_eq!(setup.stored("a")[..1000], expected[..1000]);
+    assert_eq!(setup.door.close(fd), Ok(0));
+    assert_eq!(setup.stored("a"), expected);
+}
+
+/// One writes a stream, another writes what is put aside, and a third reads what is there already.
+#[test]
+fn what_is_put_aside_is_written_by_whoever_has_time() {
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+    const BLOCKS: u64 = 300;
+    let setup = Setup::by("block = 1000", Stack::answering_first);
+    let fd = setup.open("a", NEW);
+    let file = setup.door.file(fd).unwrap();
+    let (written, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let expected: Vec<u8> = (0..8 * BLOCKS).flat_map(|n| bytes(n, ODD)).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                setup.door.stack.catch_up(&file);
+                std::thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                let end = written.load(Relaxed);
+                let from = end.saturating_sub(1500);
+                let mut room = [vec![0; (end - from) as usize]];
+                let count = setup.door.read(fd, &mut room, Some(from as i64)).unwrap();
+                assert_eq!(count, end - from);
+                assert_eq!(room[0], expected[from as usize..end as usize]);
+            }
+        });
+        for n in 0..8 * BLOCKS {
+            setup.write_at(fd, (n as usize * ODD) as i64, &bytes(n, ODD)).unwrap();
+            written.store((n + 1) * ODD as u64, Relaxed);
+        }
+        over.store(true, Relaxed);
+    });
+    assert_eq!(setup.door.close(fd), Ok(0));
+    assert!(setup.stored("a") == expected);
 }

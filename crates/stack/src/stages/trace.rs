@@ -3,28 +3,34 @@
 //! Threads record into a few shards, each with a block in memory. A block goes to the file when it is full, a
 //! second after it was begun if there is another call then, and when all is settled. What a killed process
 //! leaves is a trace up to its last block.
+//!
+//! A process that carries out calls of others ([`for_caller`](crate::for_caller)) records a trace for each of them.
 
 mod brief;
+mod callers;
 mod shards;
 mod told;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use serde::Deserialize;
 use toml::Table;
 
+use self::callers::Callers;
 use self::shards::Shards;
+use crate::caller::caller;
 use crate::classification::{Classification, Interference, Meaning, Scope, State};
 use crate::clock;
 use crate::file::OpenFile;
+use crate::function::Function;
 use crate::kind::Kinds;
 use crate::op::{Action, Op, Outcome};
 use crate::origin;
 use crate::stage::{Next, Stage};
 use crate::stages::options;
-use crate::trace::{Timed, TracedFile};
+use crate::trace::{Call, Timed, TracedFile};
 
 /// What sort of stage it is.
 pub(super) const CLASSIFICATION: Classification = Classification {
@@ -46,6 +52,10 @@ struct Options {
 #[derive(Debug)]
 pub(super) struct Recorder {
     shards: Shards,
+    /// The processes that are served, if any.
+    callers: Callers,
+    /// Where their traces go, and what they are called.
+    place: (PathBuf, String),
     /// The number of the next file that is opened.
     next_file: AtomicU64,
     /// The process that is acted out, if it is not this one.
@@ -69,8 +79,40 @@ impl Recorder {
             .map_err(|error| format!("directory {}: {error}", directory.display()))?;
         let origin = origin::acted();
         let acted = origin.as_ref().map(|origin| origin.process);
+        let place = (directory.clone(), options.label.clone());
         let shards = Shards::new(directory, options.label, origin::rank(), origin);
-        Ok(Box::new(Self { shards, next_file: AtomicU64::new(1), acted }))
+        let (callers, next_file) = (Callers::default(), AtomicU64::new(1));
+        Ok(Box::new(Self { shards, callers, place, next_file, acted }))
+    }
+
+    /// The process that is served, and its thread.
+    #[inline]
+    fn served(&self) -> Option<(u32, u32)> {
+        let thread = caller()?;
+        Some((self.callers.process_of(thread)?, thread))
+    }
+
+    /// Takes a call down, in the trace of whoever made it.
+    #[inline]
+    fn record(
+        &self,
+        slot: usize,
+        function: Function,
+        timed: Timed,
+        outcome: Outcome,
+        call: &Call<&TracedFile, &Path>,
+    ) {
+        match self.served() {
+            None => self.shards.record((slot, None), function, timed, outcome, call),
+            Some((process, thread)) => {
+                let make = |origin| {
+                    let (directory, label) = self.place.clone();
+                    Shards::new(directory, label, None, Some(origin))
+                };
+                let shards = self.callers.of(process, make);
+                shards.record((slot, Some(thread)), function, timed, outcome, call);
+            }
+        }
     }
 
     /// What is known of a file, also of one that was open before anybody recorded it.
@@ -80,7 +122,7 @@ impl Recorder {
                 slot,
                 Known {
                     file: TracedFile {
-                        opener: self.acted.unwrap_or_else(std::process::id),
+                        opener: self.opener(),
                         number: self.next_file.fetch_add(1, Ordering::Relaxed),
                         path: file.path().to_path_buf(),
                         flags: file.flags(),
@@ -90,6 +132,14 @@ impl Recorder {
             );
             file.state(slot)
         })
+    }
+}
+
+impl Recorder {
+    /// The process that opens a file.
+    fn opener(&self) -> u32 {
+        let served = self.served().map(|(process, _)| process);
+        served.or(self.acted).unwrap_or_else(std::process::id)
     }
 }
 
@@ -151,7 +201,7 @@ impl Stage for Recorder {
                     );
                 }
                 let call = asked.call(&known.file);
-                self.shards.record(slot, function, timed, outcome, &call);
+                self.record(slot, function, timed, outcome, &call);
                 outcome
             }
             _ => self.call_other(op, next),
@@ -160,6 +210,7 @@ impl Stage for Recorder {
 
     fn settle_all(&self, _next: Next<'_>) -> Outcome {
         self.shards.flush();
+        self.callers.all().iter().for_each(|shards| shards.flush());
         Ok(0)
     }
 
@@ -173,5 +224,6 @@ impl Stage for Recorder {
 
     fn finish(&self) {
         self.shards.finish();
+        self.callers.all().iter().for_each(|shards| shards.finish());
     }
 }

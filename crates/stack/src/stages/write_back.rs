@@ -3,7 +3,8 @@
 //! Small writes cost a system call each, and a request each where storage is far away. This stage takes
 //! them into a buffer per file, in any order, over any number of files, and hands on blocks: aligned to
 //! `block` bytes, each with one write, as soon as they are full. A sequential stream of small writes
-//! becomes a sequence of aligned block writes.
+//! becomes a sequence of aligned block writes. Where the door answers first, as the mount does, the program does not wait
+//! for a full block of such a stream to be written, unless the one before is not written yet (`aside.rs`).
 //!
 //! # Options
 //!
@@ -49,6 +50,7 @@
 //! stage covers: under another name, for example a link, an open file does not see what is held. The
 //! position after a write to the end (`O_APPEND`) is where the file would end if nobody else appended.
 
+mod aside;
 mod buffer;
 mod extents;
 mod transfer;
@@ -177,15 +179,24 @@ impl Stage for WriteBack {
 
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
         let Some(handle) = file.state::<Handle>(next.slot()) else { return Ok(0) };
-        let mut held = handle.buffer.lock();
+        let mut held = handle.buffer.lock(&self.shared, next);
         held.open_to_others |= file.is_shared();
         held.settle(&self.shared, next)
+    }
+
+    fn catch_up(&self, file: &Arc<OpenFile>, next: Next<'_>) {
+        if let Some(handle) = file.state::<Handle>(next.slot())
+            // Who has it is writing it.
+            && let Some(mut aside) = handle.buffer.aside.try_lock()
+        {
+            aside.write(next);
+        }
     }
 
     fn settle_all(&self, next: Next<'_>) -> Outcome {
         let mut first = Ok(0);
         for buffer in self.shared.buffers.all() {
-            first = first.and(buffer.lock().settle(&self.shared, next));
+            first = first.and(buffer.lock(&self.shared, next).settle(&self.shared, next));
         }
         first
     }
@@ -193,7 +204,7 @@ impl Stage for WriteBack {
     fn start_anew(&self) {
         // What could not be written is the other process's to write.
         for buffer in self.shared.buffers.all() {
-            buffer.lock().discard(&self.shared);
+            buffer.lock_beside().discard(&self.shared);
         }
     }
 }
@@ -241,7 +252,9 @@ impl WriteBack {
                     return next.call(op);
                 }
                 position::seek(op, next, |file| {
-                    let held = file.state::<Handle>(slot).map(|handle| handle.buffer.lock());
+                    let held = file
+                        .state::<Handle>(slot)
+                        .map(|handle| handle.buffer.lock(&self.shared, next));
                     let size = position::size(file, next)?;
                     Ok(held.map_or(size, |held| held.extents.end().max(size)))
                 })
@@ -271,7 +284,7 @@ impl WriteBack {
                     (&op.action, file.state::<Handle>(next.slot()))
                 {
                     lock(&self.mapped).insert(handle.buffer.identity);
-                    handle.buffer.lock().open_to_others = true;
+                    handle.buffer.lock(&self.shared, next).open_to_others = true;
                 }
                 self.settle_file(file, next)?;
                 next.call(op)
@@ -283,7 +296,7 @@ impl WriteBack {
         let Action::Stat { of, .. } = &op.action else { return next.call(op) };
         match of {
             Of::File(file) => match file.state::<Handle>(next.slot()) {
-                Some(handle) => self.stat_held(handle.buffer.lock(), op, next),
+                Some(handle) => self.stat_held(handle.buffer.lock(&self.shared, next), op, next),
                 None => next.call(op),
             },
             Of::Name(_) => {
@@ -291,8 +304,8 @@ impl WriteBack {
                 let outcome = next.call(op)?;
                 let Action::Stat { into, .. } = &op.action else { return Ok(outcome) };
                 match self.shared.buffers.get(into.identity()) {
-                    Some(buffer) if buffer.lock().was_holding => {
-                        self.stat_held(buffer.lock(), op, next)
+                    Some(buffer) if buffer.lock(&self.shared, next).was_holding => {
+                        self.stat_held(buffer.lock(&self.shared, next), op, next)
                     }
                     _ => Ok(outcome),
                 }
@@ -328,7 +341,7 @@ impl WriteBack {
 
     fn close(&self, file: &OpenFile, last: bool, next: Next<'_>) -> Outcome {
         let Some(handle) = file.state::<Handle>(next.slot()) else { return Ok(0) };
-        let mut held = handle.buffer.lock();
+        let mut held = handle.buffer.lock(&self.shared, next);
         let settled = held.settle(&self.shared, next);
         if last && !handle.closed.swap(true, Ordering::Relaxed) {
             held.close(file, &self.shared);
@@ -342,7 +355,7 @@ impl WriteBack {
 
     fn settle_file(&self, file: &OpenFile, next: Next<'_>) -> Outcome {
         match file.state::<Handle>(next.slot()) {
-            Some(handle) => handle.buffer.lock().settle(&self.shared, next),
+            Some(handle) => handle.buffer.lock(&self.shared, next).settle(&self.shared, next),
             None => Ok(0),
         }
     }
@@ -368,7 +381,7 @@ impl WriteBack {
             return Ok(0);
         }
         match self.shared.buffers.get((stat.st_dev, stat.st_ino)) {
-            Some(buffer) => buffer.lock().settle(&self.shared, next),
+            Some(buffer) => buffer.lock(&self.shared, next).settle(&self.shared, next),
             None => Ok(0),
         }
     }

@@ -51,9 +51,7 @@ pub struct RemoteFile {
 /// Tells the metadata server how long the file is, for listings; if that fails, the objects still know.
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        if self.grown.load(Ordering::Relaxed) {
-            let _ = self.len().and_then(|len| self.client.record(&self.info, len));
-        }
+        let _ = self.record();
     }
 }
 
@@ -83,6 +81,18 @@ impl RemoteFile {
     /// What the metadata server said of the file when it was opened.
     pub fn info(&self) -> &FileInfo {
         &self.info
+    }
+
+    /// Tells the metadata server how long the file is, for listings, if something was written since it was told last.
+    pub fn record(&self) -> Result<(), StoreError> {
+        if !self.grown.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let recorded = self.len().and_then(|len| self.client.record(&self.info, len));
+        if recorded.is_err() {
+            self.grown.store(true, Ordering::Relaxed);
+        }
+        recorded
     }
 
     /// What went over all connections of the client that the file uses.

@@ -98,24 +98,38 @@ impl Client {
     /// The files whose paths begin with `prefix`, in the order of their paths' bytes, with their
     /// sizes as of the last sync, close or truncation.
     pub fn list(&self, prefix: &str) -> Result<Vec<FileInfo>, StoreError> {
-        let failed =
-            |error| StoreError::server(Operation::List, self.url(prefix).to_string(), error);
         let mut files: Vec<FileInfo> = Vec::new();
         loop {
             let after = files.last().map(|file| file.path.clone());
-            let request = Request::List { prefix: prefix.to_owned(), after, limit: MAX_ENTRIES };
-            let (entries, more) = match self.ask(&request).map_err(failed)? {
-                Reply::Names { entries, more } => (entries, more),
-                other => {
-                    return Err(failed(unexpected(self.address(), &other, "a list of files")));
-                }
-            };
+            let (entries, more) = self.list_page(prefix, after.as_deref(), MAX_ENTRIES)?;
             // A page without progress would be asked for again for ever.
             let ended = !more || entries.is_empty();
             files.extend(entries);
             if ended {
                 return Ok(files);
             }
+        }
+    }
+
+    /// A part of what [`Client::list`] finds: up to `limit` files behind the path `after`, and whether there are
+    /// more.
+    pub fn list_page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<(Vec<FileInfo>, bool), StoreError> {
+        let failed =
+            |error| StoreError::server(Operation::List, self.url(prefix).to_string(), error);
+        let request = Request::List {
+            prefix: prefix.to_owned(),
+            after: after.map(str::to_owned),
+            limit: limit.clamp(1, MAX_ENTRIES),
+        };
+        match self.ask(&request) {
+            Ok(Reply::Names { entries, more }) => Ok((entries, more)),
+            Ok(other) => Err(failed(unexpected(self.address(), &other, "a list of files"))),
+            Err(error) => Err(failed(error)),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Operations on open files that are elsewhere: the next stages see them under their other name.
 
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
-use rustix::fs::{SeekFrom, Stat};
+use rustix::fs::{AtFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::claim::Patience;
@@ -31,13 +31,13 @@ impl Moved {
     /// Lets a `stat` of its bytes say what it is at its destination. Returns whether it has a name there.
     pub(super) fn disguise(&self, into: &mut StatInto<'_>) -> bool {
         let Ok(there) = rustix::fs::fstat(self.handle()) else { return false };
-        disguise(into, &there, &self.was);
+        disguise(into, self.handle(), &there, &self.was);
         there.st_nlink > 0
     }
 }
 
 /// Lets a `stat` of bytes at a fast place say what the file is at its destination, where this is.
-pub(super) fn disguise(into: &mut StatInto<'_>, there: &Stat, was: &Was) {
+pub(super) fn disguise(into: &mut StatInto<'_>, handle: BorrowedFd<'_>, there: &Stat, was: &Was) {
     let given = was.was_given(there);
     match into {
         StatInto::Stat(stat) => {
@@ -53,6 +53,14 @@ pub(super) fn disguise(into: &mut StatInto<'_>, there: &Stat, was: &Was) {
             buffer.stx_dev_minor = libc::minor(there.st_dev);
             buffer.stx_ino = there.st_ino;
             buffer.stx_nlink = there.st_nlink as u32;
+            // When it was made belongs to which file it is.
+            let wanted = StatxFlags::BTIME;
+            if let Ok(made) = rustix::fs::statx(handle, c"", AtFlags::EMPTY_PATH, wanted)
+                && made.stx_mask & wanted.bits() != 0
+            {
+                buffer.stx_btime.tv_sec = made.stx_btime.tv_sec;
+                buffer.stx_btime.tv_nsec = made.stx_btime.tv_nsec;
+            }
             if given {
                 buffer.stx_mode = there.st_mode as u16;
                 (buffer.stx_uid, buffer.stx_gid) = (there.st_uid, there.st_gid);

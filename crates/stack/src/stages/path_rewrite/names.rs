@@ -393,7 +393,8 @@ fn stat_visited(
     let seen = next.call(&mut op)?;
     let there = rustix::fs::fstat(&visit.handle)?;
     let journal = Journal::read(&visit.base).ok().flatten();
-    disguise(into, &there, &journal.map_or(Was::new(&there), |journal| journal.was));
+    let was = journal.map_or(Was::new(&there), |journal| journal.was);
+    disguise(into, visit.handle.as_fd(), &there, &was);
     Ok(seen)
 }
 

@@ -64,11 +64,11 @@ impl Shards {
         }
     }
 
-    /// Adds a record.
+    /// Adds a record of a stage at a place in its stack, of this thread or another.
     #[inline]
     pub(super) fn record(
         &self,
-        place: usize,
+        (place, of): (usize, Option<u32>),
         function: Function,
         timed: Timed,
         outcome: Outcome,
@@ -78,7 +78,7 @@ impl Shards {
         let number = if seat == seat::SHARED { thread as usize } else { seat } % SHARDS;
         let mut shard = self.shard(number, place).lock();
         let outcome = outcome.map_err(rustix::io::Errno::raw_os_error);
-        shard.encoder.push(thread, function, timed, outcome, call);
+        shard.encoder.push(of.unwrap_or(thread), function, timed, outcome, call);
         if shard.encoder.count() == 1 {
             shard.due = timed.end.saturating_add(clock::ticks_per_second());
         }

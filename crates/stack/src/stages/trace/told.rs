@@ -63,7 +63,7 @@ impl Recorder {
             }
             _ => {}
         }
-        self.shards.record(slot, function, timed, outcome, &call);
+        self.record(slot, function, timed, outcome, &call);
         outcome
     }
 

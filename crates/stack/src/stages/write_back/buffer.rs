@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
+use super::aside::Aside;
 use super::extents::{Appended, Extents};
 use crate::file::OpenFile;
 use crate::function::Function;
@@ -64,7 +65,7 @@ impl Shared {
             if !self.is_full() {
                 return;
             }
-            let mut held = buffer.lock();
+            let mut held = buffer.lock(self, next);
             let _ = held.settle(self, next);
             held.extents.shrink();
             held.account(self);
@@ -79,6 +80,8 @@ pub(super) struct Buffer {
     /// When it was written, as a count of events.
     written: AtomicU64,
     held: Lock<Held>,
+    /// Locked after the other, if both are.
+    pub(super) aside: Lock<Aside>,
 }
 
 impl Buffer {
@@ -92,12 +95,25 @@ impl Buffer {
             failed: None,
             open_to_others,
             cost: 0,
+            aside: 0,
         };
-        Self { identity, written: AtomicU64::new(0), held: Lock::new(held) }
+        let (held, aside) = (Lock::new(held), Lock::new(Aside::default()));
+        Self { identity, written: AtomicU64::new(0), held, aside }
     }
 
+    /// What is held, with nothing put aside.
     #[inline]
-    pub(super) fn lock(&self) -> Locked<'_, Held> {
+    pub(super) fn lock(&self, shared: &Shared, next: Next<'_>) -> Locked<'_, Held> {
+        let mut held = self.held.lock();
+        if held.aside > 0 {
+            self.fetch_aside(&mut held, shared, next);
+        }
+        held
+    }
+
+    /// What is held, beside what is put aside.
+    #[inline]
+    pub(super) fn lock_beside(&self) -> Locked<'_, Held> {
         self.held.lock()
     }
 
@@ -125,6 +141,8 @@ pub(super) struct Held {
     pub(super) open_to_others: bool,
     /// The memory that is accounted for.
     cost: usize,
+    /// Memory of what is put aside; 0 if nothing is.
+    pub(super) aside: usize,
 }
 
 impl Held {
@@ -140,6 +158,11 @@ impl Held {
         self.appended = appended;
         self.was_holding = true;
         shared.holding.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// By whom it is written out.
+    pub(super) fn writer(&self) -> Option<Arc<OpenFile>> {
+        self.writer.clone()
     }
 
     fn end(&mut self, shared: &Shared) {
@@ -165,10 +188,10 @@ impl Held {
 
     /// Tells how much memory it takes now, and whether it holds anything.
     pub(super) fn account(&mut self, shared: &Shared) {
-        if self.extents.is_empty() {
+        if self.extents.is_empty() && self.aside == 0 {
             self.end(shared);
         }
-        let cost = self.extents.cost();
+        let cost = self.extents.cost() + self.aside;
         if cost >= self.cost {
             shared.used.fetch_add(cost - self.cost, Ordering::Relaxed);
         } else {
@@ -294,7 +317,7 @@ impl Held {
 }
 
 /// Writes all of some bytes. Returns how many of them it could, and the error if those are not all.
-fn write_all(
+pub(super) fn write_all(
     writer: &Arc<OpenFile>,
     start: u64,
     mut memory: Memory<'_>,

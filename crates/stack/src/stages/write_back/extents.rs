@@ -248,6 +248,21 @@ impl Extents {
             return;
         }
         tail.bytes.clear();
+        self.begin_tail();
+    }
+
+    /// Takes the tail away. The next one starts where it ended, in this memory, which has nothing in it.
+    pub(super) fn detach_tail(&mut self, spare: Vec<u8>) -> (u64, Vec<u8>) {
+        let start = self.tail.start;
+        self.tail.start = self.tail.end();
+        let bytes = std::mem::replace(&mut self.tail.bytes, spare);
+        self.begin_tail();
+        (start, bytes)
+    }
+
+    /// A tail that has no bytes yet can have as many as there is room.
+    fn begin_tail(&mut self) {
+        let tail = &mut self.tail;
         let number = tail.start / self.block;
         let next = self.blocks.get(&number);
         let next = next.and_then(|block| block.extents.range(tail.start..).next());

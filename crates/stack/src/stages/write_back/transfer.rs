@@ -18,7 +18,7 @@ impl WriteBack {
         let file = *file;
         let Some(handle) = file.state::<Handle>(next.slot()) else { return next.call(op) };
         let mut place = Place::of(file, *at)?;
-        let mut held = handle.buffer.lock();
+        let mut held = handle.buffer.lock_beside();
         // The way of a sequential stream.
         if let (Some(offset), [part], 0) = (place.offset(), memory.parts(), *flags)
             && offset <= FAR
@@ -37,6 +37,10 @@ impl WriteBack {
                 let appended = held.extents.append(offset, bytes);
                 if appended != Appended::No {
                     place.set(end);
+                    let full = appended == Appended::Full;
+                    if full && next.answers_first() && self.put_aside(&mut held, handle, next) {
+                        return Ok(part.iov_len as u64);
+                    }
                     if appended != Appended::Yes {
                         self.after_append(held, handle, offset..end, next);
                     }
@@ -44,7 +48,16 @@ impl WriteBack {
                 }
             }
         }
+        if held.aside > 0 {
+            handle.buffer.fetch_aside(&mut held, &self.shared, next);
+        }
         self.write_elsewhere(op, next, handle, place, held)
+    }
+
+    /// The tail is full, and is not to keep the program waiting.
+    fn put_aside(&self, held: &mut Held, handle: &Handle, next: Next<'_>) -> bool {
+        handle.buffer.touch(&self.shared);
+        handle.buffer.put_aside(held, &self.shared, next)
     }
 
     /// The tail has taken more memory, or is full.
@@ -130,7 +143,7 @@ impl WriteBack {
         let file = *file;
         let Some(handle) = file.state::<Handle>(next.slot()) else { return next.call(op) };
         let mut place = Place::of(file, *at)?;
-        let mut held = handle.buffer.lock();
+        let mut held = handle.buffer.lock(&self.shared, next);
         let Some(offset) = place.offset() else {
             held.settle(&self.shared, next)?;
             drop(held);

@@ -1,0 +1,50 @@
+//! Whom a thread serves: a door that carries out calls of many processes says for which one it does so, and who records
+//! calls can tell them apart.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process serves others at all: who does not is not to pay for asking.
+static SERVES: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static CALLER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Does something for a thread of another process, by its number in the kernel; 0 if that is not known.
+pub fn for_caller<T>(thread: u32, act: impl FnOnce() -> T) -> T {
+    /// Also if it panics.
+    struct Restored(u32);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            CALLER.set(self.0);
+        }
+    }
+    SERVES.store(true, Ordering::Relaxed);
+    let _restored = Restored(CALLER.replace(thread));
+    act()
+}
+
+/// The thread that is served, if this is not the program itself.
+#[inline]
+pub(crate) fn caller() -> Option<u32> {
+    if SERVES.load(Ordering::Relaxed) {
+        Some(CALLER.get()).filter(|thread| *thread != 0)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_served_is_known_until_that_is_over() {
+        assert_eq!(for_caller(7, || for_caller(8, caller)), Some(8));
+        assert_eq!(for_caller(7, || (for_caller(8, || ()), caller()).1), Some(7));
+        let died = std::panic::catch_unwind(|| for_caller(9, || panic!("on purpose")));
+        assert!(died.is_err());
+        assert_eq!((caller(), for_caller(0, caller)), (None, None));
+    }
+}
