@@ -1,9 +1,10 @@
-//! `striate mount`: a directory mounted a second time, with a stack of stages in between.
+//! `striate mount`: a directory mounted a second time, with a stack of stages in between; or a directory of I/O servers.
 //!
 //! In the foreground it serves until a signal comes or somebody unmounts. In the background another process of this
 //! program does so; this one waits until the mount works, and tells what went wrong if it does not.
 
 mod background;
+mod servers;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -17,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use striate_mount::{How, MountError, Mounted, Options, Unmounter};
 use striate_stack::Configuration;
+use striate_store::remote::RemoteUrl;
 
 use crate::run::directory::{self, RunDirectory};
 use crate::run::plan::Plan;
@@ -24,7 +26,8 @@ use crate::run::summary::Summary;
 use crate::stack::refused;
 use crate::{CommandError, terminal};
 
-/// Mount a directory a second time, with the operations of all programs passing through a stack of stages
+/// Mount a directory a second time, with the operations of all programs passing through a stack of stages; or files of
+/// I/O servers
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,14 +35,15 @@ Examples:
   striate mount /scratch/run view --stack etc/stacks/write-back.toml
   striate mount data view --count                               what programs do there, told at the end
   striate mount data view --trace traces --background           and recorded; the shell is free
+  striate mount striate://io.example/run7 view                  files of I/O servers
   umount view                                                   or SIGTERM, SIGINT, SIGHUP: all is settled
 
 Rules of a stack are about paths of SOURCE. Programs of any kind can use the mount, also those that are linked
 statically; 'striate run' does the same for one program without a mount. Users other than root need
-fusermount3 (Debian: fuse3). docs/mount.md tells more.")]
+fusermount3 (Debian: fuse3). For servers the environment is that of 'striate fs'. docs/mount.md tells more.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct MountArgs {
-    /// The directory
+    /// The directory, or a URL of servers
     source: PathBuf,
     /// An empty directory, where it is mounted
     point: PathBuf,
@@ -93,7 +97,7 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
 #[derive(Debug, Serialize)]
 struct Ready<'a> {
     point: &'a Path,
-    source: &'a Path,
+    source: &'a str,
 }
 
 pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
@@ -102,6 +106,9 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
     }
     if args.serving {
         background::detach();
+    }
+    if let Some(url) = args.source.to_str().filter(|text| RemoteUrl::is_remote(text)) {
+        return servers::run(args, url, json);
     }
     let source = args.source.canonicalize().unwrap_or_else(|_| args.source.clone());
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
@@ -122,9 +129,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
     let stack = stack.map_err(unbuilt)?;
     let counts = stack.stages().iter().any(|placed| placed.name == "count");
 
-    // Before it is mounted, so that no signal finds nobody.
-    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
-        .map_err(|error| CommandError::failed("cannot listen to signals", error, ""))?;
+    let signals = signals()?;
     let options = Options {
         cache: Duration::from_secs_f64(args.cache),
         threads: args.threads,
@@ -132,20 +137,38 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
         ..Options::new(&args.source, &args.point)
     };
     let mounted = Mounted::new(&options, stack).map_err(failed)?;
-    let unmounter = mounted.unmounter();
-    end_by_signal(signals, unmounter.clone());
-    unmounter.notices().iter().for_each(|notice| say(notice));
-    tell(&Ready { point: mounted.point(), source: &source }, json)?;
-    if args.serving {
-        background::be_silent();
-    }
-    let ended = mounted.wait();
-    unmounter.notices().iter().for_each(|notice| say(notice));
+    let ended = serve(mounted, &source.display().to_string(), signals, args, json)?;
     if (counts || trace.is_some()) && !args.quiet {
         let summary = Summary::new(counters.path(), trace.as_deref(), ExitStatus::default())?;
         summary.tell(args.summary.as_deref(), json)?;
     }
     ended.map_err(failed)
+}
+
+/// Listens to signals: before something is mounted, so that none finds nobody.
+fn signals() -> Result<Signals, CommandError> {
+    Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .map_err(|error| CommandError::failed("cannot listen to signals", error, ""))
+}
+
+/// Says that the mount works, and waits for its end. Returns how it ended.
+fn serve(
+    mounted: Mounted,
+    source: &str,
+    signals: Signals,
+    args: &MountArgs,
+    json: bool,
+) -> Result<Result<(), MountError>, CommandError> {
+    let unmounter = mounted.unmounter();
+    end_by_signal(signals, unmounter.clone());
+    unmounter.notices().iter().for_each(|notice| say(notice));
+    tell(&Ready { point: mounted.point(), source }, json)?;
+    if args.serving {
+        background::be_silent();
+    }
+    let ended = mounted.wait();
+    unmounter.notices().iter().for_each(|notice| say(notice));
+    Ok(ended)
 }
 
 /// What is written while the mount is served must not need the mount.
@@ -165,7 +188,7 @@ fn tell(ready: &Ready<'_>, json: bool) -> Result<(), CommandError> {
             .map_err(|error| CommandError::failed("cannot write the JSON document", error, ""))?;
         return terminal::print(&(line + "\n"));
     }
-    terminal::print(&format!("{} shows {}\n", ready.point.display(), ready.source.display()))
+    terminal::print(&format!("{} shows {}\n", ready.point.display(), ready.source))
 }
 
 /// The first signal ends the mount in order; a second one does not wait.

@@ -1,8 +1,9 @@
 //! `striate mount`: the command around a mount, how it begins and how it ends.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -29,7 +30,8 @@ impl Place {
     fn striate(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
         command.args(["mount", "source", "point"]).args(arguments);
-        command.current_dir(self.0.path()).env("NO_COLOR", "1");
+        // What one leaves that is killed goes with the rest.
+        command.current_dir(self.0.path()).env("NO_COLOR", "1").env("TMPDIR", self.0.path());
         command
     }
 
@@ -105,19 +107,21 @@ fn a_signal_settles_what_is_still_open() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
-    fs::write(place.path("stack.toml"), "[[stage]]\nkind = \"write-back\"\n").unwrap();
-    let (child, _) = place.mount(&["--stack", "stack.toml"]);
-    let mut file = File::create(place.path("point/f")).unwrap();
-    file.write_all(b"held back").unwrap();
-    assert_eq!(fs::metadata(place.path("source/f")).unwrap().len(), 0);
-    signal(&child, Signal::TERM);
-    let (code, said) = ended(child);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("programs still use the mount"), "{said}");
-    assert_eq!(fs::read(place.path("source/f")).unwrap(), b"held back");
-    assert!(!place.is_mounted());
-    assert!(file.write_all(b"late").is_err());
+    for end in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        fs::write(place.path("stack.toml"), "[[stage]]\nkind = \"write-back\"\n").unwrap();
+        let (child, _) = place.mount(&["--stack", "stack.toml"]);
+        let mut file = File::create(place.path("point/f")).unwrap();
+        file.write_all(b"held back").unwrap();
+        assert_eq!(fs::metadata(place.path("source/f")).unwrap().len(), 0);
+        signal(&child, end);
+        let (code, said) = ended(child);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("programs still use the mount"), "{said}");
+        assert_eq!(fs::read(place.path("source/f")).unwrap(), b"held back");
+        assert!(!place.is_mounted());
+        assert!(file.write_all(b"late").is_err());
+    }
 }
 
 #[test]
@@ -138,6 +142,46 @@ fn a_kill_leaves_no_dead_mount() {
     assert!(place.path("point/f").exists());
     signal(&child, Signal::TERM);
     assert_eq!(ended(child).0, Some(0));
+}
+
+/// The process that looks after a mount.
+fn watcher_of(child: &Child) -> Pid {
+    let parent = format!("PPid:\t{}", child.id());
+    let is_it = |status: &str| {
+        status.starts_with("Name:\tstriate-watch\n") && status.lines().any(|line| line == parent)
+    };
+    let mut processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        let number: i32 = name.parse().ok()?;
+        let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+        is_it(&status).then_some(number)
+    });
+    Pid::from_raw(processes.next().unwrap()).unwrap()
+}
+
+#[test]
+fn a_mount_that_nobody_looks_after_is_taken_away_by_the_next() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let (child, _) = place.mount(&[]);
+    kill_process(watcher_of(&child), Signal::KILL).unwrap();
+    signal(&child, Signal::KILL);
+    assert_eq!(ended(child).0, None);
+    // It is dead, and still there.
+    place.soon("dead", |place| {
+        let asked = fs::metadata(place.path("point"));
+        asked.is_err_and(|error| {
+            error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error())
+        })
+    });
+    let (child, _) = place.mount(&[]);
+    fs::write(place.path("point/f"), "x").unwrap();
+    assert_eq!(fs::read(place.path("source/f")).unwrap(), b"x");
+    signal(&child, Signal::TERM);
+    assert_eq!(ended(child).0, Some(0));
+    assert!(!place.is_mounted());
 }
 
 #[test]
@@ -167,14 +211,30 @@ fn counters_and_traces_are_left() {
     let ready: Value = serde_json::from_str(&line).unwrap();
     assert!(ready["point"].as_str().unwrap().ends_with("/point"), "{line}");
     fs::write(place.path("point/f.dat"), vec![1; 10_000]).unwrap();
+    let writer = Command::new("sh")
+        .args(["-c", "echo $$; exec dd if=/dev/zero of=g.raw bs=4096 count=3 status=none"])
+        .current_dir(place.path("point"))
+        .output()
+        .unwrap();
+    let writer: u32 = String::from_utf8(writer.stdout).unwrap().trim().parse().unwrap();
     signal(&child, Signal::TERM);
     assert_eq!(ended(child), (Some(0), String::new()));
     let sums = fs::read_to_string(place.path("sums.json")).unwrap();
     let sums: Value = serde_json::from_str(&sums).unwrap();
     let written = &sums["rows"][0]["functions"]["pwrite"];
-    assert_eq!((written["calls"].as_u64(), written["bytes"].as_u64()), (Some(1), Some(10_000)));
+    assert_eq!((written["calls"].as_u64(), written["bytes"].as_u64()), (Some(4), Some(22_288)));
     assert_eq!(sums["rows"][0]["endings"]["dat"]["written"].as_u64(), Some(10_000));
-    assert_eq!(sums["rows"][0]["trace"]["files"].as_u64(), Some(1));
+    // A trace for each process that asked, and that of the one that serves, which looked at the mount first.
+    let mut writes = std::collections::BTreeMap::new();
+    for entry in fs::read_dir(place.path("traces")).unwrap() {
+        let trace = striate_stack::trace::Trace::open(&entry.unwrap().path()).unwrap();
+        let records = trace.records().map(Result::unwrap);
+        let written = records.filter(|record| record.function.name() == "pwrite");
+        let bytes: u64 = written.map(|record| record.outcome.unwrap()).sum();
+        writes.insert(trace.header().origin.process, bytes);
+    }
+    assert_eq!(writes.get(&std::process::id()), Some(&10_000), "{writes:?}");
+    assert_eq!(writes.get(&writer), Some(&12_288), "{writes:?}");
 }
 
 #[test]
@@ -223,27 +283,62 @@ fn what_cannot_be_mounted_is_told() {
     }
 }
 
-/// By `fusermount3`, where it is there and `/dev/fuse` may be used by all.
+/// Lets all users use `/dev/fuse`, as most systems do, until the test is over.
+struct FuseForAll(Option<Permissions>);
+
+impl FuseForAll {
+    fn new() -> std::io::Result<Self> {
+        let before = fs::metadata("/dev/fuse")?.permissions();
+        if before.mode() & 0o666 == 0o666 {
+            return Ok(Self(None));
+        }
+        fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666))?;
+        Ok(Self(Some(before)))
+    }
+}
+
+impl Drop for FuseForAll {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.take() {
+            let _ = fs::set_permissions("/dev/fuse", before);
+        }
+    }
+}
+
+/// By `fusermount3`.
 #[test]
 fn users_mount_for_themselves() {
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
 
-    let may = fs::metadata("/dev/fuse").is_ok_and(|about| about.mode() & 0o666 == 0o666);
-    let has = |name: &str| Path::new("/usr/bin").join(name).exists();
-    if !(is_root() && may && has("fusermount3")) {
+    if !is_root() {
+        eprintln!("skipped: only the superuser can become another user");
         return;
     }
+    if !Path::new("/usr/bin/fusermount3").exists() {
+        eprintln!("skipped: there is no fusermount3");
+        return;
+    }
+    let _for_all = match FuseForAll::new() {
+        Ok(for_all) => for_all,
+        Err(error) => {
+            eprintln!("skipped: /dev/fuse cannot be given to all users: {error}");
+            return;
+        }
+    };
     let place = Place::new();
     let script = format!(
-        "chmod 755 '{0}'; chown 65534:65534 '{0}/source' '{0}/point'",
+        "chmod 755 '{0}'; mkdir '{0}/tmp'; chown 65534:65534 '{0}/source' '{0}/point' '{0}/tmp'",
         place.0.path().display()
     );
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     let program = place.path("striate");
     fs::copy(env!("CARGO_BIN_EXE_striate"), &program).unwrap();
     let mut command = Command::new(&program);
-    command.args(["mount", "source", "point"]).current_dir(place.0.path());
+    command
+        .args(["mount", "source", "point"])
+        .current_dir(place.0.path())
+        .env("TMPDIR", place.path("tmp"));
     command.uid(65534).gid(65534).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();

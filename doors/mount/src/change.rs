@@ -59,11 +59,10 @@ impl Door {
     }
 
     /// Finds out whether a stage has brought a node's file home, which is then another on the source.
-    fn follow(&self, id: u64) {
+    pub(crate) fn follow(&self, id: u64) {
         let name = {
             let nodes = self.nodes();
-            let is_virtual = nodes.get(id).is_some_and(|node| node.key.is_virtual());
-            nodes.name(id).filter(|_| is_virtual).cloned()
+            nodes.name(id).filter(|_| nodes.may_change(id)).cloned()
         };
         let Some((parent, name)) = name else { return };
         let _names = self.keep_names(parent);

@@ -117,7 +117,7 @@ impl Door {
         Ok(Self {
             source: plan.source,
             root: Arc::new(plan.root),
-            stack: plan.stack,
+            stack: plan.stack.answering_first(),
             nodes: Mutex::new(Nodes::new(root)),
             descriptors: Mutex::new(LruCache::new(plan.descriptors)),
             names: (0..GROUPS).map(|_| RwLock::default()).collect(),
@@ -198,11 +198,17 @@ impl Door {
             }
             (node.key, nodes.name(id).cloned().ok_or(Errno::STALE)?)
         };
-        let (opened, about) = open_path(&*self.descriptor(parent)?, &text(&name)?)?;
-        if Key::Real(Identity::of(&about)) != key {
-            return Err(Errno::STALE);
-        }
-        Ok(self.keep(id, opened))
+        let directory = self.descriptor(parent)?;
+        let (opened, about) = open_path(&directory, &text(&name)?)?;
+        let same = match key {
+            Key::Real(identity) => Identity::of(&about) == identity,
+            // A stage that still shows it as what it was has brought it home: it held only what was not there.
+            Key::Virtual(identity) => {
+                let shown = self.look(Function::Lstat, &self.spot(parent, &name)?)?;
+                Identity::of(&shown) == identity
+            }
+        };
+        if same { Ok(self.keep(id, opened)) } else { Err(Errno::STALE) }
     }
 
     /// Keeps a descriptor of a node, for as long as it is one of those that were used last.
@@ -290,6 +296,9 @@ impl Door {
                 && (id == ROOT || lock(&self.descriptors).contains(&id))
             {
                 return Ok((self.found((parent, name), Key::Real(shown), None, times), about));
+            }
+            if self.nodes().known(Key::Virtual(shown)).is_some() {
+                return Ok((self.found((parent, name), Key::Virtual(shown), None, times), about));
             }
             let opened = match open_path(&spot.parent, &spot.name) {
                 Ok(opened) => Some(opened),

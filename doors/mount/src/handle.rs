@@ -172,6 +172,7 @@ impl Door {
             let opened = self.stack.open(Function::Open, spot.target(), flags, 0);
             if let Some(Ok(file)) = opened {
                 if self.is_of(&file, handle.node) {
+                    self.note_carried(&file, handle.node);
                     return Ok(Staged::Open(file));
                 }
                 let _ = self.close_file(&file);
@@ -198,6 +199,17 @@ impl Door {
             self.forget(found, 0);
         }
         found == id
+    }
+
+    /// Remembers it if stages have the bytes of a node elsewhere.
+    pub(crate) fn note_carried(&self, file: &Arc<OpenFile>, id: u64) {
+        let below = file.descriptor().and_then(identity::at_descriptor);
+        let below = below.map(|about| Key::Real(Identity::of(&about)));
+        if let Some(node) = self.nodes().get_mut(id)
+            && below != Ok(node.key)
+        {
+            node.carried = true;
+        }
     }
 
     /// What a file of the stack is, for programs.
@@ -238,6 +250,13 @@ impl Door {
         handle.if_open(|file| self.stack.share(file));
     }
 
+    /// Stages do what they have put off of a write that was answered.
+    pub(crate) fn catch_up(&self, number: u64) {
+        if let Ok(handle) = self.handle(number) {
+            handle.if_open(|file| self.stack.catch_up(file));
+        }
+    }
+
     /// Closes a file of the stack.
     pub(crate) fn close_file(&self, file: &Arc<OpenFile>) -> Outcome {
         let descriptor = file.raw_descriptor();
@@ -254,11 +273,11 @@ impl Door {
             Way::Staged(state) => state,
         };
         let mut state = write(state);
-        match &*state {
-            Staged::Closed => Ok(()),
-            Staged::Detached(descriptor) => close_copy(descriptor),
+        let closed = match &*state {
+            Staged::Closed => return Ok(()),
+            Staged::Detached(descriptor) => return close_copy(descriptor),
             Staged::Open(file) if !self.may_open_again(handle, file) => {
-                self.stack.settle(file).map(|_| ())
+                return self.stack.settle(file).map(|_| ());
             }
             Staged::Open(_) => {
                 // Before it is closed: whatever comes of that, it is not open any more.
@@ -267,7 +286,11 @@ impl Door {
                     _ => Ok(()),
                 }
             }
-        }
+        };
+        drop(state);
+        // It may have come home.
+        self.follow(handle.node);
+        closed
     }
 
     /// Whether a file can be opened once more: it has a name, and permissions that allow it.
@@ -320,7 +343,7 @@ impl Door {
     /// The name of a node is about to go: what could only be opened again by it is opened now.
     /// The caller has locked the name.
     pub(crate) fn wake(&self, id: u64) {
-        if self.nodes().get(id).is_none_or(|node| !node.key.is_virtual()) {
+        if !self.nodes().may_change(id) {
             return;
         }
         for handle in self.handles_of(id) {

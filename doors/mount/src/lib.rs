@@ -5,7 +5,8 @@
 //! all of them see each other's data at once, because they share one stack.
 //!
 //! [`Mounted`] is a mount. `door` has what all requests share and how a node leads to its file, `nodes`
-//! the files that the kernel knows of, `handle` what programs have open, `requests` what the kernel asks.
+//! the files that the kernel knows of, `handle` what programs have open, `requests` what the kernel asks. `remote` shows
+//! files of I/O servers the same way.
 
 mod caller;
 mod change;
@@ -19,6 +20,7 @@ mod mounted;
 mod naming;
 mod nodes;
 mod opening;
+mod remote;
 mod requests;
 mod system;
 mod transfer;
@@ -26,4 +28,4 @@ mod watcher;
 mod xattr;
 
 pub use self::error::MountError;
-pub use self::mounted::{How, Mounted, Options, Unmounter};
+pub use self::mounted::{How, Mounted, Options, ServerOptions, Unmounter};

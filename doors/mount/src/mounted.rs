@@ -10,14 +10,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fuser::Session;
-use rustix::fs::{Mode, OFlags};
+use fuser::{Filesystem, Session};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use striate_stack::Stack;
+use striate_store::remote::{Client, Layout};
 
 use crate::door::{Door, Plan, lock};
 use crate::error::MountError;
+use crate::remote::{Owner, Remote, RemoteRequests};
 use crate::requests::Requests;
 use crate::watcher::{self, Watcher};
 use crate::{check, system};
@@ -51,6 +53,62 @@ impl Options {
     }
 }
 
+/// How a directory of I/O servers is mounted.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The file system.
+    pub client: Client,
+    /// The directory in it; empty for all of it.
+    pub directory: String,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// How new files are dealt to servers.
+    pub layout: Layout,
+    /// As in [`Options`].
+    pub cache: Duration,
+    /// As in [`Options`].
+    pub threads: NonZeroUsize,
+}
+
+impl ServerOptions {
+    /// Never late.
+    pub fn new(client: Client, directory: &str, point: impl Into<PathBuf>) -> Self {
+        let Options { point, cache, threads, .. } = Options::new("", point);
+        let directory = directory.trim_matches('/').to_owned();
+        Self { client, directory, point, layout: Layout::default(), cache, threads }
+    }
+}
+
+/// What is shown at a mount, apart from the requests for it.
+pub(crate) trait Served: std::fmt::Debug + Send + Sync {
+    /// No request is carried out any more. Waits for those that are.
+    fn close(&self);
+
+    /// The same; then all that was held back is written.
+    fn settle(&self) -> Result<(), MountError>;
+
+    /// What there is to be told to people, since this was asked for last.
+    fn notices(&self) -> Vec<String>;
+}
+
+impl Served for Door {
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn settle(&self) -> Result<(), MountError> {
+        Self::close(self);
+        self.end_handles();
+        let settle = || self.stack.finish();
+        let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle));
+        settled.unwrap_or(Err(Errno::IO)).map(|_| ()).map_err(MountError::Unsettled)
+    }
+
+    fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+}
+
 /// How a mount was taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
@@ -62,7 +120,7 @@ pub enum How {
 
 #[derive(Debug)]
 struct Shared {
-    door: Arc<Door>,
+    served: Arc<dyn Served>,
     point: PathBuf,
     number: Option<u64>,
     watcher: Mutex<Watcher>,
@@ -115,26 +173,59 @@ impl Mounted {
             serves_others: is_root,
         };
         let door = Arc::new(Door::new(plan).map_err(source_error)?);
+        // What is made has the permissions that the one who asks says.
+        rustix::process::umask(Mode::empty());
+        let requests = Requests(Arc::clone(&door));
+        let shown = source.display().to_string();
+        let served = Arc::clone(&door) as Arc<dyn Served>;
+        let mounted = Self::begin(served, requests, (&shown, point), options.threads, limits)?;
+        if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
+            door.notice("the kernel cannot read and write files itself: requests do it".into());
+        }
+        Ok(mounted)
+    }
+
+    /// Mounts a directory of I/O servers. When it returns, the mount works.
+    pub fn of_servers(options: &ServerOptions) -> Result<Self, MountError> {
+        let point = check::point(&options.point)?;
+        check::fuse()?;
+        let mask = rustix::process::umask(Mode::empty());
+        rustix::process::umask(mask);
+        let owner = Owner {
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+            mask: mask.bits(),
+        };
+        let ServerOptions { client, directory, layout, cache, threads, .. } = options.clone();
+        let shown = client.url(&directory).to_string();
+        let remote = Arc::new(Remote::new(client, &directory, layout, owner, cache));
+        let requests = RemoteRequests(Arc::clone(&remote));
+        let limits = StatVfsMountFlags::NOSUID | StatVfsMountFlags::NODEV;
+        Self::begin(remote, requests, (&shown, point), threads, limits)
+    }
+
+    fn begin<F: Filesystem>(
+        served: Arc<dyn Served>,
+        requests: F,
+        (source, point): (&str, PathBuf),
+        threads: NonZeroUsize,
+        limits: StatVfsMountFlags,
+    ) -> Result<Self, MountError> {
         // Before anything is open that it should not have.
         let watcher = Watcher::start(&point).map_err(MountError::Watcher)?;
         let refused = |error| MountError::Refused { path: point.clone(), error };
-        let requests = Requests(Arc::clone(&door));
-        let session = system::mount(requests, (&source, &point), options.threads.get(), limits)
-            .map_err(refused)?;
+        let session =
+            system::mount(requests, (source, &point), threads.get(), limits).map_err(refused)?;
         let number = CString::new(point.as_os_str().as_bytes())
             .ok()
             .and_then(|point| watcher::mount_at(&point));
         if let Some(number) = number {
             watcher.tell(number).map_err(MountError::Watcher)?;
         }
-        if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
-            door.notice("the kernel cannot read and write files itself: requests do it".into());
-        }
-        rustix::process::umask(Mode::empty());
         let (sender, over) = channel();
         let session = serve(session, sender.clone())?;
         let watcher = Mutex::new(watcher);
-        let shared = Shared { door, point, number, watcher, over: Mutex::new(sender) };
+        let shared = Shared { served, point, number, watcher, over: Mutex::new(sender) };
         let mounted = Self { shared: Arc::new(shared), over, session: Some(session) };
         // The first request is answered, or there is no mount.
         std::fs::symlink_metadata(mounted.point())
@@ -172,7 +263,7 @@ impl Mounted {
             Over::Detached => Ok(()),
         };
         lock(&self.shared.watcher).dismiss();
-        let settled = self.shared.settle();
+        let settled = self.shared.served.settle();
         session.and(settled)
     }
 
@@ -189,7 +280,7 @@ impl Drop for Mounted {
         // Whoever has waited finds nothing mounted any more.
         if self.shared.is_mounted() {
             let _ = self.unmounter().unmount();
-            let _ = self.shared.settle();
+            let _ = self.shared.served.settle();
         }
     }
 }
@@ -197,7 +288,7 @@ impl Drop for Mounted {
 impl Unmounter {
     /// What there is to be told to people, since this was asked for last.
     pub fn notices(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.0.door.notices))
+        self.0.served.notices()
     }
 
     /// Takes the mount away. If somebody still uses it, it is not to be seen any more all the same, and who has files
@@ -213,7 +304,7 @@ impl Unmounter {
         }
         system::unmount(&shared.point, true).map_err(failed)?;
         // Nothing that comes from now on would be settled.
-        shared.door.close();
+        shared.served.close();
         let _ = lock(&shared.over).send(Over::Detached);
         Ok(How::Detached)
     }
@@ -225,19 +316,13 @@ impl Shared {
         let point = CString::new(self.point.as_os_str().as_bytes()).unwrap_or_default();
         self.number.is_some() && watcher::mount_at(&point) == self.number
     }
-
-    /// No request is carried out any more, and nothing is held back.
-    fn settle(&self) -> Result<(), MountError> {
-        self.door.close();
-        self.door.end_handles();
-        let settle = || self.door.stack.finish();
-        let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle));
-        settled.unwrap_or(Err(Errno::IO)).map(|_| ()).map_err(MountError::Unsettled)
-    }
 }
 
 /// Carries out requests until there are no more.
-fn serve(session: Session<Requests>, over: Sender<Over>) -> Result<JoinHandle<()>, MountError> {
+fn serve<F: Filesystem>(
+    session: Session<F>,
+    over: Sender<Over>,
+) -> Result<JoinHandle<()>, MountError> {
     let serve = move || {
         let ended = session.run();
         // Nobody may be there to hear it.

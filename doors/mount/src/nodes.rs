@@ -47,6 +47,8 @@ pub(crate) struct Node {
     lookups: u64,
     /// Its names, the one that was used last at the end.
     names: Vec<Name>,
+    /// Whether stages had its bytes elsewhere, so that it may be another file on the source when they come home.
+    pub(crate) carried: bool,
     /// Keeps a file that has no name any more.
     pub(crate) pinned: Option<Arc<OwnedFd>>,
     /// What is open of it, by number.
@@ -75,7 +77,8 @@ impl Nodes {
     /// Only the root, which is this.
     pub(crate) fn new(root: Identity) -> Self {
         let key = Key::Real(root);
-        let node = Node { key, lookups: 1, names: vec![], pinned: None, handles: vec![] };
+        let node =
+            Node { key, lookups: 1, names: vec![], carried: false, pinned: None, handles: vec![] };
         Self {
             device: root.device,
             next: OURS,
@@ -147,8 +150,10 @@ impl Nodes {
         at_source: Option<Identity>,
     ) -> Option<u64> {
         let id = self.named(parent, name)?;
-        match (self.all.get(&id)?.key, key) {
+        let node = self.all.get(&id)?;
+        match (node.key, key) {
             (Key::Virtual(_), _) => Some(id),
+            _ if node.carried => Some(id),
             (Key::Real(before), Key::Virtual(_)) if Some(before) == at_source => Some(id),
             _ => None,
         }
@@ -159,6 +164,7 @@ impl Nodes {
         if let Some(node) = self.all.get_mut(&id) {
             self.by_key.remove(&node.key);
             node.key = key;
+            node.carried = false;
             node.pinned = None;
             self.by_key.insert(key, id);
         }
@@ -179,7 +185,8 @@ impl Nodes {
                 self.next
             }
         };
-        let node = Node { key, lookups: 0, names: vec![], pinned: None, handles: vec![] };
+        let (names, handles) = (vec![], vec![]);
+        let node = Node { key, lookups: 0, names, carried: false, pinned: None, handles };
         self.all.insert(id, node);
         self.by_key.insert(key, id);
         id
@@ -284,6 +291,11 @@ impl Nodes {
         Some(path)
     }
 
+    /// Whether the file of a node may come home as another.
+    pub(crate) fn may_change(&self, id: u64) -> bool {
+        self.get(id).is_some_and(|node| node.carried || node.key.is_virtual())
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -367,6 +379,12 @@ mod tests {
         // It goes away again, and the source still has what was there.
         let away = nodes.found((ROOT, OsStr::new("f")), held, Some(identity(30)), 1);
         assert_eq!(away, Found { id, changed: true });
+        // Its bytes are elsewhere, although it is shown as what the source has.
+        let carried = found(&mut nodes, ROOT, "c", real(50));
+        nodes.get_mut(carried).unwrap().carried = true;
+        let home = nodes.found((ROOT, OsStr::new("c")), real(51), Some(identity(51)), 1);
+        assert_eq!(home, Found { id: carried, changed: true });
+        assert!(!nodes.may_change(carried));
         // What somebody else put there is another file.
         let file = found(&mut nodes, ROOT, "g", real(40));
         assert_ne!(found(&mut nodes, ROOT, "g", real(41)), file);

@@ -150,6 +150,7 @@ impl Door {
     }
 
     fn add_staged(&self, id: u64, flags: i32, file: Arc<OpenFile>) -> Opened {
+        self.note_carried(&file, id);
         let way = Way::Staged(std::sync::RwLock::new(Staged::Open(file)));
         let handle = self.add_handle(Handle::new(id, flags, way));
         Opened { handle, flags: self.by_request(), backing: None }

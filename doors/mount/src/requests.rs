@@ -16,6 +16,7 @@ use fuser::{
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::io::Errno;
+use striate_stack::for_caller;
 
 use crate::change::Change;
 use crate::door::Door;
@@ -50,14 +51,23 @@ fn code(error: Errno) -> Code {
 
 impl Requests {
     /// Carries out a request.
-    fn carry_out<R>(&self, act: impl FnOnce(&Door) -> Result<R, Errno>) -> Result<R, Code> {
+    fn carry_out<R>(
+        &self,
+        request: &Request,
+        act: impl FnOnce(&Door) -> Result<R, Errno>,
+    ) -> Result<R, Code> {
         let door = &*self.0;
-        let act = AssertUnwindSafe(|| door.while_running(|| act(door)));
-        catch_unwind(act).unwrap_or(Err(Errno::IO)).map_err(code)
+        let act = || for_caller(request.pid(), || door.while_running(|| act(door)));
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO)).map_err(code)
     }
 
-    fn entry(&self, reply: ReplyEntry, act: impl FnOnce(&Door) -> Result<Entry, Errno>) {
-        match self.carry_out(act) {
+    fn entry(
+        &self,
+        request: &Request,
+        reply: ReplyEntry,
+        act: impl FnOnce(&Door) -> Result<Entry, Errno>,
+    ) {
+        match self.carry_out(request, act) {
             Ok((id, about)) => {
                 reply.entry(&self.0.cache, &attributes(id, &about), Generation(0));
             }
@@ -65,15 +75,26 @@ impl Requests {
         }
     }
 
-    fn empty(&self, reply: ReplyEmpty, act: impl FnOnce(&Door) -> Result<(), Errno>) {
-        match self.carry_out(act) {
+    fn empty(
+        &self,
+        request: &Request,
+        reply: ReplyEmpty,
+        act: impl FnOnce(&Door) -> Result<(), Errno>,
+    ) {
+        match self.carry_out(request, act) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
     }
 
-    fn attr(&self, reply: ReplyAttr, id: u64, act: impl FnOnce(&Door) -> Result<(), Errno>) {
-        let about = self.carry_out(|door| act(door).and_then(|()| door.attributes(id)));
+    fn attr(
+        &self,
+        request: &Request,
+        reply: ReplyAttr,
+        id: u64,
+        act: impl FnOnce(&Door) -> Result<(), Errno>,
+    ) {
+        let about = self.carry_out(request, |door| act(door).and_then(|()| door.attributes(id)));
         match about {
             Ok(about) => {
                 // Programs see the number that the directory has on the source.
@@ -84,8 +105,13 @@ impl Requests {
         }
     }
 
-    fn xattr(&self, reply: ReplyXattr, act: impl FnOnce(&Door) -> Result<Answer, Errno>) {
-        match self.carry_out(act) {
+    fn xattr(
+        &self,
+        request: &Request,
+        reply: ReplyXattr,
+        act: impl FnOnce(&Door) -> Result<Answer, Errno>,
+    ) {
+        match self.carry_out(request, act) {
             Ok(Answer::Length(length)) => reply.size(length),
             Ok(Answer::Value(value)) => reply.data(&value),
             Err(error) => reply.error(error),
@@ -115,16 +141,16 @@ impl Filesystem for Requests {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, |door| door.lookup(parent.0, name));
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(request, reply, |door| door.lookup(parent.0, name));
     }
 
     fn forget(&self, _: &Request, node: INodeNo, times: u64) {
         let _ = catch_unwind(AssertUnwindSafe(|| self.0.forget(node.0, times)));
     }
 
-    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.attr(reply, node.0, |_| Ok(()));
+    fn getattr(&self, request: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.attr(request, reply, node.0, |_| Ok(()));
     }
 
     fn setattr(
@@ -146,14 +172,14 @@ impl Filesystem for Requests {
         reply: ReplyAttr,
     ) {
         let change = Change { mode, user, group, size, accessed, modified };
-        self.attr(reply, node.0, |door| {
+        self.attr(request, reply, node.0, |door| {
             let handle = handle.and_then(|handle| door.handle(handle.0).ok());
             door.change(request, node.0, handle.as_ref(), change)
         });
     }
 
-    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        match self.carry_out(|door| door.read_link(node.0)) {
+    fn readlink(&self, request: &Request, node: INodeNo, reply: ReplyData) {
+        match self.carry_out(request, |door| door.read_link(node.0)) {
             Ok(to) => reply.data(&to),
             Err(error) => reply.error(error),
         }
@@ -169,7 +195,9 @@ impl Filesystem for Requests {
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, |door| door.make_node(request, (parent.0, name), (mode, mask), device));
+        self.entry(request, reply, |door| {
+            door.make_node(request, (parent.0, name), (mode, mask), device)
+        });
     }
 
     fn mkdir(
@@ -181,15 +209,17 @@ impl Filesystem for Requests {
         mask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, |door| door.make_directory(request, (parent.0, name), (mode, mask)));
+        self.entry(request, reply, |door| {
+            door.make_directory(request, (parent.0, name), (mode, mask))
+        });
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty(reply, |door| door.remove(parent.0, name, 0));
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.empty(request, reply, |door| door.remove(parent.0, name, 0));
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty(reply, |door| door.remove(parent.0, name, libc::AT_REMOVEDIR));
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.empty(request, reply, |door| door.remove(parent.0, name, libc::AT_REMOVEDIR));
     }
 
     fn symlink(
@@ -200,12 +230,12 @@ impl Filesystem for Requests {
         to: &Path,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, |door| door.make_symlink(request, (parent.0, name), to));
+        self.entry(request, reply, |door| door.make_symlink(request, (parent.0, name), to));
     }
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -214,7 +244,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name), (new_parent.0, new_name));
-        self.empty(reply, |door| door.rename(from, to, flags.bits()));
+        self.empty(request, reply, |door| door.rename(from, to, flags.bits()));
     }
 
     fn link(
@@ -225,12 +255,12 @@ impl Filesystem for Requests {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, |door| door.link(request, node.0, (parent.0, name)));
+        self.entry(request, reply, |door| door.link(request, node.0, (parent.0, name)));
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let register = |descriptor: &std::os::fd::OwnedFd| reply.open_backing(descriptor);
-        match self.carry_out(|door| door.open(request, node.0, flags.0, &register)) {
+        match self.carry_out(request, |door| door.open(request, node.0, flags.0, &register)) {
             Err(error) => reply.error(error),
             Ok(opened) => match &opened.backing {
                 Some(backing) => {
@@ -252,7 +282,7 @@ impl Filesystem for Requests {
         reply: ReplyCreate,
     ) {
         let register = |descriptor: &std::os::fd::OwnedFd| reply.open_backing(descriptor);
-        let made = self.carry_out(|door| {
+        let made = self.carry_out(request, |door| {
             door.create(request, (parent.0, name), flags, (mode, mask), &register)
         });
         match made {
@@ -273,7 +303,7 @@ impl Filesystem for Requests {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -283,7 +313,7 @@ impl Filesystem for Requests {
         reply: ReplyData,
     ) {
         let mut reply = Some(reply);
-        let done = self.carry_out(|door| {
+        let done = self.carry_out(request, |door| {
             let handle = door.handle(handle.0)?;
             door.read(&handle, (offset, size as usize), flags.0, |bytes| {
                 if let Some(reply) = reply.take() {
@@ -308,7 +338,7 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let done = self.carry_out(|door| {
+        let done = self.carry_out(request, |door| {
             let handle = door.handle(handle.0)?;
             let from_memory = how.contains(WriteFlags::FUSE_WRITE_CACHE);
             // What was written to a mapping goes where it belongs, whatever the file was opened with.
@@ -322,18 +352,32 @@ impl Filesystem for Requests {
             door.write(&handle, offset, bytes, flags)
         });
         match done {
-            Ok(count) => reply.written(count as u32),
+            Ok(count) => {
+                reply.written(count as u32);
+                // The program goes on meanwhile.
+                let _ = self.carry_out(request, |door| {
+                    door.catch_up(handle.0);
+                    Ok(())
+                });
+            }
             Err(error) => reply.error(error),
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        self.empty(reply, |door| door.flush(&*door.handle(handle.0)?));
+    fn flush(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        self.empty(request, reply, |door| door.flush(&*door.handle(handle.0)?));
     }
 
     fn release(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
@@ -341,15 +385,22 @@ impl Filesystem for Requests {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.empty(reply, |door| door.release(handle.0));
+        self.empty(request, reply, |door| door.release(handle.0));
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data: bool, reply: ReplyEmpty) {
-        self.empty(reply, |door| door.sync(&*door.handle(handle.0)?, data));
+    fn fsync(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        data: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.empty(request, reply, |door| door.sync(&*door.handle(handle.0)?, data));
     }
 
-    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.carry_out(|door| door.open_listing(node.0)) {
+    fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.carry_out(request, |door| door.open_listing(node.0)) {
             Ok(listing) => reply.opened(FileHandle(listing), fuser::FopenFlags::empty()),
             Err(error) => reply.error(error),
         }
@@ -357,13 +408,13 @@ impl Filesystem for Requests {
 
     fn readdir(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let listed = self.carry_out(|door| {
+        let listed = self.carry_out(request, |door| {
             door.list(handle.0, offset, |_, entry| {
                 reply.add(INodeNo(entry.number), entry.next, entry.kind, entry.name)
             })
@@ -376,13 +427,13 @@ impl Filesystem for Requests {
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let listed = self.carry_out(|door| {
+        let listed = self.carry_out(request, |door| {
             door.list(handle.0, offset, |parent, entry| {
                 let is_dot = entry.name == "." || entry.name == "..";
                 // What is gone by now is left out.
@@ -410,21 +461,29 @@ impl Filesystem for Requests {
 
     fn releasedir(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.empty(reply, |door| door.close_listing(handle.0));
+        self.empty(request, reply, |door| door.close_listing(handle.0));
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, data: bool, reply: ReplyEmpty) {
-        self.empty(reply, |door| door.sync_listing(handle.0, data));
+    fn fsyncdir(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        data: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.empty(request, reply, |door| door.sync_listing(handle.0, data));
     }
 
-    fn statfs(&self, _: &Request, node: INodeNo, reply: ReplyStatfs) {
-        let about = self.carry_out(|door| rustix::fs::fstatvfs(&*door.descriptor(node.0)?));
+    fn statfs(&self, request: &Request, node: INodeNo, reply: ReplyStatfs) {
+        let about =
+            self.carry_out(request, |door| rustix::fs::fstatvfs(&*door.descriptor(node.0)?));
         match about {
             Ok(about) => reply.statfs(
                 about.f_blocks,
@@ -442,7 +501,7 @@ impl Filesystem for Requests {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -450,19 +509,26 @@ impl Filesystem for Requests {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        self.empty(reply, |door| door.set_attribute(node.0, name, value, flags));
+        self.empty(request, reply, |door| door.set_attribute(node.0, name, value, flags));
     }
 
-    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.xattr(reply, |door| door.attribute(node.0, name, size as usize));
+    fn getxattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        self.xattr(request, reply, |door| door.attribute(node.0, name, size as usize));
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.xattr(reply, |door| door.attribute_names(request, node.0, size as usize));
+        self.xattr(request, reply, |door| door.attribute_names(request, node.0, size as usize));
     }
 
-    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty(reply, |door| door.remove_attribute(node.0, name));
+    fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.empty(request, reply, |door| door.remove_attribute(node.0, name));
     }
 
     fn ioctl(
@@ -481,7 +547,7 @@ impl Filesystem for Requests {
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -489,19 +555,21 @@ impl Filesystem for Requests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.empty(reply, |door| door.allocate(&*door.handle(handle.0)?, mode, offset, length));
+        self.empty(request, reply, |door| {
+            door.allocate(&*door.handle(handle.0)?, mode, offset, length)
+        });
     }
 
     fn lseek(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.carry_out(|door| door.seek(&*door.handle(handle.0)?, offset, whence)) {
+        match self.carry_out(request, |door| door.seek(&*door.handle(handle.0)?, offset, whence)) {
             Ok(place) => reply.offset(place as i64),
             Err(error) => reply.error(error),
         }
@@ -509,7 +577,7 @@ impl Filesystem for Requests {
 
     fn copy_file_range(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         from: FileHandle,
         source: u64,
@@ -520,7 +588,7 @@ impl Filesystem for Requests {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let copied = self.carry_out(|door| {
+        let copied = self.carry_out(request, |door| {
             let (from, to) = (door.handle(from.0)?, door.handle(to.0)?);
             door.copy((&*from, source), (&*to, sink), length)
         });

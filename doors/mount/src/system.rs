@@ -9,26 +9,25 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
 use crate::identity;
-use crate::requests::Requests;
 
 /// What the kernel's mount is called.
-fn name(source: &Path) -> String {
-    format!("striate:{}", source.display())
+fn name(source: &str) -> String {
+    format!("striate:{source}")
 }
 
 /// Mounts, and agrees with the kernel on how to talk. `limits` are those of the source's own mount, which hold
 /// here as well.
-pub(crate) fn mount(
-    requests: Requests,
-    (source, point): (&Path, &Path),
+pub(crate) fn mount<F: Filesystem>(
+    requests: F,
+    (source, point): (&str, &Path),
     threads: usize,
     limits: StatVfsMountFlags,
-) -> io::Result<Session<Requests>> {
+) -> io::Result<Session<F>> {
     let mut config = Config::default();
     config.n_threads = Some(threads);
     config.clone_fd = true;
@@ -57,7 +56,7 @@ pub(crate) fn mount(
     Session::new(requests, point, &config)
 }
 
-fn by_kernel(source: &Path, point: &Path, limits: StatVfsMountFlags) -> io::Result<OwnedFd> {
+fn by_kernel(source: &str, point: &Path, limits: StatVfsMountFlags) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/fuse", flags, Mode::empty())?;
     let mode = rustix::fs::stat(point)?.st_mode & libc::S_IFMT;

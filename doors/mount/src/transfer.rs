@@ -23,7 +23,7 @@ thread_local! {
 }
 
 /// Calls something with memory that starts where direct requests want it.
-fn with_room<R>(size: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
+pub(crate) fn with_room<R>(size: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut room = ROOM.take();
     if room.len() < size + ALIGNMENT {
         room.resize(size + ALIGNMENT, 0);

@@ -7,12 +7,16 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "modules of tests are shared")]
 
 mod random_file;
+#[path = "support/servers.rs"]
+mod servers;
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use random_file::Tester;
+use servers::ServerMount;
 use striate_unmodified::{STACKS, Stack};
 use support::Mount;
 
@@ -45,13 +49,18 @@ fn tester() {
 
 fn try_stack(name: &str, seconds: u64) {
     let mut mount = Mount::under(Stack::named(name));
+    try_file(name, &mount.point("work/file"), seconds);
+    mount.end();
+}
+
+fn try_file(name: &str, file: &Path, seconds: u64) {
     let first = name.bytes().fold(7_u64, |sum, byte| sum * 31 % 1_000_003 + u64::from(byte));
     let seed = number("STRIATE_FSX_SEED").unwrap_or(first * 1_000_000);
     let output = Command::new("timeout")
         .args(["-s", "KILL", &(seconds * 2 + 120).to_string()])
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "tester", "--nocapture"])
-        .env("STRIATE_FSX_FILE", mount.point("work/file"))
+        .env("STRIATE_FSX_FILE", file)
         .env("STRIATE_FSX_SEED", seed.to_string())
         .env("STRIATE_FSX_UNTIL", seconds.to_string())
         .output()
@@ -63,8 +72,20 @@ fn try_stack(name: &str, seconds: u64) {
     assert!(output.status.success(), "{name}: {}\n{last}\n{why}", output.status);
     let rounds = told.lines().filter(|line| line.starts_with("seed ")).count();
     assert!(rounds > 0);
-    println!("{name}: {rounds} sequences of {STEPS} operations from seed {seed} on");
-    mount.end();
+    let steps = rounds * STEPS as usize;
+    println!("{name}: {steps} operations in {rounds} sequences from seed {seed} on");
+}
+
+/// The same on a mount of servers.
+#[test]
+fn random_operations_on_servers_agree_with_the_model() {
+    let seconds = number("STRIATE_FSX_SECONDS").unwrap_or(0);
+    let only = std::env::var("STRIATE_STACKS").ok();
+    if only.is_none_or(|only| only.split(';').any(|one| one == "servers")) {
+        let mut mount = ServerMount::new();
+        try_file("servers", &mount.point("file"), seconds);
+        mount.end().unwrap();
+    }
 }
 
 #[test]

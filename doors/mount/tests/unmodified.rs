@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use striate_unmodified::scripts::{self, Script, difference};
-use striate_unmodified::{Ended, Image, LONGEST, STACKS, run};
+use striate_unmodified::{Ended, Image, LONGEST, STACKS, Stack, run};
 use support::{Mount, command, renew};
 
 fn act(script: Script, below: &Path, environment: &[(&str, &Path)]) -> (Ended, Image) {
@@ -27,9 +27,18 @@ fn act(script: Script, below: &Path, environment: &[(&str, &Path)]) -> (Ended, I
 
 /// Runs a script without Striate and on mounts with all stacks.
 fn same_everywhere(script: Script, environment: &[(&str, &Path)]) {
+    same_with(STACKS.iter(), script, environment);
+}
+
+/// The same with some stacks.
+fn same_with<'s>(
+    stacks: impl Iterator<Item = &'s Stack>,
+    script: Script,
+    environment: &[(&str, &Path)],
+) {
     let only = std::env::var("STRIATE_STACKS").ok();
     let mut failures = Vec::new();
-    for stack in STACKS {
+    for stack in stacks {
         if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
             continue;
         }
@@ -80,6 +89,15 @@ fn rsync() {
 #[test]
 fn gcc() {
     same_everywhere(Script::new("gcc.sh"), &[]);
+}
+
+/// It takes long, so the stacks are few: without stages, and those that change what is done with data most.
+#[test]
+fn cargo() {
+    let cargo = Path::new(env!("CARGO"));
+    let environment = [("CARGO", cargo), ("RUSTC", &cargo.with_file_name("rustc"))];
+    let names = ["no stages", "write-back", "combine", "path-rewrite", "full"];
+    same_with(names.map(Stack::named).into_iter(), Script::new("cargo.sh"), &environment);
 }
 
 #[test]

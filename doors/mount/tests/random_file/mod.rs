@@ -2,12 +2,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 /// The longest that the file gets.
 const MOST: u64 = 256 << 10;
+
+/// What direct requests are multiples of.
+const BLOCK: usize = 4096;
 
 /// A file under test.
 pub struct Tester {
@@ -17,6 +20,8 @@ pub struct Tester {
     bytes: Vec<u8>,
     files: Vec<File>,
     appending: File,
+    /// Opened for direct requests, where the file system has them.
+    direct: Option<File>,
     told: Vec<String>,
 }
 
@@ -26,8 +31,9 @@ impl Tester {
         let first = open(path, true);
         let files = vec![first, open(path, false), open(path, false)];
         let appending = OpenOptions::new().append(true).read(true).open(path).unwrap();
+        let direct = open_direct(path);
         let (state, bytes, told) = (seed, Vec::new(), Vec::new());
-        Self { path: path.to_path_buf(), seed, state, bytes, files, appending, told }
+        Self { path: path.to_path_buf(), seed, state, bytes, files, appending, direct, told }
     }
 
     pub fn run(mut self, steps: u32) {
@@ -119,7 +125,7 @@ impl Tester {
 
     fn step(&mut self) {
         let which = self.below(self.files.len() as u64) as usize;
-        match self.below(24) {
+        match self.below(26) {
             0..=4 => self.write(which),
             5..=8 => self.read(which),
             9 => self.append(),
@@ -132,6 +138,9 @@ impl Tester {
             19 => {
                 self.tell(format!("close and open {which}"));
                 self.files[which] = open(&self.path, false);
+                if which == 0 && self.direct.is_some() {
+                    self.direct = open_direct(&self.path);
+                }
             }
             20 => {
                 self.tell(format!("fsync {which}"));
@@ -139,6 +148,8 @@ impl Tester {
             }
             21 => self.look(which),
             22 => self.rename(),
+            23 => self.direct_write(),
+            24 => self.direct_read(),
             _ => self.grow(which),
         }
     }
@@ -181,6 +192,41 @@ impl Tester {
             self.fail(&format!("read {count} bytes, not {expected}"));
         }
         self.compare(offset, &room[..count], "read");
+    }
+
+    /// Whole blocks, at the beginning of one.
+    fn blocks(&mut self) -> (u64, usize) {
+        let offset = self.below(MOST / BLOCK as u64) * BLOCK as u64;
+        let most = ((MOST - offset) / BLOCK as u64).clamp(1, 8);
+        (offset, BLOCK * (1 + self.below(most) as usize))
+    }
+
+    fn direct_write(&mut self) {
+        let (offset, length) = self.blocks();
+        let bytes = self.fresh(length);
+        let Some(file) = &self.direct else { return };
+        let mut room = vec![0; length + BLOCK];
+        let start = room.as_ptr().align_offset(BLOCK);
+        let room = &mut room[start..start + length];
+        room.copy_from_slice(&bytes);
+        file.write_all_at(room, offset).unwrap();
+        self.tell(format!("write directly: {length} at {offset}"));
+        self.put(offset, &bytes);
+    }
+
+    fn direct_read(&mut self) {
+        let (offset, length) = self.blocks();
+        let Some(file) = &self.direct else { return };
+        let mut room = vec![0xa5; length + BLOCK];
+        let start = room.as_ptr().align_offset(BLOCK);
+        let room = &mut room[start..start + length];
+        let count = file.read_at(room, offset).unwrap();
+        self.tell(format!("read directly: {length} at {offset}"));
+        let expected = (self.bytes.len() as u64).saturating_sub(offset).min(length as u64);
+        if count as u64 != expected {
+            self.fail(&format!("read {count} bytes directly, not {expected}"));
+        }
+        self.compare(offset, &room[..count], "read directly");
     }
 
     fn truncate(&mut self, which: usize) {
@@ -290,6 +336,11 @@ impl Tester {
 
 fn open(path: &Path, new: bool) -> File {
     OpenOptions::new().read(true).write(true).create_new(new).open(path).unwrap()
+}
+
+/// `None` if the file system has no direct requests.
+fn open_direct(path: &Path) -> Option<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).ok()
 }
 
 /// Whether the file system can do it.
