@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use striate_recording::{Filter, Recording, Stats, cut, export, filter, merge};
-use striate_stack::trace::{Call, Header, Held, Record, Trace, TraceError, Writer};
+use striate_recording::{Filter, Owners, Recording, Stats, cut, export, filter, merge};
+use striate_stack::trace::{Call, Header, Held, Record, Trace, TraceError, TracedFile, Writer};
 use striate_stack::{Function, Kind, Kinds, Origin};
 use support::{Model, expected, file, recordings, written};
 
@@ -430,4 +430,33 @@ fn a_directory_with_something_else_in_it_is_read() {
     let path = directory.path().join("merged");
     merge(&recording, &path).unwrap();
     assert!(merge(&recording, &path).is_err(), "it is there");
+}
+
+/// Numbers of processes and of files come again; which process opened a file is found all the same.
+#[test]
+fn a_file_belongs_to_the_process_that_opened_it_last_before() {
+    let directory = tempfile::tempdir().unwrap();
+    // A process starts another program, has a child by then, and its number is used again later.
+    let processes = [(10, 1, 1000), (10, 1, 2000), (11, 10, 3000), (10, 1, 4000)];
+    for (place, (process, parent, clock)) in processes.into_iter().enumerate() {
+        let origin = Origin { process, parent, host: "here".into(), ..Origin::default() };
+        let header = Header { origin, began: 1 << 60, clock, ..Header::default() };
+        let path = directory.path().join(format!("{place}.trace"));
+        Writer::create(path, &header).unwrap().finish().unwrap();
+    }
+    let recording = Recording::open(directory.path()).unwrap();
+    let owners = Owners::new(&recording);
+    let opened_by = |opener: u32| TracedFile { opener, number: 1, path: "/x".into(), flags: 0 };
+    for (process, opener, owner) in [
+        (0, 10, 0),
+        (1, 10, 1),
+        (2, 11, 2),
+        (2, 10, 1),
+        (3, 10, 3),
+        // Nobody knows that one.
+        (3, 77, 3),
+        (9, 10, 9),
+    ] {
+        assert_eq!(owners.owner(process, &opened_by(opener)), owner, "{process} {opener}");
+    }
 }

@@ -30,8 +30,8 @@ pub(crate) use self::through_stack::ThroughStack;
 pub(crate) enum Did {
     /// It was made, and took so many nanoseconds.
     Made(Came, u64),
-    /// Stages were told of it, but there is not enough known to make it.
-    Noted,
+    /// Stages were told of it, but there is not enough known to make it. That took so many nanoseconds.
+    Noted(u64),
     /// Nothing, for a reason.
     Skipped(&'static str),
 }
@@ -41,8 +41,8 @@ pub(crate) trait Ground: Debug + Send + Sync {
     /// Makes what was there before the recording. Returns how many bytes.
     fn make(&self, initial: &[Initial]) -> Result<u64, ReplayError>;
 
-    /// A process begins, whose parent goes on.
-    fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<(), String>;
+    /// A process begins, whose parent goes on. Returns how many nanoseconds both waited for what the parent held back.
+    fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String>;
 
     /// Makes something good.
     fn fix(&self, process: ProcessIndex, fix: &Fix, hands: &mut Hands);

@@ -57,8 +57,15 @@ pub struct Outcome {
     pub made_good: BTreeMap<&'static str, u64>,
     /// From the beginning of the first call to the end of the last, in the recording.
     pub time_recorded: u64,
-    /// The same in the replay.
+    /// The same in the replay, to the end of the last process, when all that stages held back is there. With
+    /// [`Timing::Think`](crate::Timing::Think) it is what the clocks of the threads show: what calls took and the
+    /// recorded time between them, without what the replay itself needed.
     pub time_replayed: u64,
+    /// Nanoseconds that processes waited for what stages held back, when they started others and when they ended. It
+    /// is in no call.
+    pub time_settling: u64,
+    /// What passed while it was replayed, with all of that.
+    pub time_passed: u64,
     /// Differences, by kind.
     pub differences: BTreeMap<DifferenceKind, u64>,
     /// The first of them.

@@ -17,7 +17,7 @@ use crate::fix::Fix;
 use crate::options::Options;
 use crate::order::{Key, Order, Place, Point, Points};
 use crate::progress::Progress;
-use crate::survey::{Owners, Survey, Thread};
+use crate::survey::{Files, Survey, Thread};
 use crate::task::{Call, Inbox, Task, What};
 use crate::world::NodeId;
 
@@ -53,7 +53,7 @@ pub(crate) struct Planner<'r> {
     options: &'r Options,
     progress: &'r Progress,
     inboxes: &'r [Inbox],
-    owners: Owners<'r>,
+    open: Files<'r>,
     order: Order,
     /// Tasks of each worker.
     counts: Vec<u64>,
@@ -85,7 +85,7 @@ impl<'r> Planner<'r> {
             options,
             progress,
             inboxes,
-            owners: Owners::new(recording),
+            open: Files::new(recording),
             order: Order::new(survey.workers),
             counts: vec![0; survey.workers],
             planned: 0,
@@ -133,7 +133,7 @@ impl<'r> Planner<'r> {
             after.push(tie.point);
             anchor = tie.thread;
         }
-        let files = self.owners.files(process, &record);
+        let files = self.open.of(process, &record);
         let link = self.survey.world.link_from(process, &record);
         let (about, fixes) = self.survey.world.observe(process, &record, files[0], files[1]);
         let mut keys = keys::keys(&record, files, about, &self.survey.changing);
@@ -201,7 +201,10 @@ impl<'r> Planner<'r> {
         }
         let place = self.next_place(thread.worker, start, start);
         self.order.place(place, keys, &mut after);
-        self.put(thread.worker, Task { process, after, what: What::Start(parent) });
+        let parents = parent.and_then(|parent| self.living.get(&parent)?.latest);
+        let later = [parents, tie.filter(|tie| Some(tie.thread) != parents.map(|tie| tie.thread))];
+        let later = later.map(|tie| tie.map(|tie| (tie.thread, tie.end)));
+        self.put(thread.worker, Task { process, after, what: What::Start { parent, later } });
         tie.map(|tie| tie.thread)
     }
 
@@ -228,7 +231,8 @@ impl<'r> Planner<'r> {
         for node in living.written {
             self.order.written(Key::Node(node), place);
         }
-        self.put(thread.worker, Task { process, after, what: What::End });
+        let last = living.latest.map_or(thread.index, |latest| latest.thread);
+        self.put(thread.worker, Task { process, after, what: What::End(last, end) });
         self.ended_threads.remove(&process);
         if let Some(latest) = living.latest.filter(|_| self.thinks) {
             let tie = Tie { point: (place.worker, place.count), ..latest };

@@ -50,7 +50,7 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
         complaints: recording.complaints(),
         ..Outcome::default()
     };
-    let pace = Pace::new(options.timing, survey.span.0, survey.threads.len());
+    let pace = Pace::new(options.timing, survey.span.0, survey.threads.len(), survey.workers);
     let progress = Progress::new(survey.workers);
     let inboxes: Vec<Inbox> = (0..survey.workers).map(|_| Inbox::default()).collect();
     let shared =
@@ -79,8 +79,9 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
             Err(_) => outcome.failures.push("a worker ended in a panic".into()),
         }
     }
-    outcome.time_replayed =
+    outcome.time_passed =
         last.map_or(0, |last| last.saturating_duration_since(pace.zero()).as_nanos() as u64);
+    outcome.time_replayed = if pace.thinks() { pace.last() } else { outcome.time_passed };
     outcome.failures.extend(ground.end_all());
     outcome.first_differences.sort_by_key(|difference| difference.number);
     outcome.first_differences.truncate(options.most_differences);

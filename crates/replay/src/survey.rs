@@ -5,8 +5,8 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use striate_recording::{ProcessIndex, Recording};
-use striate_stack::trace::{Call, Record, TracedFile};
+use striate_recording::{Owners, ProcessIndex, Recording};
+use striate_stack::trace::{Call, Record};
 
 use crate::error::ReplayError;
 use crate::fix::Fix;
@@ -72,14 +72,14 @@ impl Survey {
             heirs: HashMap::new(),
             changing: HashSet::new(),
         };
-        let (owners, mut world) = (Owners::new(recording), World::learning());
+        let (open, mut world) = (Files::new(recording), World::learning());
         let mut inherited: HashSet<(ProcessIndex, FileId)> = HashSet::new();
         for (process, record) in recording.in_order() {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             survey.note(process, &record);
-            let files = owners.files(process, &record);
+            let files = open.of(process, &record);
             for file in files.into_iter().flatten() {
                 if file.owner != process && inherited.insert((process, file)) {
                     survey.heirs.entry(file).or_default().push(process);
@@ -171,44 +171,25 @@ fn lives(recording: &Recording) -> Vec<Life> {
     lives
 }
 
-/// Which open file a call of a process means: its own, or one that it has inherited from the process of that number
-/// which began last before it.
+/// Which open files a call of a process means: its own, or those that it has inherited.
 #[derive(Debug)]
-pub(crate) struct Owners<'r> {
-    recording: &'r Recording,
-    /// Processes by host and number, in the order in which they began.
-    numbers: HashMap<(&'r str, u32), Vec<ProcessIndex>>,
-}
+pub(crate) struct Files<'r>(Owners<'r>);
 
-impl<'r> Owners<'r> {
+impl<'r> Files<'r> {
     pub(crate) fn new(recording: &'r Recording) -> Self {
-        let mut numbers: HashMap<(&str, u32), Vec<ProcessIndex>> = HashMap::new();
-        for (index, process) in recording.processes().iter().enumerate() {
-            let origin = &process.header().origin;
-            numbers.entry((origin.host.as_str(), origin.process)).or_default().push(index);
-        }
-        Self { recording, numbers }
-    }
-
-    fn file(&self, process: ProcessIndex, file: &TracedFile) -> FileId {
-        let (opener, number) = (file.opener, file.number);
-        let own = &self.recording.processes()[process].header().origin;
-        let mut owner = process;
-        if own.process != opener
-            && let Some(others) = self.numbers.get(&(own.host.as_str(), opener))
-        {
-            let before = others.partition_point(|other| *other < process);
-            owner = before.checked_sub(1).map_or(process, |last| others[last]);
-        }
-        FileId { owner, opener, number }
+        Self(Owners::new(recording))
     }
 
     /// The files of a call: the one it is on, and the one that bytes are copied to.
-    pub(crate) fn files(&self, process: ProcessIndex, record: &Record) -> [Option<FileId>; 2] {
+    pub(crate) fn of(&self, process: ProcessIndex, record: &Record) -> [Option<FileId>; 2] {
         let to = match &record.call {
             Call::CopyRange { to, .. } | Call::SendFile { to, .. } => to.file.as_ref(),
             _ => None,
         };
-        [record.call.file(), to].map(|file| Some(self.file(process, file?)))
+        [record.call.file(), to].map(|file| {
+            let file = file?;
+            let owner = self.0.owner(process, file);
+            Some(FileId { owner, opener: file.opener, number: file.number })
+        })
     }
 }

@@ -33,12 +33,18 @@ pub(crate) struct Call {
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A process begins; its parent, if that is recorded.
-    Start(Option<ProcessIndex>),
+    /// A process begins.
+    Start {
+        /// Its parent, if that is recorded and goes on.
+        parent: Option<ProcessIndex>,
+        /// Threads that go on later by what the parent has to write out first, and when their last calls ended: that
+        /// of the parent, and the one whose drift the process begins with.
+        later: [Option<(usize, u64)>; 2],
+    },
     /// A call.
     Call(Box<Call>),
-    /// A process ends.
-    End,
+    /// A process ends: the thread with the last call, and when that ended.
+    End(usize, u64),
 }
 
 /// What a worker does next.

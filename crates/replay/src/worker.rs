@@ -1,6 +1,7 @@
 //! [`Worker`]: carries out the tasks of recorded threads, one after the other.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -33,6 +34,8 @@ pub(crate) struct Shared<'r> {
 pub(crate) struct Worker<'r> {
     shared: &'r Shared<'r>,
     number: u32,
+    /// How many tasks it has done.
+    done: u64,
     hands: Hands,
     tally: Tally,
 }
@@ -47,17 +50,20 @@ pub(crate) struct Tally {
     differences: BTreeMap<crate::DifferenceKind, u64>,
     first: Vec<Difference>,
     failures: Vec<String>,
+    settling: u64,
     /// When the last call ended.
     last: Option<Instant>,
 }
 
 impl<'r> Worker<'r> {
     pub(crate) fn new(shared: &'r Shared<'r>, number: u32) -> Self {
-        Self { shared, number, hands: Hands::default(), tally: Tally::default() }
+        Self { shared, number, done: 0, hands: Hands::default(), tally: Tally::default() }
     }
 
     /// Carries out all tasks there are.
     pub(crate) fn run(mut self, inbox: &Inbox) -> Tally {
+        // A sleep is to end when it should. Where that cannot be said it ends a little later.
+        let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
         loop {
             let tasks = inbox.take();
             if tasks.is_empty() {
@@ -71,29 +77,48 @@ impl<'r> Worker<'r> {
                         *self.tally.skipped.entry("a stage panicked").or_default() += 1;
                     }
                 }
+                self.done += 1;
                 self.shared.progress.complete(self.number);
             }
         }
     }
 
     fn carry_out(&mut self, task: Task) {
-        let Shared { options, progress, ground, .. } = self.shared;
+        let Shared { options, progress, ground, pace, .. } = self.shared;
+        // When all that it has to wait for had ended, by the clocks.
+        let mut floor = 0;
         for point in task.after {
             progress.wait(point, &options.stop, options.patience);
+            floor = pace.end_of(point, progress).max(floor);
         }
-        match task.what {
-            What::Start(parent) => {
-                if let Err(reason) = ground.start(task.process, parent) {
-                    self.tally.failures.push(self.told(task.process, &reason));
+        let clock = match task.what {
+            What::Start { parent, later } => {
+                let settled = ground.start(task.process, parent);
+                let took = *settled.as_ref().unwrap_or(&0);
+                self.tally.settling += took;
+                for (thread, end) in later.into_iter().flatten() {
+                    pace.delayed(end, thread, took);
                 }
+                self.failed(task.process, settled.err());
+                // Who may go on after this goes by its own clock.
+                0
             }
-            What::End => {
-                if let Err(reason) = ground.end(task.process) {
-                    self.tally.failures.push(self.told(task.process, &reason));
-                }
+            What::End(thread, end) => {
+                let begin = Instant::now();
+                let ended = ground.end(task.process);
+                let took = begin.elapsed().as_nanos() as u64;
+                self.tally.settling += took;
+                self.tally.last = Some(Instant::now());
+                self.failed(task.process, ended.err());
+                pace.ended_process(end, thread, took)
             }
-            What::Call(call) => self.call(task.process, &call),
-        }
+            What::Call(call) => self.call(task.process, &call, floor),
+        };
+        pace.note((self.number, self.done + 1), clock);
+    }
+
+    fn failed(&mut self, process: ProcessIndex, reason: Option<String>) {
+        self.tally.failures.extend(reason.map(|reason| self.told(process, &reason)));
     }
 
     fn told(&self, process: ProcessIndex, reason: &str) -> String {
@@ -101,28 +126,40 @@ impl<'r> Worker<'r> {
         format!("process {number}: {reason}")
     }
 
-    fn call(&mut self, process: ProcessIndex, call: &Call) {
+    /// Makes a call, not before `floor` by the clocks. Says when it has ended by that of its thread.
+    fn call(&mut self, process: ProcessIndex, call: &Call, floor: u64) -> u64 {
         let Shared { options, progress, ground, pace, .. } = self.shared;
         let record = &call.record;
         for fix in &call.fixes {
             *self.tally.made_good.entry(fix.name()).or_default() += 1;
             ground.fix(process, fix, &mut self.hands);
         }
-        if let Some(begin) = pace.begin(record.start, call.anchor) {
-            progress.sleep_until(begin, &options.stop);
-        } else {
-            pace.zero();
+        let begin = pace.begin(record.start, call.anchor, floor);
+        if let Some(moment) = begin.moment {
+            progress.sleep_until(moment, &options.stop);
         }
         if options.stop.load(Ordering::Relaxed) {
-            return;
+            return begin.clock;
         }
         let did = ground.call(process, call, &mut self.hands);
         self.tally.last = Some(Instant::now());
-        pace.ended(record.start.saturating_add(record.duration), call.thread);
+        let took = match did {
+            Did::Made(_, took) | Did::Noted(took) => took,
+            Did::Skipped(_) => record.duration,
+        };
+        let clock = begin.clock.saturating_add(took);
+        pace.ended(record.start.saturating_add(record.duration), call.thread, clock);
+        self.note(process, call, did);
+        clock
+    }
+
+    /// Takes down what came of a call.
+    fn note(&mut self, process: ProcessIndex, call: &Call, did: Did) {
+        let record = &call.record;
         let function = record.function.name();
         match did {
             Did::Skipped(reason) => *self.tally.skipped.entry(reason).or_default() += 1,
-            Did::Noted => {
+            Did::Noted(_) => {
                 *self.tally.noted.entry(function).or_default() += 1;
                 self.tally.functions.entry(function).or_default().calls += 1;
             }
@@ -137,7 +174,7 @@ impl<'r> Worker<'r> {
                 }
                 if let Some((kind, recorded, replayed)) = difference(record, came) {
                     *self.tally.differences.entry(kind).or_default() += 1;
-                    if self.tally.first.len() < options.most_differences {
+                    if self.tally.first.len() < self.shared.options.most_differences {
                         self.tally.first.push(Difference {
                             number: call.number,
                             process: self.shared.recording.processes()[process]
@@ -197,6 +234,7 @@ impl Tally {
         }
         outcome.first_differences.extend(self.first);
         outcome.failures.extend(self.failures);
+        outcome.time_settling += self.settling;
         self.last
     }
 }

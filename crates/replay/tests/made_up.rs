@@ -327,28 +327,3 @@ fn every_timing_makes_all_calls() {
         assert_eq!(outcome.total().calls, 300.min(outcome.records));
     }
 }
-
-/// `cargo test -p striate-replay --test made_up -- --ignored --nocapture`: the memory that many calls take.
-#[test]
-#[ignore = "it takes minutes"]
-fn many_calls_take_bounded_memory() {
-    let calls: u64 =
-        std::env::var("STRIATE_CALLS").map_or(10_000_000, |calls| calls.parse().unwrap());
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("many.trace");
-    support::write_many(&path, calls);
-    let recording = Recording::open(&path).unwrap();
-    let before = memory_at_most();
-    let onto = Onto::Store { at: StoreAt::Memory, method: VectorMethod::List };
-    let options = Options { onto, timing: Timing::AsFast, ..Options::default() };
-    let outcome = replay(&recording, &options).unwrap();
-    println!("{} calls: {before} before, {} after", outcome.total().calls, memory_at_most());
-    println!("{} ns each", outcome.time_replayed / outcome.records.max(1));
-    assert_eq!(outcome.differences_count(), 0);
-    assert_eq!(outcome.records, calls + 8);
-}
-
-fn memory_at_most() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default().to_owned()
-}

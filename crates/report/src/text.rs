@@ -157,6 +157,7 @@ impl Style {
             ">as fast",
             ">run without",
             ">with",
+            ">as fast",
             "other results",
         ])];
         for answer in &model.what_if {
@@ -169,6 +170,7 @@ impl Style {
                     format!("{} ×", short(found.gain())),
                     seconds(found.seconds_without),
                     seconds(found.seconds_with),
+                    format!("{} ×", short(found.run_gain())),
                     match found.differences {
                         0 => "none".into(),
                         n => counted(n, "call", "calls"),
@@ -176,13 +178,21 @@ impl Style {
                 ]),
                 (None, reason) => {
                     let mut cells = vec![name];
-                    cells.extend((0..5).map(|_| "–".to_owned()));
+                    cells.extend((0..6).map(|_| "–".to_owned()));
                     cells.push(plain(reason.as_deref().unwrap_or_default()));
                     rows.push(cells);
                 }
             }
         }
         out.push_str(&table(&rows));
+        if let Some(found) = model.what_if.iter().find_map(|answer| answer.measured.as_ref()) {
+            let _ = writeln!(
+                out,
+                "Medians of {}, made in {}.",
+                counted(found.rounds.into(), "repetition", "repetitions"),
+                plain(&found.place)
+            );
+        }
     }
 
     fn timeline(&self, out: &mut String, model: &Model) {

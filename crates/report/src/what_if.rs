@@ -17,24 +17,34 @@ pub struct Candidate {
 }
 
 /// What was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Measured {
     /// Seconds of the run without the stack.
     pub seconds_without: f64,
     /// Seconds of the run with it.
     pub seconds_with: f64,
-    /// Seconds in calls without it, all processes together.
+    /// Seconds in calls without it, all processes together, and in what stages wrote out when processes ended.
     pub call_seconds_without: f64,
     /// Seconds in calls with it.
     pub call_seconds_with: f64,
     /// Calls whose results were not the recorded ones.
     pub differences: u64,
+    /// How often each was repeated; what is told is the median.
+    pub rounds: u32,
+    /// The directory in which it was.
+    pub place: String,
 }
 
 impl Measured {
     /// How many times as fast the calls are with the stack.
     pub fn gain(&self) -> f64 {
         self.call_seconds_without / self.call_seconds_with.max(1e-9)
+    }
+
+    /// How many times as fast the whole run is.
+    pub fn run_gain(&self) -> f64 {
+        self.seconds_without / self.seconds_with.max(1e-9)
     }
 }
 

@@ -42,6 +42,8 @@ fn model() -> Model {
         call_seconds_without: 1.0,
         call_seconds_with: 0.25,
         differences: 0,
+        rounds: 3,
+        place: "/scratch".into(),
     };
     model.what_if.push(Answer { candidate, measured: Some(measured), failed: None });
     model

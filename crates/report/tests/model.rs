@@ -141,6 +141,8 @@ fn text_has_the_same_words() {
             call_seconds_without: 0.9,
             call_seconds_with: 0.3,
             differences: 2,
+            rounds: 3,
+            place: "/scratch".into(),
         })
     });
     let other = vec![Candidate { name: "mine".into(), stack: String::new() }];

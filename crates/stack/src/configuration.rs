@@ -120,7 +120,7 @@ pub struct Configuration {
 }
 
 /// A stage that is described.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PlannedStage {
     /// Its sort.
     pub sort: &'static stages::Sort,
@@ -177,6 +177,26 @@ impl Configuration {
     /// Its stages, in their order.
     pub fn stages(&self) -> &[PlannedStage] {
         &self.stages
+    }
+
+    /// This stack above another: calls pass through its stages first. Each stage keeps the files that it is for.
+    pub fn above(&self, base: &Self) -> Result<Self, ConfigurationError> {
+        let stages = [self, base].into_iter().flat_map(|configuration| {
+            configuration.stages.iter().cloned().map(|mut stage| {
+                stage.paths = stage.paths.among(configuration.paths.clone());
+                stage
+            })
+        });
+        let stages: Vec<PlannedStage> = stages.collect();
+        if stages.len() > MOST_STAGES {
+            let count = stages.len();
+            return Err(ConfigurationError::Nonsense(format!(
+                "{count} stages: {MOST_STAGES} are the most"
+            )));
+        }
+        stages::check_order(&stages.iter().map(|stage| stage.sort.name).collect::<Vec<_>>())
+            .map_err(ConfigurationError::Nonsense)?;
+        Ok(Self { planned_paths: PlannedPaths::default(), paths: Paths::all(), stages })
     }
 
     /// Builds the stack.

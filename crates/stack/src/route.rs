@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -63,6 +64,8 @@ pub struct Paths {
     /// `None`: all.
     include: Option<Rules>,
     exclude: Rules,
+    /// Of these they are a part.
+    of: Option<Arc<Self>>,
 }
 
 #[derive(Clone, Debug)]
@@ -110,18 +113,31 @@ impl Paths {
     /// All there are.
     pub fn all() -> Self {
         let exclude = Rules { prefixes: Vec::new(), patterns: GlobSet::empty() };
-        Self { include: None, exclude }
+        Self { include: None, exclude, of: None }
     }
 
     /// Those that `include` covers (all if there is none) and `exclude` does not. Each is an absolute path,
     /// which stands for all below it, or a pattern (`*.nc`, `/scratch/**/plot_*`).
     pub fn new(include: Option<&[String]>, exclude: &[String]) -> Result<Self, String> {
-        Ok(Self { include: include.map(Rules::new).transpose()?, exclude: Rules::new(exclude)? })
+        let include = include.map(Rules::new).transpose()?;
+        Ok(Self { include, exclude: Rules::new(exclude)?, of: None })
     }
 
     /// Whether an absolute path is meant.
     pub fn cover(&self, path: &Path) -> bool {
-        self.include.as_ref().is_none_or(|rules| rules.cover(path)) && !self.exclude.cover(path)
+        self.include.as_ref().is_none_or(|rules| rules.cover(path))
+            && !self.exclude.cover(path)
+            && self.of.as_ref().is_none_or(|others| others.cover(path))
+    }
+
+    /// Those that others cover as well.
+    #[must_use]
+    pub fn among(self, others: Self) -> Self {
+        let others = match self.of {
+            Some(of) => (*of).clone().among(others),
+            None => others,
+        };
+        Self { of: Some(Arc::new(others)), ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -46,6 +46,8 @@ pub struct Stack {
     /// The process it is for.
     home: AtomicU32,
     answers_first: bool,
+    /// The directory that stands for `/`, if there is one.
+    root: Option<PathBuf>,
 }
 
 impl Stack {
@@ -56,7 +58,7 @@ impl Stack {
         let wanted = wanted_by(&stages);
         let home = AtomicU32::new(std::process::id());
         let gate = Gate::new();
-        Self { paths, stages, watchers: 0, wanted, gate, home, answers_first: false }
+        Self { paths, stages, watchers: 0, wanted, gate, home, answers_first: false, root: None }
     }
 
     /// The same with more stages before all others, for whichever files: not only those of the stack.
@@ -90,6 +92,14 @@ impl Stack {
         }
     }
 
+    /// The same where a directory stands for `/`: files that stages open for themselves, by the paths that the kernel
+    /// tells, are chosen by the paths beneath it, as those of the program are.
+    #[must_use]
+    pub fn rooted_at(mut self, root: PathBuf) -> Self {
+        self.root = Some(root);
+        self
+    }
+
     /// The stages.
     pub fn stages(&self) -> &[Placed] {
         &self.stages
@@ -113,6 +123,8 @@ impl Stack {
     /// The same, and without those that hold something back.
     fn routes(&self, path: &Path) -> [Route; 2] {
         let mut routes = [Route::NONE; 2];
+        let rooted = self.beneath_root(path);
+        let path = rooted.as_deref().unwrap_or(path);
         let seen = if self.paths.cover(path) { self.stages.len() } else { self.watchers };
         for (place, placed) in self.stages.iter().enumerate().take(seen) {
             if placed.paths.cover(path) {
@@ -128,6 +140,12 @@ impl Stack {
             }
         }
         routes
+    }
+
+    /// What a path is called from the directory on that stands for `/`, if it is beneath that.
+    fn beneath_root(&self, path: &Path) -> Option<PathBuf> {
+        let beneath = path.strip_prefix(self.root.as_ref()?).ok()?;
+        Some(Path::new("/").join(beneath))
     }
 
     /// Enters the stack.

@@ -443,3 +443,108 @@ fn the_log_is_not_in_the_way() {
     program.finish(true).unwrap();
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
+
+/// A replay has a stage for each process: what they hide while they work must not be the same file.
+#[test]
+fn stages_of_one_process_do_not_meet_in_hidden_files() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    let work = |who: usize| {
+        let mut program = program(root, "kind = \"combine\"");
+        for round in 0..150 {
+            let (name, bytes) = (format!("{who}-{round}"), vec![b'a' + who as u8; 500 + who]);
+            program.open(&name, Way::Absolute, MADE, 0o644).unwrap();
+            program.write(0, &bytes, None).unwrap();
+            assert_eq!(program.step(&Step::Unlink(name, Way::Absolute)), Seen::Number(0));
+            // It has no name, and becomes a real file all the same.
+            program.share_all();
+            assert_eq!(program.step(&Step::Read(0, 1000, Some(0))), Seen::Bytes(bytes));
+            program.close(0).unwrap();
+        }
+        program.finish(true).unwrap();
+    };
+    std::thread::scope(|scope| {
+        for who in 0..4 {
+            scope.spawn(move || work(who));
+        }
+    });
+    assert_eq!(std::fs::read_dir(root).unwrap().count(), 0);
+}
+
+/// Where a directory stands for `/`, files that stages open for themselves are those of the program.
+#[test]
+fn stages_choose_by_paths_beneath_the_root() {
+    struct Opens(AtomicUsize);
+    impl std::fmt::Debug for Opens {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Opens")
+        }
+    }
+    impl Stage for &'static Opens {
+        fn kinds(&self) -> Kinds {
+            Kinds::of(&[Kind::Open])
+        }
+        fn classification(&self) -> striate_stack::classification::Classification {
+            use striate_stack::classification::*;
+            Classification {
+                scope: Scope::Both,
+                interference: Interference::OneOperation,
+                state: State::Stateless,
+                meaning: Meaning::Kept,
+            }
+        }
+        fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            next.call(op)
+        }
+    }
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join("data")).unwrap();
+    for rooted in [false, true] {
+        let opens: &'static Opens = Box::leak(Box::new(Opens(AtomicUsize::new(0))));
+        let paths = || striate_stack::Paths::new(Some(&["/data".to_owned()]), &[]).unwrap();
+        let sort = striate_stack::stages::sort("combine").unwrap();
+        let combine = Placed {
+            name: sort.name,
+            paths: paths(),
+            stage: (sort.build)(toml::Table::new()).unwrap(),
+        };
+        let counted = Placed { name: "opens", paths: paths(), stage: Box::new(opens) };
+        let mut stack = Stack::new(paths(), vec![combine, counted]);
+        if rooted {
+            stack = stack.rooted_at(root.clone());
+        }
+        let directory = std::fs::File::open(&root).unwrap();
+        let name = format!("data/{rooted}");
+        let absolute = Path::new("/").join(&name);
+        let path = std::ffi::CString::new(name.clone()).unwrap();
+        let directory = std::os::fd::AsRawFd::as_raw_fd(&directory);
+        let target = striate_stack::Target { directory, path: &path, absolute: &absolute };
+        let file = stack.open(Function::Open, target, MADE, 0o644).unwrap().unwrap();
+        stack.share(&file).unwrap();
+        stack.finish().unwrap();
+        assert!(root.join(name).is_file());
+        // It is opened again for the program, by the path that this said; and written out, by the one that the kernel tells.
+        assert_eq!(opens.0.load(Ordering::Relaxed), if rooted { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn stacks_above_each_other_keep_their_files() {
+    let parse = |text: &str| Configuration::parse(text).unwrap();
+    let upper = parse("[paths]\ninclude = ['/data']\n[[stage]]\nkind = 'write-back'\n");
+    let lower = parse("[[stage]]\nkind = 'throttle'\nlatency = '1us'\npaths = ['*.nc']\n");
+    let stack = upper.above(&lower).unwrap().build().unwrap();
+    let stages = |path: &str| {
+        let placed = stack.stages().iter().filter(|placed| placed.paths.cover(Path::new(path)));
+        placed.map(|placed| placed.name).collect::<Vec<_>>()
+    };
+    assert_eq!(stages("/data/x"), ["write-back"]);
+    assert_eq!(stages("/data/x.nc"), ["write-back", "throttle"]);
+    assert_eq!(stages("/other/x.nc"), ["throttle"]);
+    // Of the system, by default.
+    assert_eq!(stages("/usr/lib/x.nc"), [""; 0]);
+    // What may not be above each other is told.
+    assert!(upper.above(&upper).is_err_and(|error| error.to_string().contains("in a row")));
+}

@@ -5,6 +5,7 @@ mod what_if;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use striate_datatype::Bytes;
@@ -12,7 +13,9 @@ use striate_recording::{Recording, RecordingError};
 use striate_report::text::Style;
 use striate_report::what_if::Candidate;
 use striate_report::{Model, Options, page, report, text};
+use striate_server::parse_duration;
 
+use self::what_if::Repeating;
 use crate::document::Document;
 use crate::{CommandError, terminal};
 
@@ -25,6 +28,8 @@ Examples:
   striate report traces -o report.html                    or in a browser
   striate report traces --what-if auto -o report.html     try what is advised
   striate report traces --what-if my-stack.toml
+  striate report traces --stack slow.toml --what-if my-stack.toml
+                                                          it ran with slow.toml already
   striate report --json traces
 
 A recording is a trace, a file of several ('striate trace merge'), or a directory of traces. What
@@ -41,6 +46,15 @@ pub(crate) struct ReportArgs {
     /// Repeat the recording with this stack and tell what changes; 'auto' for those that are advised
     #[arg(long, value_name = "STACK")]
     what_if: Vec<PathBuf>,
+    /// The stack that the program was recorded with: those that are tried are put above it
+    #[arg(long, value_name = "STACK", requires = "what_if")]
+    stack: Option<PathBuf>,
+    /// Where the recording is repeated; without it, where its files were, if that is here
+    #[arg(long, value_name = "DIR", requires = "what_if")]
+    what_if_root: Option<PathBuf>,
+    /// All stacks together are tried for so long at most
+    #[arg(long, value_name = "TIME", requires = "what_if", default_value = "10m", value_parser = parse_duration)]
+    what_if_time: Duration,
     /// Files in the table
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..=500))]
     files: u16,
@@ -52,7 +66,9 @@ pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
     let options = Options { files: args.files.into(), ..Options::default() };
     let mut model = report(&recording, &options);
     if !args.what_if.is_empty() {
-        what_if::measure(&mut model, &recording, asked);
+        let base = args.stack.as_deref().map(crate::stack::read).transpose()?;
+        let place = args.what_if_root.clone().unwrap_or_else(|| what_if::place(&model));
+        Repeating::new(&recording, base, place, args.what_if_time)?.measure(&mut model, asked);
     }
     if let Some(path) = &args.output {
         let page = page::render(&model);

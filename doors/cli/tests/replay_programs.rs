@@ -17,7 +17,7 @@ use striate_replay::{Onto, Options, Outcome, Timing, replay};
 use striate_stack::trace::Call;
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/unmodified")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/unmodified/programs/scripts")
 }
 
 /// A directory in memory, if there is a file system for that: programs here sync a lot.

@@ -265,8 +265,8 @@ impl Ground for OnStore {
         Ok(bytes)
     }
 
-    fn start(&self, _: ProcessIndex, _: Option<ProcessIndex>) -> Result<(), String> {
-        Ok(())
+    fn start(&self, _: ProcessIndex, _: Option<ProcessIndex>) -> Result<u64, String> {
+        Ok(0)
     }
 
     fn fix(&self, _: ProcessIndex, fix: &Fix, hands: &mut Hands) {

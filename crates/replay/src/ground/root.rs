@@ -67,6 +67,11 @@ impl Root {
         if self.real { std::env::temp_dir() } else { self.path.clone() }
     }
 
+    /// The directory that stands for `/`; `None` if that is itself.
+    pub(super) fn stands_for_root(&self) -> Option<&Path> {
+        (!self.real).then_some(&self.path)
+    }
+
     /// Where paths start.
     pub(super) fn descriptor(&self) -> RawFd {
         self.directory.as_raw_fd()
@@ -105,6 +110,12 @@ impl Root {
                 self.make_file(path, *size, &mut hands)
             };
             made.map_err(|error| ReplayError::make(&here, error))?;
+        }
+        // The first sync of a replay would have to write all of it. If it cannot be done, that is slower.
+        if bytes > 0
+            && let Ok(directory) = File::open(&self.path)
+        {
+            let _ = rustix::fs::syncfs(directory);
         }
         Ok(bytes)
     }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use striate_recording::{ProcessIndex, Recording};
 use striate_stack::{
@@ -97,13 +98,15 @@ impl ThroughStack {
 
     /// The stages before all others.
     fn watchers(&self) -> Result<Vec<Placed>, String> {
-        let Some(directory) = &self.trace else { return Ok(vec![Watch::placed()]) };
+        let watch = Watch::placed();
+        let Some(directory) = &self.trace else { return Ok(vec![watch]) };
         let sort = stages::sort("trace").ok_or("there is no stage trace")?;
         let mut table = toml::Table::new();
         let directory = directory.to_str().ok_or("the directory's name is not UTF-8")?;
         table.insert("directory".into(), directory.into());
         let stage = (sort.build)(table)?;
-        Ok(vec![Placed { name: sort.name, paths: Paths::all(), stage }])
+        // What a call takes does not include that it is recorded.
+        Ok(vec![Placed { name: sort.name, paths: Paths::all(), stage }, watch])
     }
 
     fn stack(&self, process: ProcessIndex) -> Result<Stack, String> {
@@ -113,7 +116,11 @@ impl ThroughStack {
                 Some(configuration) => configuration.build().map_err(|error| error.to_string())?,
                 None => Stack::new(Paths::all(), Vec::new()),
             };
-            Ok(stack.watched_by(self.watchers()?))
+            let stack = stack.watched_by(self.watchers()?);
+            Ok(match self.root.stands_for_root() {
+                Some(root) => stack.rooted_at(root.to_path_buf()),
+                None => stack,
+            })
         })
     }
 
@@ -198,17 +205,19 @@ impl Ground for ThroughStack {
         self.root.make(initial)
     }
 
-    fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<(), String> {
+    fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String> {
         let act = Arc::new(Act::new(self.stack(process)?));
         self.acts.write().unwrap_or_else(PoisonError::into_inner).insert(process, act);
-        let Some(parent) = parent.and_then(|parent| self.act(parent)) else { return Ok(()) };
+        let Some(parent) = parent.and_then(|parent| self.act(parent)) else { return Ok(0) };
+        let begin = Instant::now();
         // As when a process is copied or starts a program: whatever it holds back is there for the new one.
         let files: Vec<_> =
             parent.files().values().map(|opened| Arc::clone(&opened.file)).collect();
         for file in files.iter().filter(|file| !file.is_shared()) {
             let _ = parent.stack.share(file);
         }
-        parent.stack.settle_all().map(drop).map_err(|error| error.to_string())
+        parent.stack.settle_all().map_err(|error| error.to_string())?;
+        Ok(begin.elapsed().as_nanos() as u64)
     }
 
     fn fix(&self, process: ProcessIndex, fix: &Fix, hands: &mut Hands) {

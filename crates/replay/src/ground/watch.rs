@@ -1,4 +1,8 @@
-//! [`Watch`]: a stage that does nothing, before all others: so every file has one that wants it.
+//! [`Watch`]: a stage before all others that only looks at the clock. So every file has one that wants it, and what a call
+//! takes is measured where the stage trace measured it.
+
+use std::cell::Cell;
+use std::time::Instant;
 
 use striate_stack::classification::{Classification, Interference, Meaning, Scope, State};
 use striate_stack::{Kinds, Next, Op, Outcome, Paths, Placed, Stage};
@@ -7,10 +11,20 @@ use striate_stack::{Kinds, Next, Op, Outcome, Paths, Placed, Stage};
 #[derive(Debug)]
 pub(super) struct Watch;
 
+thread_local! {
+    /// Nanoseconds that calls of this thread took since they were last asked for.
+    static TOOK: Cell<u64> = const { Cell::new(0) };
+}
+
 impl Watch {
     /// The stage, for all files.
     pub(super) fn placed() -> Placed {
         Placed { name: "watch", paths: Paths::all(), stage: Box::new(Self) }
+    }
+
+    /// How many nanoseconds calls of this thread took since this was last asked.
+    pub(super) fn took() -> u64 {
+        TOOK.take()
     }
 }
 
@@ -29,6 +43,9 @@ impl Stage for Watch {
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        next.call(op)
+        let begin = Instant::now();
+        let outcome = next.call(op);
+        TOOK.set(TOOK.get() + begin.elapsed().as_nanos() as u64);
+        outcome
     }
 }

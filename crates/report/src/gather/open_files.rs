@@ -13,12 +13,13 @@ const MOST: usize = 16_384;
 /// Blocks of a file that write-back is taken to hold at a time.
 const HELD: usize = 16;
 
-/// Who opened a file, by host and number, and its number there.
+/// The process that opened a file, and its number there. The second is the process's number, which is another one's if
+/// it is not recorded who opened it.
 pub(crate) type Key = (u32, u32, u64);
 
-/// The file that a process of a host opened.
-pub(crate) fn key(host: u32, file: &TracedFile) -> Key {
-    (host, file.opener, file.number)
+/// A file that a process of the recording opened.
+pub(crate) fn key(owner: usize, file: &TracedFile) -> Key {
+    (owner as u32, file.opener, file.number)
 }
 
 /// How an open file was used.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use striate_recording::Recording;
+use striate_recording::{Owners, Process, Recording};
 use striate_stack::Function;
 use striate_stack::trace::{Call, Record, TracedFile};
 
@@ -41,11 +41,10 @@ struct FunctionSums {
 
 /// What has been gathered so far.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct Pass<'r> {
     options: Options,
     totals: Totals,
-    /// The host of each process.
-    host_of: Vec<u32>,
+    owners: Owners<'r>,
     threads: HashSet<(usize, u32)>,
     processes: Processes,
     functions: BTreeMap<u8, (Function, FunctionSums)>,
@@ -67,17 +66,13 @@ struct Transfer<'r> {
     moved: u64,
 }
 
-impl Pass {
-    pub(super) fn new(recording: &Recording, options: &Options) -> Self {
+impl<'r> Pass<'r> {
+    pub(super) fn new(recording: &'r Recording, options: &Options) -> Self {
         let length = recording.length();
         let bin_ns = width(length, BINS);
         let bins = length.div_ceil(bin_ns).max(1) as usize;
-        let mut hosts: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut host_of = Vec::new();
-        for process in recording.processes() {
-            let next = hosts.len() as u32;
-            host_of.push(*hosts.entry(&process.header().origin.host).or_insert(next));
-        }
+        let host = |process: &'r Process| process.header().origin.host.as_str();
+        let hosts: HashSet<&str> = recording.processes().iter().map(host).collect();
         let span = |(from, until): (u64, u64)| until.saturating_sub(from);
         let processes = recording.processes();
         let ranks: HashSet<u32> =
@@ -93,7 +88,7 @@ impl Pass {
         Self {
             options: *options,
             totals,
-            host_of,
+            owners: Owners::new(recording),
             threads: HashSet::new(),
             processes: Processes::new(recording, options, bin_ns, bins),
             functions: BTreeMap::new(),
@@ -161,7 +156,7 @@ impl Pass {
     }
 
     fn by_file(&mut self, process: usize, record: &Record, sums: &Sums) {
-        let (who, host) = (process as u32, self.host_of[process]);
+        let who = process as u32;
         let time = record.duration;
         if is_about_names(&record.call) {
             self.signals.metadata.add(time);
@@ -175,10 +170,19 @@ impl Pass {
         }
         match &record.call {
             Call::Open { file, flags, size, .. } => {
-                self.opened(who, key(host, file), path, record, *flags, *size);
+                self.opened(
+                    who,
+                    key(self.owners.owner(process, file), file),
+                    path,
+                    record,
+                    *flags,
+                    *size,
+                );
             }
             Call::Close { file, last: true, .. } => {
-                if let Some(open) = self.open_files.take(key(host, file)) {
+                if let Some(open) =
+                    self.open_files.take(key(self.owners.owner(process, file), file))
+                {
                     self.closed(&open, Some((path, who, time)));
                 }
             }
@@ -186,14 +190,20 @@ impl Pass {
                 let moved = record.outcome.unwrap_or(0);
                 let transfer = Transfer { file, offset: *offset, asked: *length, moved };
                 if matches!(record.call, Call::Write { .. }) {
-                    self.written(who, key(host, file), transfer, record);
+                    self.written(
+                        who,
+                        key(self.owners.owner(process, file), file),
+                        transfer,
+                        record,
+                    );
                 } else {
-                    self.read(who, key(host, file), transfer, record);
+                    self.read(who, key(self.owners.owner(process, file), file), transfer, record);
                 }
             }
             Call::Sync { file, .. } => {
                 self.signals.syncs.add(time);
-                let before = self.open_files.get(key(host, file)).synced();
+                let before =
+                    self.open_files.get(key(self.owners.owner(process, file), file)).synced();
                 if before == 1 {
                     self.signals.eager_syncs.add(time);
                     self.files.get(path, who).mark(Mark::Syncs, time);

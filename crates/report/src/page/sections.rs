@@ -151,9 +151,10 @@ pub(super) fn what_if(model: &Model) -> String {
                 Cell::text(seconds(found.call_seconds_with)),
                 Cell::text(format!("{} ×", short(found.gain()))),
                 Cell::text(format!(
-                    "{} → {}",
+                    "{} → {} ({} ×)",
                     seconds(found.seconds_without),
-                    seconds(found.seconds_with)
+                    seconds(found.seconds_with),
+                    short(found.run_gain())
                 )),
                 Cell::text(match found.differences {
                     0 => "none".into(),

@@ -53,9 +53,6 @@ const REQUESTS: Kinds = Kinds::of(&[
 /// From so long before the end on, a thread that waits alone waits awake: to be woken up takes about that long.
 const AWAKE: Duration = Duration::from_micros(50);
 
-/// How many threads wait now, in all stages.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
@@ -73,6 +70,9 @@ pub(super) struct Throttle {
     bandwidth: Option<u64>,
     /// When the bytes that are on their way will have passed.
     free: Mutex<Option<Instant>>,
+    /// How many threads wait now. A replay has a stage for each process that it acts out: each is alone then, as
+    /// it was.
+    waiting: AtomicUsize,
 }
 
 impl Throttle {
@@ -93,7 +93,8 @@ impl Throttle {
         }
         let kinds = options.kinds.as_deref().map_or(Ok(REQUESTS), options::kinds)?;
         let latency = latency.unwrap_or_default();
-        Ok(Box::new(Self { kinds, latency, bandwidth, free: Mutex::new(None) }))
+        let (free, waiting) = (Mutex::new(None), AtomicUsize::new(0));
+        Ok(Box::new(Self { kinds, latency, bandwidth, free, waiting }))
     }
 
     /// When a request that began at `start` and moved so many bytes has been answered.
@@ -126,14 +127,15 @@ impl Stage for Throttle {
         let kind = op.action.kind();
         let outcome = next.call(op);
         let moves = matches!(kind, Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile);
-        wait_until(self.answered(start, if moves { outcome.unwrap_or(0) } else { 0 }));
+        let end = self.answered(start, if moves { outcome.unwrap_or(0) } else { 0 });
+        wait_until(end, &self.waiting);
         outcome
     }
 }
 
-/// Waits. It is never early.
-fn wait_until(end: Instant) {
-    let alone = WAITING.fetch_add(1, Ordering::Relaxed) == 0;
+/// Waits, as one of so many. It is never early.
+fn wait_until(end: Instant, waiting: &AtomicUsize) {
+    let alone = waiting.fetch_add(1, Ordering::Relaxed) == 0;
     let awake = if alone { AWAKE } else { Duration::ZERO };
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -145,7 +147,7 @@ fn wait_until(end: Instant) {
             _ => std::hint::spin_loop(),
         }
     }
-    WAITING.fetch_sub(1, Ordering::Relaxed);
+    waiting.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Sleeps as precisely as the kernel can. It ends early if a signal comes.
@@ -171,7 +173,8 @@ mod tests {
 
     fn throttle(latency: u64, bandwidth: Option<u64>) -> Throttle {
         let latency = Duration::from_micros(latency);
-        Throttle { kinds: REQUESTS, latency, bandwidth, free: Mutex::new(None) }
+        let (free, waiting) = (Mutex::new(None), AtomicUsize::new(0));
+        Throttle { kinds: REQUESTS, latency, bandwidth, free, waiting }
     }
 
     #[test]
@@ -192,10 +195,11 @@ mod tests {
     #[test]
     fn waits_are_never_early_and_leave_the_slack_of_the_thread_alone() {
         let slack = NonZeroU64::new(70_000);
+        let waiting = AtomicUsize::new(0);
         let wait = |micros| {
             set_current_timer_slack(slack).unwrap();
             let end = Instant::now() + Duration::from_micros(micros);
-            wait_until(end);
+            wait_until(end, &waiting);
             assert!(Instant::now() >= end);
             assert_eq!(current_timer_slack().unwrap(), 70_000);
         };

@@ -1,26 +1,245 @@
 //! What would change with a stack, measured by repeating the recording.
+//!
+//! A recording is replayed without and with a stack, in turns, on the file system that the program used, if that is here.
+//! Threads think as long between calls as they did; what counts is the median. All that is measured together has
+//! a limit of time: as many rounds are made as fit, three at most.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use striate_recording::Recording;
+use striate_replay::{Onto, Options, Outcome, Timing, replay};
 use striate_report::Model;
 use striate_report::what_if::{self, Candidate, Measured};
+use striate_stack::Configuration;
 
-/// Measures what was asked for, in its order, and adds the answers to the model.
-pub(super) fn measure(model: &mut Model, recording: &Recording, asked: Vec<Option<Candidate>>) {
-    let advised = what_if::candidates(model);
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for candidate in asked {
-        let more = candidate.map_or_else(|| advised.clone(), |candidate| vec![candidate]);
-        for candidate in more {
-            if !candidates.contains(&candidate) {
-                candidates.push(candidate);
-            }
-        }
-    }
-    let mut by = |candidate: &Candidate| repeat(recording, candidate);
-    what_if::measure(model, candidates, &mut by);
+use crate::{CommandError, signals, time};
+
+/// So often each way is tried at most.
+const ROUNDS: usize = 3;
+
+/// How recordings are repeated.
+#[derive(Debug)]
+pub(super) struct Repeating<'r> {
+    recording: &'r Recording,
+    /// The stages that are beneath each stack, and alone without one.
+    base: Option<Arc<Configuration>>,
+    /// Where files are made.
+    place: PathBuf,
+    /// When it has to be over.
+    until: Instant,
+    limit: Duration,
+    interrupted: Arc<AtomicBool>,
 }
 
-/// Repeats a recording without and with a stack.
-fn repeat(_recording: &Recording, _candidate: &Candidate) -> Result<Measured, String> {
-    Err("this version cannot repeat recordings".into())
+impl<'r> Repeating<'r> {
+    pub(super) fn new(
+        recording: &'r Recording,
+        base: Option<Configuration>,
+        place: PathBuf,
+        limit: Duration,
+    ) -> Result<Self, CommandError> {
+        let (base, until) = (base.map(Arc::new), Instant::now() + limit);
+        let interrupted = signals::flag()?;
+        Ok(Self { recording, base, place, until, limit, interrupted })
+    }
+
+    /// Measures what was asked for, in its order, and adds the answers to the model.
+    pub(super) fn measure(&self, model: &mut Model, asked: Vec<Option<Candidate>>) {
+        let advised = what_if::candidates(model);
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for candidate in asked {
+            let more = candidate.map_or_else(|| advised.clone(), |candidate| vec![candidate]);
+            for candidate in more {
+                if !candidates.contains(&candidate) {
+                    candidates.push(candidate);
+                }
+            }
+        }
+        let mut by = |candidate: &Candidate| self.repeat(candidate);
+        what_if::measure(model, candidates, &mut by);
+    }
+
+    /// Repeats a recording without and with a stack.
+    fn repeat(&self, candidate: &Candidate) -> Result<Measured, String> {
+        let told = |error: striate_stack::ConfigurationError| error.to_string();
+        let with = Configuration::parse(&candidate.stack).map_err(told)?;
+        let with = match &self.base {
+            Some(base) => with.above(base).map_err(told)?,
+            None => with,
+        };
+        let with = Some(Arc::new(with));
+        let (mut withouts, mut withs) = (Vec::new(), Vec::new());
+        let begin = Instant::now();
+        for round in 0..ROUNDS {
+            let so_far = begin.elapsed();
+            if round > 0 && Instant::now() + so_far / round as u32 > self.until {
+                break;
+            }
+            // Whatever comes first leaves something behind for the second: so each does in turn.
+            for second in [false, true] {
+                if (round % 2 == 1) == second {
+                    withouts.push(self.run(self.base.clone())?);
+                } else {
+                    withs.push(self.run(with.clone())?);
+                }
+            }
+        }
+        let rounds = withs.len() as u32;
+        let differences = withs.iter().map(|run| run.differences).max().unwrap_or(0);
+        Ok(Measured {
+            seconds_without: median(&withouts, |run| run.seconds),
+            seconds_with: median(&withs, |run| run.seconds),
+            call_seconds_without: median(&withouts, |run| run.call_seconds),
+            call_seconds_with: median(&withs, |run| run.call_seconds),
+            differences,
+            rounds,
+            place: self.place.display().to_string(),
+        })
+    }
+
+    /// Repeats it once, and keeps what is told of it.
+    fn run(&self, stack: Option<Arc<Configuration>>) -> Result<Run, String> {
+        let outcome = self.once(stack)?;
+        // A program loads and prepares before its first call: that is a part of its run, whatever stack there is.
+        let first = self.recording.processes().iter().filter_map(|process| process.span());
+        let before = first.map(|(first, _)| first).min().unwrap_or(0);
+        let calls = outcome.total().time_replayed + outcome.time_settling;
+        Ok(Run {
+            seconds: (before + outcome.time_replayed) as f64 / 1e9,
+            call_seconds: calls as f64 / 1e9,
+            differences: outcome.differences_count(),
+        })
+    }
+
+    /// Repeats it once.
+    fn once(&self, stack: Option<Arc<Configuration>>) -> Result<Outcome, String> {
+        let length = Duration::from_nanos(self.recording.length());
+        if Instant::now() + length > self.until {
+            return Err(format!(
+                "the recording is {} long, and {} are not enough to repeat it without and with each stack; \
+                 --what-if-time allows more, and 'striate trace cut' takes a part of it",
+                time::length(length),
+                time::length(self.limit)
+            ));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = Options {
+            onto: Onto::Temporary { within: Some(self.place.clone()), keep: false },
+            stack,
+            timing: Timing::Think,
+            most_differences: 0,
+            stop: Arc::clone(&stop),
+            ..Options::default()
+        };
+        let over = AtomicBool::new(false);
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| self.watch(&stop, &over));
+            let outcome = replay(self.recording, &options);
+            over.store(true, Ordering::Relaxed);
+            outcome
+        });
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err("it was interrupted".into());
+        }
+        if outcome.interrupted {
+            let limit = time::length(self.limit);
+            return Err(format!("it took longer than {limit}; --what-if-time allows more"));
+        }
+        match outcome.failures.first() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(outcome),
+        }
+    }
+
+    /// Ends a replay when its time is over, or a signal says so.
+    fn watch(&self, stop: &AtomicBool, over: &AtomicBool) {
+        while !over.load(Ordering::Relaxed) {
+            if self.interrupted.load(Ordering::Relaxed) || Instant::now() > self.until {
+                stop.store(true, Ordering::Relaxed);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// What is kept of a replay.
+#[derive(Debug)]
+struct Run {
+    seconds: f64,
+    call_seconds: f64,
+    differences: u64,
+}
+
+fn median(runs: &[Run], value: impl Fn(&Run) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// The directory of the recorded files, or the one above it that is still here: of the file with most time that has one.
+/// Else where the system has temporary files.
+pub(super) fn place(model: &Model) -> PathBuf {
+    let of_file = |path: &str| {
+        let above = Path::new(path).ancestors().skip(1).find(|directory| directory.is_dir())?;
+        // The root is no place for this.
+        (above.parent().is_some() && may_be_used(above)).then(|| above.to_path_buf())
+    };
+    let written = model.files.iter().filter(|file| file.sums.bytes_written > 0);
+    let found = written.chain(&model.files).find_map(|file| of_file(&file.path));
+    found.unwrap_or_else(std::env::temp_dir)
+}
+
+/// Whether directories can be made in one: permissions do not tell, of a file system that is only read.
+fn may_be_used(directory: &Path) -> bool {
+    let tried = directory.join(format!(".striate-replay-{}", std::process::id()));
+    std::fs::create_dir(&tried).and_then(|()| std::fs::remove_dir(&tried)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use striate_report::model::FileRow;
+
+    use super::*;
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        let runs = |seconds: &[f64]| -> Vec<Run> {
+            let run = |seconds: &f64| Run { seconds: *seconds, call_seconds: 0.0, differences: 0 };
+            seconds.iter().map(run).collect()
+        };
+        for (values, middle) in
+            [(&[][..], 0.0), (&[3.0], 3.0), (&[5.0, 1.0], 3.0), (&[9.0, 1.0, 2.0], 2.0)]
+        {
+            assert!((median(&runs(values), |run| run.seconds) - middle).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn files_are_repeated_where_they_were() {
+        let here = tempfile::tempdir().unwrap();
+        let row = |path: &Path, written| {
+            let mut row =
+                FileRow { path: path.to_string_lossy().into_owned(), ..FileRow::default() };
+            row.sums.bytes_written = written;
+            row
+        };
+        let mut model = Model::default();
+        assert_eq!(place(&model), std::env::temp_dir());
+        model.files.push(row(Path::new("/no-such-directory/file"), 1));
+        assert_eq!(place(&model), std::env::temp_dir());
+        model.files.push(row(Path::new("/proc/self/status"), 0));
+        model.files.push(row(&here.path().join("gone/deep/file"), 1));
+        assert_eq!(place(&model), here.path());
+        assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0);
+    }
 }

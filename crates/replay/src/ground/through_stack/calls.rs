@@ -16,6 +16,7 @@ use super::super::Did;
 use super::super::memory;
 use super::super::process::Act;
 use super::super::root::Root;
+use super::super::watch::Watch;
 use super::{ThroughStack, close_others};
 use crate::compare::Came;
 use crate::contents::{Hands, Phase};
@@ -34,10 +35,34 @@ fn timed(act: impl FnOnce() -> Outcome) -> Did {
 }
 
 fn measured(act: impl FnOnce() -> Outcome) -> (Outcome, u64) {
-    let begin = Instant::now();
+    Watch::took();
     // A panic in a stage is an error of the call, as in the door.
     let outcome = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO));
-    (outcome, begin.elapsed().as_nanos() as u64)
+    (outcome, Watch::took())
+}
+
+/// Does what a program waits for besides the call itself. Says how many nanoseconds that took.
+fn besides<R>(act: impl FnOnce() -> R) -> u64 {
+    let begin = Instant::now();
+    let _ = act();
+    begin.elapsed().as_nanos() as u64
+}
+
+/// A call, and something that took time besides it.
+fn with(did: Did, more: u64) -> Did {
+    match did {
+        Did::Made(came, took) => Did::Made(came, took + more),
+        Did::Noted(took) => Did::Noted(took + more),
+        skipped @ Did::Skipped(_) => skipped,
+    }
+}
+
+/// A call of which stages were only told.
+fn noted(told: Did) -> Did {
+    match told {
+        Did::Made(_, took) => Did::Noted(took),
+        other => other,
+    }
 }
 
 fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Did {
@@ -189,19 +214,18 @@ impl Making<'_> {
         let route = self.act.stack.route(path);
         let action = Action::ReadDirectory { target: self.ground.target(&name, path) };
         let mut op = Op { function: self.record.function, route: &route, action };
-        timed(|| {
-            let told = self.act.stack.call(&mut op);
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let root = &self.ground.root;
-            // SAFETY: the root is open as long as the ground is.
-            let start = unsafe { std::os::fd::BorrowedFd::borrow_raw(root.descriptor()) };
-            if let Ok(opened) = rustix::fs::openat(start, &name, flags, Mode::empty())
-                && let Ok(mut names) = Dir::new(opened)
-            {
-                while names.read().is_some_and(|name| name.is_ok()) {}
-            }
-            told
-        })
+        // How long the listing took then is not recorded: it is think time.
+        let told = timed(|| self.act.stack.call(&mut op));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = &self.ground.root;
+        // SAFETY: the root is open as long as the ground is.
+        let start = unsafe { std::os::fd::BorrowedFd::borrow_raw(root.descriptor()) };
+        if let Ok(opened) = rustix::fs::openat(start, &name, flags, Mode::empty())
+            && let Ok(mut names) = Dir::new(opened)
+        {
+            while names.read().is_some_and(|name| name.is_ok()) {}
+        }
+        told
     }
 
     fn stat(&self, of: Of<'_>, flags: i32) -> Did {
@@ -232,13 +256,13 @@ impl Making<'_> {
 
     fn notice_name(&self, path: &Path, call: &Call) -> Did {
         let told = self.by_name(path, |target| Action::Notice { of: Of::Name(target) });
-        let (Some(old), Did::Made(came, took)) = (&call.link, told) else { return Did::Noted };
+        let (Some(old), Did::Made(came, took)) = (&call.link, &told) else { return noted(told) };
         let [old, new] = [old.as_path(), path].map(|path| self.ground.root.full(path));
         let here = rustix::fs::CWD;
         match rustix::fs::linkat(here, old, here, new, AtFlags::empty()) {
-            Ok(()) => Did::Made(came, took),
+            Ok(()) => Did::Made(*came, *took),
             // It may have failed then, too: only that it was about to happen is recorded.
-            Err(_) => Did::Noted,
+            Err(_) => noted(told),
         }
     }
 
@@ -335,12 +359,13 @@ impl Making<'_> {
                 self.control(id, file, descriptor, (command, argument))
             }
             Traced::Map { offset, length, writable, .. } => {
-                let _ = timed(|| self.call(file, Action::Map { file, offset, length, writable }));
-                let _ = self.act.stack.share(file);
-                Did::Noted
+                let told =
+                    timed(|| self.call(file, Action::Map { file, offset, length, writable }));
+                with(noted(told), besides(|| self.act.stack.share(file)))
             }
             Traced::Notice { .. } => {
-                let _ = timed(|| self.call(file, Action::Notice { of: Of::File(file) }));
+                let told = timed(|| self.call(file, Action::Notice { of: Of::File(file) }));
+                let mut settling = 0;
                 // Others want to see what is there.
                 if matches!(
                     self.record.function,
@@ -350,23 +375,25 @@ impl Making<'_> {
                         | Function::PosixFallocate
                         | Function::Other
                 ) {
-                    let _ = self.act.stack.share(file);
+                    settling = besides(|| self.act.stack.share(file));
                 }
-                Did::Noted
+                with(noted(told), settling)
             }
             _ => Did::Skipped("nothing is known of it"),
         }
     }
 
     fn duplicate(&self, id: FileId, file: &Arc<OpenFile>, recorded: i32) -> Did {
-        timed(|| {
+        let mut settling = 0;
+        let did = timed(|| {
             let descriptor = self.act.duplicate(id, recorded)?;
             if (0..=2).contains(&recorded) {
                 // The C library uses the standard streams by ways that are not seen.
-                let _ = self.act.stack.share(file);
+                settling = besides(|| self.act.stack.share(file));
             }
             self.call(file, Action::Duplicate { file, descriptor })
-        })
+        });
+        with(did, settling)
     }
 
     fn control(
@@ -382,16 +409,15 @@ impl Making<'_> {
         }
         let descriptor = self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor());
         let sets_flags = command == libc::F_SETFL;
-        if sets_flags {
-            let _ = self.act.stack.settle(file);
-        }
-        timed(|| {
+        let settling = if sets_flags { besides(|| self.act.stack.settle(file)) } else { 0 };
+        let did = timed(|| {
             let outcome = self.call(file, Action::Control { file, descriptor, command, argument });
             if sets_flags && outcome.is_ok() {
                 let changed = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
                 file.set_flags(file.flags() & !changed | argument as i32 & changed);
             }
             outcome
-        })
+        });
+        with(did, settling)
     }
 }

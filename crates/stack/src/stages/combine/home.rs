@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use std::num::NonZeroUsize;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use rustix::fs::{AtFlags, Mode, Timespec, Timestamps};
@@ -77,6 +77,15 @@ impl Job<'_> {
         let times = times(modified);
         let _ = rustix::fs::utimensat(self.directory, self.name, &times, AtFlags::SYMLINK_NOFOLLOW);
     }
+}
+
+/// A name that nobody else uses, for a file that has none. It is counted in the process, not in the stage: there may be
+/// several, as in a replay.
+fn hidden_name() -> CString {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let process = rustix::process::getpid().as_raw_nonzero();
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    CString::new(format!(".striate-{process}-{number}")).unwrap_or_default()
 }
 
 fn times(modified: Time) -> Timestamps {
@@ -164,12 +173,11 @@ impl Way<'_> {
     fn bring_open_home(&self, state: &mut State, id: u64) -> Result<(), Errno> {
         let Some(held) = state.held.get(&id) else { return Ok(()) };
         let next = self.next;
-        let process = rustix::process::getpid().as_raw_nonzero();
         let hidden;
         let name = if held.key.is_some() {
             held.c_name()
         } else {
-            hidden = CString::new(format!(".striate-{process}-{id}")).unwrap_or_default();
+            hidden = hidden_name();
             &hidden
         };
         let job = Job {

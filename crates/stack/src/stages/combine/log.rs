@@ -83,7 +83,11 @@ impl Log {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let process = rustix::process::getpid().as_raw_nonzero();
-        let name = format!("{PREFIX}{}-{process}-{}.log", host.replace('/', "_"), now());
+        // The time tells it from those of another process that had this number, the count from those of other stages
+        // of this process.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (time, count) = (now(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{PREFIX}{}-{process}-{time}-{count}.log", host.replace('/', "_"));
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory, &name, flags, Mode::RUSR | Mode::WUSR)?;

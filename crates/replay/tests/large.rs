@@ -1,0 +1,68 @@
+//! What a replay needs of memory does not grow with the number of calls.
+//!
+//! 60,000 by default; `STRIATE_CALLS=10000000` makes it ten millions.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "modules of tests are shared")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use striate_recording::Recording;
+use striate_replay::{Onto, Options, StoreAt, Timing, VectorMethod, replay};
+
+/// Counts the bytes that are allocated.
+struct Counted;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+/// Calls that are planned ahead, and tables.
+const BOUND: usize = 48 << 20;
+
+#[test]
+fn many_calls_take_bounded_memory() {
+    let calls: u64 = std::env::var("STRIATE_CALLS").map_or(60_000, |calls| calls.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("many.trace");
+    support::write_many(&path, calls);
+    let recording = Recording::open(&path).unwrap();
+    let roots = ["first", "second"].map(|name| directory.path().join(name));
+    let [first, second] = roots.map(Onto::Directory);
+    let store = Onto::Store { at: StoreAt::Memory, method: VectorMethod::List };
+    for (onto, timing) in
+        [(store, Timing::AsFast), (first, Timing::AsFast), (second, Timing::Think)]
+    {
+        let before = NOW.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let options = Options { onto, timing, ..Options::default() };
+        let outcome = replay(&recording, &options).unwrap();
+        let most = MOST.load(Ordering::Relaxed) - before;
+        println!(
+            "{timing:?}: {most} bytes allocated at most, {} ns a call",
+            outcome.time_passed / calls
+        );
+        assert_eq!((outcome.differences_count(), outcome.records), (0, calls + 8));
+        assert!(most < BOUND, "{timing:?}: {most} bytes allocated");
+    }
+}

@@ -1,0 +1,87 @@
+//! What a report needs of memory does not grow with the number of calls, nor with that of files.
+//!
+//! 300,000 calls by default; `STRIATE_RECORDS=10000000` makes it ten millions.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use striate_recording::Recording;
+use striate_report::{Options, page, report};
+use striate_stack::trace::{Call, Header, Record, TracedFile, Writer};
+use striate_stack::{Function, Origin};
+
+/// Counts the bytes that are allocated.
+struct Counted;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+/// Tables of files, processes and time.
+const BOUND: usize = 64 << 20;
+
+/// The n-th call: each file is opened, written twice and closed, but for every third, which stays open.
+fn record(n: u64) -> Record {
+    let (number, step) = (n / 4, n % 4);
+    let path: Arc<Path> = Path::new(&format!("/data/{}/{number}", number % 64)).into();
+    let (flags, name) = (0o1101, path.to_path_buf());
+    let file = Arc::new(TracedFile { opener: 7, number, path: name, flags });
+    let write = |file, offset| Call::Write {
+        file,
+        placed: true,
+        offset: Some(offset),
+        length: 100,
+        flags: 0,
+        parts: 1,
+    };
+    let (function, outcome, call) = match step {
+        0 => (Function::Open, Ok(3), Call::Open { file, path, flags, mode: 0o644, size: Some(0) }),
+        3 if number.is_multiple_of(3) => (Function::Pwrite, Ok(100), write(file, 200)),
+        3 => (Function::Close, Ok(0), Call::Close { file, descriptor: 3, last: true }),
+        _ => (Function::Pwrite, Ok(100), write(file, (step - 1) * 100)),
+    };
+    Record { function, thread: 7, start: 1_000_000 + n * 1000, duration: 700, outcome, call }
+}
+
+#[test]
+fn many_calls_and_files_take_bounded_memory() {
+    let count = std::env::var("STRIATE_RECORDS").ok().and_then(|count| count.parse().ok());
+    let count: u64 = count.unwrap_or(300_000);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("7.trace");
+    let origin = Origin { process: 7, parent: 1, host: "here".into(), ..Origin::default() };
+    let header = Header { origin, clock: 1_000_000, ..Header::default() };
+    let mut writer = Writer::create(path.clone(), &header).unwrap();
+    (0..count).for_each(|n| writer.write(&record(n)).unwrap());
+    writer.finish().unwrap();
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let recording = Recording::open(&path).unwrap();
+    let model = report(&recording, &Options::default());
+    let page = page::render(&model);
+    let most = MOST.load(Ordering::Relaxed) - before;
+    println!("{most} bytes allocated at most, a page of {} bytes", page.len());
+    assert_eq!(model.totals.sums.calls.all(), count);
+    assert!(most < BOUND, "{most} bytes allocated");
+}
