@@ -80,12 +80,12 @@ unsafe impl Sync for Log {}
 impl Log {
     /// A new log in a directory, for so many bytes at most.
     pub(super) fn create(directory: Arc<Directory>, capacity: u64) -> Result<Self, Errno> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let process = rustix::process::getpid().as_raw_nonzero();
         // The time tells it from those of another process that had this number, the count from those of other stages
         // of this process.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let (time, count) = (now(), COUNT.fetch_add(1, Ordering::Relaxed));
         let name = format!("{PREFIX}{}-{process}-{time}-{count}.log", host.replace('/', "_"));
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
