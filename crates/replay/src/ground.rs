@@ -26,7 +26,7 @@ pub(crate) use self::root::Root;
 pub(crate) use self::through_stack::ThroughStack;
 
 /// What was done about a call.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Did {
     /// It was made, and took so many nanoseconds.
     Made(Came, u64),

@@ -104,7 +104,7 @@ impl<'r> Repeating<'r> {
     fn run(&self, stack: Option<Arc<Configuration>>) -> Result<Run, String> {
         let outcome = self.once(stack)?;
         // A program loads and prepares before its first call: that is a part of its run, whatever stack there is.
-        let first = self.recording.processes().iter().filter_map(|process| process.span());
+        let first = self.recording.processes().iter().filter_map(striate_recording::Process::span);
         let before = first.map(|(first, _)| first).min().unwrap_or(0);
         let calls = outcome.total().time_replayed + outcome.time_settling;
         Ok(Run {
