@@ -144,19 +144,22 @@ fn a_kill_leaves_no_dead_mount() {
     assert_eq!(ended(child).0, Some(0));
 }
 
-/// The process that looks after a mount.
-fn watcher_of(child: &Child) -> Pid {
+/// The process that looks after a mount. It may not have come to give itself a name yet.
+fn watcher_of(place: &Place, child: &Child) -> Pid {
     let parent = format!("PPid:\t{}", child.id());
     let is_it = |status: &str| {
         status.starts_with("Name:\tstriate-watch\n") && status.lines().any(|line| line == parent)
     };
-    let mut processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let name = entry.ok()?.file_name().into_string().ok()?;
-        let number: i32 = name.parse().ok()?;
-        let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
-        is_it(&status).then_some(number)
-    });
-    Pid::from_raw(processes.next().unwrap()).unwrap()
+    let found = || {
+        fs::read_dir("/proc").unwrap().find_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            let number: i32 = name.parse().ok()?;
+            let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+            is_it(&status).then_some(number)
+        })
+    };
+    place.soon("looked after", |_| found().is_some());
+    Pid::from_raw(found().unwrap()).unwrap()
 }
 
 #[test]
@@ -166,7 +169,7 @@ fn a_mount_that_nobody_looks_after_is_taken_away_by_the_next() {
     }
     let place = Place::new();
     let (child, _) = place.mount(&[]);
-    kill_process(watcher_of(&child), Signal::KILL).unwrap();
+    kill_process(watcher_of(&place, &child), Signal::KILL).unwrap();
     signal(&child, Signal::KILL);
     assert_eq!(ended(child).0, None);
     // It is dead, and still there.
