@@ -1,7 +1,9 @@
 //! What things cost here: measured, not assumed.
 //!
 //! [`try_out`] tries the file system with a nameless file in the directory that matters, for some
-//! milliseconds. What calls teach later is [`crate::experience`]'s.
+//! milliseconds; `kept.rs` remembers what came of it. What calls teach later is [`crate::experience`]'s.
+
+mod kept;
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -12,6 +14,8 @@ use std::time::Instant;
 use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
 use striate_store::store::Store;
+
+pub(crate) use kept::recall;
 
 /// Numbers in [`Costs`].
 pub(crate) const COSTS: usize = 19;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use striate_layout::characteristics::Method;
 use striate_store::store::Store;
 
-use crate::cost::{COSTS, Costs, ask_servers, try_out};
+use crate::cost::{COSTS, Costs, ask_servers, recall, try_out};
 
 const METHODS: usize = Method::ALL.len();
 
@@ -146,15 +146,15 @@ impl Known {
 pub struct CostModel(Arc<Mutex<Known>>);
 
 impl CostModel {
-    /// The costs of the device that `directory` is on, tried once per process.
+    /// The costs of the device that `directory` is on, tried once per process, and not if they were lately.
     pub fn measure(directory: &Path) -> Self {
         static DEVICES: OnceLock<Mutex<HashMap<u64, CostModel>>> = OnceLock::new();
         let Ok(metadata) = directory.metadata() else { return Self::default() };
         let devices = DEVICES.get_or_init(Mutex::default);
         let mut devices = devices.lock().unwrap_or_else(PoisonError::into_inner);
         let model = devices.entry(metadata.dev()).or_insert_with(|| {
-            let known = Known { costs: try_out(directory), ..Known::default() };
-            Self(Arc::new(Mutex::new(known)))
+            let costs = recall(metadata.dev(), || try_out(directory));
+            Self(Arc::new(Mutex::new(Known { costs, ..Known::default() })))
         });
         model.clone()
     }

@@ -42,6 +42,7 @@ mod hints;
 mod memory;
 mod method;
 mod mode;
+mod notes;
 mod place;
 mod probe;
 mod request;

@@ -195,5 +195,5 @@ fn joined(
 /// The same number on all ranks that ask for the same.
 fn fingerprint(targets: &[StorageTarget], options: &ProbeOptions) -> u64 {
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
-    record::hash(format!("{}\n{}", options.whole_size(), names.join("\n")).as_bytes())
+    crate::notes::hash(format!("{}\n{}", options.whole_size(), names.join("\n")).as_bytes())
 }

@@ -5,20 +5,14 @@
 //! good as none.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{env, fs, process};
+use std::time::Duration;
 
-use super::record::{Kept, hash};
+use super::record::Kept;
 use super::{Measured, ProbeOptions, Sample};
 use crate::StorageTarget;
-
-/// A file that is longer is none of ours.
-const LONGEST: u64 = 16 << 20;
+use crate::notes::{self, hash, now};
 
 /// Samples by directory and key.
 type Memory = HashMap<(Option<PathBuf>, String), Kept>;
@@ -42,7 +36,7 @@ impl Cache {
         sorted.sort();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let key = format!("{host}\n{}\n{}", options.whole_size(), sorted.join("\n"));
-        let directory = options.cache.clone().or_else(|| directory_of(|name| env::var_os(name)));
+        let directory = options.cache.clone().or_else(notes::directory);
         Self { directory, key, names }
     }
 
@@ -70,7 +64,7 @@ impl Cache {
         let Some(samples) = samples.collect::<Option<Vec<_>>>() else { return };
         let kept = Kept { time: now(), key: self.key.clone(), samples };
         // Without a file, the samples are kept in this process.
-        let _ = self.path().map(|path| write(&path, &kept.to_text()));
+        let _ = self.path().map(|path| notes::write(&path, &kept.to_text()));
         let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
         here.insert((self.directory.clone(), self.key.clone()), kept);
     }
@@ -85,10 +79,7 @@ impl Cache {
     }
 
     fn in_file(&self) -> Option<Kept> {
-        let mut text = String::new();
-        let file = fs::File::open(self.path()?).ok()?;
-        file.take(LONGEST).read_to_string(&mut text).ok()?;
-        Kept::from_text(&text)
+        Kept::from_text(&notes::read(&self.path()?)?)
     }
 
     /// Forgets what this process knows, as if it had just begun.
@@ -114,50 +105,4 @@ fn full_name(target: &StorageTarget) -> String {
     let full = base.canonicalize().or_else(|_| std::path::absolute(&base)).unwrap_or(base);
     let number = target.number().map(|number| format!("#{number}")).unwrap_or_default();
     format!("{}{number}", full.display())
-}
-
-fn directory_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let absolute = |path: &PathBuf| path.is_absolute();
-    set("STRIATE_CACHE_DIR")
-        .or_else(|| Some(set("XDG_CACHE_HOME").filter(absolute)?.join("striate")))
-        .or_else(|| Some(set("HOME").filter(absolute)?.join(".cache/striate")))
-}
-
-/// Under another name first, so that nobody reads a half.
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    }
-    let other = path.with_extension(format!("{}.part", process::id()));
-    let write = || {
-        let mut options = fs::File::options();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&other)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&other, path)
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&other)))
-}
-
-/// Milliseconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_directory_is_the_users() {
-        let with = |set: &'static [(&str, &str)]| {
-            directory_of(|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
-        };
-        let path = |text: &str| Some(PathBuf::from(text));
-        assert_eq!(with(&[]), None);
-        assert_eq!(with(&[("HOME", "/h")]), path("/h/.cache/striate"));
-        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]), path("/x/striate"));
-        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "")]), path("/h/.cache/striate"));
-        assert_eq!(with(&[("HOME", "/h"), ("STRIATE_CACHE_DIR", "/s")]), path("/s"));
-    }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Sample;
+use crate::notes::hash;
 
 /// The first line of a kept file.
 const VERSION: &str = "striate-probe 1";
@@ -152,12 +153,6 @@ fn unescaped(text: &str) -> String {
         });
     }
     plain
-}
-
-/// FNV-1a: the same in every process, which the hashes of the standard library need not be.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325, step)
 }
 
 #[cfg(test)]
