@@ -25,7 +25,3 @@ const struct {
 } striate_mpiio_constants = {
     BUILT_FOR, MPI_BYTE, MPI_ERRORS_ABORT, MPI_ERRHANDLER_NULL, MPI_CONVERSION_FN_NULL,
 };
-
-const int striate_mpiio_combiners[] = {
-    MPI_COMBINER_NAMED, MPI_COMBINER_DUP, MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_VECTOR, MPI_COMBINER_RESIZED,
-};
