@@ -6,6 +6,10 @@ fn main() {
     #[cfg(feature = "mpi")]
     {
         let compiler = std::env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
-        cc::Build::new().compiler(compiler).file("src/shim.c").warnings(true).compile("striate_mpiio_shim");
+        cc::Build::new()
+            .compiler(compiler)
+            .file("src/shim.c")
+            .warnings(true)
+            .compile("striate_mpiio_shim");
     }
 }
