@@ -21,6 +21,7 @@ mod management;
 mod memory;
 mod native;
 mod open;
+mod record;
 mod request;
 mod settings;
 mod shared;
