@@ -378,3 +378,25 @@ fn parameterised_types_of_fortran_are_understood() {
         assert_eq!(describe(raw).unwrap().external().unwrap().size, size);
     }
 }
+
+#[test]
+fn structs_of_very_many_parts_are_understood() {
+    const FIELDS: usize = 40_000;
+    mpi_types::start();
+    // SAFETY: a constant.
+    let int = unsafe { ffi::RSMPI_INT32_T };
+    // SAFETY: a datatype.
+    let vector = |stride| Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, stride, int, made) });
+    let vectors: Vec<_> = (2..13).map(vector).collect();
+    let mut random = Random(17);
+    let lengths = vec![1; FIELDS];
+    let types: Vec<_> = (0..FIELDS).map(|_| vectors[random.below(11) as usize].0).collect();
+    let displacements: Vec<ffi::MPI_Aint> =
+        (0..FIELDS as i64).map(|i| (64 * i + random.between(0, 9)) as ffi::MPI_Aint).collect();
+    // SAFETY: lists of as many entries.
+    let made = Made::by(|made| unsafe {
+        let (lengths, types) = (lengths.as_ptr(), types.as_ptr());
+        ffi::MPI_Type_create_struct(FIELDS as c_int, lengths, displacements.as_ptr(), types, made)
+    });
+    assert!(compare(&mut random, made.commit().0, Quirks::default(), "many parts"));
+}

@@ -1,8 +1,8 @@
 //! external32: our streams beside those of `MPI_Pack_external`, wherever the MPI is right, and fixed bytes where
 //! none of them is.
 //!
-//! Open MPI leaves wide characters as they are and garbles what has 16 bytes; MPICH aborts when it meets an
-//! element whose size changes, and has no more than 8 bytes for any.
+//! Open MPI leaves wide characters as they are and garbles what has 16 bytes. MPICH aborts the program when it
+//! meets wide characters, or types that its table lacks, and takes all elements of a struct for one type.
 
 use std::ffi::c_int;
 use std::io::Write;
@@ -20,11 +20,29 @@ use crate::{Buffer, cases};
 
 /// Whether the MPI converts the type as the standard says.
 fn is_converted(named: &NamedType) -> bool {
-    let native = mpi_types::size(named.raw) - 4 * i64::from(named.with_int);
-    let same_size = native == i64::from(named.external) * i64::from(named.elements);
-    let (kind, pair) = (named.kind as u8, named.with_int == 1);
-    let simple = kind != b'w' && kind != b'x' && named.external <= 8;
-    simple && (mpi_types::is_open_mpi() || (same_size && !pair))
+    const BY_MPICH: [&str; 16] = [
+        "MPI_BYTE",
+        "MPI_CHAR",
+        "MPI_SIGNED_CHAR",
+        "MPI_UNSIGNED_CHAR",
+        "MPI_SHORT",
+        "MPI_UNSIGNED_SHORT",
+        "MPI_INT",
+        "MPI_UNSIGNED",
+        "MPI_LONG",
+        "MPI_UNSIGNED_LONG",
+        "MPI_FLOAT",
+        "MPI_DOUBLE",
+        "MPI_CHARACTER",
+        "MPI_INTEGER",
+        "MPI_REAL",
+        "MPI_DOUBLE_PRECISION",
+    ];
+    if mpi_types::is_open_mpi() {
+        named.kind as u8 != b'w' && named.external <= 8
+    } else {
+        BY_MPICH.contains(&mpi_types::name(named.raw).as_str())
+    }
 }
 
 fn mpi_pack(buffer: &Buffer, count: c_int, raw: MPI_Datatype, size: usize) -> Vec<u8> {
@@ -84,13 +102,13 @@ fn check_return(random: &mut Random, count: u64, raw: MPI_Datatype, stream: &[u8
     }
     let again = gathered(random, &memory, count, raw);
     assert!(again == stream, "the way back: {story}");
-    let touched = mpi_touched(&described.datatype, count, &memory);
+    let touched = touched_by(&described.datatype, count, &memory);
     let kept = before.iter().zip(&memory.bytes).zip(touched).all(|((a, b), t)| t || a == b);
     assert!(kept, "gaps are left alone: {story}");
 }
 
 /// Which bytes of memory the copies of a type have.
-fn mpi_touched(datatype: &Datatype, count: u64, memory: &Buffer) -> Vec<bool> {
+fn touched_by(datatype: &Datatype, count: u64, memory: &Buffer) -> Vec<bool> {
     let packer = striate_datatype::Packer::new(datatype, count).unwrap();
     let mut marks = vec![0; memory.bytes.len()];
     packer.unpack(&vec![1; packer.size() as usize], &mut marks, memory.origin).unwrap();
@@ -112,7 +130,7 @@ fn predefined_types_are_converted_as_the_mpi_does() {
         }
         check_return(&mut random, 100, named.raw, &ours, &story);
     }
-    assert!(compared > 30, "{compared}");
+    assert!(compared > 15, "{compared}");
 }
 
 #[test]
@@ -143,13 +161,14 @@ fn random_types_are_converted_as_the_mpi_does() {
             check_return(&mut random, 2, made.0, &ours, &story);
         }
         let Quirks { empty_field, minus_one, negative, .. } = quirks;
-        if by_mpi && !empty_field && !minus_one && !negative {
+        let mixed = story.contains("struct") && !mpi_types::is_open_mpi();
+        if by_mpi && !empty_field && !minus_one && !negative && !mixed {
             let theirs = mpi_pack(&buffer, 2, made.0, ours.len());
             assert!(ours == theirs, "{story}");
             compared += 1;
         }
     }
-    assert!(compared > cases() / 3, "{compared}");
+    assert!(compared > cases() / 5, "{compared}");
 }
 
 /// The predefined type of a kind that has these sizes in memory and outside.
@@ -211,7 +230,7 @@ fn a_wide_character_has_two_bytes_outside() {
 
 /// What the compiler makes of numbers of 16 bytes: long doubles of 128-bit numbers, or the other way round.
 fn by_compiler(input: &[u8], to_quad: bool) -> Vec<u8> {
-    let folder = tempfile();
+    let folder = new_folder();
     let program = folder.join("convert");
     let source = "#include <stdio.h>\n#include <string.h>\n\
         int main(int argc, char **argv) { (void)argv; long double x; __float128 q;\n\
@@ -243,7 +262,7 @@ fn by_compiler(input: &[u8], to_quad: bool) -> Vec<u8> {
     output.stdout
 }
 
-fn tempfile() -> std::path::PathBuf {
+fn new_folder() -> std::path::PathBuf {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let name = format!("striate-types-{}-{number}", std::process::id());
