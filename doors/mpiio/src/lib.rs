@@ -23,6 +23,7 @@ mod management;
 mod memory;
 mod native;
 mod open;
+mod raised;
 mod record;
 mod request;
 mod settings;

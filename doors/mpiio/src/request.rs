@@ -17,6 +17,7 @@ use crate::handle::Slot;
 use crate::handlers::raise;
 use crate::memory::{Buffer, UserMemory};
 use crate::open::Open;
+use crate::raised;
 use crate::status;
 
 /// Up to here a plain access is carried out at once: to start a thread takes longer.
@@ -100,7 +101,13 @@ impl Job {
         let told = unsafe { status::set(to, bytes) };
         match told.err().or(failure) {
             None => mpi::SUCCESS,
-            Some(failure) => raise(Some(self.slot), "a nonblocking call", &failure),
+            Some(failure) => {
+                let code = raise(Some(self.slot), "a nonblocking call", &failure);
+                if code != mpi::SUCCESS {
+                    raised::forgive(code);
+                }
+                code
+            }
         }
     }
 }

@@ -41,7 +41,8 @@ fn passes_on(options: &str, what: &str) {
         .map(|word| format!("'{}'", word.to_str().unwrap()))
         .collect();
     let mounted = place.path().display();
-    let script = format!("mount -t tmpfs -o {options} none '{mounted}' && exec {}", words.join(" "));
+    let script =
+        format!("mount -t tmpfs -o {options} none '{mounted}' && exec {}", words.join(" "));
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", &script]);
     let ended = job::run(&mut command);

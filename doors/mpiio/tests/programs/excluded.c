@@ -26,6 +26,8 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 100; i++) values[i] = which * 100000 + rank * 1000 + i;
         CHECK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
         CHECK(MPI_File_write_at_all(file, rank * 100, values, 100, MPI_INT, &status));
+        CHECK(MPI_File_sync(file));
+        MPI_Barrier(MPI_COMM_WORLD);
         CHECK(MPI_File_read_at(file, rank * 100, back, 100, MPI_INT, &status));
         EXPECT(memcmp(values, back, sizeof values) == 0 && count_of(&status, MPI_INT) == 100);
         MPI_Errhandler errhandler;

@@ -29,8 +29,6 @@ int main(int argc, char **argv) {
         MPI_Request request;
         int code = MPI_File_iwrite_at(file, (MPI_Offset)rank * len, data, len, MPI_BYTE, &request);
         if (code == MPI_SUCCESS) {
-            MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-            MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
             FAILS(MPI_ERR_NO_SPACE, MPI_Wait(&request, &status));
         }
         CHECK(MPI_File_close(&file));
