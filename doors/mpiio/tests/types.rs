@@ -114,7 +114,7 @@ fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) 
 fn random_types_are_the_bytes_that_the_mpi_packs() {
     let named: Vec<_> = mpi_types::named()
         .iter()
-        .filter(|named| named.kind != b'x' as i8)
+        .filter(|named| named.kind as u8 != b'x')
         .map(|named| named.raw)
         .collect();
     let (mut compared, mut refused) = (0, 0);
@@ -221,6 +221,7 @@ fn types_beyond_64_bits_are_a_problem() {
     // SAFETY: datatypes.
     let twice = Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, once.0, made) });
     let Some(twice) = twice else { return };
+    // SAFETY: a datatype.
     let thrice =
         Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, twice.0, made) });
     for made in [Some(twice), thrice].into_iter().flatten() {
