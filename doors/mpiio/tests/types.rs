@@ -182,6 +182,22 @@ fn a_description_stays_with_its_type() {
 }
 
 #[test]
+fn no_reference_to_an_inner_type_is_left_behind() {
+    mpi_types::start();
+    // SAFETY: a constant.
+    let inner = mpi_types::contiguous(3, unsafe { ffi::RSMPI_DOUBLE }).commit();
+    let weak = Arc::downgrade(&describe(inner.0).unwrap());
+    // SAFETY: a datatype.
+    let middle = Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, 2, inner.0, made) });
+    let outer = mpi_types::contiguous(2, middle.0).commit();
+    assert_eq!(describe(outer.0).unwrap().size, 96);
+    drop((inner, middle));
+    assert!(weak.upgrade().is_some(), "the outer type is made of it");
+    drop(outer);
+    assert!(weak.upgrade().is_none(), "the MPI has freed it");
+}
+
+#[test]
 fn threads_share_a_description() {
     mpi_types::start();
     for round in 1..50 {
