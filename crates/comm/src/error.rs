@@ -24,6 +24,15 @@ pub enum CommError {
         size: usize,
     },
 
+    /// A counter was named that does not exist.
+    #[error("there is no counter {counter}: there are {count}")]
+    NoSuchCounter {
+        /// The counter named.
+        counter: usize,
+        /// Number of counters.
+        count: usize,
+    },
+
     /// A message was longer than its receive allowed.
     #[error("a message from rank {from} has {len} bytes, but may have {capacity} only")]
     Truncated {
@@ -58,6 +67,10 @@ pub enum CommError {
     /// A request was given to a communicator of another kind than the one that made it.
     #[error("the request belongs to another kind of communicator")]
     ForeignRequest,
+
+    /// Whoever had begun the call gave it up before it was done.
+    #[error("the call was given up")]
+    GivenUp,
 
     /// There was nothing to wait for.
     #[error("wait_any was called without requests")]

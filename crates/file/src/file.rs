@@ -1,29 +1,35 @@
 //! [`File`]: opening, closing and what is not data access. Data access is in `data.rs` and
 //! `nonblocking.rs`; how it is carried out in `independent.rs` and `together.rs`.
 
+mod background;
 mod data;
 mod independent;
 mod nonblocking;
+mod shared;
 mod together;
 mod windows;
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use striate_comm::Comm;
+use striate_comm::task::Queue;
 use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use crate::collective::{Card, Meeting, disagree};
+use crate::collective::{Card, Meeting, disagree, someone_declined};
 use crate::experience::{CostModel, Known};
-use crate::hints::MethodChoice;
+use crate::hints::{MethodChoice, Switch};
 use crate::place::Place;
-use crate::{CallReport, FileError, Hints, Mode, Stats, View, striping};
-use nonblocking::Pending;
+use crate::usage::{Clock, Timed};
+use crate::{CallReport, FileError, Hints, Mode, Stats, Usage, View, striping};
+use background::Background;
+use nonblocking::Baggage;
+pub use shared::Seek;
+use shared::SharedPointer;
 use together::Ring;
 
 /// A file that ranks have opened together.
@@ -35,6 +41,8 @@ use together::Ring;
 /// * **Offsets** count etypes of the view from its displacement on. Reads and writes at explicit
 ///   offsets leave the individual pointer alone; the others start at it and move it on by what they
 ///   moved.
+/// * **The shared pointer** is one for all ranks, which use it with equal views. A call at it moves it on
+///   by what was asked for before it moves data; ordered calls do so in the order of ranks.
 /// * **End of file.** A read returns how many bytes it got; less than asked for means that the file
 ///   ended. Memory behind stays as it was. A write beyond the end leaves zeros between.
 /// * **Holes of a view** are never changed by a write, whatever the method does inside.
@@ -48,18 +56,23 @@ use together::Ring;
 #[derive(Debug)]
 pub struct File {
     comm: Arc<dyn Comm>,
+    /// That of calls that are begun, once there are some.
+    begun_comm: Option<Arc<dyn Comm>>,
     store: Arc<Counted<Arc<dyn Store>>>,
     place: Option<Place>,
     /// Rank 0's, on all ranks.
     striping: Option<StripingReport>,
     mode: Mode,
-    hints: Hints,
+    hints: Arc<Hints>,
     view: View,
     /// The individual pointer, in etypes.
     position: u64,
+    shared: SharedPointer,
     atomic: bool,
     /// Whether the store can be read although the file is only written.
     reads_back: bool,
+    /// Whether others may sieve what this rank writes: its plain writes then need a guard.
+    sieved: bool,
     meeting: Meeting,
     /// What this rank tells the others in its next collective call, then what all have told.
     note: u8,
@@ -72,11 +85,17 @@ pub struct File {
     /// What rank 0 learns from collective calls.
     model: CostModel,
     stats: Stats,
+    usage: Usage,
+    /// What the store has taken, if that is measured.
+    clock: Option<Arc<Clock>>,
     last: Option<CallReport>,
     buffer: Option<AlignedBuffer>,
-    /// Collective calls that were begun and not carried out.
-    pending: VecDeque<Pending>,
-    threads: Vec<JoinHandle<Stats>>,
+    /// Collective calls that were begun and are not done; a deputy has none.
+    queue: Option<Queue>,
+    /// Where those find what they need of this file, while there are some.
+    lent: Option<Arc<Mutex<Baggage>>>,
+    /// Independent calls that were begun and are not done.
+    background: Arc<Background>,
 }
 
 impl File {
@@ -89,8 +108,8 @@ impl File {
         hints: &Hints,
     ) -> Result<Self, FileError> {
         let place = Place::new(path.as_ref());
-        let (mut hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
-        let place = disagree(comm.as_ref(), place)?;
+        let First { mut hints, seed, same } = first_agreement(comm.as_ref(), mode, hints)?;
+        let place = disagree(comm.as_ref(), same.and(place))?;
         // One rank creates, so that EXCLUSIVE means: none of us found it there.
         let mut opened = None;
         let first = if comm.rank() == 0 {
@@ -124,7 +143,8 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let (hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
+        // Each rank brings what it can do with the object.
+        let First { hints, seed, same: _ } = first_agreement(comm.as_ref(), mode, hints)?;
         let mut file = Self::assemble(comm, store, mode, hints, seed, true)?;
         file.start_at_end()?;
         Ok(file)
@@ -139,17 +159,22 @@ impl File {
         reads_back: bool,
     ) -> Result<Self, FileError> {
         let meeting = Meeting::new(comm.as_ref())?;
+        let shared = SharedPointer::new(comm.as_ref(), &meeting)?;
+        let sieves = hints.ds_write != Switch::Disable && store.capabilities().locks;
         Ok(Self {
             comm: Arc::clone(comm),
+            begun_comm: None,
             store: Arc::new(Counted::new(store)),
             place: None,
             striping: None,
             mode,
-            hints,
+            hints: Arc::new(hints),
             view: View::bytes(),
             position: 0,
+            shared,
             atomic: false,
             reads_back,
+            sieved: sieves && reads_back,
             meeting,
             note: 0,
             exchange: None,
@@ -158,10 +183,13 @@ impl File {
             costs: Known::default(),
             model: CostModel::default(),
             stats: Stats::default(),
+            usage: Usage::default(),
+            clock: None,
             last: None,
             buffer: None,
-            pending: VecDeque::new(),
-            threads: Vec::new(),
+            queue: Some(Queue::new(comm.tasks())),
+            lent: None,
+            background: Arc::default(),
         })
     }
 
@@ -181,8 +209,15 @@ impl File {
 
     fn start_at_end(&mut self) -> Result<(), FileError> {
         if self.mode.contains(Mode::APPEND) {
-            let size = disagree(self.comm.as_ref(), self.size())?;
-            self.position = size / self.view.etype().size();
+            let size = self.size().and_then(|size| {
+                // Before the ranks agree, so that nobody uses it before.
+                if self.comm.rank() == 0 {
+                    self.shared.set(size)?;
+                }
+                Ok(size)
+            });
+            // Etypes are bytes so far.
+            self.position = disagree(self.comm.as_ref(), size)?;
         }
         Ok(())
     }
@@ -192,10 +227,11 @@ impl File {
     /// A file that is dropped instead is closed by this rank alone; pending collective calls are lost.
     pub fn close(mut self) -> Result<(), FileError> {
         self.carry_out_pending();
-        self.join_threads();
+        self.join_background();
         let delete = self.mode.contains(Mode::DELETE_ON_CLOSE);
         // All ranks are done before the name goes.
         self.meeting.conclude(self.comm.as_ref(), Ok(()))?;
+        self.shared.free()?;
         if !delete {
             return Ok(());
         }
@@ -223,18 +259,24 @@ impl File {
         Place::new(from.as_ref())?.rename(&Place::new(to.as_ref())?)
     }
 
-    /// Replaces the view and puts the individual pointer at its start. Collective; the views of ranks
+    /// Replaces the view and puts the individual and the shared pointer at its start. Collective; the views of ranks
     /// may differ, but not the size of their etypes.
     pub fn set_view(&mut self, view: View) -> Result<(), FileError> {
         self.carry_out_pending();
+        if self.comm.rank() == 0
+            && let Err(error) = self.shared.prepare_reset()
+        {
+            return Err(self.decline(error.into()));
+        }
         let card = Card { len: view.etype().size(), ..Card::default() };
         let cards = self.meeting.show(self.comm.as_ref(), card)?;
+        someone_declined(self.comm.as_ref(), &cards)?;
         if cards.iter().any(|card| card.len != cards[0].len) {
-            let reason = "the ranks' etypes are of different sizes".into();
-            return Err(FileError::View { reason });
+            return Err(FileError::NotSame { call: "set_view", what: "sizes of etypes" });
         }
         self.view = view;
         self.position = 0;
+        self.shared.reset();
         Ok(())
     }
 
@@ -244,7 +286,7 @@ impl File {
     }
 
     /// The hints in effect.
-    pub const fn hints(&self) -> &Hints {
+    pub fn hints(&self) -> &Hints {
         &self.hints
     }
 
@@ -304,10 +346,11 @@ impl File {
     ) -> Result<(), FileError> {
         self.carry_out_pending();
         let cards = self.meeting.show(self.comm.as_ref(), Card { len, ..Card::default() })?;
+        someone_declined(self.comm.as_ref(), &cards)?;
         let done = if !self.mode.contains(Mode::WRITE) {
             Err(FileError::NotOpenedFor { call, needed: "writing" })
         } else if cards.iter().any(|card| card.len != cards[0].len) {
-            Err(FileError::Argument { call, reason: "the ranks gave different lengths".into() })
+            Err(FileError::NotSame { call, what: "lengths" })
         } else if self.comm.rank() == 0 {
             change(&self.store)
         } else {
@@ -319,7 +362,7 @@ impl File {
     /// Makes what all ranks have written durable, and seen by all. Collective.
     pub fn sync(&mut self) -> Result<(), FileError> {
         self.carry_out_pending();
-        self.join_threads();
+        self.join_background();
         let done = if self.mode.contains(Mode::WRITE) {
             self.store.sync().map_err(FileError::from)
         } else {
@@ -335,7 +378,7 @@ impl File {
         let done = if possible {
             Ok(())
         } else {
-            Err(FileError::Argument {
+            Err(FileError::Unsupported {
                 call: "set_atomicity",
                 reason: format!("{} has no locks", self.store.name()),
             })
@@ -343,6 +386,27 @@ impl File {
         self.meeting.conclude(self.comm.as_ref(), done)?;
         self.atomic = atomic;
         Ok(())
+    }
+
+    /// Takes part in the collective call that the other ranks make, whichever it is, with an error in
+    /// place of what it needs: for a caller whose arguments cannot be used. All ranks then end with an
+    /// error, this one with its own, which is returned. Collective, for all calls but [`File::open`],
+    /// [`File::close`] and those that are begun; see [`File::decline_open`] and [`File::idecline`].
+    pub fn decline(&mut self, error: FileError) -> FileError {
+        self.carry_out_pending();
+        match self.meeting.conclude::<()>(self.comm.as_ref(), Err(error)) {
+            Err(error) => error,
+            Ok(()) => FileError::caller("a call that was declined went well"),
+        }
+    }
+
+    /// Takes part in the other ranks' [`File::open`] with an error, as [`File::decline`] does in other
+    /// calls.
+    pub fn decline_open(comm: &Arc<dyn Comm>, error: FileError) -> FileError {
+        match disagree::<()>(comm.as_ref(), Err(error)) {
+            Err(error) => error,
+            Ok(()) => FileError::caller("a call that was declined went well"),
+        }
     }
 
     /// Whether the file is in atomic mode.
@@ -363,12 +427,17 @@ impl File {
     /// Moves the individual pointer to `offset` etypes behind the first etype of the view that lies
     /// wholly beyond the end of the file.
     pub fn seek_end(&mut self, offset: i64) -> Result<(), FileError> {
-        let end = self.view.stream_before(self.size()?)?.div_ceil(self.view.etype().size());
-        self.position = end.checked_add_signed(offset).ok_or_else(|| FileError::Argument {
-            call: "seek_end",
-            reason: "the position would lie before the start of the view".into(),
-        })?;
+        self.position =
+            self.end_position()?.checked_add_signed(offset).ok_or_else(|| FileError::Argument {
+                call: "seek_end",
+                reason: "the position would lie before the start of the view".into(),
+            })?;
         Ok(())
+    }
+
+    /// The first etype of the view that lies wholly beyond the end of the file.
+    pub fn end_position(&self) -> Result<u64, FileError> {
+        Ok(self.view.stream_before(self.size()?)?.div_ceil(self.view.etype().size()))
     }
 
     /// What this rank's calls have cost so far.
@@ -379,7 +448,7 @@ impl File {
     /// What the calls of all ranks have cost so far, rank by rank. Collective.
     pub fn stats_of_all(&mut self) -> Result<Vec<Stats>, FileError> {
         self.carry_out_pending();
-        self.join_threads();
+        self.join_background();
         let mine: Vec<u8> = self.stats.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
         let all = self.comm.allgather(&mine)?;
         let stats = all.iter().map(|bytes| {
@@ -392,6 +461,27 @@ impl File {
         Ok(stats.collect())
     }
 
+    /// How this rank's calls were carried out so far, by method, and where the time went if it was
+    /// measured. Calls that are under way count when they are done.
+    pub fn usage(&self) -> Usage {
+        let io = self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.elapsed());
+        let mut usage = self.usage;
+        usage.io = io;
+        usage
+    }
+
+    /// Measures from now on how long requests to the store and collective calls take; see
+    /// [`File::usage`].
+    pub fn measure_time(&mut self) {
+        if self.clock.is_none() {
+            let clock = Arc::new(Clock::default());
+            let inner: Arc<dyn Store> = Arc::clone(&self.store) as _;
+            let timed: Arc<dyn Store> = Arc::new(Timed { inner, clock: Arc::clone(&clock) });
+            self.store = Arc::new(Counted::new(timed));
+            self.clock = Some(clock);
+        }
+    }
+
     /// How the last blocking call that moved data was carried out.
     pub const fn last_call(&self) -> Option<&CallReport> {
         self.last.as_ref()
@@ -400,17 +490,35 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.join_threads();
+        // A deputy has nothing that others could wait for.
+        if self.queue.take().is_some() {
+            self.background.join(self.comm.tasks());
+        }
     }
 }
 
+/// What ranks know before they open anything.
+struct First {
+    hints: Hints,
+    seed: u64,
+    /// Whether this rank's mode is that of rank 0.
+    same: Result<(), FileError>,
+}
+
 /// Checks the mode, and makes rank 0's hints and a fresh seed everyone's. Collective.
-fn first_agreement(comm: &dyn Comm, mode: Mode, hints: &Hints) -> Result<(Hints, u64), FileError> {
+fn first_agreement(comm: &dyn Comm, mode: Mode, hints: &Hints) -> Result<First, FileError> {
     disagree(comm, mode.check())?;
     let seed = RandomState::new().hash_one(std::process::id());
-    let mut text = format!("{seed} {hints}").into_bytes();
+    let mut text = format!("{} {seed} {hints}", mode.bits()).into_bytes();
     comm.broadcast(0, &mut text)?;
     let text = String::from_utf8_lossy(&text);
-    let (seed, hints) = text.split_once(' ').unwrap_or(("0", &text));
-    Ok((hints.parse()?, seed.parse().unwrap_or(0)))
+    let mut words = text.splitn(3, ' ');
+    let mut next = || words.next().unwrap_or("0");
+    let (theirs, seed, hints) = (next(), next(), next());
+    let same = if theirs == mode.bits().to_string() {
+        Ok(())
+    } else {
+        Err(FileError::NotSame { call: "open", what: "modes" })
+    };
+    Ok(First { hints: hints.parse()?, seed: seed.parse().unwrap_or(0), same })
 }

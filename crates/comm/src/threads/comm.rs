@@ -6,15 +6,18 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::job::{End, Job};
 use super::mailbox::{Inbox, Outcome, Source, Ticket};
 use super::reduce::{Number, reduce};
 use crate::comm::{Comm, Reduction, Request};
+use crate::counters::Counters;
 use crate::error::{CommError, check_length, check_rank};
 use crate::memory::{Mapping, NodeMemory, number_nodes};
 use crate::request::Pending;
+use crate::task::Tasks;
 
 /// Ranks that act together.
 #[derive(Debug)]
@@ -162,9 +165,19 @@ impl ThreadComm {
         let mine = Contribution { call, value: Box::new(mine), ticket };
         let outcome = match self.arrive(mine)? {
             Some(all) => self.conclude(call, all, combine),
-            None => mailbox.wait(|inbox| inbox.take_outcome(ticket), || self.meeting_fault())?,
+            None => self.wait_for(|inbox| inbox.take_outcome(ticket), || self.meeting_fault())?,
         };
         outcome?.downcast().map_err(|_| mismatch(call, "another type".to_owned()))
+    }
+
+    /// Waits at this rank's mailbox.
+    fn wait_for<R>(
+        &self,
+        ready: impl FnMut(&mut Inbox) -> Option<R>,
+        broken: impl FnMut() -> Option<CommError>,
+    ) -> Result<R, CommError> {
+        let at = self.group.members[self.rank];
+        self.job.mailboxes[at].wait(&self.job.tasks[at], ready, broken)
     }
 
     /// Leaves a contribution; the last to arrive gets all of them.
@@ -357,9 +370,10 @@ impl Comm for ThreadComm {
 
     fn wait(&self, request: Request) -> Result<Vec<u8>, CommError> {
         let request = request.downcast::<ThreadRequest>()?;
-        let mailbox = &self.job.mailboxes[self.group.members[self.rank]];
-        mailbox
-            .wait(|inbox| request.take(inbox), || self.job.find_end(|end| request.fault_by(end)))?
+        self.wait_for(
+            |inbox| request.take(inbox),
+            || self.job.find_end(|end| request.fault_by(end)),
+        )?
     }
 
     fn wait_any(&self, requests: &mut Vec<Request>) -> Result<(usize, Vec<u8>), CommError> {
@@ -370,8 +384,7 @@ impl Comm for ThreadComm {
         if pending.is_empty() {
             return Err(CommError::NoRequests);
         }
-        let mailbox = &self.job.mailboxes[self.group.members[self.rank]];
-        let (index, message) = mailbox.wait(
+        let (index, message) = self.wait_for(
             |inbox| {
                 let mut each = pending.iter().enumerate();
                 each.find_map(|(index, request)| Some((index, request.take(inbox)?)))
@@ -399,6 +412,22 @@ impl Comm for ThreadComm {
             let mapping = Arc::clone(&mappings[self.nodes()[self.rank]]);
             NodeMemory::new(mapping, self.rank, self.nodes())
         }))
+    }
+
+    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
+        let counters = self.meet("counters", count, |given| {
+            if let Some(rank) = given.iter().position(|other| *other != given[0]) {
+                let detail =
+                    format!("rank 0 asks for {}, rank {rank} for {}", given[0], given[rank]);
+                return Err(mismatch("counters", detail));
+            }
+            Ok((0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>())
+        })?;
+        Ok(Box::new(counters))
+    }
+
+    fn tasks(&self) -> &Arc<Tasks> {
+        &self.job.tasks[self.group.members[self.rank]]
     }
 
     fn health(&self) -> Result<(), CommError> {

@@ -18,10 +18,11 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use striate_comm::{CommError, NodeMemory, futex};
+use striate_comm::task::{in_task, pause};
+use striate_comm::{Comm, CommError, NodeMemory, futex};
 
 /// How long a rank sleeps before it looks whether the others are still there.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -35,6 +36,9 @@ const YIELDS: u32 = 16;
 /// Header bytes that a rank can show the others in one call.
 pub(crate) const CARD: usize = 256;
 
+/// Numbers that a file's shared pointer needs.
+pub(crate) const POINTERS: usize = 2;
+
 /// What is wrong with a slot's window, from a participant's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
@@ -46,6 +50,35 @@ pub(crate) enum Entry {
     Prepare,
     /// Somebody is reading it from the file.
     Preparing,
+}
+
+/// Who waits, and so what it asks and whom it lets on meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) enum Watch<'a> {
+    /// A rank, which may have other things to do.
+    Rank(&'a dyn Comm),
+    /// A helper thread: the communicator is the rank's own, whose error makes the rank abandon the call.
+    Helper,
+}
+
+impl Watch<'_> {
+    fn health(self) -> Result<(), CommError> {
+        match self {
+            Self::Rank(comm) => comm.health(),
+            Self::Helper => Ok(()),
+        }
+    }
+
+    /// Lets others get on, if there is something that can; returns whether.
+    fn pause(self, looks: u32) -> Result<bool, CommError> {
+        match self {
+            Self::Rank(comm) if in_task() || !comm.tasks().is_empty() => {
+                pause(comm.tasks(), looks)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
 }
 
 #[repr(C, align(64))]
@@ -65,6 +98,8 @@ struct Head {
     /// Cards shown for the next.
     cards: AtomicU32,
     table: Table,
+    /// Kept here for the file, which needs memory that all ranks share.
+    pointers: [AtomicU64; POINTERS],
 }
 
 #[repr(C)]
@@ -216,6 +251,13 @@ impl Staging {
         self.word(|head| unsafe { &raw mut (*head).failed })
     }
 
+    /// One of the numbers that are kept here for the file.
+    pub(crate) fn pointer(&self, which: usize) -> &AtomicU64 {
+        // SAFETY: a field of the head, which lies at the start of the memory and is used as atomics only.
+        let pointers = unsafe { &*(&raw const (*self.head()).pointers) };
+        &pointers[which]
+    }
+
     /// Runs `body` on the table, alone.
     fn with<T>(&self, body: impl FnOnce(&mut Books<'_>) -> T) -> T {
         let lock = self.lock();
@@ -278,13 +320,21 @@ impl Staging {
     /// Calls `attempt` until it gives something, sleeping between changes.
     pub(crate) fn wait_for<T>(
         &self,
-        health: &dyn Fn() -> Result<(), CommError>,
+        watch: Watch<'_>,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Result<T, CommError> {
+        let mut looks = 0;
         loop {
             let seen = self.changes().load(Ordering::SeqCst);
             if let Some(result) = attempt() {
                 return Ok(result);
+            }
+            if watch.pause(looks)? {
+                looks = looks.saturating_add(1);
+                if let Err(error) = watch.health() {
+                    return attempt().ok_or(error);
+                }
+                continue;
             }
             // Whoever is needed is often only waiting for this core.
             let soon = (0..YIELDS).any(|_| {
@@ -299,7 +349,7 @@ impl Staging {
                 futex::wait(self.changes(), seen, self.patience);
             }
             self.sleepers().fetch_sub(1, Ordering::SeqCst);
-            if let Err(error) = health() {
+            if let Err(error) = watch.health() {
                 // A rank that has ended may have done its part before.
                 return attempt().ok_or(error);
             }
@@ -509,15 +559,12 @@ impl Staging {
     }
 
     /// From now on every write takes a lock; waits for those that began without.
-    pub(crate) fn begin_sieving(
-        &self,
-        health: &dyn Fn() -> Result<(), CommError>,
-    ) -> Result<(), CommError> {
+    pub(crate) fn begin_sieving(&self, watch: Watch<'_>) -> Result<(), CommError> {
         // SAFETY: a field of the head.
         self.word(|head| unsafe { &raw mut (*head).sieving }).store(1, Ordering::SeqCst);
         // SAFETY: a field of the head.
         let unlocked = self.word(|head| unsafe { &raw mut (*head).unlocked });
-        self.wait_for(health, || (unlocked.load(Ordering::SeqCst) == 0).then_some(()))
+        self.wait_for(watch, || (unlocked.load(Ordering::SeqCst) == 0).then_some(()))
     }
 
     // ---- meetings ----
@@ -529,7 +576,7 @@ impl Staging {
         p: usize,
         call: u64,
         card: &[u8; CARD],
-        health: &dyn Fn() -> Result<(), CommError>,
+        watch: Watch<'_>,
     ) -> Result<Vec<[u8; CARD]>, CommError> {
         let cards = Self::cards(self.participants, self.slots);
         // Two sets of cards: who is one call ahead cannot be two ahead, for that needs everyone.
@@ -551,7 +598,7 @@ impl Staging {
         } else {
             // Nobody is a whole turn of the counter ahead.
             let over = || meetings.load(Ordering::Acquire) != call as u32;
-            self.wait_for(health, || over().then_some(()))?;
+            self.wait_for(watch, || over().then_some(()))?;
         }
         // SAFETY: all cards of this call are shown, and not replaced before everyone came on to the
         // next but one.

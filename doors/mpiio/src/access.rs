@@ -1,0 +1,177 @@
+//! Data access that the program waits for: at offsets, at the individual and at the shared pointer, alone and
+//! together.
+//!
+//! A rank that cannot take part in a collective call, because its arguments are wrong, still comes to the
+//! meeting and says so: the others get an error instead of waiting.
+
+use striate_file::{File, FileError, Source, Target};
+
+use crate::constants::{self as mpi, MPI_Offset, MPI_Status};
+use crate::errors::{Failure, Outcome};
+use crate::memory::{Buffer, UserMemory};
+use crate::open::{Open, Told};
+use crate::status;
+use crate::view::Representation;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the file.
+    Read,
+    /// To the file.
+    Write,
+}
+
+/// Where in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// At an offset that the call says, in etypes.
+    Offset(MPI_Offset),
+    /// At the rank's own pointer.
+    Individual,
+    /// At the pointer that all ranks share; together: one after the other, in order of rank.
+    Shared,
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ranks {
+    /// The rank alone.
+    Alone,
+    /// All ranks of the file.
+    Together,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) direction: Direction,
+    pub(crate) at: At,
+    pub(crate) ranks: Ranks,
+}
+
+/// A call whose arguments are in order.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) memory: UserMemory,
+    /// In units of the view; `None` is the individual pointer.
+    pub(crate) offset: Option<u64>,
+}
+
+/// A call that the program waits for.
+///
+/// # Safety
+///
+/// Buffer and status are as the function of MPI demands.
+#[inline]
+pub(crate) unsafe fn blocking(
+    open: &mut Open,
+    access: Access,
+    buffer: Buffer,
+    to: *mut MPI_Status,
+) -> Outcome {
+    let bytes = carry_out(open, access, buffer)?;
+    // SAFETY: the caller's promise.
+    unsafe { status::set(to, bytes) }
+}
+
+/// Moves the bytes of a call, and returns how many.
+#[inline]
+pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
+    let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
+    let file = &mut open.file;
+    let moved = match (access.ranks, access.direction, offset) {
+        (Ranks::Alone, direction, offset) => transfer_alone(file, direction, offset, &mut memory),
+        (Ranks::Together, Direction::Read, Some(offset)) => {
+            file.read_at_all(offset, memory.memory_mut())
+        }
+        (Ranks::Together, Direction::Read, None) => file.read_all(memory.memory_mut()),
+        (Ranks::Together, Direction::Write, Some(offset)) => {
+            file.write_at_all(offset, memory.memory())
+        }
+        (Ranks::Together, Direction::Write, None) => file.write_all(memory.memory()),
+    }?;
+    open.tally.add(access, moved);
+    memory.check_conversion()?;
+    let bytes = memory.moved(moved);
+    open.told.moved = bytes;
+    Ok(bytes)
+}
+
+/// Moves bytes by this rank alone; without an offset, at its own pointer.
+#[inline]
+fn transfer_alone(
+    file: &mut File,
+    direction: Direction,
+    offset: Option<u64>,
+    memory: &mut UserMemory,
+) -> Result<u64, FileError> {
+    match (direction, offset) {
+        (Direction::Read, Some(offset)) => file.read_at(offset, memory.memory_mut()),
+        (Direction::Read, None) => file.read(memory.memory_mut()),
+        (Direction::Write, Some(offset)) => file.write_at(offset, memory.memory()),
+        (Direction::Write, None) => file.write(memory.memory()),
+    }
+}
+
+/// Looks at the arguments of a call, and finds its place in the file.
+#[inline]
+pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<Prepared> {
+    let (memory, etypes) = match check(open, access, buffer) {
+        Ok(checked) => checked,
+        Err(failure) => {
+            if access.ranks == Ranks::Together {
+                open.decline(&failure);
+            }
+            return Err(failure);
+        }
+    };
+    open.told = Told {
+        offset: if let At::Offset(offset) = access.at { Some(offset) } else { None },
+        length: memory.len(),
+        count: buffer.count as u64,
+        moved: 0,
+    };
+    let offset = match access.at {
+        At::Offset(offset) => Some(offset as u64),
+        At::Individual => None,
+        At::Shared if access.ranks == Ranks::Together => Some(open.file.take_ordered(etypes)?),
+        At::Shared => Some(open.file.take_shared(etypes)?),
+    };
+    Ok(Prepared { memory, offset })
+}
+
+/// The memory of a call, and how many etypes it holds.
+#[inline]
+pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
+    if access.at != At::Shared {
+        open.not_sequential()?;
+    }
+    if access.ranks == Ranks::Together {
+        open.no_split()?;
+    }
+    match access.direction {
+        Direction::Read if open.amode & mpi::MODE_WRONLY != 0 => {
+            return Err(Failure::new(mpi::ERR_ACCESS, "the file was opened for writing only"));
+        }
+        Direction::Write if open.amode & mpi::MODE_RDONLY != 0 => {
+            return Err(Failure::new(mpi::ERR_READ_ONLY, "the file was opened for reading only"));
+        }
+        _ => {}
+    }
+    if let At::Offset(offset) = access.at
+        && offset < 0
+    {
+        return Err(Failure::new(mpi::ERR_ARG, "the offset is negative"));
+    }
+    let memory = match open.seen.representation {
+        Representation::External32 => UserMemory::external(buffer, access.direction)?,
+        Representation::Native | Representation::Internal => UserMemory::native(buffer)?,
+    };
+    let bytes = memory.len();
+    let etype = open.seen.etype_size;
+    if !bytes.is_multiple_of(etype) {
+        return Err(Failure::new(mpi::ERR_IO, "only whole etypes can be read or written"));
+    }
+    Ok((memory, bytes / etype))
+}

@@ -1,0 +1,224 @@
+//! Views: the datatypes of the program, and what we know of them.
+
+use std::ffi::{CStr, c_char};
+
+use mpi::ffi;
+use striate_file::View;
+
+use crate::constants::{self as mpi_constants, MPI_Datatype, MPI_Info, MPI_Offset};
+use crate::errors::{Failure, Outcome, check};
+use crate::info;
+use crate::open::Open;
+use crate::types::{Described, describe};
+
+/// How the bytes of a file represent data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Representation {
+    /// As they lie in memory.
+    Native,
+    /// As the implementation likes, which is the same here.
+    Internal,
+    /// As the standard says, for every machine.
+    External32,
+}
+
+impl Representation {
+    /// The representation of that name.
+    fn named(name: &CStr) -> Outcome<Self> {
+        match name.to_bytes() {
+            b"native" => Ok(Self::Native),
+            b"internal" => Ok(Self::Internal),
+            b"external32" => Ok(Self::External32),
+            _ => Err(Failure::new(
+                mpi_constants::ERR_UNSUPPORTED_DATAREP,
+                "the data representation is not known",
+            )),
+        }
+    }
+
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::Native => c"native",
+            Self::Internal => c"internal",
+            Self::External32 => c"external32",
+        }
+    }
+}
+
+/// A datatype of the program that is kept beyond the call that gave it.
+#[derive(Debug)]
+pub(crate) struct KeptType {
+    raw: MPI_Datatype,
+    predefined: bool,
+}
+
+// SAFETY: a handle names a datatype from any thread.
+unsafe impl Send for KeptType {}
+
+impl KeptType {
+    fn new(raw: MPI_Datatype, described: &Described) -> Outcome<Self> {
+        if described.predefined {
+            return Ok(Self { raw, predefined: true });
+        }
+        let mut copy = mpi_constants::datatype_null();
+        // SAFETY: the type exists, as it could be described.
+        check(unsafe { ffi::MPI_Type_dup(raw, &raw mut copy) })?;
+        Ok(Self { raw: copy, predefined: false })
+    }
+
+    /// A handle for the program: predefined types themselves, others as copies, which it frees.
+    fn handle(&self) -> Outcome<MPI_Datatype> {
+        if self.predefined {
+            return Ok(self.raw);
+        }
+        let mut copy = mpi_constants::datatype_null();
+        // SAFETY: the type is ours.
+        check(unsafe { ffi::MPI_Type_dup(self.raw, &raw mut copy) })?;
+        Ok(copy)
+    }
+}
+
+impl Drop for KeptType {
+    fn drop(&mut self) {
+        if !self.predefined {
+            // SAFETY: the type is ours, and this is its end.
+            let _ = unsafe { ffi::MPI_Type_free(&raw mut self.raw) };
+        }
+    }
+}
+
+/// The view of a file as the program gave it.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    displacement: MPI_Offset,
+    etype: KeptType,
+    filetype: KeptType,
+    pub(crate) representation: Representation,
+    /// Bytes of an etype in the file.
+    pub(crate) etype_size: u64,
+}
+
+impl Seen {
+    /// That of a file that was just opened.
+    pub(crate) fn bytes() -> Self {
+        let byte = || KeptType { raw: mpi_constants::byte(), predefined: true };
+        Self {
+            displacement: 0,
+            etype: byte(),
+            filetype: byte(),
+            representation: Representation::Native,
+            etype_size: 1,
+        }
+    }
+}
+
+/// The arguments of `MPI_File_set_view`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) displacement: MPI_Offset,
+    pub(crate) etype: MPI_Datatype,
+    pub(crate) filetype: MPI_Datatype,
+    pub(crate) representation: *const c_char,
+    pub(crate) info: MPI_Info,
+}
+
+/// `MPI_File_set_view`.
+pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
+    let checked = check_view(open, wanted);
+    let (seen, view) = open.agreed(checked)?;
+    open.file.set_view(view)?;
+    open.told.offset = Some(seen.displacement);
+    open.seen = seen;
+    Ok(())
+}
+
+fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
+    open.no_split()?;
+    let displacement = displacement(open, wanted.displacement)?;
+    if wanted.representation.is_null() {
+        return Err(Failure::new(mpi_constants::ERR_ARG, "the data representation is null"));
+    }
+    // SAFETY: the program's C string.
+    let representation = Representation::named(unsafe { CStr::from_ptr(wanted.representation) })?;
+    let etype = describe(wanted.etype)?;
+    let filetype = describe(wanted.filetype)?;
+    // SAFETY: the program's info.
+    let entries = unsafe { info::entries(wanted.info) }?;
+    open.take_hints(entries);
+    let (etypes, filetypes) = match representation {
+        Representation::External32 => (&etype.external()?.datatype, &filetype.external()?.datatype),
+        _ => (&etype.datatype, &filetype.datatype),
+    };
+    let view = View::new(displacement as u64, etypes, filetypes)?;
+    let seen = Seen {
+        displacement,
+        etype: KeptType::new(wanted.etype, &etype)?,
+        filetype: KeptType::new(wanted.filetype, &filetype)?,
+        representation,
+        etype_size: etypes.size(),
+    };
+    Ok((seen, view))
+}
+
+/// Where the view begins. `MPI_DISPLACEMENT_CURRENT` is for files that are only gone through from the start to
+/// the end, and such files have no other.
+fn displacement(open: &mut Open, wanted: MPI_Offset) -> Outcome<MPI_Offset> {
+    if open.is_sequential() {
+        if wanted != mpi_constants::DISPLACEMENT_CURRENT {
+            return Err(Failure::new(
+                mpi_constants::ERR_UNSUPPORTED_OPERATION,
+                "a sequential file has no other displacement than the current one",
+            ));
+        }
+        // Where the shared pointer is, the only one that such a file has.
+        let position = open.file.position_shared()?.saturating_mul(open.seen.etype_size);
+        return Ok(open.file.view().byte_offset(position)? as MPI_Offset);
+    }
+    if wanted < 0 {
+        return Err(Failure::new(mpi_constants::ERR_ARG, "the displacement is negative"));
+    }
+    Ok(wanted)
+}
+
+/// `MPI_File_get_view`.
+///
+/// # Safety
+///
+/// Everything leads to places as the function of MPI demands.
+pub(crate) unsafe fn get(
+    open: &Open,
+    displacement: *mut MPI_Offset,
+    etype: *mut MPI_Datatype,
+    filetype: *mut MPI_Datatype,
+    representation: *mut c_char,
+) -> Outcome {
+    let seen = &open.seen;
+    let name = seen.representation.name();
+    // SAFETY: the caller's promise; the name is shorter than MPI_MAX_DATAREP_STRING.
+    unsafe {
+        displacement.write(seen.displacement);
+        etype.write(seen.etype.handle()?);
+        filetype.write(seen.filetype.handle()?);
+        representation.copy_from_nonoverlapping(name.as_ptr(), name.to_bytes_with_nul().len());
+    }
+    Ok(())
+}
+
+/// Bytes from one element of a type to the next, in the file.
+pub(crate) fn extent(open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
+    let described = describe(datatype)?;
+    Ok(match open.seen.representation {
+        Representation::External32 => described.external()?.extent,
+        _ => described.extent,
+    })
+}
+
+/// `MPI_File_get_byte_offset`.
+pub(crate) fn byte_offset(open: &Open, offset: MPI_Offset) -> Outcome<MPI_Offset> {
+    open.not_sequential()?;
+    let position = u64::try_from(offset)
+        .ok()
+        .and_then(|offset| offset.checked_mul(open.seen.etype_size))
+        .ok_or(Failure::new(mpi_constants::ERR_ARG, "the offset is negative or too large"))?;
+    Ok(open.file.view().byte_offset(position)? as MPI_Offset)
+}
