@@ -10,7 +10,8 @@ use striate_comm::{Comm, CommError, first_of};
 use striate_datatype::Boundary;
 
 use crate::cost::Costs;
-use crate::method::two_phase::staging::{CARD, Place, Staging, Watch};
+use crate::method::two_phase::staging::{CARD, Place, Staging};
+use crate::method::two_phase::watch::Watch;
 use crate::{ErrorKind, FileError};
 
 /// What a rank shows the others.

@@ -134,7 +134,7 @@ impl FileError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => ErrorKind::of_store(error),
-            Self::Comm(CommError::Memory { .. }) => ErrorKind::Memory,
+            Self::NoMemory { .. } | Self::Comm(CommError::Memory { .. }) => ErrorKind::Memory,
             Self::Comm(_) => ErrorKind::Comm,
             Self::Rank { kind, .. } => *kind,
             Self::NotSame { .. } => ErrorKind::NotSame,
@@ -146,7 +146,6 @@ impl FileError {
             Self::Mode { .. } => ErrorKind::Mode,
             Self::NotOpenedFor { needed: "writing", .. } => ErrorKind::ReadOnly,
             Self::NotOpenedFor { .. } => ErrorKind::Access,
-            Self::NoMemory { .. } => ErrorKind::Memory,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Caller { number, .. } => ErrorKind::Caller(*number),
             Self::Interrupted { .. } => ErrorKind::Interrupted,

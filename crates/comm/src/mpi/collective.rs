@@ -48,6 +48,6 @@ pub(super) fn collective<B>(
     // SAFETY: a handle is plain data.
     let (mut request, ignore) = unsafe { (ffi::RSMPI_REQUEST_NULL, ffi::RSMPI_STATUS_IGNORE) };
     check(call, start(&mut buffers, &raw mut request))?;
-    complete(comm.tasks(), &mut request, ignore)?;
+    complete(comm.tasks(), &mut request, ignore).inspect_err(|_| comm.abandon())?;
     Ok(ManuallyDrop::into_inner(buffers))
 }

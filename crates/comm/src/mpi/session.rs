@@ -1,6 +1,7 @@
 //! [`Session`]: the time between the start and the end of MPI, and its raw communicators.
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -137,6 +138,8 @@ fn wait_for_reader() {
 #[derive(Debug)]
 pub(super) struct RawComm {
     raw: ffi::MPI_Comm,
+    /// Whether a collective on it was given up, and may go on for ever.
+    abandoned: AtomicBool,
     session: Arc<Session>,
 }
 
@@ -191,12 +194,18 @@ impl RawComm {
     }
 
     fn adopt(session: &Arc<Session>, raw: ffi::MPI_Comm) -> Result<Self, CommError> {
-        let comm = Self { raw, session: Arc::clone(session) };
+        let abandoned = AtomicBool::new(false);
+        let comm = Self { raw, abandoned, session: Arc::clone(session) };
         // SAFETY: the communicator was just made.
         check("MPI_Comm_set_errhandler", unsafe {
             ffi::MPI_Comm_set_errhandler(raw, ffi::RSMPI_ERRORS_RETURN)
         })?;
         Ok(comm)
+    }
+
+    /// Says that a collective on it was given up.
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn raw(&self) -> ffi::MPI_Comm {
@@ -245,8 +254,9 @@ impl RawComm {
 
 impl Drop for RawComm {
     fn drop(&mut self) {
-        // The application may have finalised MPI before, and the communicator with it.
-        if !is_finalized() {
+        // The application may have finalised MPI before, and the communicator with it. Open MPI 4.1 crashes
+        // if one is freed that a collective is still under way on: that one is left to it.
+        if !is_finalized() && !self.abandoned.load(Ordering::Relaxed) {
             // SAFETY: it exists, and this is its last use. MPI calls this collective, but libraries only
             // drop a reference, and operations under way complete first.
             let _ = unsafe { ffi::MPI_Comm_free(&raw mut self.raw) };

@@ -135,7 +135,9 @@ pub(super) fn submit(job: Job) {
     if work.threads == 0 {
         let jobs = std::mem::take(&mut work.jobs);
         drop(work);
-        jobs.into_iter().for_each(|job| job());
+        for job in jobs {
+            job();
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::collective::Card;
 use crate::experience::Size;
 use crate::hints::MethodChoice;
 use crate::memory::{Content, ContentMut, Shape};
-use crate::method::two_phase::staging::{Staging, Watch};
+use crate::method::two_phase::staging::Staging;
+use crate::method::two_phase::watch::Watch;
 use crate::method::{datatype, list, posix, sieve};
 use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats, View};
 

@@ -177,17 +177,14 @@ impl File {
     ) -> Request<B> {
         let slot = Slot::new();
         let result = Arc::clone(&slot);
-        let lent = match self.lent.take() {
-            Some(lent) => lent,
-            None => {
-                let mut baggage = self.pack();
-                // What was spent so far stays where it can be asked for.
-                self.stats = std::mem::take(&mut baggage.stats);
-                self.usage = std::mem::take(&mut baggage.usage);
-                self.last = baggage.last.take();
-                Arc::new(Mutex::new(baggage))
-            }
-        };
+        let lent = self.lent.take().unwrap_or_else(|| {
+            let mut baggage = self.pack();
+            // What was spent so far stays where it can be asked for.
+            self.stats = std::mem::take(&mut baggage.stats);
+            self.usage = std::mem::take(&mut baggage.usage);
+            self.last = baggage.last.take();
+            Arc::new(Mutex::new(baggage))
+        });
         let comm = self.comm_of_begun();
         let (mut deputy, baggage) = (self.deputy(comm), Arc::clone(&lent));
         self.lent = Some(lent);

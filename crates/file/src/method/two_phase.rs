@@ -18,6 +18,7 @@
 
 pub(crate) mod plan;
 pub(crate) mod staging;
+pub(crate) mod watch;
 
 mod exchange;
 mod holes;
@@ -39,7 +40,8 @@ use crate::{ErrorKind, FileError};
 use exchange::{Exchange, Leg};
 pub(crate) use holes::Holes;
 use plan::Groups;
-use staging::{Entry, Staging, Watch};
+use staging::{Entry, Staging};
+use watch::Watch;
 
 /// One two-phase call of one rank.
 pub(crate) struct Call<'a> {

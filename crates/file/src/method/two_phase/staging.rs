@@ -21,8 +21,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use striate_comm::task::{in_task, pause};
-use striate_comm::{Comm, CommError, NodeMemory, futex};
+use striate_comm::{CommError, NodeMemory, futex};
+
+use super::watch::Watch;
 
 /// How long a rank sleeps before it looks whether the others are still there.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -50,35 +51,6 @@ pub(crate) enum Entry {
     Prepare,
     /// Somebody is reading it from the file.
     Preparing,
-}
-
-/// Who waits, and so what it asks and whom it lets on meanwhile.
-#[derive(Clone, Copy)]
-pub(crate) enum Watch<'a> {
-    /// A rank, which may have other things to do.
-    Rank(&'a dyn Comm),
-    /// A helper thread: the communicator is the rank's own, whose error makes the rank abandon the call.
-    Helper,
-}
-
-impl Watch<'_> {
-    fn health(self) -> Result<(), CommError> {
-        match self {
-            Self::Rank(comm) => comm.health(),
-            Self::Helper => Ok(()),
-        }
-    }
-
-    /// Lets others get on, if there is something that can; returns whether.
-    fn pause(self, looks: u32) -> Result<bool, CommError> {
-        match self {
-            Self::Rank(comm) if in_task() || !comm.tasks().is_empty() => {
-                pause(comm.tasks(), looks)?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
 }
 
 #[repr(C, align(64))]
@@ -254,7 +226,7 @@ impl Staging {
     /// One of the numbers that are kept here for the file.
     pub(crate) fn pointer(&self, which: usize) -> &AtomicU64 {
         // SAFETY: a field of the head, which lies at the start of the memory and is used as atomics only.
-        let pointers = unsafe { &*(&raw const (*self.head()).pointers) };
+        let pointers = unsafe { &(*self.head()).pointers };
         &pointers[which]
     }
 
