@@ -93,12 +93,12 @@ pub(super) struct NamedType {
 
 impl NamedType {
     /// The letter of its elements' kind.
-    pub(super) const fn kind(&self) -> u8 {
+    pub(super) const fn kind(self) -> u8 {
         self.kind as u8
     }
 
     /// Whether a C `int` stands behind the elements.
-    pub(super) const fn has_int(&self) -> bool {
+    pub(super) const fn has_int(self) -> bool {
         self.with_int != 0
     }
 }

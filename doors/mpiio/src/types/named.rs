@@ -43,7 +43,7 @@ pub(super) fn bits(raw: MPI_Datatype) -> usize {
 impl Table {
     fn of_this_mpi() -> Self {
         let mut table = Self { slots: vec![None; SLOTS].into() };
-        for named in envelope::named_types() {
+        for &named in envelope::named_types() {
             // SAFETY: a constant of the MPI binding.
             let null = unsafe { mpi::ffi::RSMPI_DATATYPE_NULL };
             // What an MPI defines but does not have is null, or it cannot be measured.
@@ -71,14 +71,14 @@ impl Table {
     }
 }
 
-fn describe(named: &NamedType) -> Result<Described, TypeProblem> {
+fn describe(named: NamedType) -> Result<Described, TypeProblem> {
     let measures = envelope::measure(named.raw)?;
     let part = elements(named, &measures)?.measured(&measures)?;
     Ok(Described::new(part, true))
 }
 
 /// The elements of the type at their places.
-fn elements(named: &NamedType, measures: &Measures) -> Result<Part, TypeProblem> {
+fn elements(named: NamedType, measures: &Measures) -> Result<Part, TypeProblem> {
     const INT: u64 = size_of::<std::ffi::c_int>() as u64;
     let size = measures.size.max(0) as u64;
     let count = u64::from(named.elements);
