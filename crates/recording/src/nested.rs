@@ -30,7 +30,7 @@ pub enum Entry {
 
 impl Entry {
     /// When it began.
-    pub const fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         match self {
             Self::Layer(layer) => layer.start,
             Self::Call(record, _) => record.start,
