@@ -16,10 +16,9 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
     let totals = &model.totals;
     let sums = &totals.sums;
     if sums.calls.all() == 0 {
-        return match model.mpi_io.is_empty() {
-            true => vec!["Nothing was recorded.".into()],
-            false => vec![mpi_io(&model.mpi_io)],
-        };
+        let nothing = || "Nothing was recorded.".into();
+        let calls = &model.mpi_io;
+        return vec![if calls.is_empty() { nothing() } else { mpi_io(calls) }];
     }
     let mut who = counted(totals.processes, "process", "processes");
     if totals.ranks > 0 {

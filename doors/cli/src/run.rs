@@ -110,7 +110,8 @@ impl Started {
         let door = match job.mpi {
             Some(mpi) => mpi::door(mpi, args.mpiio.as_deref())?,
             // Who says which door it is knows the MPI.
-            None => mpi::said(args.mpiio.as_deref())?,
+            None if job.launcher.is_some() => mpi::said(args.mpiio.as_deref())?,
+            None => None,
         };
         let Some(door) = door else {
             if !args.quiet {

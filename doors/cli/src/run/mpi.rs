@@ -4,7 +4,7 @@
 //! tells. A door that was built for another MPI refuses to be loaded, so none is better than a wrong one.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -78,7 +78,8 @@ impl Launcher {
 /// What is known of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
-    /// Where in the command its launcher is, and which; without one the program is a rank of its own.
+    /// Where in the command its launcher is, and which; without one the program is a rank of its own, or nobody knows
+    /// how to tell its launcher anything.
     pub(super) launcher: Option<(usize, Launcher)>,
     /// The MPI of its ranks, if it could be told.
     pub(super) mpi: Option<Mpi>,
@@ -91,14 +92,16 @@ impl Job {
             let mpi = linked_with(command.first()?)?;
             return Some(Self { launcher: None, mpi: Some(mpi) });
         };
-        let launcher = recognised(&command[place])?;
-        let linked = command[place + 1..].iter().find_map(linked_with);
+        let Some(launcher) = recognised(&command[place]) else {
+            return Some(Self { launcher: None, mpi: None });
+        };
+        let linked = command[place + 1..].iter().find_map(|word| linked_with(word));
         Some(Self { launcher: Some((place, launcher)), mpi: linked.or(launcher.mpi()) })
     }
 }
 
 /// The sort of a launcher, by its name, by the name of what it is a link to, or by what it says.
-fn recognised(word: &OsString) -> Option<Launcher> {
+fn recognised(word: &OsStr) -> Option<Launcher> {
     let mut named = launcher::named(word);
     let path = found(word);
     if let Some(path) = path.as_ref().and_then(|path| path.canonicalize().ok())
@@ -116,7 +119,7 @@ fn recognised(word: &OsString) -> Option<Launcher> {
 }
 
 /// The MPI that a word of a command is linked with, if it is a program that is.
-fn linked_with(word: &OsString) -> Option<Mpi> {
+fn linked_with(word: &OsStr) -> Option<Mpi> {
     let path = found(word)?;
     let mut magic = [0; 4];
     File::open(&path).ok()?.read_exact(&mut magic).ok()?;
@@ -129,7 +132,7 @@ fn linked(path: &Path) -> Option<Mpi> {
 }
 
 /// The file that a shell would run for a word.
-fn found(word: &OsString) -> Option<PathBuf> {
+fn found(word: &OsStr) -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
     };
