@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use striate_stack::count::{Counters, Report};
-use striate_stack::trace::{Trace, records_in};
+use striate_stack::trace::{Trace, layer_records_in, records_in};
 
 /// Bytes as a trace, and as the records of a block.
 pub fn trace(bytes: &[u8]) {
@@ -18,6 +18,8 @@ pub fn trace(bytes: &[u8]) {
         let _ = (record.call.kind(), record.call.file(), record.call.path());
         assert_eq!(record.call.map(Clone::clone, Clone::clone), record.call);
     }
+    // A call of a layer takes ten bytes at least.
+    assert!(layer_records_in(bytes.to_vec()).len() <= bytes.len() / 10);
     let name = Path::new("trace");
     let trace = match Trace::in_memory(name, bytes.to_vec()) {
         Ok(trace) => trace,
@@ -46,6 +48,11 @@ pub fn trace(bytes: &[u8]) {
     for block in &blocks {
         let _ = trace.block(block);
     }
+    let (layers, _) = trace.layer_blocks();
+    let told: u64 = layers.iter().map(|block| u64::from(block.count)).sum();
+    let calls: Vec<_> = trace.layer_records(layers).collect();
+    let read = calls.iter().filter(|call| call.is_ok()).count() as u64;
+    assert!(calls.iter().any(Result::is_err) || damage.is_some() || told == read);
 }
 
 /// Bytes as a file of counters.

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use striate_stack::trace::{
-    BlockInfo, Call, Held, InOrder, Part, Record, Subject, TracedEnd, TracedFile,
+    BlockInfo, Call, Damage, Held, InOrder, LayerRecord, Part, Record, Subject, TracedEnd,
+    TracedFile,
 };
 
 use crate::error::RecordingError;
@@ -27,7 +28,8 @@ pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, R
                 continue;
             }
             let (held, kept) = held(process, filter);
-            if kept == 0 && process.records() > 0 {
+            let layers = || layers(process, filter);
+            if kept == 0 && process.records() > 0 && layers().flatten().next().is_none() {
                 continue;
             }
             let failed = |error| RecordingError::write(into, error);
@@ -51,6 +53,17 @@ pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, R
                     records += 1;
                 }
             }
+            for call in layers() {
+                match call {
+                    Ok(call) => {
+                        writer.write_layer(&call).map_err(failed)?;
+                        records += 1;
+                    }
+                    Err(found) => {
+                        damage.get_or_insert(found);
+                    }
+                }
+            }
             if let Some(damage) = damage {
                 writer.set_damage(damage);
             }
@@ -68,6 +81,15 @@ fn read(process: &Process, wanted: impl Fn(&BlockInfo) -> bool) -> InOrder {
 /// Whether a record with a time of its own clock passes.
 fn takes(filter: &Filter, process: &Process, record: &Record) -> bool {
     filter.takes_time(process.time(record.start)) && filter.takes_at_any_time(record)
+}
+
+/// The calls of layers that pass, with times of their own clock.
+fn layers(process: &Process, filter: &Filter) -> impl Iterator<Item = Result<LayerRecord, Damage>> {
+    let passes = |call: &LayerRecord| {
+        filter.takes_time(process.time(call.start)) && filter.takes_layer_at_any_time(call)
+    };
+    let calls = process.trace().layer_records(process.layer_blocks().iter().copied());
+    calls.filter(move |call| call.as_ref().map_or(true, passes))
 }
 
 /// The files that what passes needs and does not open, and how many records pass.

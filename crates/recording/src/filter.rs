@@ -4,7 +4,7 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use striate_stack::Kinds;
-use striate_stack::trace::{Call, Record};
+use striate_stack::trace::{Call, LayerRecord, Record};
 
 use crate::recording::Process;
 
@@ -25,6 +25,8 @@ pub struct Filter {
     pub kinds: Option<Kinds>,
     /// Paths, made by [`paths`].
     pub paths: Option<GlobSet>,
+    /// No calls of layers above POSIX.
+    pub without_layers: bool,
 }
 
 /// Patterns of paths, as shells have them; `**` stands for any directories. A pattern without `/` is one of names in
@@ -77,6 +79,18 @@ impl Filter {
             && self.kinds.is_none_or(|kinds| kinds.has(record.call.kind()))
             && (self.paths.is_none()
                 || names(record).into_iter().flatten().any(|path| self.takes_path(path)))
+    }
+
+    /// Whether a call of a layer passes, whose time is that of the recording, of a process that does.
+    pub fn takes_layer(&self, call: &LayerRecord) -> bool {
+        self.takes_time(call.start) && self.takes_layer_at_any_time(call)
+    }
+
+    /// Whether a call of a layer passes but for its time.
+    pub fn takes_layer_at_any_time(&self, call: &LayerRecord) -> bool {
+        !self.without_layers
+            && (self.threads.is_empty() || self.threads.contains(&call.thread))
+            && self.takes_path(&call.path)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A [`Recording`] is a trace, a file of several traces, or a directory of traces, as `striate run --trace` leaves
 //! it. Its records come in the order of time on one time line ([`Recording::in_order`]), with a block in memory
-//! for each shard that is being read. On that stand [`merge`](mod@merge), [`cut`](mod@cut), [`Stats`] and
+//! for each shard that is being read, and with the calls of layers above POSIX (MPI-IO) that caused them
+//! ([`Recording::nested`]). On that stand [`merge`](mod@merge), [`cut`](mod@cut), [`Stats`] and
 //! [`export`]; [`import`] makes recordings of what other tools wrote.
 //!
 //! Damage is never fatal: a trace is read up to it, and [`Process::damage`] says so.
@@ -13,19 +14,23 @@ pub mod export;
 pub mod figures;
 pub mod filter;
 pub mod import;
+mod layers;
 pub mod line;
 pub mod merge;
 mod names;
+mod nested;
 mod order;
 mod owners;
 mod recording;
-mod row;
+pub mod row;
 pub mod stats;
 
 pub use self::cut::cut;
 pub use self::error::RecordingError;
 pub use self::filter::Filter;
+pub use self::layers::LayersInOrder;
 pub use self::merge::merge;
+pub use self::nested::{Entry, Nested};
 pub use self::order::InOrder;
 pub use self::owners::Owners;
 pub use self::recording::{Process, ProcessIndex, Recording};

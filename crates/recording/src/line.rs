@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use striate_stack::trace::{Call, Record, Subject};
+use striate_stack::layer::LayerSort;
+use striate_stack::trace::{Call, LayerRecord, Record, Subject};
 
 use crate::filter::names as paths;
 use crate::names::{self, AT_FLAGS, FALLOCATE, FCNTL, RENAME, TRANSFER, WHENCE};
@@ -83,6 +84,37 @@ pub fn call(record: &Record) -> String {
         | Call::Notice { of: Subject::File(_) | Subject::Name(_) } => {}
     }
     format!("{}({})", record.function.name(), words.join(", "))
+}
+
+/// A call of a layer with its arguments, as `MPI_File_write_at_all("/data/a", 600, at 1000)`.
+pub fn layer_call(layer: &LayerRecord) -> String {
+    let mut words = vec![quoted(&layer.path)];
+    if has_length(layer.function.sort()) {
+        words.push(layer.length.to_string());
+    }
+    words.extend(layer.offset.map(|offset| format!("at {offset}")));
+    if layer.count > 0 {
+        words.push(format!("{} elements", layer.count));
+    }
+    format!("{}({})", layer.function.name(), words.join(", "))
+}
+
+/// What came of a call of a layer: bytes, or the class of the error.
+pub fn layer_outcome(layer: &LayerRecord) -> String {
+    match layer.outcome {
+        Ok(value) => value.to_string(),
+        Err(class) => error_class(class),
+    }
+}
+
+/// The name of an error of MPI. Which number a class has is up to the MPI, so that is all that is told.
+pub(crate) fn error_class(class: i32) -> String {
+    format!("error class {class}")
+}
+
+/// Whether calls of a sort say how many bytes they want.
+pub(crate) const fn has_length(sort: LayerSort) -> bool {
+    matches!(sort, LayerSort::Read | LayerSort::Write | LayerSort::Size)
 }
 
 /// What came of it: the number, or the error.

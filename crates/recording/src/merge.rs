@@ -25,7 +25,7 @@ pub fn merge(recording: &Recording, into: &Path) -> Result<(), RecordingError> {
             };
             writer.begin(&part).map_err(failed)?;
             let mut damage = process.damage().cloned();
-            for block in process.blocks() {
+            for block in process.blocks().iter().chain(process.layer_blocks()) {
                 match process.trace().stored(block) {
                     Ok(stored) => writer.copy(&stored).map_err(failed)?,
                     Err(found) => {

@@ -13,6 +13,8 @@ use striate_stack::trace::{
 
 use crate::error::RecordingError;
 use crate::filter::Filter;
+use crate::layers::LayersInOrder;
+use crate::nested::Nested;
 use crate::order::InOrder;
 
 /// The place of a process in [`Recording::processes`].
@@ -61,8 +63,8 @@ impl Process {
 
     /// When its first call began and its last ended, in nanoseconds of the recording; `None` without calls.
     pub fn span(&self) -> Option<(u64, u64)> {
-        let first = self.checked.blocks.iter().map(|block| block.from).min()?;
-        let last = self.checked.blocks.iter().map(|block| block.until).max()?;
+        let first = self.all_blocks().map(|block| block.from).min()?;
+        let last = self.all_blocks().map(|block| block.until).max()?;
         Some((self.time(first), self.time(last)))
     }
 
@@ -84,6 +86,20 @@ impl Process {
     /// The blocks that can be read.
     pub fn blocks(&self) -> &[BlockInfo] {
         &self.checked.blocks
+    }
+
+    /// The blocks with calls of layers above POSIX that can be read.
+    pub fn layer_blocks(&self) -> &[BlockInfo] {
+        &self.checked.layer_blocks
+    }
+
+    /// How many calls of layers there are.
+    pub fn layer_calls(&self) -> u64 {
+        self.layer_blocks().iter().map(|block| u64::from(block.count)).sum()
+    }
+
+    fn all_blocks(&self) -> impl Iterator<Item = &BlockInfo> {
+        self.checked.blocks.iter().chain(&self.checked.layer_blocks)
     }
 
     /// Files that were open before the records begin, if it was cut from a longer one.
@@ -177,7 +193,7 @@ impl Recording {
         let mut zero: Option<i128> = None;
         for process in &mut processes {
             let wall = hosts.get(&process.header().origin.host).map_or(0, |host| host.1);
-            let first = process.checked.blocks.iter().map(|block| block.from).min();
+            let first = process.all_blocks().map(|block| block.from).min();
             let first = first.unwrap_or(u64::MAX).min(process.header().clock);
             let first = i128::from(first) + wall;
             zero = Some(zero.map_or(first, |zero| zero.min(first)));
@@ -231,6 +247,11 @@ impl Recording {
         self.processes.iter().map(Process::records).sum()
     }
 
+    /// How many calls of layers above POSIX there are.
+    pub fn layer_calls(&self) -> u64 {
+        self.processes.iter().map(Process::layer_calls).sum()
+    }
+
     /// Files that could not be read as traces at all, or processes that are missing, and why.
     pub fn unreadable(&self) -> &[String] {
         &self.unreadable
@@ -271,5 +292,16 @@ impl Recording {
     /// The records that a filter lets pass, in the same order. Blocks at other times are not read.
     pub fn filtered(&self, filter: &Filter) -> InOrder<'_> {
         InOrder::new(self, filter)
+    }
+
+    /// The calls of layers above POSIX that a filter lets pass, in the order in which they began.
+    pub fn layers(&self, filter: &Filter) -> LayersInOrder<'_> {
+        LayersInOrder::new(self, filter)
+    }
+
+    /// All calls that a filter lets pass in the order in which they began, with those of layers before the ones that
+    /// they caused.
+    pub fn nested(&self, filter: &Filter) -> Nested<'_> {
+        Nested::new(self, filter)
     }
 }

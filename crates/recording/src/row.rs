@@ -1,10 +1,12 @@
 //! [`Row`]: a record with its fields by name, for text formats.
 
 use serde::Serialize;
-use striate_stack::trace::{Call, Record, Subject, TracedEnd};
+use striate_stack::trace::{Call, LayerRecord, Record, Subject, TracedEnd};
 
 use crate::filter::names as paths;
+use crate::line;
 use crate::names;
+use crate::nested::Entry;
 use crate::recording::Process;
 
 /// A record as a flat row; what does not apply is absent. Times are nanoseconds.
@@ -63,9 +65,60 @@ pub struct Row {
     pub result: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Elements that were asked for, of calls of layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// All ranks called it together, of calls of layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collective: Option<bool>,
+    /// The function of a layer that it was called for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub above: Option<&'static str>,
 }
 
+/// What [`Row::kind`] says of calls of MPI-IO.
+pub const MPI_IO: &str = "mpi-io";
+
 impl Row {
+    /// The row of an entry.
+    pub fn of(process: &Process, entry: &Entry) -> Self {
+        match entry {
+            Entry::Layer(layer) => Self::of_layer(process, layer),
+            Entry::Call(record, above) => {
+                let above = above.as_ref().map(|layer| layer.function.name());
+                Self { above, ..Self::new(process, record) }
+            }
+        }
+    }
+
+    fn of_layer(process: &Process, layer: &LayerRecord) -> Self {
+        let origin = &process.header().origin;
+        let mut row = Self {
+            start: layer.start,
+            duration: layer.duration,
+            process: origin.process,
+            rank: origin.rank,
+            host: origin.host.clone(),
+            thread: layer.thread,
+            function: layer.function.name(),
+            kind: MPI_IO,
+            path: Some(layer.path.to_string_lossy().into_owned()),
+            file: (layer.file != 0).then_some(layer.file),
+            offset: layer.offset.map(Into::into),
+            result: layer.outcome.ok(),
+            error: layer.outcome.err().map(line::error_class),
+            collective: Some(layer.function.is_collective()),
+            ..Self::default()
+        };
+        if line::has_length(layer.function.sort()) {
+            row.length = Some(layer.length);
+        }
+        if layer.count > 0 {
+            row.count = Some(layer.count);
+        }
+        row
+    }
+
     /// The row of a record.
     pub fn new(process: &Process, record: &Record) -> Self {
         let origin = &process.header().origin;

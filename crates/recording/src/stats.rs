@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use striate_stack::trace::{Damage, Record};
+use striate_stack::layer::LayerSort;
+use striate_stack::trace::{Damage, LayerRecord, Record};
 
 use crate::figures::{ALIGNMENT, Figures, Pattern, Step};
 use crate::filter::{Filter, names};
+use crate::nested::Entry;
 use crate::recording::{ProcessIndex, Recording};
 
 /// What calls of one function come to.
@@ -23,6 +25,18 @@ pub struct FunctionFigures {
     pub time: u64,
     /// The longest.
     pub longest: u64,
+}
+
+/// What calls of one function of a layer come to, and the calls on files that they made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LayerFigures {
+    /// Whether all ranks call it together.
+    pub collective: bool,
+    /// The calls themselves.
+    #[serde(flatten)]
+    pub own: FunctionFigures,
+    /// Those beneath them.
+    pub beneath: FunctionFigures,
 }
 
 /// What calls on one path come to.
@@ -47,6 +61,8 @@ pub struct Stats {
     pub files: HashMap<PathBuf, FileFigures>,
     /// By the name of the function.
     pub functions: BTreeMap<&'static str, FunctionFigures>,
+    /// By the name of the function, of layers above POSIX.
+    pub layers: BTreeMap<&'static str, LayerFigures>,
     /// What could not be read, besides what is known of the processes.
     pub damages: Vec<(ProcessIndex, Damage)>,
 }
@@ -58,8 +74,15 @@ impl Stats {
         stats.processes.resize(recording.processes().len(), Figures::default());
         let mut patterns: Vec<HashMap<PathBuf, Pattern>> = Vec::new();
         patterns.resize_with(recording.processes().len(), HashMap::new);
-        let mut order = recording.filtered(filter);
-        for (index, record) in order.by_ref() {
+        let mut order = recording.nested(filter);
+        for (index, entry) in order.by_ref() {
+            let (record, above) = match entry {
+                Entry::Call(record, above) => (record, above),
+                Entry::Layer(layer) => {
+                    stats.layer(&layer);
+                    continue;
+                }
+            };
             let path = names(&record)[0];
             let step = path.map_or(Step::default(), |path| {
                 stats.step(&mut patterns[index], path, &record, alignment.unwrap_or(ALIGNMENT))
@@ -69,9 +92,12 @@ impl Stats {
             if let Some(rank) = recording.processes()[index].header().origin.rank {
                 stats.ranks.entry(rank).or_default().add(&record, step);
             }
-            stats.function(&record);
+            stats.functions.entry(record.function.name()).or_default().add(&record);
+            if let Some(above) = above {
+                stats.layers.entry(above.function.name()).or_default().beneath.add(&record);
+            }
         }
-        stats.damages = order.damages().to_vec();
+        stats.damages = order.damages();
         stats
     }
 
@@ -102,15 +128,11 @@ impl Stats {
         step
     }
 
-    fn function(&mut self, record: &Record) {
-        let function = self.functions.entry(record.function.name()).or_default();
-        function.calls += 1;
-        function.errors += u64::from(record.outcome.is_err());
-        function.time += record.duration;
-        function.longest = function.longest.max(record.duration);
-        if is_transfer(record) {
-            function.bytes += record.outcome.unwrap_or(0);
-        }
+    fn layer(&mut self, call: &LayerRecord) {
+        let layer = self.layers.entry(call.function.name()).or_default();
+        layer.collective = call.function.is_collective();
+        let moves = matches!(call.function.sort(), LayerSort::Read | LayerSort::Write);
+        layer.own.count(call.duration, call.outcome, moves);
     }
 
     /// The files by what was moved, then by time, then by name: those with most first.
@@ -123,6 +145,23 @@ impl Stats {
             (std::cmp::Reverse((moved, *time)), *path)
         });
         files
+    }
+}
+
+impl FunctionFigures {
+    fn add(&mut self, record: &Record) {
+        self.count(record.duration, record.outcome, is_transfer(record));
+    }
+
+    /// A call; what it returned is bytes if it `moves` any.
+    fn count(&mut self, duration: u64, outcome: Result<u64, i32>, moves: bool) {
+        self.calls += 1;
+        self.errors += u64::from(outcome.is_err());
+        self.time += duration;
+        self.longest = self.longest.max(duration);
+        if moves {
+            self.bytes += outcome.unwrap_or(0);
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Outcome {
     pub noted: BTreeMap<&'static str, u64>,
     /// Calls that were not made at all: why, and how many.
     pub skipped: BTreeMap<String, u64>,
+    /// Calls of layers above POSIX (MPI-IO), which are not made again: the calls that they caused are.
+    pub layer_calls: u64,
     /// Files and directories that were made before the replay began.
     pub made_first: u64,
     /// Their bytes.

@@ -44,6 +44,7 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
         threads: survey.threads.len(),
         workers: survey.workers,
         records: survey.records,
+        layer_calls: recording.layer_calls(),
         made_first: survey.initial.len() as u64,
         made_bytes,
         time_recorded: survey.span.1.saturating_sub(survey.span.0),

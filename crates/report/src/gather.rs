@@ -7,6 +7,7 @@ mod calls;
 mod files;
 mod flight;
 mod heat;
+mod layers;
 mod open_files;
 mod pass;
 mod process;
@@ -18,8 +19,9 @@ pub(crate) use self::files::Files;
 pub(crate) use self::process::is_rank_like;
 pub(crate) use self::signals::{Mark, Signals, Small};
 
-use striate_recording::Recording;
+use striate_recording::{Entry, Filter, Recording};
 
+use self::layers::Layers;
 use self::pass::Pass;
 use crate::advice;
 use crate::model::{About, FORMAT, Model, VERSION};
@@ -46,9 +48,21 @@ impl Default for Options {
 /// What a recording tells, with advice.
 pub fn report(recording: &Recording, options: &Options) -> Model {
     let mut pass = Pass::new(recording, options);
-    let mut order = recording.in_order();
-    for (process, record) in order.by_ref() {
-        pass.add(process, &record);
+    let mut layers = Layers::new(recording);
+    let mut order = recording.nested(&Filter::default());
+    for (process, entry) in order.by_ref() {
+        match entry {
+            Entry::Layer(layer) => {
+                pass.add_layer(process, &layer);
+                layers.add(process, &layer);
+            }
+            Entry::Call(record, above) => {
+                pass.add(process, &record);
+                if let Some(above) = above {
+                    layers.beneath(process, &above, &record);
+                }
+            }
+        }
     }
     let mut complaints = recording.complaints();
     complaints.extend(order.damages().iter().map(|(process, damage)| {
@@ -61,7 +75,8 @@ pub fn report(recording: &Recording, options: &Options) -> Model {
         length_ns: recording.length(),
         complaints,
     };
-    let mut model = Model { format: FORMAT.into(), version: VERSION, recording, ..model };
+    let mpi_io = layers.finish(options.processes);
+    let mut model = Model { format: FORMAT.into(), version: VERSION, recording, mpi_io, ..model };
     model.findings = advice::findings(&model, &evidence);
     model
 }

@@ -12,6 +12,7 @@ mod distinct;
 mod durations;
 mod gather;
 pub mod model;
+pub mod mpi_io;
 pub mod page;
 mod summary;
 pub mod text;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::Finding;
 use crate::durations::Durations;
+use crate::mpi_io::MpiIo;
 use crate::what_if::Answer;
 
 /// What [`Model::format`] says.
@@ -257,6 +258,9 @@ pub struct Lane {
     pub sync: Vec<u64>,
     /// Time in everything else.
     pub metadata: Vec<u64>,
+    /// Time in MPI-IO calls, of which all others are a part; empty if there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi_io: Vec<u64>,
 }
 
 impl Lane {
@@ -402,4 +406,7 @@ pub struct Model {
     pub files: Vec<FileRow>,
     /// Files that are not listed.
     pub other_files: Rest,
+    /// MPI-IO calls, and the calls beneath them.
+    #[serde(default, skip_serializing_if = "MpiIo::is_empty")]
+    pub mpi_io: MpiIo,
 }

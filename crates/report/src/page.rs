@@ -8,6 +8,7 @@ mod axis;
 mod charts;
 mod heat;
 mod html;
+mod layers;
 mod sections;
 mod tables;
 mod timeline;
@@ -27,6 +28,7 @@ pub fn render(model: &Model) -> String {
         "<main id=\"main\" tabindex=\"-1\">".into(),
         sections::advice(model),
         sections::what_if(model),
+        layers::calls(model),
         timeline::section(model),
         charts::rate(model),
         charts::sizes(model),

@@ -1,6 +1,7 @@
 //! The recording in a few sentences, for all forms of a report.
 
 use crate::model::{Class, Model};
+use crate::mpi_io::MpiIo;
 use crate::words::{counted, grouped, part, percent, rate, short, size, time};
 
 /// What to call the recording: the program that most of it is about.
@@ -15,7 +16,9 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
     let totals = &model.totals;
     let sums = &totals.sums;
     if sums.calls.all() == 0 {
-        return vec!["Nothing was recorded.".into()];
+        let nothing = || "Nothing was recorded.".into();
+        let calls = &model.mpi_io;
+        return vec![if calls.is_empty() { nothing() } else { mpi_io(calls) }];
     }
     let mut who = counted(totals.processes, "process", "processes");
     if totals.ranks > 0 {
@@ -67,10 +70,29 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
             rate(sums.bytes(), moving)
         ));
     }
+    if !model.mpi_io.is_empty() {
+        sentences.push(mpi_io(&model.mpi_io));
+    }
     if sums.failed > 0 {
         sentences.push(format!("{} returned an error.", counted(sums.failed, "call", "calls")));
     }
     sentences
+}
+
+/// The MPI-IO calls, and what they come to beneath.
+fn mpi_io(calls: &MpiIo) -> String {
+    let all = calls.all();
+    format!(
+        "{} ({} collective, {} independent) moved {} and took {}: {} beneath them took {} and moved {}.",
+        counted(all.calls, "MPI-IO call", "MPI-IO calls"),
+        grouped(calls.collective.calls),
+        grouped(calls.independent.calls),
+        size(all.bytes()),
+        time(all.time_ns),
+        counted(all.beneath.calls.all(), "call", "calls"),
+        time(all.beneath.time_ns.all()),
+        size(all.beneath.bytes()),
+    )
 }
 
 /// What is said before the advice.

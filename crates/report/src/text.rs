@@ -1,5 +1,7 @@
 //! A model for terminals: the same words, tables, and charts of characters.
 
+mod layers;
+
 use std::fmt::Write as _;
 
 use crate::advice::Finding;
@@ -42,6 +44,7 @@ pub fn render(model: &Model, style: &Style) -> String {
         style.finding(&mut out, finding);
     }
     style.what_if(&mut out, model);
+    layers::calls(style, &mut out, model);
     style.timeline(&mut out, model);
     style.rates(&mut out, model);
     style.sizes(&mut out, model);
@@ -202,18 +205,25 @@ impl Style {
             writeln!(out, "\n{}", self.heading("Processes over time: part of the time in calls"));
         let names: Vec<String> =
             timeline.lanes.iter().map(|lane| plain(&cut_path(&lane.label, 20))).collect();
-        let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
         let room = self.width.saturating_sub(widest + 4).clamp(20, 120);
         let bins = first.read.len();
         for (lane, name) in timeline.lanes.iter().zip(&names) {
+            let drawn = |bins_of: &[u64]| {
+                let shown = columns(bins_of, room);
+                let each =
+                    timeline.bin_ns * lane.processes.max(1) * bins as u64 / shown.len() as u64;
+                let blocks = shown.iter().map(|time| block(part(*time, each).min(1.0)));
+                blocks.collect::<String>().trim_end().to_owned()
+            };
+            if !lane.mpi_io.is_empty() {
+                // Above the calls that it causes.
+                let _ = writeln!(out, "  {:<widest$}  {}", "MPI-IO", drawn(&lane.mpi_io));
+            }
             let all: Vec<u64> = (0..bins)
                 .map(|bin| Class::ALL.iter().map(|class| lane.of(*class)[bin]).sum())
                 .collect();
-            let shown = columns(&all, room);
-            let each = timeline.bin_ns * lane.processes.max(1) * bins as u64 / shown.len() as u64;
-            let blocks: String =
-                shown.iter().map(|time| block(part(*time, each).min(1.0))).collect();
-            let _ = writeln!(out, "  {name:<widest$}  {}", blocks.trim_end());
+            let _ = writeln!(out, "  {name:<widest$}  {}", drawn(&all));
         }
         let _ = writeln!(out, "  {:widest$}  0 to {}", "", time(timeline.bin_ns * bins as u64));
     }
@@ -347,7 +357,7 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
-fn row(cells: &[&str]) -> Vec<String> {
+pub(crate) fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 

@@ -39,6 +39,11 @@ macro_rules! functions {
                 match self { $(Self::$name => Together::$together as u8 == Together::Collective as u8,)* }
             }
 
+            /// The function of a name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $($text => Some(Self::$name),)* _ => None }
+            }
+
             /// The function of a number.
             pub const fn of_code(code: u16) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
@@ -67,6 +72,10 @@ pub enum LayerSort {
 }
 
 impl LayerSort {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Open, Self::Close, Self::Read, Self::Write, Self::Sync, Self::Size, Self::Other];
+
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -140,6 +149,13 @@ functions! {
     56 MpiWriteOrderedEnd "MPI_File_write_ordered_end" Write Collective;
     // What a nonblocking call began and another one, which waits or asks for it, carries out.
     60 MpiCompletion "MPI_File (completion)" Other Independent;
+}
+
+impl LayerFunction {
+    /// Whether it returns before the bytes are moved.
+    pub fn is_nonblocking(self) -> bool {
+        ["MPI_File_iread", "MPI_File_iwrite"].iter().any(|begin| self.name().starts_with(begin))
+    }
 }
 
 /// A call of a layer that has ended.
@@ -222,6 +238,7 @@ mod tests {
         assert_eq!(names.len(), LayerFunction::ALL.len());
         for function in LayerFunction::ALL {
             assert_eq!(LayerFunction::of_code(*function as u16), Some(*function));
+            assert_eq!(LayerFunction::named(function.name()), Some(*function));
         }
         assert_eq!(LayerFunction::of_code(0), None);
     }
@@ -241,6 +258,8 @@ mod tests {
             }
         }
         assert!(!LayerFunction::MpiWriteShared.is_collective());
+        assert!(LayerFunction::MpiIwriteAtAll.is_nonblocking());
+        assert!(!LayerFunction::MpiWriteAtAll.is_nonblocking());
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 pub const RUN_DIRECTORY: &str = "STRIATE_RUN_DIR";
 
 /// Variables by which launchers of MPI tell a process its rank.
-const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
+const RANKS: [&str; 5] =
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"];
 
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
+use crate::clock;
 use crate::file::OpenFile;
 use crate::function::Function;
 use crate::gate::{self, Gate, Within};
 use crate::kind::{Kind, Kinds};
+use crate::layer::LayerCall;
 use crate::op::{Action, Op, Outcome, Target};
 use crate::route::{Paths, Route};
 use crate::stage::{Next, Stage};
@@ -46,6 +48,8 @@ pub struct Stack {
     /// The process it is for.
     home: AtomicU32,
     answers_first: bool,
+    /// Whether any of them wants to be told of calls of layers.
+    wants_layer_calls: bool,
     /// The directory that stands for `/`, if there is one.
     root: Option<PathBuf>,
 }
@@ -55,10 +59,20 @@ impl Stack {
     pub fn new(paths: Paths, stages: Vec<Placed>) -> Self {
         debug_assert!(stages.len() <= MOST_STAGES);
         gate::prepare();
-        let wanted = wanted_by(&stages);
+        let (wanted, wants_layer_calls) = (wanted_by(&stages), layers_wanted_by(&stages));
         let home = AtomicU32::new(std::process::id());
         let gate = Gate::new();
-        Self { paths, stages, watchers: 0, wanted, gate, home, answers_first: false, root: None }
+        Self {
+            paths,
+            stages,
+            watchers: 0,
+            wanted,
+            gate,
+            home,
+            answers_first: false,
+            wants_layer_calls,
+            root: None,
+        }
     }
 
     /// The same with more stages before all others, for whichever files: not only those of the stack.
@@ -68,6 +82,7 @@ impl Stack {
         self.stages.splice(0..0, watchers);
         debug_assert!(self.stages.len() <= MOST_STAGES);
         self.wanted = wanted_by(&self.stages);
+        self.wants_layer_calls = layers_wanted_by(&self.stages);
         self
     }
 
@@ -183,6 +198,22 @@ impl Stack {
     pub fn call(&self, op: &mut Op<'_>) -> Outcome {
         let _within = self.enter();
         Next::new(self, 0).call(op)
+    }
+
+    /// The time that calls of layers begin and end by; `None` if no stage wants to be told of them.
+    pub fn layer_clock(&self) -> Option<u64> {
+        self.wants_layer_calls.then(clock::now)
+    }
+
+    /// Tells the stages for its file of a call of a layer above POSIX that has ended.
+    pub fn layer_call(&self, call: &LayerCall<'_>) {
+        let _within = self.enter();
+        let seen = if self.paths.cover(call.path) { self.stages.len() } else { self.watchers };
+        for (place, placed) in self.stages.iter().enumerate().take(seen) {
+            if placed.stage.wants_layer_calls() && placed.paths.cover(call.path) {
+                placed.stage.layer_call(call, place);
+            }
+        }
     }
 
     /// Opens a file for the program; `None` if no stage wants it, or if it is not a regular file: then
@@ -313,6 +344,10 @@ impl Stack {
 
 fn wanted_by(stages: &[Placed]) -> Kinds {
     stages.iter().fold(Kinds::NONE, |wanted, placed| wanted.or(placed.stage.kinds()))
+}
+
+fn layers_wanted_by(stages: &[Placed]) -> bool {
+    stages.iter().any(|placed| placed.stage.wants_layer_calls())
 }
 
 /// Whether a name is that of something which exists and is not a regular file.

@@ -12,6 +12,7 @@ use crate::executor;
 use crate::file::OpenFile;
 use crate::function::Function;
 use crate::kind::{Kind, Kinds};
+use crate::layer::LayerCall;
 use crate::op::{Action, Op, Outcome, Target};
 use crate::stack::Stack;
 
@@ -69,6 +70,15 @@ pub trait Stage: Debug + Send + Sync {
     /// This process is a new one, a copy of the one that it was: what is counted or recorded starts anew.
     /// All was settled before, and no other thread is there.
     fn start_anew(&self) {}
+
+    /// Whether it wants to be told of calls of layers above POSIX.
+    fn wants_layer_calls(&self) -> bool {
+        false
+    }
+
+    /// The program's call of a layer above POSIX has ended. Only a notice: the calls that it caused have passed
+    /// through the stack. The stage is at this place of it.
+    fn layer_call(&self, _call: &LayerCall<'_>, _place: usize) {}
 
     /// The process ends, after all was settled.
     fn finish(&self) {}

@@ -3,7 +3,8 @@
 //! A trace is a file per process; those of several can be put into one file ([`TraceFile`],
 //! [`SeveralWriter`]). It consists of blocks that can each be read alone: what a block refers to
 //! (paths, open files) it defines. So a trace whose process was killed is good up to its last block, parts
-//! can be cut out, and readers hold one block in memory, or one per shard ([`Trace::in_order`]).
+//! can be cut out, and readers hold one block in memory, or one per shard ([`Trace::in_order`]). Calls of layers
+//! above POSIX have blocks of their own ([`Trace::layer_records`]).
 
 mod block;
 mod call;
@@ -11,6 +12,8 @@ mod decoder;
 mod encoder;
 mod header;
 mod held;
+mod layer;
+mod layer_order;
 mod order;
 mod output;
 mod reader;
@@ -25,11 +28,14 @@ pub use self::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile}
 pub(crate) use self::encoder::{Encoder, Timed};
 pub use self::header::Header;
 pub use self::held::Held;
+pub(crate) use self::layer::LayerEncoder;
+pub use self::layer::LayerRecord;
+pub use self::layer_order::LayerRecords;
 pub use self::order::{InOrder, ShardRecords};
 pub(crate) use self::output::Output;
-#[doc(hidden)]
-pub use self::reader::records_in;
 pub use self::reader::{Checked, Damage, Records, Trace, TraceError};
+#[doc(hidden)]
+pub use self::reader::{layer_records_in, records_in};
 pub use self::several::{Part, SeveralWriter};
 pub use self::trace_file::TraceFile;
 pub use self::writer::Writer;

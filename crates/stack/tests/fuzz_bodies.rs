@@ -13,8 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use striate_stack::layer::LayerFunction;
 use striate_stack::trace::{
-    Call, Header, Record, RecordedCall, Subject, TracedEnd, TracedFile, Writer,
+    Call, Header, LayerRecord, Record, RecordedCall, Subject, TracedEnd, TracedFile, Writer,
 };
 use striate_stack::{Function, Origin};
 
@@ -148,10 +149,59 @@ fn made_seeds() -> BTreeMap<String, Vec<u8>> {
         parts: 1,
     };
     add("writes", (0..20).map(write).collect());
+    made.insert("layers".into(), with_layers(directory.path()));
+    // As if it was in a block of layers: a path, a thread, a call at an offset.
+    let layers =
+        b"\x81\x04/a/b\x83\x09\x80\x29\xd0\x0f\x14\x80\x08\x00\x01\x01\x80\x01\x80\x04\x01";
+    made.insert("layer_calls".into(), layers.to_vec());
     // As if it was in a block: a path, a file, a thread, a write, and one like it.
     let block = b"\x81\x04/a/b\x82\x01\x07\x00\x02\x83\x09\x80\x1f\x03\xd0\x0f\x14\x80\x08\x01\x07\x01\x01\x80\x04\x00\x01\x0e\x64\x15";
     made.insert("records".into(), block.to_vec());
     made
+}
+
+/// A trace with calls of a layer beside those that it made.
+fn with_layers(directory: &Path) -> Vec<u8> {
+    let path = directory.join("layers");
+    let origin = Origin { process: 7, rank: Some(2), ..Origin::default() };
+    let header = Header { origin, clock: 1000, began: 2000, ..Header::default() };
+    let mut writer = Writer::create(&path, &header).unwrap();
+    for (n, function) in (0..).zip(LayerFunction::ALL) {
+        let call = Call::Read {
+            file: file(1),
+            placed: true,
+            offset: Some(n * 64),
+            length: 64,
+            flags: 0,
+            parts: 1,
+        };
+        let (function, start) = ((*function, Function::Pread), 1000 + n * 100);
+        let outcome = if n % 5 == 4 { Err(5) } else { Ok(64) };
+        let record = Record {
+            function: function.1,
+            thread: 7,
+            start: start + 10,
+            duration: 20,
+            outcome,
+            call,
+        };
+        writer.write(&record).unwrap();
+        let layer = LayerRecord {
+            function: function.0,
+            thread: 7,
+            start,
+            duration: 50,
+            outcome,
+            path: Path::new("/data/1").into(),
+            file: 1,
+            offset: (n % 3 != 0).then_some(n as i64),
+            length: 64,
+            count: 8,
+        };
+        writer.write_layer(&layer).unwrap();
+    }
+    writer.finish().unwrap();
+    fs::read(&path).unwrap()
 }
 
 fn file(number: u64) -> Arc<TracedFile> {

@@ -1,18 +1,22 @@
 //! `striate run`: a program whose calls pass through a stack of stages.
 //!
+//! The ranks of MPI programs are started with the MPI-IO door as well, by whichever launcher starts them.
+//!
 //! The program is started with the library of the preload door, which reads the stack from a file that is
 //! made for this run. Stages leave what they counted in a directory, from which the summary is made when
 //! the program has ended.
 
 pub(crate) mod directory;
+mod launcher;
 pub(crate) mod library;
+mod mpi;
 pub(crate) mod plan;
 pub(crate) mod summary;
 mod watch;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
@@ -34,13 +38,17 @@ Examples:
   striate run --trace traces -- python3 analyse.py              and record it
   striate run --stack etc/stacks/write-back.toml -- ./simulation
   striate run --json --summary counts.json -- make -j4
-  striate run -- mpiexec -n 4 ./simulation                      ranks on this node
+  striate run -- mpiexec -n 4 ./simulation                      ranks on this node, with the MPI-IO door
   mpiexec -n 4 striate run ./simulation                         each rank for itself
 
 The program and all that it starts are followed, unless they are linked statically or have special
-rights. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
+rights. MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms with the name of an MPI)
+are recognised, also behind timeout, env and the like: MPI-IO of the ranks is then carried out by
+Striate, and recorded above the calls on files that it causes. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
 Environment:
-  STRIATE_PRELOAD   the library libstriate_preload.so, if it is not beside this program")]
+  STRIATE_PRELOAD   the library libstriate_preload.so, if it is not beside this program
+  STRIATE_MPIIO     the MPI-IO door, if it is not beside this program as libstriate_mpiio_openmpi.so or
+                    libstriate_mpiio_mpich.so")]
 pub(crate) struct RunArgs {
     /// The stages, as a file ('striate stack check' explains it); without it, calls are only counted
     #[arg(long, value_name = "FILE")]
@@ -57,6 +65,12 @@ pub(crate) struct RunArgs {
     /// No summary, and nothing is counted for it
     #[arg(long, short, conflicts_with_all = ["summary", "counters", "json"])]
     quiet: bool,
+    /// The MPI-IO door for the ranks, a library built for their MPI
+    #[arg(long, value_name = "FILE")]
+    mpiio: Option<PathBuf>,
+    /// MPI-IO stays the MPI library's own; only its calls on files are seen
+    #[arg(long, conflicts_with = "mpiio")]
+    no_mpiio: bool,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -79,6 +93,44 @@ fn finish(stack: &str) {
     }
 }
 
+/// What is started, and the libraries that the loader is told of.
+struct Started {
+    words: Vec<OsString>,
+    libraries: OsString,
+}
+
+impl Started {
+    /// The command that was given, with the doors for it.
+    fn new(args: &RunArgs, preload: &Path) -> Result<Self, CommandError> {
+        let words = args.command.clone();
+        let alone = Self { words, libraries: library::with_others(&[preload]) };
+        let Some(job) = (!args.no_mpiio).then(|| mpi::Job::of(&args.command)).flatten() else {
+            return Ok(alone);
+        };
+        let door = match job.mpi {
+            Some(mpi) => mpi::door(mpi, args.mpiio.as_deref())?,
+            // Who says which door it is knows the MPI.
+            None if job.launcher.is_some() => mpi::said(args.mpiio.as_deref())?,
+            None => None,
+        };
+        let Some(door) = door else {
+            if !args.quiet {
+                eprintln!("{}", mpi::without(job.mpi));
+            }
+            return Ok(alone);
+        };
+        let both = library::with_others(&[preload, &door]);
+        Ok(match job.launcher {
+            Some((place, launcher)) => {
+                let name = library::VARIABLE;
+                let words = launcher.with_variable(&args.command, place, name, &both);
+                Self { words, libraries: alone.libraries }
+            }
+            None => Self { words: alone.words, libraries: both },
+        })
+    }
+}
+
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> {
     let library = library::find(None)?;
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
@@ -93,12 +145,13 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> 
     let directory = RunDirectory::new(args.counters.as_deref())?;
     let stack = directory.keep("stack.toml", &text)?;
 
-    let Some((program, arguments)) = args.command.split_first() else {
+    let started = Started::new(args, &library)?;
+    let Some((program, arguments)) = started.words.split_first() else {
         return Err(CommandError::usage("no command to run", "give it after --"));
     };
     let mut command = Command::new(program);
     command.args(arguments).env(STACK, &stack).env(RUN_DIRECTORY, directory.path());
-    command.env(library::VARIABLE, library::with_others(&library));
+    command.env(library::VARIABLE, &started.libraries);
     let status = match watch::run(&mut command) {
         Ok(status) => status,
         Err(error) => {

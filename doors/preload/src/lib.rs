@@ -19,6 +19,7 @@ mod door;
 mod errno;
 mod fork;
 mod hooks;
+mod layer;
 mod path;
 mod signals;
 mod spin;

@@ -9,7 +9,7 @@ use crate::row::Row;
 
 /// The names of the columns.
 pub const COLUMNS: &str = "start,duration,process,rank,host,thread,function,kind,path,to,file,opener,descriptor,\
-offset,to_offset,length,placed,parts,flags,mode,whence,command,size,truth,result,error";
+offset,to_offset,length,placed,parts,flags,mode,whence,command,size,truth,result,error,count,collective,above";
 
 pub(super) fn write(
     recording: &Recording,
@@ -18,8 +18,8 @@ pub(super) fn write(
 ) -> io::Result<()> {
     writeln!(into, "{COLUMNS}")?;
     let mut line = Line(String::new());
-    for (index, record) in recording.filtered(filter) {
-        let row = Row::new(&recording.processes()[index], &record);
+    for (index, entry) in recording.nested(filter) {
+        let row = Row::of(&recording.processes()[index], &entry);
         line.0.clear();
         line.row(&row);
         into.write_all(line.0.as_bytes())?;
@@ -58,6 +58,9 @@ impl Line {
         self.value(row.truth);
         self.value(row.result);
         self.text(row.error.as_deref());
+        self.value(row.count);
+        self.value(row.collective);
+        self.text(row.above);
         // The comma after the last is the end of the line.
         self.0.pop();
         self.0.push('\n');

@@ -11,8 +11,8 @@ pub(super) fn write(
     filter: &Filter,
     into: &mut dyn Write,
 ) -> io::Result<()> {
-    for (index, record) in recording.filtered(filter) {
-        let row = Row::new(&recording.processes()[index], &record);
+    for (index, entry) in recording.nested(filter) {
+        let row = Row::of(&recording.processes()[index], &entry);
         serde_json::to_writer(&mut *into, &row)?;
         into.write_all(b"\n")?;
     }

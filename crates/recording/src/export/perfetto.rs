@@ -1,4 +1,5 @@
-//! Trace events: one complete event (`"ph": "X"`) for each call, in processes and threads that have names.
+//! Trace events: one complete event (`"ph": "X"`) for each call, in processes and threads that have names. Calls of
+//! layers last longer than those that they cause in their thread, which are therefore shown beneath them.
 //!
 //! Times are microseconds with three digits behind the point, so that nanoseconds stay exact. Numbers of processes
 //! are those of the kernel, or places in the recording where processes of several hosts share a number.
@@ -27,6 +28,10 @@ struct Arguments<'r> {
     result: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    above: Option<&'r str>,
 }
 
 pub(super) fn write(
@@ -55,20 +60,20 @@ pub(super) fn write(
         }
     }
     let mut threads = BTreeSet::new();
-    for (index, record) in recording.filtered(filter) {
+    for (index, entry) in recording.nested(filter) {
         let process = &recording.processes()[index];
         let pid = numbers[index];
-        if threads.insert((pid, record.thread)) {
-            let main = record.thread == process.header().origin.process;
-            let name = if main { "main".to_owned() } else { format!("thread {}", record.thread) };
+        let row = Row::of(process, &entry);
+        let thread = row.thread;
+        if threads.insert((pid, thread)) {
+            let main = thread == process.header().origin.process;
+            let name = if main { "main".to_owned() } else { format!("thread {thread}") };
             event(into, &mut first)?;
-            let thread = record.thread;
             write!(
                 into,
                 r#"{{"ph":"M","name":"thread_name","pid":{pid},"tid":{thread},"args":{{"name":"{name}"}}}}"#
             )?;
         }
-        let row = Row::new(process, &record);
         let arguments = Arguments {
             path: row.path.as_deref(),
             to: row.to.as_deref(),
@@ -76,6 +81,8 @@ pub(super) fn write(
             length: row.length,
             result: row.result,
             error: row.error.as_deref(),
+            count: row.count,
+            above: row.above,
         };
         event(into, &mut first)?;
         write!(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use striate_recording::{Owners, Process, Recording};
 use striate_stack::Function;
-use striate_stack::trace::{Call, Record, TracedFile};
+use striate_stack::trace::{Call, LayerRecord, Record, TracedFile};
 
 use super::calls::{class, count_size, is_about_names, path, size_row, sums};
 use super::files::Files;
@@ -130,6 +130,11 @@ impl<'r> Pass<'r> {
         for file in self.open_files.too_many() {
             self.closed(&file, None);
         }
+    }
+
+    /// A call of a layer above those on files.
+    pub(super) fn add_layer(&mut self, process: usize, layer: &LayerRecord) {
+        self.processes.add_layer(process, layer.start, layer.duration);
     }
 
     fn over_time(&mut self, record: &Record, sums: &Sums) {

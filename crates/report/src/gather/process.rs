@@ -21,9 +21,10 @@ impl Processes {
         let rows: Vec<ProcessRow> = recording.processes().iter().map(row).collect();
         // Lanes are in the order of the table. Processes without calls have none.
         let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.retain(|place| recording.processes()[*place].records() > 0);
+        let calls = |process: &Process| process.records() + process.layer_calls();
+        order.retain(|place| calls(&recording.processes()[*place]) > 0);
         order.sort_by_key(|place| rank_first(&rows[*place]));
-        let records = |place: &usize| recording.processes()[*place].records();
+        let records = |place: &usize| calls(&recording.processes()[*place]);
         let members = shared_lanes(&order, options.lanes.max(2), records);
         let mut lanes = vec![Lane::default(); members.len()];
         let mut lane_of = vec![0; rows.len()];
@@ -38,6 +39,8 @@ impl Processes {
             for class in Class::ALL {
                 *lane.of_mut(class) = vec![0; bins];
             }
+            let has_layers = |place: &usize| recording.processes()[*place].layer_calls() > 0;
+            lane.mpi_io = vec![0; if members.iter().any(has_layers) { bins } else { 0 }];
         }
         Self { rows, lane_of, bin_ns, lanes }
     }
@@ -51,6 +54,13 @@ impl Processes {
         spread(self.bin_ns, bins.len(), start, sums.time_ns.all(), |place, time| {
             bins[place] += time;
         });
+    }
+
+    /// An MPI-IO call: time in which others are made, so it does not count as one of them.
+    pub(crate) fn add_layer(&mut self, process: usize, start: u64, duration: u64) {
+        let Some(lane) = self.lanes.get_mut(self.lane_of[process]) else { return };
+        let bins = &mut lane.mpi_io;
+        spread(self.bin_ns, bins.len(), start, duration, |place, time| bins[place] += time);
     }
 
     /// The table, what is not in it, and the timeline.

@@ -46,6 +46,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
     let parts = [
         ("advice", "Advice", true),
         ("what-if", "What if", !model.what_if.is_empty()),
+        ("mpi-io", "MPI-IO", !model.mpi_io.is_empty()),
         ("timeline", "Timeline", !model.timeline.lanes.is_empty()),
         ("rate", "Rate", totals.sums.bytes() > 0),
         ("sizes", "Sizes", !model.sizes.is_empty()),

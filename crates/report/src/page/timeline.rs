@@ -1,4 +1,4 @@
-//! Processes over time: a lane for each, with a strip for each kind of calls.
+//! Processes over time: a lane for each, with a strip for each kind of calls, and one above them for MPI-IO calls.
 
 use std::fmt::Write as _;
 
@@ -19,6 +19,29 @@ pub(super) fn digit(level: u64) -> char {
     DIGITS[level.min(63) as usize].into()
 }
 
+/// What a strip tells of.
+#[derive(Clone, Copy)]
+enum Strip {
+    MpiIo,
+    Calls(Class),
+}
+
+impl Strip {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::MpiIo => "mpi-io",
+            Self::Calls(class) => class.name(),
+        }
+    }
+
+    fn of(self, lane: &Lane) -> &[u64] {
+        match self {
+            Self::MpiIo => &lane.mpi_io,
+            Self::Calls(class) => lane.of(class),
+        }
+    }
+}
+
 /// The section.
 pub(super) fn section(model: &Model) -> String {
     let timeline = &model.timeline;
@@ -26,19 +49,18 @@ pub(super) fn section(model: &Model) -> String {
     if bins == 0 {
         return String::new();
     }
-    let used: Vec<Class> = Class::ALL
-        .into_iter()
-        .filter(|class| {
-            timeline.lanes.iter().any(|lane| lane.of(*class).iter().any(|time| *time > 0))
-        })
-        .collect();
+    let is_used = |strip: &Strip| {
+        timeline.lanes.iter().any(|lane| strip.of(lane).iter().any(|time| *time > 0))
+    };
+    let strips = std::iter::once(Strip::MpiIo).chain(Class::ALL.map(Strip::Calls));
+    let used: Vec<Strip> = strips.filter(is_used).collect();
     let mut legend = String::from("<p class=\"legend\">In each lane from the top:");
-    for class in &used {
-        legend.push_str(&key(class.name(), class.name()));
+    for strip in &used {
+        legend.push_str(&key(strip.name(), strip.name()));
     }
     legend.push_str(" The higher, the more of the time.</p>");
     let length = timeline.bin_ns * bins as u64;
-    let names: Vec<&str> = used.iter().map(|class| class.name()).collect();
+    let names: Vec<&str> = used.iter().map(|strip| strip.name()).collect();
     let mut lanes = String::new();
     for lane in &timeline.lanes {
         let _ = write!(lanes, "{}", drawn(lane, &used, timeline.bin_ns, bins));
@@ -54,19 +76,20 @@ pub(super) fn section(model: &Model) -> String {
     super::html::section("timeline", "Processes over time", &lead, &content)
 }
 
-/// How much of a bin a lane spends in a class, from 0 to 1.
-fn busy(lane: &Lane, class: Class, bin: usize, bin_ns: u64) -> f64 {
-    part(lane.of(class)[bin], bin_ns * lane.processes.max(1)).min(1.0)
+/// How much of a bin a lane spends in what a strip tells of, from 0 to 1.
+fn busy(lane: &Lane, strip: Strip, bin: usize, bin_ns: u64) -> f64 {
+    let time = strip.of(lane).get(bin).copied().unwrap_or(0);
+    part(time, bin_ns * lane.processes.max(1)).min(1.0)
 }
 
-fn drawn(lane: &Lane, used: &[Class], bin_ns: u64, bins: usize) -> String {
+fn drawn(lane: &Lane, used: &[Strip], bin_ns: u64, bins: usize) -> String {
     let mut paths = String::new();
     let mut levels = Vec::new();
     let width = 1000.0 / bins as f64;
-    for (strip, class) in used.iter().enumerate() {
-        let bottom = (strip + 1) * 10 - 1;
+    for (place, strip) in used.iter().enumerate() {
+        let bottom = (place + 1) * 10 - 1;
         let mut path = String::new();
-        let height = |bin: usize| match busy(lane, *class, bin, bin_ns) {
+        let height = |bin: usize| match busy(lane, *strip, bin, bin_ns) {
             0.0 => 0,
             share => ((share * STEPS as f64).ceil() as u64).max(1),
         };
@@ -81,8 +104,8 @@ fn drawn(lane: &Lane, used: &[Class], bin_ns: u64, bins: usize) -> String {
                 let _ = write!(path, "M{x:.1} {bottom}v-{high}h{w:.1}v{high}z");
             }
         }
-        let _ = write!(paths, "<path class=\"{}\" d=\"{path}\"/>", class.name());
-        let level = |bin: usize| match busy(lane, *class, bin, bin_ns) {
+        let _ = write!(paths, "<path class=\"{}\" d=\"{path}\"/>", strip.name());
+        let level = |bin: usize| match busy(lane, *strip, bin, bin_ns) {
             0.0 => digit(0),
             share => digit(((share * 50.0).round() as u64).max(1)),
         };

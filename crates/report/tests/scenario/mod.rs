@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use striate_recording::Recording;
 use striate_report::{Finding, Model, Options, report};
-use striate_stack::trace::{Call, Header, Record, RecordedCall, Subject, TracedFile, Writer};
+use striate_stack::layer::LayerFunction;
+use striate_stack::trace::{
+    Call, Header, LayerRecord, Record, RecordedCall, Subject, TracedFile, Writer,
+};
 use striate_stack::{Function, Origin};
 
 pub(crate) const CREATE: i32 = 0o1101;
@@ -94,6 +97,31 @@ impl Program {
         let record = Record { function, thread, start, duration: takes, outcome, call };
         self.writer.write(&record).unwrap();
         self.now += takes;
+    }
+
+    /// A call of MPI-IO that moves bytes of a file and within which other things are done.
+    pub(crate) fn within(
+        &mut self,
+        function: LayerFunction,
+        file: &File,
+        bytes: u64,
+        act: impl FnOnce(&mut Self),
+    ) {
+        let start = self.now;
+        act(self);
+        let layer = LayerRecord {
+            function,
+            thread: self.thread,
+            start,
+            duration: self.now - start,
+            outcome: self.errors.map_or(Ok(bytes), Err),
+            path: file.path.as_path().into(),
+            file: file.number,
+            offset: None,
+            length: bytes,
+            count: bytes,
+        };
+        self.writer.write_layer(&layer).unwrap();
     }
 
     pub(crate) fn think(&mut self, time: u64) {

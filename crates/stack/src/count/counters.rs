@@ -8,11 +8,12 @@ use thiserror::Error;
 
 use super::layout::{
     BUCKETS, COMMAND, ENDED, ENDING, ENDINGS, FUNCTIONS, FunctionCell, HEADER, HOST, LABEL, LATER,
-    MAGIC, MOST_COMMAND, MOST_ENDINGS, NAME, SHARD, START, Shard, VERSION,
+    LAYERS, MAGIC, MOST_COMMAND, MOST_ENDINGS, NAME, SHARD, START, Shard, VERSION,
 };
 use crate::clock::Moment;
 use crate::function::Function;
 use crate::kind::Kind;
+use crate::layer::LayerSort;
 use crate::origin;
 pub use crate::origin::Origin;
 
@@ -86,6 +87,8 @@ pub struct Counters {
     pub endings: BTreeMap<String, Endings>,
     /// Seconds that the counting itself took, estimated from samples.
     pub own: f64,
+    /// Calls of layers above POSIX, by their places.
+    layers: BTreeMap<usize, Calls>,
 }
 
 impl Counters {
@@ -137,16 +140,23 @@ impl Counters {
     }
 
     fn add_shard(&mut self, shard: &[u8], names: &[String], tick: f64) {
+        let cell = |at: usize| Calls {
+            calls: wide(shard, at),
+            errors: wide(shard, at + 8),
+            bytes: wide(shard, at + 16),
+            seconds: wide(shard, at + 24) as f64 * tick,
+        };
         for code in 0..FUNCTIONS {
-            let at = code * size_of::<FunctionCell>();
-            let calls = Calls {
-                calls: wide(shard, at),
-                errors: wide(shard, at + 8),
-                bytes: wide(shard, at + 16),
-                seconds: wide(shard, at + 24) as f64 * tick,
-            };
+            let calls = cell(code * size_of::<FunctionCell>());
             if calls.calls > 0 {
                 self.functions.entry(code as u8).or_default().add(calls);
+            }
+        }
+        for place in 0..LAYERS {
+            let at = std::mem::offset_of!(Shard, layers) + place * size_of::<FunctionCell>();
+            let calls = cell(at);
+            if calls.calls > 0 {
+                self.layers.entry(place).or_default().add(calls);
             }
         }
         let (reads, writes) =
@@ -183,6 +193,9 @@ impl Counters {
         for (code, calls) in &other.functions {
             self.functions.entry(*code).or_default().add(*calls);
         }
+        for (place, calls) in &other.layers {
+            self.layers.entry(*place).or_default().add(*calls);
+        }
         for (mine, more) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
             for (count, more) in mine.iter_mut().zip(more) {
                 grow(count, *more);
@@ -198,6 +211,15 @@ impl Counters {
     /// not know are left out.
     pub fn functions(&self) -> impl Iterator<Item = (Function, Calls)> {
         self.functions.iter().filter_map(|(code, calls)| Some((Function::of_code(*code)?, *calls)))
+    }
+
+    /// Calls of layers above POSIX: what they do, and whether ranks made them together. They are not among the
+    /// functions, which they have caused.
+    pub fn layers(&self) -> impl Iterator<Item = (LayerSort, bool, Calls)> {
+        let sorts = LayerSort::ALL.len();
+        self.layers
+            .iter()
+            .map(move |(place, calls)| (LayerSort::ALL[place % sorts], *place >= sorts, *calls))
     }
 
     /// The calls of all functions that do the same.

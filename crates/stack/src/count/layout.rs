@@ -24,6 +24,8 @@
 
 use std::sync::atomic::AtomicU64;
 
+use crate::layer::{LayerFunction, LayerSort};
+
 pub(crate) const MAGIC: &[u8; 8] = b"STRCOUNT";
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const HEADER: usize = 4096;
@@ -49,6 +51,15 @@ pub(crate) const FUNCTIONS: usize = 144;
 pub(crate) const BUCKETS: usize = 48;
 /// The last stands for all that have no place of their own.
 pub(crate) const MOST_ENDINGS: usize = 56;
+
+/// Calls of layers by what they do, and whether ranks make them together: first those that they make alone.
+pub(crate) const LAYERS: usize = 2 * LayerSort::ALL.len();
+
+/// Where calls of a function of a layer are counted.
+pub(crate) const fn layer_place(function: LayerFunction) -> usize {
+    let side = if function.is_collective() { LayerSort::ALL.len() } else { 0 };
+    side + function.sort() as usize
+}
 
 /// What is known of the calls of a function.
 #[derive(Debug, Default)]
@@ -80,7 +91,9 @@ pub(crate) struct Shard {
     pub(crate) endings: [EndingCell; MOST_ENDINGS],
     /// Ticks that the counting itself took, estimated from samples.
     pub(crate) own: AtomicU64,
-    pub(crate) unused: [AtomicU64; 127],
+    /// Files that were written before there were any have zeros here.
+    pub(crate) layers: [FunctionCell; LAYERS],
+    pub(crate) unused: [AtomicU64; 71],
 }
 
 const _: () = assert!(SHARD == 8192 && HEADER.is_multiple_of(align_of::<Shard>()));

@@ -39,6 +39,7 @@ impl fmt::Display for Report<'_> {
             Seconds(all.seconds),
             Seconds(counters.own),
         )?;
+        self.layers(f)?;
         self.functions(f)?;
         self.lengths(f)?;
         self.endings(f)
@@ -46,6 +47,33 @@ impl fmt::Display for Report<'_> {
 }
 
 impl Report<'_> {
+    fn layers(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut layers: Vec<_> = self.0.layers().collect();
+        layers.sort_by(|a, b| b.2.seconds.total_cmp(&a.2.seconds));
+        if layers.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "  {:<18} {:>8} {:>8} {:>11} {:>10} {:>10}",
+            "MPI-IO", "calls", "failed", "bytes", "time", "per call"
+        )?;
+        for (sort, collective, calls) in layers {
+            let together = if collective { "collective" } else { "independent" };
+            writeln!(
+                f,
+                "  {:<18} {:>8} {:>8} {:>11} {:>10} {:>10}",
+                format!("{together} {}", sort.name()),
+                calls.calls,
+                calls.errors,
+                if calls.bytes > 0 { Bytes(calls.bytes).to_string() } else { "-".into() },
+                Seconds(calls.seconds).to_string(),
+                Seconds(calls.seconds / calls.calls as f64).to_string(),
+            )?;
+        }
+        Ok(())
+    }
+
     fn functions(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut functions: Vec<_> = self.0.functions().collect();
         functions.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));

@@ -12,10 +12,11 @@ use toml::Table;
 
 use crate::classification::{Classification, Interference, Meaning, Scope, State};
 use crate::clock;
-use crate::count::layout::{BUCKETS, Shard};
+use crate::count::layout::{BUCKETS, Shard, layer_place};
 use crate::count::{Counters, KnownEndings, Page, Report};
 use crate::file::lock;
 use crate::kind::Kinds;
+use crate::layer::LayerCall;
 use crate::op::{Action, Op, Outcome};
 use crate::origin::{self, Origin};
 use crate::seat;
@@ -222,6 +223,23 @@ impl Stage for Count {
             page.note_moment();
         }
         Ok(0)
+    }
+
+    fn wants_layer_calls(&self) -> bool {
+        true
+    }
+
+    fn layer_call(&self, call: &LayerCall<'_>, place: usize) {
+        let Some(page) = self.page(place) else { return };
+        page.note_moment();
+        // The shared place: these calls are few next to those that they cause.
+        let cell = &page.shard(seat::SHARED).layers[layer_place(call.function)];
+        add::<false>(&cell.calls, 1);
+        add::<false>(&cell.ticks, call.end.saturating_sub(call.start));
+        match call.outcome {
+            Err(_) => add::<false>(&cell.errors, 1),
+            Ok(moved) => add::<false>(&cell.bytes, moved),
+        };
     }
 
     fn start_anew(&self) {

@@ -26,6 +26,7 @@ use crate::clock;
 use crate::file::OpenFile;
 use crate::function::Function;
 use crate::kind::Kinds;
+use crate::layer::LayerCall;
 use crate::op::{Action, Op, Outcome};
 use crate::origin;
 use crate::stage::{Next, Stage};
@@ -212,6 +213,14 @@ impl Stage for Recorder {
         self.shards.flush();
         self.callers.all().iter().for_each(|shards| shards.flush());
         Ok(0)
+    }
+
+    fn wants_layer_calls(&self) -> bool {
+        true
+    }
+
+    fn layer_call(&self, call: &LayerCall<'_>, place: usize) {
+        self.shards.record_layer(place, call);
     }
 
     fn is_inherited(&self) -> bool {

@@ -8,6 +8,12 @@ pub(super) const MAGIC: &[u8; 8] = b"STRTRACE";
 pub(super) const VERSION: u32 = 1;
 /// Traces of several processes, one after the other.
 pub(super) const VERSION_OF_SEVERAL: u32 = 2;
+/// As [`VERSION`], with calls of layers among the blocks.
+pub(super) const VERSION_WITH_LAYERS: u32 = 3;
+/// As [`VERSION_OF_SEVERAL`], with calls of layers among the blocks.
+pub(super) const VERSION_OF_SEVERAL_WITH_LAYERS: u32 = 4;
+/// Where in a file the version is.
+pub(super) const VERSION_AT: u64 = 8;
 /// Magic, version, and four bytes that are zero.
 pub(super) const PREAMBLE: usize = 16;
 /// The first bytes of a block.
@@ -33,6 +39,8 @@ pub(super) enum Content {
     Held = 5,
     /// Where the traces of processes are.
     Processes = 6,
+    /// Calls of layers above POSIX.
+    Layer = 7,
 }
 
 impl Content {
@@ -44,6 +52,7 @@ impl Content {
             4 => Some(Self::End),
             5 => Some(Self::Held),
             6 => Some(Self::Processes),
+            7 => Some(Self::Layer),
             _ => None,
         }
     }
@@ -140,11 +149,15 @@ impl BlockHeader {
         HEADER as u64 + self.stored as u64
     }
 
-    /// What an index says of it, if it has records.
+    /// What an index says of it, if it has records or calls of layers.
     pub(super) fn info(&self, offset: u64) -> Option<BlockInfo> {
         let Self { shard, count, from, until, .. } = *self;
         let info = BlockInfo { offset, shard, count, from, until };
-        (self.content == Content::Records).then_some(info)
+        match self.content {
+            Content::Records => (!info.is_of_layer()).then_some(info),
+            Content::Layer => info.is_of_layer().then_some(info),
+            _ => None,
+        }
     }
 
     /// A time in ticks as nanoseconds.
@@ -172,6 +185,13 @@ pub struct BlockInfo {
     pub from: u64,
     /// When the last ended.
     pub until: u64,
+}
+
+impl BlockInfo {
+    /// Whether it has calls of layers above POSIX.
+    pub const fn is_of_layer(&self) -> bool {
+        self.shard >= super::layer::FIRST_SHARD
+    }
 }
 
 /// A block as it is stored in a trace, to be put into another.

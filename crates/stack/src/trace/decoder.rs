@@ -250,7 +250,7 @@ impl Decoder {
     }
 }
 
-fn outcome(input: &mut Input<'_>) -> Option<Result<u64, i32>> {
+pub(super) fn outcome(input: &mut Input<'_>) -> Option<Result<u64, i32>> {
     let number = input.number()?;
     let value = number >> 1;
     Some(if number & 1 == 0 { Ok(value) } else { Err(i32::try_from(value).ok()?) })
@@ -264,7 +264,7 @@ fn small(input: &mut Input<'_>) -> Option<i32> {
     i32::try_from(unfold(input.number()?)).ok()
 }
 
-fn truth(input: &mut Input<'_>) -> Option<bool> {
+pub(super) fn truth(input: &mut Input<'_>) -> Option<bool> {
     match input.byte()? {
         0 => Some(false),
         1 => Some(true),

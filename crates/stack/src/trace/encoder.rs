@@ -414,7 +414,7 @@ fn hash(text: &[u8]) -> u64 {
 }
 
 /// An outcome as a number: even if the call succeeded.
-fn folded(outcome: Result<u64, i32>) -> u64 {
+pub(super) fn folded(outcome: Result<u64, i32>) -> u64 {
     match outcome {
         Ok(value) => value << 1,
         Err(error) => u64::from(error.unsigned_abs()) << 1 | 1,

@@ -12,9 +12,13 @@ use std::path::PathBuf;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::BLOCK;
-use super::block::{BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, checksum};
+use super::block::{
+    BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, VERSION_AT,
+    VERSION_WITH_LAYERS, checksum,
+};
 use super::encoder::Encoder;
 use super::header::Header;
+use super::layer::{FIRST_SHARD, LayerEncoder};
 use super::varint;
 use crate::clock::Moment;
 
@@ -30,8 +34,20 @@ pub(crate) struct Output {
     last_index: u64,
     records: u64,
     lost: u32,
+    /// Whether the file says that there are calls of layers in it.
+    has_layers: bool,
     table: CompressTable,
     scratch: Vec<u8>,
+}
+
+/// What goes into a block.
+struct Filled<'e> {
+    content: Content,
+    shard: u16,
+    bytes: &'e [u8],
+    count: u32,
+    /// The first start and the last end, in ticks.
+    span: (u64, u64),
 }
 
 impl fmt::Debug for Output {
@@ -55,6 +71,7 @@ impl Output {
             last_index: 0,
             records: 0,
             lost: 0,
+            has_layers: false,
             table: CompressTable::large(),
             scratch: vec![0; HEADER + get_maximum_output_size(BLOCK + (24 << 10))],
         };
@@ -100,7 +117,9 @@ impl Output {
         if encoder.count() == 0 {
             return Ok(());
         }
-        let written = self.write_records(shard, encoder, now);
+        let (bytes, count, span) = (encoder.bytes(), encoder.count(), encoder.span());
+        let content = Content::Records;
+        let written = self.write_block(&Filled { content, shard, bytes, count, span }, now);
         if written.is_err() {
             self.lost = self.lost.saturating_add(encoder.count());
         }
@@ -108,29 +127,58 @@ impl Output {
         written
     }
 
-    fn write_records(&mut self, shard: u16, encoder: &Encoder, now: Moment) -> io::Result<()> {
+    /// The same for calls of layers.
+    pub(crate) fn write_layers(
+        &mut self,
+        encoder: &mut LayerEncoder,
+        now: Moment,
+    ) -> io::Result<()> {
+        if encoder.count() == 0 {
+            return Ok(());
+        }
+        let (bytes, count, span) = (encoder.bytes(), encoder.count(), encoder.span());
+        let (content, shard) = (Content::Layer, FIRST_SHARD);
+        let filled = Filled { content, shard, bytes, count, span };
+        let written = self.admit_layers().and_then(|()| self.write_block(&filled, now));
+        if written.is_err() {
+            self.lost = self.lost.saturating_add(encoder.count());
+        }
+        encoder.clear();
+        written
+    }
+
+    /// Readers that do not know calls of layers are to see that before they come to any.
+    fn admit_layers(&mut self) -> io::Result<()> {
+        if !self.has_layers {
+            let file = OpenOptions::new().write(true).open(&self.path)?;
+            file.write_all_at(&VERSION_WITH_LAYERS.to_le_bytes(), VERSION_AT)?;
+            self.has_layers = true;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self, filled: &Filled<'_>, now: Moment) -> io::Result<()> {
+        let Filled { content, shard, bytes, count, span } = *filled;
         let mut header = BlockHeader {
             shard,
-            count: encoder.count(),
+            count,
             lost: self.lost,
             ticks: now.ticks,
             nanoseconds: now.nanoseconds,
             tick: self.start.nanoseconds_per_tick(now),
-            ..self.plain(Content::Records, encoder.bytes())
+            ..self.plain(content, bytes)
         };
-        let (first, last) = encoder.span();
-        (header.from, header.until) = (header.time(first), header.time(last));
+        (header.from, header.until) = (header.time(span.0), header.time(span.1));
         let mut scratch = std::mem::take(&mut self.scratch);
-        let most = HEADER + get_maximum_output_size(encoder.bytes().len());
+        let most = HEADER + get_maximum_output_size(bytes.len());
         if scratch.len() < most {
             scratch.resize(most, 0);
         }
-        let compressed =
-            compress_into_with_table(encoder.bytes(), &mut scratch[HEADER..], &mut self.table);
+        let compressed = compress_into_with_table(bytes, &mut scratch[HEADER..], &mut self.table);
         let offset = self.length;
         let file = OpenOptions::new().write(true).open(&self.path);
         let written = match compressed {
-            Ok(length) if length < encoder.bytes().len() => {
+            Ok(length) if length < bytes.len() => {
                 header.compressed = true;
                 header.stored = length as u32;
                 header.checksum = checksum(&scratch[HEADER..HEADER + length]);
@@ -138,7 +186,7 @@ impl Output {
                 scratch[..HEADER].copy_from_slice(&header.encode());
                 file.and_then(|file| self.append_whole(&file, &scratch[..HEADER + length]))
             }
-            _ => file.and_then(|file| self.append(&file, header, encoder.bytes())),
+            _ => file.and_then(|file| self.append(&file, header, bytes)),
         };
         self.scratch = scratch;
         written?;

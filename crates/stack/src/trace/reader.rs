@@ -12,6 +12,8 @@ use super::call::Record;
 use super::decoder::Decoder;
 use super::header::Header;
 use super::held::{self, Held};
+use super::layer::{LayerDecoder, LayerRecord};
+use super::layer_order::LayerRecords;
 use super::order::{InOrder, ShardRecords};
 use super::source::Source;
 use super::trace_file::{END_OF_SEVERAL, TraceFile};
@@ -78,6 +80,8 @@ impl Damage {
 pub struct Checked {
     /// The blocks of records that can be read: those before any damage.
     pub blocks: Vec<BlockInfo>,
+    /// The blocks with calls of layers that can be read.
+    pub layer_blocks: Vec<BlockInfo>,
     /// How many records the process could not write.
     pub lost: u64,
     /// Where it cannot be read any further, if so.
@@ -145,7 +149,7 @@ impl Trace {
     }
 
     /// The block at an offset of this trace.
-    fn block_at(&self, at: u64) -> Result<Option<(BlockHeader, Vec<u8>)>, Damage> {
+    pub(super) fn block_at(&self, at: u64) -> Result<Option<(BlockHeader, Vec<u8>)>, Damage> {
         if at >= self.end { Ok(None) } else { self.file.block(at) }
     }
 
@@ -171,7 +175,10 @@ impl Trace {
             match self.file.stored(at, &mut stored) {
                 Ok(Some(header)) => {
                     checked.lost += u64::from(header.lost);
-                    checked.blocks.extend(header.info(at));
+                    match header.info(at) {
+                        Some(block) if block.is_of_layer() => checked.layer_blocks.push(block),
+                        info => checked.blocks.extend(info),
+                    }
                     at += header.size();
                 }
                 Ok(None) => break,
@@ -197,6 +204,19 @@ impl Trace {
     /// Where its blocks of records are, by its index, or by going through it if it has none because the
     /// process was killed. The damage where that ended, if it did.
     pub fn blocks(&self) -> (Vec<BlockInfo>, Option<Damage>) {
+        let (mut blocks, damage) = self.all_blocks();
+        blocks.retain(|block| !block.is_of_layer());
+        (blocks, damage)
+    }
+
+    /// Where its blocks with calls of layers are, in the same way.
+    pub fn layer_blocks(&self) -> (Vec<BlockInfo>, Option<Damage>) {
+        let (mut blocks, damage) = self.all_blocks();
+        blocks.retain(BlockInfo::is_of_layer);
+        (blocks, damage)
+    }
+
+    fn all_blocks(&self) -> (Vec<BlockInfo>, Option<Damage>) {
         match self.index() {
             Some(blocks) => (blocks, self.damage.clone()),
             None => self.scan(),
@@ -267,6 +287,11 @@ impl Trace {
         ShardRecords::new(self.records(), blocks)
     }
 
+    /// The calls of layers in these blocks, in the order in which they ended.
+    pub fn layer_records(&self, blocks: impl IntoIterator<Item = BlockInfo>) -> LayerRecords {
+        LayerRecords::new(self, blocks)
+    }
+
     /// The records by the time at which calls ended: those of a thread in their order.
     pub fn in_order(&self) -> InOrder {
         let (blocks, damage) = self.blocks();
@@ -283,7 +308,19 @@ impl Trace {
 /// nanosecond: for tests that try all sorts of bytes.
 #[doc(hidden)]
 pub fn records_in(content: Vec<u8>) -> Vec<Record> {
-    let header = BlockHeader {
+    let mut decoder = Decoder::new(header_for_tests(), content);
+    std::iter::from_fn(|| decoder.next().ok().flatten()).collect()
+}
+
+/// The same for a block with calls of layers.
+#[doc(hidden)]
+pub fn layer_records_in(content: Vec<u8>) -> Vec<LayerRecord> {
+    let mut decoder = LayerDecoder::new(header_for_tests(), content);
+    std::iter::from_fn(|| decoder.next().ok().flatten()).collect()
+}
+
+fn header_for_tests() -> BlockHeader {
+    BlockHeader {
         content: Content::Records,
         compressed: false,
         shard: 0,
@@ -297,9 +334,7 @@ pub fn records_in(content: Vec<u8>) -> Vec<Record> {
         from: 0,
         until: 0,
         checksum: 0,
-    };
-    let mut decoder = Decoder::new(header, content);
-    std::iter::from_fn(|| decoder.next().ok().flatten()).collect()
+    }
 }
 
 /// Where the index before is, and the blocks with the number of their process.
@@ -360,8 +395,9 @@ impl Records {
                 // What its source lacked, it lacks too.
                 return self.trace.damage.take().map_or(Ok(None), Err);
             };
+            let info = header.info(self.at);
             self.at += header.size();
-            if header.content == Content::Records {
+            if info.is_some_and(|info| !info.is_of_layer()) {
                 self.lost += u64::from(header.lost);
                 self.decoder = Some(Decoder::new(header, bytes));
             }

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::block::{
-    BlockHeader, BlockInfo, Content, MAGIC, PREAMBLE, StoredBlock, VERSION_OF_SEVERAL, checksum,
+    BlockHeader, BlockInfo, Content, MAGIC, PREAMBLE, StoredBlock, VERSION_AT, VERSION_OF_SEVERAL,
+    VERSION_OF_SEVERAL_WITH_LAYERS, checksum,
 };
 use super::call::Record;
 use super::encoder::{Encoder, Timed};
 use super::header::{Header, encode_zero};
 use super::held::{self, Held};
+use super::layer::{FIRST_SHARD, LayerEncoder, LayerRecord};
 use super::reader::Damage;
 use super::trace_file::{END_OF_SEVERAL, Entry, encode_table};
 use super::varint;
@@ -50,6 +53,9 @@ pub struct SeveralWriter {
     /// Times in nanoseconds are told from here on.
     clock: u64,
     shards: BTreeMap<u16, Encoder>,
+    layers: LayerEncoder,
+    /// Whether the file says that there are calls of layers in it.
+    has_layers: bool,
     current: Option<Entry>,
     count: u64,
     index: Vec<(u64, BlockInfo)>,
@@ -86,6 +92,8 @@ impl SeveralWriter {
             records: 0,
             clock: 0,
             shards: BTreeMap::new(),
+            layers: LayerEncoder::new(),
+            has_layers: false,
             current: None,
             count: 0,
             index: Vec::new(),
@@ -150,11 +158,31 @@ impl SeveralWriter {
         Ok(())
     }
 
+    /// Adds a call of a layer. They come in the order in which they ended.
+    pub fn write_layer(&mut self, record: &LayerRecord) -> io::Result<()> {
+        self.layers.push(record.thread, &record.call());
+        if self.layers.is_full() { self.flush_layers() } else { Ok(()) }
+    }
+
     /// Adds a block as another trace has it.
     pub fn copy(&mut self, block: &StoredBlock) -> io::Result<()> {
+        if block.header.content == Content::Layer {
+            self.admit_layers()?;
+        }
         let at = self.length;
         self.append(block.header, &block.bytes)?;
         self.indexed(block.header, at)
+    }
+
+    /// Readers that do not know calls of layers are to see that before they come to any.
+    fn admit_layers(&mut self) -> io::Result<()> {
+        if !self.has_layers {
+            self.file.flush()?;
+            let version = VERSION_OF_SEVERAL_WITH_LAYERS.to_le_bytes();
+            self.file.get_ref().write_all_at(&version, VERSION_AT)?;
+            self.has_layers = true;
+        }
+        Ok(())
     }
 
     fn indexed(&mut self, header: BlockHeader, at: u64) -> io::Result<()> {
@@ -170,8 +198,31 @@ impl SeveralWriter {
             return Ok(());
         }
         let bytes = encoder.bytes();
-        let mut header = BlockHeader { shard, count: encoder.count(), ..self.header_of(bytes) };
-        let (first, last) = encoder.span();
+        let header = BlockHeader { shard, count: encoder.count(), ..self.header_of(bytes) };
+        self.compressed(header, encoder.span(), bytes)
+    }
+
+    fn flush_layers(&mut self) -> io::Result<()> {
+        if self.layers.count() == 0 {
+            return Ok(());
+        }
+        self.admit_layers()?;
+        let mut layers = std::mem::replace(&mut self.layers, LayerEncoder::new());
+        let (content, shard, count) = (Content::Layer, FIRST_SHARD, layers.count());
+        let header = BlockHeader { content, shard, count, ..self.header_of(layers.bytes()) };
+        self.compressed(header, layers.span(), layers.bytes())?;
+        layers.clear();
+        self.layers = layers;
+        Ok(())
+    }
+
+    /// Writes a block, compressed if that makes it shorter.
+    fn compressed(
+        &mut self,
+        mut header: BlockHeader,
+        (first, last): (u64, u64),
+        bytes: &[u8],
+    ) -> io::Result<()> {
         (header.from, header.until) = (header.time(first), header.time(last));
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(get_maximum_output_size(bytes.len()), 0);
@@ -195,7 +246,7 @@ impl SeveralWriter {
         for (shard, encoder) in std::mem::take(&mut self.shards) {
             self.flush(shard, &encoder)?;
         }
-        Ok(())
+        self.flush_layers()
     }
 
     fn header_of(&self, bytes: &[u8]) -> BlockHeader {

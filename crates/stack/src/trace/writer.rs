@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::call::Record;
 use super::encoder::{Encoder, Timed};
 use super::header::Header;
+use super::layer::{LayerEncoder, LayerRecord};
 use super::output::Output;
 use crate::clock::Moment;
 
@@ -14,6 +15,7 @@ use crate::clock::Moment;
 pub struct Writer {
     output: Output,
     encoder: Encoder,
+    layers: LayerEncoder,
     clock: u64,
 }
 
@@ -23,7 +25,8 @@ impl Writer {
         // A tick is a nanosecond.
         let start = Moment { ticks: header.clock, nanoseconds: header.clock };
         let output = Output::create(path.into(), header, start)?;
-        Ok(Self { output, encoder: Encoder::new(), clock: header.clock })
+        let (encoder, layers) = (Encoder::new(), LayerEncoder::new());
+        Ok(Self { output, encoder, layers, clock: header.clock })
     }
 
     /// Adds a record. Those of a thread come in their order.
@@ -36,10 +39,17 @@ impl Writer {
         if self.encoder.is_full() { self.flush() } else { Ok(()) }
     }
 
+    /// Adds a call of a layer. They come in the order in which they ended.
+    pub fn write_layer(&mut self, record: &LayerRecord) -> io::Result<()> {
+        self.layers.push(record.thread, &record.call());
+        if self.layers.is_full() { self.flush() } else { Ok(()) }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         let now = self.clock.saturating_add(1);
         let now = Moment { ticks: now, nanoseconds: now };
-        self.output.write(0, &mut self.encoder, now)
+        self.output.write(0, &mut self.encoder, now)?;
+        self.output.write_layers(&mut self.layers, now)
     }
 
     /// Writes what is still in memory, and the index.

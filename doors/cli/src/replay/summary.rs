@@ -67,6 +67,10 @@ fn remarks(outcome: &Outcome, text: &mut String) {
     for (reason, count) in &outcome.skipped {
         lines.push(format!("{} calls left out: {reason}", grouped(*count)));
     }
+    if outcome.layer_calls > 0 {
+        let calls = grouped(outcome.layer_calls);
+        lines.push(format!("{calls} MPI-IO calls not repeated: the calls beneath them are"));
+    }
     if outcome.waits_given_up > 0 {
         lines.push(format!("{} waits given up: nothing moved", grouped(outcome.waits_given_up)));
     }

@@ -32,14 +32,17 @@ pub(crate) fn find(said: Option<&Path>) -> Result<PathBuf, CommandError> {
             HINT,
         ));
     };
+    for_the_loader(found, OURS)
+}
+
+/// A library whose name the loader can take; `variable` may say another.
+pub(super) fn for_the_loader(found: PathBuf, variable: &str) -> Result<PathBuf, CommandError> {
     // The loader takes a list with these between its entries.
     if found.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
         let message =
             format!("{}: the loader cannot take a name with spaces or colons", found.display());
-        return Err(CommandError::usage(
-            message,
-            "copy it elsewhere and say so by STRIATE_PRELOAD",
-        ));
+        let hint = format!("copy it elsewhere and say so by {variable}");
+        return Err(CommandError::usage(message, hint));
     }
     Ok(found)
 }
@@ -55,8 +58,12 @@ fn candidates(program: &Path) -> Vec<PathBuf> {
 }
 
 /// The list for the loader: libraries that were on it before come first.
-pub(super) fn with_others(library: &Path) -> OsString {
-    joined(env::var_os(VARIABLE), library)
+pub(super) fn with_others(libraries: &[&Path]) -> OsString {
+    let mut list = env::var_os(VARIABLE);
+    for library in libraries {
+        list = Some(joined(list, library));
+    }
+    list.unwrap_or_default()
 }
 
 fn joined(others: Option<OsString>, library: &Path) -> OsString {

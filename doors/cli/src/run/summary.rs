@@ -45,6 +45,9 @@ struct Row {
     seconds: f64,
     own_seconds: f64,
     functions: BTreeMap<&'static str, Function>,
+    /// Calls of MPI-IO: what they do, together or alone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    mpi_io: BTreeMap<String, Function>,
     /// Reads by their lengths: place n counts those of 2ⁿ⁻¹ bytes and more, below 2ⁿ.
     reads: Vec<u64>,
     /// Writes likewise.
@@ -142,6 +145,10 @@ impl Summary {
             let all = counters.all();
             let functions =
                 counters.functions().map(|(function, calls)| (function.name(), calls.into()));
+            let layers = counters.layers().map(|(sort, collective, calls)| {
+                let together = if collective { "collective" } else { "independent" };
+                (format!("{together} {}", sort.name()), calls.into())
+            });
             let ending = |(name, sums): (&String, &striate_stack::count::Endings)| {
                 let striate_stack::count::Endings { calls, read, written, seconds } = *sums;
                 (name.clone(), Ending { calls, read, written, seconds })
@@ -163,6 +170,7 @@ impl Summary {
                 seconds: all.seconds,
                 own_seconds: counters.own,
                 functions: functions.collect(),
+                mpi_io: layers.collect(),
                 endings: counters.endings.iter().map(ending).collect(),
                 reads: counters.reads,
                 writes: counters.writes,

@@ -58,7 +58,7 @@ pub(super) fn run(args: &MergeArgs, json: bool) -> Result<(), CommandError> {
     let written = Written {
         output: args.output.clone(),
         processes: recording.processes().len(),
-        records: recording.records_count(),
+        records: recording.records_count() + recording.layer_calls(),
         bytes: std::fs::metadata(&args.output).map_or(0, |data| data.len()),
     };
     written.tell(json)

@@ -1,6 +1,7 @@
 //! [`Selection`]: which records of a recording are meant, on the command line.
 
 use clap::Args;
+use striate_recording::row::MPI_IO;
 use striate_recording::{Filter, filter};
 use striate_stack::{Kind, Kinds};
 
@@ -27,7 +28,7 @@ pub(super) struct Selection {
     /// Calls on these paths: '*.nc', '/data/**'; a pattern without / is one of names anywhere
     #[arg(long, value_name = "GLOB")]
     path: Vec<String>,
-    /// Calls of these kinds: open, close, read, write, seek, sync, stat, …
+    /// Calls of these kinds: open, close, read, write, seek, sync, stat, …; mpi-io: calls of MPI-IO
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<String>,
 }
@@ -35,12 +36,16 @@ pub(super) struct Selection {
 impl Selection {
     /// As a filter.
     pub(super) fn filter(&self) -> Result<Filter, CommandError> {
-        let mut kinds = Vec::new();
+        let (mut kinds, mut layers) = (Vec::new(), self.kind.is_empty());
         for name in &self.kind {
+            if name == MPI_IO {
+                layers = true;
+                continue;
+            }
             let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
             kinds.push(kind.ok_or_else(|| {
                 let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-                let hint = format!("there are {}", names.join(", "));
+                let hint = format!("there are {}, {MPI_IO}", names.join(", "));
                 CommandError::usage(format!("no calls are of the kind '{name}'"), hint)
             })?);
         }
@@ -62,8 +67,9 @@ impl Selection {
             processes: self.process.clone(),
             ranks: self.rank.clone(),
             threads: self.thread.clone(),
-            kinds: (!kinds.is_empty()).then(|| Kinds::of(&kinds)),
+            kinds: (!self.kind.is_empty()).then(|| Kinds::of(&kinds)),
             paths,
+            without_layers: !layers,
         })
     }
 }
@@ -108,6 +114,11 @@ mod tests {
             Selection { kind: vec!["read".into(), "mkdir".into()], ..Selection::default() };
         let kinds = selection.filter().unwrap().kinds.unwrap();
         assert_eq!(kinds.iter().collect::<Vec<_>>(), [Kind::Read, Kind::MakeDirectory]);
+        assert!(selection.filter().unwrap().without_layers);
+        let selection = Selection { kind: vec!["mpi-io".into()], ..Selection::default() };
+        let filter = selection.filter().unwrap();
+        assert_eq!((filter.kinds, filter.without_layers), (Some(Kinds::NONE), false));
+        assert!(!Selection::default().filter().unwrap().without_layers);
         let selection = Selection { kind: vec!["raed".into()], ..Selection::default() };
         assert!(selection.filter().unwrap_err().to_string().contains("raed"));
         let selection = Selection { from: Some(2), to: Some(2), ..Selection::default() };

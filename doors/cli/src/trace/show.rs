@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
-use striate_recording::{Process, Row, line};
+use striate_recording::{Entry, Process, Row, line};
 use striate_stack::Kind;
-use striate_stack::trace::Record;
+use striate_stack::layer::LayerSort;
 
 use super::selection::Selection;
 use crate::CommandError;
@@ -22,7 +22,8 @@ Examples:
   striate trace show traces --json | jq .path
 
 A line has the time since the start of the recording, the process (and rank and thread), the call as
-strace writes it, what it returned, and how long it took in seconds.")]
+strace writes it, what it returned, and how long it took in seconds. Calls of MPI-IO stand above those
+that they caused, which are indented.")]
 pub(super) struct ShowArgs {
     /// The recording
     recording: PathBuf,
@@ -37,51 +38,90 @@ pub(super) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
     let recording = super::open(&args.recording)?;
     let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut order = recording.filtered(&filter);
+    let mut order = recording.nested(&filter);
     super::to_output(None, |into| {
-        for (index, record) in order.by_ref().take(limit) {
+        for (index, entry) in order.by_ref().take(limit) {
             let process = &recording.processes()[index];
             if json {
-                serde_json::to_writer(&mut *into, &Row::new(process, &record))?;
+                serde_json::to_writer(&mut *into, &Row::of(process, &entry))?;
                 into.write_all(b"\n")?;
             } else {
-                show(process, &record, into)?;
+                show(process, &entry, into)?;
             }
         }
         Ok(())
     })?;
-    let damages = order.damages().iter().map(|(index, damage)| {
-        let process = &recording.processes()[*index];
+    let damages = order.damages().into_iter().map(|(index, damage)| {
+        let process = &recording.processes()[index];
         format!("{}: {damage}", process.source())
     });
     super::warn(&damages.collect::<Vec<_>>());
     Ok(())
 }
 
-fn show(process: &Process, record: &Record, into: &mut dyn Write) -> io::Result<()> {
+fn show(process: &Process, entry: &Entry, into: &mut dyn Write) -> io::Result<()> {
     let dim = Style::new().dimmed();
     let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
-    let colour = Style::new().fg_color(Some(colour(record.call.kind()).into()));
+    let told = Told::of(entry);
+    let colour = Style::new().fg_color(Some(told.colour.into()));
     let origin = &process.header().origin;
     let mut who = origin.process.to_string();
-    if record.thread != origin.process {
-        who = format!("{who}/{}", record.thread);
+    if told.thread != origin.process {
+        who = format!("{who}/{}", told.thread);
     }
     if let Some(rank) = origin.rank {
         who = format!("{who} rank {rank}");
     }
-    let call = line::call(record);
-    let (name, arguments) = call.split_once('(').unwrap_or((&call, ""));
-    let outcome = line::outcome(record);
-    let outcome = match record.outcome {
-        Ok(_) => outcome,
-        Err(_) => format!("{red}{outcome}{red:#}"),
-    };
-    let (start, took) = (line::seconds(record.start), line::seconds(record.duration));
+    let (name, arguments) = told.call.split_once('(').unwrap_or((&told.call, ""));
+    let outcome = if told.failed { format!("{red}{}{red:#}", told.outcome) } else { told.outcome };
+    let (start, took) = (line::seconds(entry.start()), line::seconds(told.duration));
+    let indent = if told.beneath { "  " } else { "" };
     writeln!(
         into,
-        "{start:>12} {who} {colour}{name}{colour:#}({arguments} = {outcome} {dim}<{took}>{dim:#}"
+        "{start:>12} {who} {indent}{colour}{name}{colour:#}({arguments} = {outcome} {dim}<{took}>{dim:#}"
     )
+}
+
+/// What a line says of a call.
+struct Told {
+    call: String,
+    outcome: String,
+    failed: bool,
+    thread: u32,
+    duration: u64,
+    colour: AnsiColor,
+    /// A call of MPI-IO has caused it.
+    beneath: bool,
+}
+
+impl Told {
+    fn of(entry: &Entry) -> Self {
+        match entry {
+            Entry::Call(record, above) => Self {
+                call: line::call(record),
+                outcome: line::outcome(record),
+                failed: record.outcome.is_err(),
+                thread: record.thread,
+                duration: record.duration,
+                colour: colour(record.call.kind()),
+                beneath: above.is_some(),
+            },
+            Entry::Layer(layer) => Self {
+                call: line::layer_call(layer),
+                outcome: line::layer_outcome(layer),
+                failed: layer.outcome.is_err(),
+                thread: layer.thread,
+                duration: layer.duration,
+                colour: match layer.function.sort() {
+                    LayerSort::Read => AnsiColor::Green,
+                    LayerSort::Write => AnsiColor::Magenta,
+                    LayerSort::Open | LayerSort::Close => AnsiColor::Cyan,
+                    _ => AnsiColor::Blue,
+                },
+                beneath: false,
+            },
+        }
+    }
 }
 
 /// Reads, writes and the rest are told apart.

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use striate_datatype::Bytes;
 use striate_recording::figures::{Figures, Transfers};
-use striate_recording::stats::FunctionFigures;
+use striate_recording::stats::{FunctionFigures, LayerFigures};
 use striate_recording::{Recording, Stats, line};
 use striate_stack::Kind;
 
@@ -52,6 +52,8 @@ struct Answer {
     ranks: BTreeMap<u32, Told>,
     files: Vec<FileRow>,
     functions: BTreeMap<&'static str, FunctionFigures>,
+    /// Functions of MPI-IO, and the calls on files that they made.
+    layers: BTreeMap<&'static str, LayerFigures>,
     complaints: Vec<String>,
 }
 
@@ -139,6 +141,7 @@ fn answer(recording: &Recording, stats: &Stats, top: usize) -> Answer {
             })
             .collect(),
         functions: stats.functions.clone(),
+        layers: stats.layers.clone(),
         complaints: recording.complaints(),
     }
 }
@@ -159,6 +162,10 @@ fn text(recording: &Recording, stats: &Stats, top: usize) -> String {
     }
     if total.copied > 0 {
         let _ = writeln!(text, "  {} copied within the kernel", Bytes(total.copied));
+    }
+    if !stats.layers.is_empty() {
+        heading(&mut text, "MPI-IO calls, and the calls beneath them");
+        layers(&mut text, stats);
     }
     heading(&mut text, "by function");
     functions(&mut text, stats);
@@ -237,6 +244,40 @@ fn functions(text: &mut String, stats: &Stats) {
             if figures.bytes > 0 { Bytes(figures.bytes).to_string() } else { String::new() },
             line::seconds(figures.time),
             line::seconds(figures.longest),
+        ]);
+    }
+    text.push_str(&table.render());
+}
+
+fn layers(text: &mut String, stats: &Stats) {
+    let mut table = Table::new(&[
+        ("function", Side::Left),
+        ("", Side::Left),
+        ("calls", Side::Right),
+        ("errors", Side::Right),
+        ("bytes", Side::Right),
+        ("seconds", Side::Right),
+        ("calls", Side::Right),
+        ("bytes", Side::Right),
+        ("seconds", Side::Right),
+    ]);
+    let bytes = |figures: &FunctionFigures| match figures.bytes {
+        0 => String::new(),
+        bytes => Bytes(bytes).to_string(),
+    };
+    let mut rows: Vec<_> = stats.layers.iter().collect();
+    rows.sort_by_key(|(name, figures)| (std::cmp::Reverse(figures.own.time), **name));
+    for (name, LayerFigures { collective, own, beneath }) in rows {
+        table.row([
+            (*name).to_owned(),
+            if *collective { "collective" } else { "independent" }.to_owned(),
+            grouped(own.calls),
+            grouped(own.errors),
+            bytes(own),
+            line::seconds(own.time),
+            grouped(beneath.calls),
+            bytes(beneath),
+            line::seconds(beneath.time),
         ]);
     }
     text.push_str(&table.render());

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use super::brief::Brief;
 use crate::clock::{self, Moment};
 use crate::function::Function;
+use crate::layer::LayerCall;
 use crate::op::Outcome;
 use crate::origin::Origin;
 use crate::seat;
-use crate::trace::{Call, Encoder, Header, Output, Timed, TracedFile};
+use crate::trace::{Call, Encoder, Header, LayerEncoder, Output, Timed, TracedFile};
 use crate::voice::Voice;
 
 /// Blocks that are filled at a time. More threads share them.
@@ -27,6 +28,14 @@ struct Shard {
     due: u64,
 }
 
+/// The block of calls of layers. There are few of them next to those that they cause, so all threads share it.
+#[derive(Debug, Default)]
+struct LayerShard {
+    /// Made when it is first needed.
+    encoder: Option<LayerEncoder>,
+    due: u64,
+}
+
 /// The blocks of this process.
 #[derive(Debug)]
 pub(super) struct Shards {
@@ -38,6 +47,7 @@ pub(super) struct Shards {
     place: AtomicUsize,
     /// Made when they are first needed; a block takes 100 KiB.
     blocks: [AtomicPtr<Brief<Shard>>; SHARDS],
+    layers: Brief<LayerShard>,
     output: Brief<Option<Output>>,
     /// Whether it was said that something cannot be written.
     complained: AtomicBool,
@@ -58,6 +68,7 @@ impl Shards {
             acted,
             place: AtomicUsize::new(0),
             blocks: [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARDS],
+            layers: Brief::new(LayerShard { encoder: None, due: 0 }),
             output: Brief::new(None),
             complained: AtomicBool::new(false),
             voice: Voice::new(),
@@ -84,6 +95,25 @@ impl Shards {
         }
         if shard.encoder.is_full() || timed.end >= shard.due {
             self.write(number, &mut shard);
+        }
+    }
+
+    /// Adds a call of a layer, for a stage at a place in its stack.
+    pub(super) fn record_layer(&self, place: usize, call: &LayerCall<'_>) {
+        let (_, thread) = seat::seat_and_thread();
+        let mut layers = self.layers.lock();
+        if layers.encoder.is_none() {
+            self.place.store(place, Ordering::Relaxed);
+            self.prepare(&mut self.output.lock());
+        }
+        let LayerShard { encoder, due } = &mut *layers;
+        let encoder = encoder.get_or_insert_with(LayerEncoder::new);
+        encoder.push(thread, call);
+        if encoder.count() == 1 {
+            *due = call.end.saturating_add(clock::ticks_per_second());
+        }
+        if encoder.is_full() || call.end >= *due {
+            self.write_layers(&mut self.output.lock(), encoder);
         }
     }
 
@@ -164,6 +194,17 @@ impl Shards {
         }
     }
 
+    fn write_layers(&self, output: &mut Option<Output>, encoder: &mut LayerEncoder) {
+        self.prepare(output);
+        match output {
+            Some(output) => {
+                let written = output.write_layers(encoder, Moment::now());
+                written.unwrap_or_else(|error| self.complain(&error));
+            }
+            None => encoder.clear(),
+        }
+    }
+
     /// Writes what all threads have recorded. It may be called when a thread was interrupted in the middle
     /// of recording: what cannot be had then is left.
     pub(super) fn flush(&self) {
@@ -178,6 +219,13 @@ impl Shards {
             {
                 self.write_to(&mut output, number, &mut shard);
             }
+        }
+        if let Some(mut layers) = self.layers.lock_until(patience)
+            && let Some(encoder) = &mut layers.encoder
+            && encoder.count() > 0
+            && let Some(mut output) = self.output.lock_until(patience)
+        {
+            self.write_layers(&mut output, encoder);
         }
     }
 
@@ -195,6 +243,9 @@ impl Shards {
     /// This process is a copy of another, and has a file of its own.
     pub(super) fn start_anew(&self) {
         *self.output.lock() = None;
+        if let Some(encoder) = &mut self.layers.lock().encoder {
+            encoder.clear();
+        }
         self.complained.store(false, Ordering::Relaxed);
         for shard in &self.blocks {
             // SAFETY: as in `shard`.
