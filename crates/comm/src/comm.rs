@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::counters::Counters;
 use crate::error::CommError;
 use crate::memory::NodeMemory;
 
@@ -100,6 +101,9 @@ pub trait Comm: Debug + Send + Sync {
     /// rank of the communicator if it cannot be had on one of them. Collective over all ranks,
     /// which ask for the same length.
     fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError>;
+
+    /// So many numbers that all ranks share. Collective; all ranks ask for the same number of them.
+    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError>;
 
     /// An error if a rank is known to have failed or ended; for loops that wait on [`NodeMemory`].
     ///

@@ -40,20 +40,39 @@ pub trait CommExt: Comm {
 
 impl<C: Comm + ?Sized> CommExt for C {}
 
+/// What the lowest rank that brings something brings, and which rank that is. Collective.
+///
+/// While nobody brings anything it costs one reduction of one number.
+pub fn first_of(
+    comm: &dyn Comm,
+    mine: Option<Vec<u8>>,
+) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+    let rank = if mine.is_some() { comm.rank() as u64 } else { u64::MAX };
+    let first = comm.reduce_u64(Reduction::Min, rank)?;
+    if first == u64::MAX {
+        return Ok(None);
+    }
+    let mut bytes = mine.unwrap_or_default();
+    comm.broadcast(first as usize, &mut bytes)?;
+    Ok(Some((first as usize, bytes)))
+}
+
 /// Makes an error of one rank an error of all. Collective.
 ///
 /// If a rank comes with an error, every rank leaves with [`CommError::RankFailed`] that names the lowest
 /// such rank and gives its reason; otherwise each keeps its own value. While all is well it costs one
 /// reduction of one number.
 pub fn agree<T>(comm: &dyn Comm, local: Result<T, String>) -> Result<T, CommError> {
-    let mine = if local.is_err() { comm.rank() as u64 } else { u64::MAX };
-    let first = comm.reduce_u64(Reduction::Min, mine)?;
-    let mut reason = match local {
-        Ok(value) if first == u64::MAX => return Ok(value),
-        Ok(_) => Vec::new(),
-        Err(reason) => reason.into_bytes(),
+    let (value, reason) = match local {
+        Ok(value) => (Some(value), None),
+        Err(reason) => (None, Some(reason.into_bytes())),
     };
-    let rank = first as usize;
-    comm.broadcast(rank, &mut reason)?;
-    Err(CommError::RankFailed { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
+    match (first_of(comm, reason)?, value) {
+        (None, Some(value)) => Ok(value),
+        (first, _) => {
+            // Who has no value brought a reason, so somebody has.
+            let (rank, reason) = first.unwrap_or_default();
+            Err(CommError::RankFailed { rank, reason: String::from_utf8_lossy(&reason).into() })
+        }
+    }
 }

@@ -19,6 +19,7 @@
 //! ```
 
 pub mod comm;
+mod counters;
 mod error;
 mod ext;
 pub mod futex;
@@ -29,7 +30,8 @@ mod request;
 pub mod threads;
 
 pub use comm::{Comm, Reduction, Request};
+pub use counters::Counters;
 pub use error::CommError;
-pub use ext::{CommExt, agree};
+pub use ext::{CommExt, agree, first_of};
 pub use memory::NodeMemory;
 pub use threads::{Threads, alone};

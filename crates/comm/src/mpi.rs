@@ -20,6 +20,7 @@
 
 mod bytes;
 mod comm;
+mod counters;
 mod memory;
 mod number;
 mod operation;

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use striate_comm::{Comm, CommError, agree};
+use striate_comm::{Comm, CommError, first_of};
 use striate_datatype::Boundary;
 
-use crate::FileError;
 use crate::cost::Costs;
 use crate::method::two_phase::staging::{CARD, Place, Staging};
+use crate::{ErrorKind, FileError};
 
 /// What a rank shows the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -124,21 +124,41 @@ impl Meeting {
     }
 }
 
+/// After a meeting: if a rank has brought an error in place of a card, all learn it. Collective then.
+pub(crate) fn someone_declined(comm: &dyn Comm, cards: &[Card]) -> Result<(), FileError> {
+    if cards.iter().any(|card| card.failed) { disagree(comm, Ok(())) } else { Ok(()) }
+}
+
 /// Makes an error of one rank an error of all; each that has one of its own keeps it. Collective.
 pub(crate) fn disagree<T>(comm: &dyn Comm, local: Result<T, FileError>) -> Result<T, FileError> {
     // An error that only says that another rank has failed is not the cause.
-    let reason = match &local {
-        Err(FileError::Rank { .. }) | Ok(_) => Ok(()),
-        Err(error) => Err(error.full()),
+    let mine = match &local {
+        Err(FileError::Rank { .. }) | Ok(_) => None,
+        Err(error) => Some(message(error)),
     };
-    let agreed = agree(comm, reason);
-    let others = match agreed {
-        Ok(()) => return local,
-        Err(CommError::RankFailed { rank, reason }) => FileError::Rank { rank, reason },
+    let others = match first_of(comm, mine) {
+        Ok(None) => return local,
+        Ok(Some((rank, bytes))) => rank_failed(rank, &bytes),
+        Err(CommError::RankFailed { rank, reason }) => {
+            FileError::Rank { rank, reason, kind: ErrorKind::Comm }
+        }
         Err(error) => error.into(),
     };
     match local {
         Err(FileError::Rank { .. }) | Ok(_) => Err(others),
         Err(own) => Err(own),
     }
+}
+
+/// An error as it travels: the code of its kind, and its words.
+fn message(error: &FileError) -> Vec<u8> {
+    let mut bytes = error.kind().to_code().to_le_bytes().to_vec();
+    bytes.extend_from_slice(error.full().as_bytes());
+    bytes
+}
+
+fn rank_failed(rank: usize, bytes: &[u8]) -> FileError {
+    let (code, text) = bytes.split_first_chunk().unwrap_or((&[0; 8], bytes));
+    let kind = ErrorKind::from_code(u64::from_le_bytes(*code));
+    FileError::Rank { rank, reason: String::from_utf8_lossy(text).into_owned(), kind }
 }

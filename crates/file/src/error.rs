@@ -5,7 +5,7 @@ use striate_datatype::{PackError, TypeError};
 use striate_store::StoreError;
 use thiserror::Error;
 
-use crate::Mode;
+use crate::{ErrorKind, Mode};
 
 /// Why a call on a file failed.
 #[derive(Debug, Error)]
@@ -23,6 +23,24 @@ pub enum FileError {
         /// The rank at fault; the lowest, if there are several.
         rank: usize,
         /// Its error.
+        reason: String,
+        /// The kind of that.
+        kind: ErrorKind,
+    },
+    /// Ranks gave different arguments to a call that takes the same of all.
+    #[error("{call}: the ranks gave different {what}")]
+    NotSame {
+        /// The call.
+        call: &'static str,
+        /// In what they differ.
+        what: &'static str,
+    },
+    /// A name that cannot be that of a file.
+    #[error("{name}: {reason}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// A description cannot be used.
@@ -71,9 +89,30 @@ pub enum FileError {
         /// What is wrong.
         reason: String,
     },
-    /// The caller could not take part in a collective call.
-    #[error("{0}")]
-    Caller(String),
+    /// The store cannot do what the call needs.
+    #[error("{call}: {reason}")]
+    Unsupported {
+        /// The call.
+        call: &'static str,
+        /// What it lacks.
+        reason: String,
+    },
+    /// There was not enough memory for what the call needs.
+    #[error("{call}: no memory for {what}")]
+    NoMemory {
+        /// The call.
+        call: &'static str,
+        /// What it was for.
+        what: String,
+    },
+    /// The caller could not take part in a collective call; see [`FileError::caller`].
+    #[error("{reason}")]
+    Caller {
+        /// Why not.
+        reason: String,
+        /// The caller's own number for it, which the other ranks get in [`ErrorKind::Caller`].
+        number: u32,
+    },
     /// Somebody asked the call to end before it was done.
     #[error("{call} was interrupted")]
     Interrupted {
@@ -86,6 +125,35 @@ pub enum FileError {
 }
 
 impl FileError {
+    /// An error of the caller's own, to be brought to a collective call in place of what it needs.
+    pub fn caller(reason: impl Into<String>) -> Self {
+        Self::Caller { reason: reason.into(), number: 0 }
+    }
+
+    /// What callers can decide by. For an error of another rank it is the same as there.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => ErrorKind::of_store(error),
+            Self::Comm(CommError::Memory { .. }) => ErrorKind::Memory,
+            Self::Comm(_) => ErrorKind::Comm,
+            Self::Rank { kind, .. } => *kind,
+            Self::NotSame { .. } => ErrorKind::NotSame,
+            Self::BadName { .. } => ErrorKind::BadName,
+            Self::Type(_) => ErrorKind::Type,
+            Self::Memory(_) | Self::Argument { .. } => ErrorKind::Argument,
+            Self::View { .. } => ErrorKind::View,
+            Self::Hint { .. } => ErrorKind::Hint,
+            Self::Mode { .. } => ErrorKind::Mode,
+            Self::NotOpenedFor { needed: "writing", .. } => ErrorKind::ReadOnly,
+            Self::NotOpenedFor { .. } => ErrorKind::Access,
+            Self::NoMemory { .. } => ErrorKind::Memory,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Caller { number, .. } => ErrorKind::Caller(*number),
+            Self::Interrupted { .. } => ErrorKind::Interrupted,
+            Self::Panicked(_) => ErrorKind::Panicked,
+        }
+    }
+
     /// The message with those of all its sources.
     pub(crate) fn full(&self) -> String {
         let mut text = self.to_string();

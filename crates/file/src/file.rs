@@ -4,6 +4,7 @@
 mod data;
 mod independent;
 mod nonblocking;
+mod shared;
 mod together;
 mod windows;
 
@@ -18,12 +19,14 @@ use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use crate::collective::{Card, Meeting, disagree};
+use crate::collective::{Card, Meeting, disagree, someone_declined};
 use crate::experience::{CostModel, Known};
 use crate::hints::MethodChoice;
 use crate::place::Place;
 use crate::{CallReport, FileError, Hints, Mode, Stats, View, striping};
 use nonblocking::Pending;
+pub use shared::Seek;
+use shared::SharedPointer;
 use together::Ring;
 
 /// A file that ranks have opened together.
@@ -35,6 +38,8 @@ use together::Ring;
 /// * **Offsets** count etypes of the view from its displacement on. Reads and writes at explicit
 ///   offsets leave the individual pointer alone; the others start at it and move it on by what they
 ///   moved.
+/// * **The shared pointer** is one for all ranks, which use it with equal views. A call at it moves it on
+///   by what was asked for before it moves data; ordered calls do so in the order of ranks.
 /// * **End of file.** A read returns how many bytes it got; less than asked for means that the file
 ///   ended. Memory behind stays as it was. A write beyond the end leaves zeros between.
 /// * **Holes of a view** are never changed by a write, whatever the method does inside.
@@ -57,6 +62,7 @@ pub struct File {
     view: View,
     /// The individual pointer, in etypes.
     position: u64,
+    shared: SharedPointer,
     atomic: bool,
     /// Whether the store can be read although the file is only written.
     reads_back: bool,
@@ -89,8 +95,8 @@ impl File {
         hints: &Hints,
     ) -> Result<Self, FileError> {
         let place = Place::new(path.as_ref());
-        let (mut hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
-        let place = disagree(comm.as_ref(), place)?;
+        let First { mut hints, seed, same } = first_agreement(comm.as_ref(), mode, hints)?;
+        let place = disagree(comm.as_ref(), same.and(place))?;
         // One rank creates, so that EXCLUSIVE means: none of us found it there.
         let mut opened = None;
         let first = if comm.rank() == 0 {
@@ -124,7 +130,8 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let (hints, seed) = first_agreement(comm.as_ref(), mode, hints)?;
+        let First { hints, seed, same } = first_agreement(comm.as_ref(), mode, hints)?;
+        disagree(comm.as_ref(), same)?;
         let mut file = Self::assemble(comm, store, mode, hints, seed, true)?;
         file.start_at_end()?;
         Ok(file)
@@ -139,6 +146,7 @@ impl File {
         reads_back: bool,
     ) -> Result<Self, FileError> {
         let meeting = Meeting::new(comm.as_ref())?;
+        let shared = SharedPointer::new(comm.as_ref(), &meeting)?;
         Ok(Self {
             comm: Arc::clone(comm),
             store: Arc::new(Counted::new(store)),
@@ -148,6 +156,7 @@ impl File {
             hints,
             view: View::bytes(),
             position: 0,
+            shared,
             atomic: false,
             reads_back,
             meeting,
@@ -181,8 +190,15 @@ impl File {
 
     fn start_at_end(&mut self) -> Result<(), FileError> {
         if self.mode.contains(Mode::APPEND) {
-            let size = disagree(self.comm.as_ref(), self.size())?;
-            self.position = size / self.view.etype().size();
+            let size = self.size().and_then(|size| {
+                // Before the ranks agree, so that nobody uses it before.
+                if self.comm.rank() == 0 {
+                    self.shared.set(size)?;
+                }
+                Ok(size)
+            });
+            // Etypes are bytes so far.
+            self.position = disagree(self.comm.as_ref(), size)?;
         }
         Ok(())
     }
@@ -196,6 +212,7 @@ impl File {
         let delete = self.mode.contains(Mode::DELETE_ON_CLOSE);
         // All ranks are done before the name goes.
         self.meeting.conclude(self.comm.as_ref(), Ok(()))?;
+        self.shared.free()?;
         if !delete {
             return Ok(());
         }
@@ -223,18 +240,24 @@ impl File {
         Place::new(from.as_ref())?.rename(&Place::new(to.as_ref())?)
     }
 
-    /// Replaces the view and puts the individual pointer at its start. Collective; the views of ranks
+    /// Replaces the view and puts the individual and the shared pointer at its start. Collective; the views of ranks
     /// may differ, but not the size of their etypes.
     pub fn set_view(&mut self, view: View) -> Result<(), FileError> {
         self.carry_out_pending();
+        if self.comm.rank() == 0
+            && let Err(error) = self.shared.prepare_reset()
+        {
+            return Err(self.decline(error.into()));
+        }
         let card = Card { len: view.etype().size(), ..Card::default() };
         let cards = self.meeting.show(self.comm.as_ref(), card)?;
+        someone_declined(self.comm.as_ref(), &cards)?;
         if cards.iter().any(|card| card.len != cards[0].len) {
-            let reason = "the ranks' etypes are of different sizes".into();
-            return Err(FileError::View { reason });
+            return Err(FileError::NotSame { call: "set_view", what: "sizes of etypes" });
         }
         self.view = view;
         self.position = 0;
+        self.shared.reset();
         Ok(())
     }
 
@@ -304,10 +327,11 @@ impl File {
     ) -> Result<(), FileError> {
         self.carry_out_pending();
         let cards = self.meeting.show(self.comm.as_ref(), Card { len, ..Card::default() })?;
+        someone_declined(self.comm.as_ref(), &cards)?;
         let done = if !self.mode.contains(Mode::WRITE) {
             Err(FileError::NotOpenedFor { call, needed: "writing" })
         } else if cards.iter().any(|card| card.len != cards[0].len) {
-            Err(FileError::Argument { call, reason: "the ranks gave different lengths".into() })
+            Err(FileError::NotSame { call, what: "lengths" })
         } else if self.comm.rank() == 0 {
             change(&self.store)
         } else {
@@ -335,7 +359,7 @@ impl File {
         let done = if possible {
             Ok(())
         } else {
-            Err(FileError::Argument {
+            Err(FileError::Unsupported {
                 call: "set_atomicity",
                 reason: format!("{} has no locks", self.store.name()),
             })
@@ -343,6 +367,27 @@ impl File {
         self.meeting.conclude(self.comm.as_ref(), done)?;
         self.atomic = atomic;
         Ok(())
+    }
+
+    /// Takes part in the collective call that the other ranks make, whichever it is, with an error in
+    /// place of what it needs: for a caller whose arguments cannot be used. All ranks then end with an
+    /// error, this one with its own, which is returned. Collective, for all calls but [`File::open`],
+    /// [`File::close`] and those that are begun; see [`File::decline_open`] and [`File::idecline`].
+    pub fn decline(&mut self, error: FileError) -> FileError {
+        self.carry_out_pending();
+        match self.meeting.conclude::<()>(self.comm.as_ref(), Err(error)) {
+            Err(error) => error,
+            Ok(()) => FileError::caller("a call that was declined went well"),
+        }
+    }
+
+    /// Takes part in the other ranks' [`File::open`] with an error, as [`File::decline`] does in other
+    /// calls.
+    pub fn decline_open(comm: &Arc<dyn Comm>, error: FileError) -> FileError {
+        match disagree::<()>(comm.as_ref(), Err(error)) {
+            Err(error) => error,
+            Ok(()) => FileError::caller("a call that was declined went well"),
+        }
     }
 
     /// Whether the file is in atomic mode.
@@ -363,12 +408,17 @@ impl File {
     /// Moves the individual pointer to `offset` etypes behind the first etype of the view that lies
     /// wholly beyond the end of the file.
     pub fn seek_end(&mut self, offset: i64) -> Result<(), FileError> {
-        let end = self.view.stream_before(self.size()?)?.div_ceil(self.view.etype().size());
-        self.position = end.checked_add_signed(offset).ok_or_else(|| FileError::Argument {
-            call: "seek_end",
-            reason: "the position would lie before the start of the view".into(),
-        })?;
+        self.position =
+            self.end_position()?.checked_add_signed(offset).ok_or_else(|| FileError::Argument {
+                call: "seek_end",
+                reason: "the position would lie before the start of the view".into(),
+            })?;
         Ok(())
+    }
+
+    /// The first etype of the view that lies wholly beyond the end of the file.
+    pub fn end_position(&self) -> Result<u64, FileError> {
+        Ok(self.view.stream_before(self.size()?)?.div_ceil(self.view.etype().size()))
     }
 
     /// What this rank's calls have cost so far.
@@ -404,13 +454,28 @@ impl Drop for File {
     }
 }
 
+/// What ranks know before they open anything.
+struct First {
+    hints: Hints,
+    seed: u64,
+    /// Whether this rank's mode is that of rank 0.
+    same: Result<(), FileError>,
+}
+
 /// Checks the mode, and makes rank 0's hints and a fresh seed everyone's. Collective.
-fn first_agreement(comm: &dyn Comm, mode: Mode, hints: &Hints) -> Result<(Hints, u64), FileError> {
+fn first_agreement(comm: &dyn Comm, mode: Mode, hints: &Hints) -> Result<First, FileError> {
     disagree(comm, mode.check())?;
     let seed = RandomState::new().hash_one(std::process::id());
-    let mut text = format!("{seed} {hints}").into_bytes();
+    let mut text = format!("{} {seed} {hints}", mode.bits()).into_bytes();
     comm.broadcast(0, &mut text)?;
     let text = String::from_utf8_lossy(&text);
-    let (seed, hints) = text.split_once(' ').unwrap_or(("0", &text));
-    Ok((hints.parse()?, seed.parse().unwrap_or(0)))
+    let mut words = text.splitn(3, ' ');
+    let mut next = || words.next().unwrap_or("0");
+    let (theirs, seed, hints) = (next(), next(), next());
+    let same = if theirs == mode.bits().to_string() {
+        Ok(())
+    } else {
+        Err(FileError::NotSame { call: "open", what: "modes" })
+    };
+    Ok(First { hints: hints.parse()?, seed: seed.parse().unwrap_or(0), same })
 }

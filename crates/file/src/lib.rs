@@ -36,6 +36,7 @@ mod auto;
 mod collective;
 mod cost;
 mod error;
+mod error_kind;
 mod experience;
 mod file;
 mod hints;
@@ -51,8 +52,9 @@ mod target;
 mod view;
 
 pub use error::FileError;
+pub use error_kind::ErrorKind;
 pub use experience::CostModel;
-pub use file::File;
+pub use file::{File, Seek};
 pub use hints::{Composites, DomainChoice, Exchange, Hints, MethodChoice, Switch};
 pub use memory::{Gather, Memory, MemoryMut, Scatter, Source, Target, Typed};
 pub use mode::Mode;

@@ -18,7 +18,7 @@ bitflags! {
         const EXCLUSIVE = 1 << 3;
         /// Delete it when it is closed.
         const DELETE_ON_CLOSE = 1 << 4;
-        /// Individual file pointers start at the end of the file.
+        /// File pointers start at the end of the file.
         const APPEND = 1 << 5;
     }
 }

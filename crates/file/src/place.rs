@@ -6,7 +6,7 @@ use std::sync::Arc;
 use striate_store::lustre::StripingReport;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
 use striate_store::store::Store;
-use striate_store::{ErrorKind, PosixFile, PosixOptions};
+use striate_store::{ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
 
 use crate::experience::CostModel;
 use crate::hints::{Hints, Switch};
@@ -26,9 +26,9 @@ impl Place {
     /// A path, or a URL that begins with `striate://` or `striate+tls://`.
     pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
         match path.to_str().filter(|text| RemoteUrl::is_remote(text)) {
-            Some(text) => text.parse().map(Self::Servers).map_err(|error| FileError::Argument {
-                call: "open",
-                reason: format!("{text}: {error}"),
+            Some(text) => text.parse().map(Self::Servers).map_err(|error| FileError::BadName {
+                name: text.to_owned(),
+                reason: error.to_string(),
             }),
             None => Ok(Self::Path(path.to_path_buf())),
         }
@@ -57,10 +57,9 @@ impl Place {
     /// Deletes the file.
     pub(crate) fn delete(&self) -> Result<(), FileError> {
         match self {
-            Self::Path(path) => std::fs::remove_file(path).map_err(|error| FileError::Argument {
-                call: "delete",
-                reason: format!("{}: {error}", path.display()),
-            }),
+            Self::Path(path) => {
+                std::fs::remove_file(path).map_err(|error| failed(Operation::Remove, path, error))
+            }
             Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
         }
     }
@@ -68,10 +67,9 @@ impl Place {
     /// Whether there is a file.
     pub(crate) fn exists(&self) -> Result<bool, FileError> {
         match self {
-            Self::Path(path) => path.try_exists().map_err(|error| FileError::Argument {
-                call: "exists",
-                reason: format!("{}: {error}", path.display()),
-            }),
+            Self::Path(path) => {
+                path.try_exists().map_err(|error| failed(Operation::Ask, path, error))
+            }
             Self::Servers(url) => match Client::shared(url)?.lookup(&url.path) {
                 Ok(_) => Ok(true),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -88,9 +86,9 @@ impl Place {
                     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
                     std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
                 });
-                renamed.map_err(|error| FileError::Argument {
-                    call: "rename",
-                    reason: format!("{} to {}: {error}", from.display(), to.display()),
+                renamed.map_err(|error| {
+                    let names = format!("{} to {}", from.display(), to.display());
+                    StoreError::system(Operation::Rename, names, error).into()
                 })
             }
             (Self::Servers(from), Self::Servers(to))
@@ -115,6 +113,10 @@ impl Place {
             Self::Servers(url) => CostModel::measure_servers(&url.address, store),
         }
     }
+}
+
+fn failed(operation: Operation, path: &Path, error: std::io::Error) -> FileError {
+    StoreError::system(operation, path.display().to_string(), error).into()
 }
 
 /// Opens for reading, too, where only writing is asked for: methods that change a part of a window

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
-use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, View};
+use striate_file::{ErrorKind, File, FileError, Hints, Memory, MemoryMut, Mode, View};
 use striate_store::MemoryStore;
 use support::Watchdog;
 
@@ -415,4 +415,81 @@ fn requests_may_be_waited_for_late_and_in_any_order() {
     let mut image = [0; 15];
     striate_store::Store::read_at(&object, 0, &mut image).unwrap();
     assert_eq!(image, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
+}
+
+#[test]
+fn every_rank_learns_the_kind_of_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(3, |comm| {
+        let kind = |done: Result<File, FileError>| done.unwrap_err().kind();
+        assert_eq!(kind(open(comm, &path, BOTH)), ErrorKind::NoSuchFile);
+        assert_eq!(kind(open(comm, directory.path(), BOTH)), ErrorKind::BadName);
+        let mode = if comm.rank() == 2 { BOTH } else { Mode::WRITE };
+        assert_eq!(kind(open(comm, &path, mode | Mode::CREATE)), ErrorKind::NotSame);
+        assert!(!path.exists());
+        open(comm, &path, BOTH | Mode::CREATE)?.close()?;
+        let exclusive = BOTH | Mode::CREATE | Mode::EXCLUSIVE;
+        assert_eq!(kind(open(comm, &path, exclusive)), ErrorKind::Exists);
+        let mut file = open(comm, &path, Mode::READ)?;
+        assert_eq!(file.write_at_all(0, b"x").unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(file.set_size(3).unwrap_err().kind(), ErrorKind::ReadOnly);
+        file.close()?;
+        let mut file = open(comm, &path, BOTH)?;
+        let done = file.set_size(comm.rank() as u64).unwrap_err();
+        assert_eq!(done.kind(), ErrorKind::NotSame, "{done}");
+        file.close()
+    });
+}
+
+#[test]
+fn a_rank_can_take_part_with_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(3, |comm| {
+        let wrong = || FileError::Caller { reason: "a count below 0".into(), number: 7 };
+        let check = |error: FileError| {
+            assert_eq!(error.kind(), ErrorKind::Caller(7), "{error}");
+            let named = error.to_string() == "rank 1 failed: a count below 0";
+            assert!(named || comm.rank() == 1, "{error}");
+        };
+        let opened = || open(comm, &path, BOTH | Mode::CREATE);
+        check(match comm.rank() {
+            1 => File::decline_open(comm, wrong()),
+            _ => opened().unwrap_err(),
+        });
+        let mut file = opened()?;
+        let calls: [&dyn Fn(&mut File) -> Result<(), FileError>; 7] = [
+            &|file| file.write_at_all(0, b"x").map(drop),
+            &|file| file.read_at_all(0, &mut [0]).map(drop),
+            &|file| file.set_view(every_third_byte(5)),
+            &|file| file.set_size(5),
+            &|file| file.preallocate(5),
+            &|file| file.set_atomicity(true),
+            &File::sync,
+        ];
+        for call in calls {
+            check(match comm.rank() {
+                1 => file.decline(wrong()),
+                _ => call(&mut file).unwrap_err(),
+            });
+        }
+        assert!(!file.atomicity());
+        assert_eq!(file.view(), &View::bytes());
+        let request = match comm.rank() {
+            1 => {
+                let request = file.idecline(wrong());
+                Err(request)
+            }
+            _ => Ok(file.iwrite_at_all(0, vec![1; 8])),
+        };
+        check(match request {
+            Ok(request) => file.wait(request).1.unwrap_err(),
+            Err(request) => file.wait(request).1.unwrap_err(),
+        });
+        // Nobody is out of step.
+        file.write_at_all(comm.rank() as u64, &[7])?;
+        file.close()
+    });
+    assert_eq!(std::fs::read(&path).unwrap()[..3], [7, 7, 7]);
 }

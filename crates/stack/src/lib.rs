@@ -20,6 +20,7 @@ mod function;
 mod gate;
 mod here;
 mod kind;
+pub mod layer;
 mod lock;
 mod memory;
 mod op;

@@ -1,3 +1,32 @@
 //! The door for unmodified MPI programs: every `MPI_File_*` function, carried out by Striate's files.
+//!
+//! The library is loaded before the MPI's (`LD_PRELOAD`) and defines its functions of files again, under both
+//! their names. `functions.rs` and `data_functions.rs` list them; each finds its [`handle::Slot`] and does its work
+//! on the [`open::Open`] file in it. A file that an exclusion names is left to the MPI, with all calls on it.
 
 #![cfg(feature = "mpi")]
+
+mod access;
+mod constants;
+mod data_functions;
+mod datarep;
+mod entry;
+mod errors;
+mod functions;
+mod grequest;
+mod handle;
+mod handlers;
+mod info;
+mod management;
+mod memory;
+mod native;
+mod open;
+mod record;
+mod request;
+mod settings;
+mod shared;
+mod split;
+mod stats;
+mod status;
+mod types;
+mod view;

@@ -1,10 +1,27 @@
 // What only C can know of an MPI: its constants, which are macros in one and addresses in the other.
 #include <mpi.h>
+#include <stddef.h>
 
 #if defined(OPEN_MPI)
-const char striate_mpiio_built_for[] = "Open MPI";
+#define BUILT_FOR "Open MPI"
 #elif defined(MPICH)
-const char striate_mpiio_built_for[] = "MPICH";
+#define BUILT_FOR "MPICH"
 #else
 #error "neither Open MPI nor MPICH"
 #endif
+
+// Open MPI 4 does not know it yet.
+#if !defined(MPI_ERRORS_ABORT)
+#define MPI_ERRORS_ABORT MPI_ERRORS_ARE_FATAL
+#endif
+
+// `constants.rs` has the same structure.
+const struct {
+    const char *built_for;
+    MPI_Datatype byte;
+    MPI_Errhandler errors_abort;
+    MPI_Errhandler errhandler_null;
+    MPI_Datarep_conversion_function *no_conversion;
+} striate_mpiio_constants = {
+    BUILT_FOR, MPI_BYTE, MPI_ERRORS_ABORT, MPI_ERRHANDLER_NULL, MPI_CONVERSION_FN_NULL,
+};

@@ -15,7 +15,7 @@ impl Dataset {
     ) -> Result<(), ArrayError> {
         let (place, note) = match &access {
             Ok(one) => (Ok((&one.place, Memory::gathered(&one.memory))), u8::from(one.may_miss)),
-            Err(error) => (Err(FileError::Caller(error.to_string())), 0),
+            Err(error) => (Err(FileError::caller(error.to_string())), 0),
         };
         let done = self.state.file.write_noted(place, note);
         let (access, _, may_miss) = ended(access, done)?;
@@ -33,7 +33,7 @@ impl Dataset {
                 let memory = MemoryMut::scattered(&mut one.memory);
                 (Ok((&one.place, memory)), u8::from(one.may_miss))
             }
-            Err(error) => (Err(FileError::Caller(error.to_string())), 0),
+            Err(error) => (Err(FileError::caller(error.to_string())), 0),
         };
         let done = self.state.file.read_noted(place, note);
         let (mut access, got, may_miss) = ended(access, done)?;
@@ -52,7 +52,9 @@ fn ended<M>(
 ) -> Result<(Access<M>, u64, bool), ArrayError> {
     match (access, done) {
         (Ok(access), Ok((bytes, note))) => Ok((access, bytes, note > 0)),
-        (Ok(_), Err(FileError::Rank { rank, reason })) => Err(ArrayError::Rank { rank, reason }),
+        (Ok(_), Err(FileError::Rank { rank, reason, .. })) => {
+            Err(ArrayError::Rank { rank, reason })
+        }
         (Ok(_), Err(error)) => Err(error.into()),
         // What went wrong here is known better here.
         (Err(own), _) => Err(own),

@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ::mpi::ffi;
 
 use super::bytes::room;
+use super::counters;
 use super::memory;
 use super::number;
 use super::operation::Operation;
 use super::request::{LONGS, MpiRequest};
 use super::session::{RawComm, Session, check};
 use crate::comm::{Comm, Reduction, Request};
+use crate::counters::Counters;
 use crate::error::{CommError, check_rank};
 use crate::memory::{NodeMemory, number_nodes};
 
@@ -290,6 +292,10 @@ impl Comm for MpiComm {
 
     fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError> {
         memory::node_memory(self, len)
+    }
+
+    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
+        counters::counters(self, &self.collectives, count)
     }
 
     /// MPI ends the job when a process dies, so nobody is left to ask. But messages under way only get

@@ -103,6 +103,20 @@ impl File {
         Request { slot, collective: true }
     }
 
+    /// Takes part in the collective call that the other ranks begin with an error in place of what it
+    /// needs, as [`File::decline`] does in those that are not begun. All ranks' requests end with an
+    /// error.
+    pub fn idecline(&mut self, error: FileError) -> Request<()> {
+        let slot = Slot::new();
+        let result = Arc::clone(&slot);
+        self.pending.push_back(Pending(Box::new(move |file: &mut Self| {
+            let comm = Arc::clone(&file.comm);
+            let done = file.meeting.conclude(comm.as_ref(), Err(error));
+            result.fill(((), done));
+        })));
+        Request { slot, collective: true }
+    }
+
     /// Waits for a request, and returns its buffer and the bytes moved. For a collective request all
     /// ranks wait sooner or later.
     #[expect(clippy::needless_pass_by_value, reason = "a request is waited for once")]

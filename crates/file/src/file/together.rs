@@ -339,10 +339,10 @@ impl File {
         // A rank that does not aggregate needs the table only.
         let window = if groups.aggregator[comm.rank()].is_some() { window } else { 0 };
         let staging = Staging::own(ranks, groups.slots, window);
-        let staging = staging.ok_or_else(|| FileError::Argument {
+        let staging = staging.ok_or_else(|| FileError::NoMemory {
             call: "collective buffering",
-            reason: format!(
-                "no memory for {} buffers of {window} bytes; cb_buffer_size may be smaller",
+            what: format!(
+                "{} buffers of {window} bytes; cb_buffer_size may be smaller",
                 groups.slots
             ),
         })?;

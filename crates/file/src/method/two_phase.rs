@@ -31,11 +31,11 @@ use striate_datatype::Datatype;
 use striate_layout::file_domain::Domains;
 use striate_store::store::{Placement, Store};
 
-use crate::FileError;
 use crate::access::{
     FileSide, Scratch, gather_from, put, put_stream, scatter_to, take, take_stream,
 };
 use crate::memory::{Memory, MemoryMut};
+use crate::{ErrorKind, FileError};
 use exchange::{Exchange, Leg};
 pub(crate) use holes::Holes;
 use plan::Groups;
@@ -255,8 +255,8 @@ impl Call<'_> {
                 let bytes = trouble.attempt(|| {
                     let sender = remote.iter().find(|(rank, _)| *rank == leg.rank);
                     let Some((_, file)) = sender.filter(|_| !piece.is_empty()) else {
-                        let reason = "it sent no data".into();
-                        return Err(FileError::Rank { rank: leg.rank, reason });
+                        let (rank, reason) = (leg.rank, "it sent no data".into());
+                        return Err(FileError::Rank { rank, reason, kind: ErrorKind::Io });
                     };
                     // SAFETY: as above.
                     unsafe {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use striate_comm::{Comm, CommError, NodeMemory, Reduction, Request};
+use striate_comm::{Comm, CommError, Counters, NodeMemory, Reduction, Request};
 
 /// From its `at`-th call on (once it is armed) every call fails.
 #[derive(Debug)]
@@ -104,6 +104,10 @@ impl Comm for Cut {
 
     fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError> {
         self.call()?.node_memory(len)
+    }
+
+    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
+        self.call()?.counters(count)
     }
 
     fn health(&self) -> Result<(), CommError> {

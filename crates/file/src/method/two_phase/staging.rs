@@ -18,7 +18,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use striate_comm::{CommError, NodeMemory, futex};
@@ -34,6 +34,9 @@ const YIELDS: u32 = 16;
 
 /// Header bytes that a rank can show the others in one call.
 pub(crate) const CARD: usize = 256;
+
+/// Numbers that a file's shared pointer needs.
+pub(crate) const POINTERS: usize = 2;
 
 /// What is wrong with a slot's window, from a participant's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ struct Head {
     /// Cards shown for the next.
     cards: AtomicU32,
     table: Table,
+    /// Kept here for the file, which needs memory that all ranks share.
+    pointers: [AtomicU64; POINTERS],
 }
 
 #[repr(C)]
@@ -214,6 +219,13 @@ impl Staging {
     fn failure(&self) -> &AtomicU32 {
         // SAFETY: a field of the head.
         self.word(|head| unsafe { &raw mut (*head).failed })
+    }
+
+    /// One of the numbers that are kept here for the file.
+    pub(crate) fn pointer(&self, which: usize) -> &AtomicU64 {
+        // SAFETY: a field of the head, which lies at the start of the memory and is used as atomics only.
+        let pointers = unsafe { &*(&raw const (*self.head()).pointers) };
+        &pointers[which]
     }
 
     /// Runs `body` on the table, alone.

@@ -1,0 +1,164 @@
+//! Data access that the program waits for: at offsets, at the individual and at the shared pointer, alone and
+//! together.
+//!
+//! A rank that cannot take part in a collective call, because its arguments are wrong, still comes to the
+//! meeting and says so: the others get an error instead of waiting.
+
+use striate_file::{FileError, Source, Target};
+
+use crate::constants::{self as mpi, MPI_Offset, MPI_Status};
+use crate::errors::{Failure, Outcome};
+use crate::memory::{Buffer, UserMemory};
+use crate::open::Open;
+use crate::{shared, status};
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the file.
+    Read,
+    /// To the file.
+    Write,
+}
+
+/// Where in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// At an offset that the call says, in etypes.
+    Offset(MPI_Offset),
+    /// At the rank's own pointer.
+    Individual,
+    /// At the pointer that all ranks share; together: one after the other, in order of rank.
+    Shared,
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ranks {
+    /// The rank alone.
+    Alone,
+    /// All ranks of the file.
+    Together,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) direction: Direction,
+    pub(crate) at: At,
+    pub(crate) ranks: Ranks,
+}
+
+/// A call whose arguments are in order.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) memory: UserMemory,
+    /// In units of the view; `None` is the individual pointer.
+    pub(crate) offset: Option<u64>,
+}
+
+/// A call that the program waits for.
+///
+/// # Safety
+///
+/// Buffer and status are as the function of MPI demands.
+#[inline]
+pub(crate) unsafe fn blocking(
+    open: &mut Open,
+    access: Access,
+    buffer: Buffer,
+    to: *mut MPI_Status,
+) -> Outcome {
+    let bytes = carry_out(open, access, buffer)?;
+    // SAFETY: the caller's promise.
+    unsafe { status::set(to, bytes) }
+}
+
+/// Moves the bytes of a call, and returns how many.
+#[inline]
+pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
+    let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
+    let file = &mut open.file;
+    let moved = match (access.direction, access.ranks, offset) {
+        (Direction::Read, Ranks::Alone, Some(offset)) => file.read_at(offset, memory.memory_mut()),
+        (Direction::Read, Ranks::Alone, None) => file.read(memory.memory_mut()),
+        (Direction::Read, Ranks::Together, Some(offset)) => {
+            file.read_at_all(offset, memory.memory_mut())
+        }
+        (Direction::Read, Ranks::Together, None) => file.read_all(memory.memory_mut()),
+        (Direction::Write, Ranks::Alone, Some(offset)) => file.write_at(offset, memory.memory()),
+        (Direction::Write, Ranks::Alone, None) => file.write(memory.memory()),
+        (Direction::Write, Ranks::Together, Some(offset)) => {
+            file.write_at_all(offset, memory.memory())
+        }
+        (Direction::Write, Ranks::Together, None) => file.write_all(memory.memory()),
+    }?;
+    open.tally.add(access, open.file.last_call());
+    Ok(moved)
+}
+
+/// Looks at the arguments of a call, and finds its place in the file.
+#[inline]
+pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<Prepared> {
+    let checked = check(open, access, buffer);
+    let together = access.ranks == Ranks::Together;
+    let offset = match (&checked, access.at) {
+        (Ok(_), At::Offset(offset)) => Ok(Some(offset as u64)),
+        (Ok(_), At::Individual) => Ok(None),
+        (Ok((_, etypes)), At::Shared) => shared::take(open, access.ranks, *etypes).map(Some),
+        (Err(_), At::Shared) if together => shared::take(open, access.ranks, 0).map(Some),
+        (Err(_), _) => Ok(None),
+    };
+    match (checked, offset) {
+        (Ok((memory, _)), Ok(offset)) => Ok(Prepared { memory, offset }),
+        // Whoever has no place in the file has learned so together with the others.
+        (Ok(_), Err(failure)) => Err(failure),
+        (Err(failure), _) => {
+            if together {
+                abstain(open, access.direction, &failure);
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// The memory of a call, and how many etypes it holds.
+#[inline]
+fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
+    if access.at != At::Shared {
+        open.not_sequential()?;
+    }
+    if access.ranks == Ranks::Together {
+        open.no_split()?;
+    }
+    match access.direction {
+        Direction::Read if open.amode & mpi::MODE_WRONLY != 0 => {
+            return Err(Failure::new(mpi::ERR_ACCESS, "the file was opened for writing only"));
+        }
+        Direction::Write if open.amode & mpi::MODE_RDONLY != 0 => {
+            return Err(Failure::new(mpi::ERR_READ_ONLY, "the file was opened for reading only"));
+        }
+        _ => {}
+    }
+    if let At::Offset(offset) = access.at
+        && offset < 0
+    {
+        return Err(Failure::new(mpi::ERR_ARG, "the offset is negative"));
+    }
+    let (memory, bytes) = UserMemory::new(buffer)?;
+    let etype = open.seen.etype_size;
+    if !bytes.is_multiple_of(etype) {
+        return Err(Failure::new(mpi::ERR_IO, "only whole etypes can be read or written"));
+    }
+    Ok((memory, bytes / etype))
+}
+
+/// Takes part in a collective call with nothing but an error, with which all ranks end.
+pub(crate) fn abstain(open: &mut Open, direction: Direction, failure: &Failure) {
+    let error = FileError::Caller(failure.reason().to_owned());
+    // All that can come of it is the error.
+    let _ = match direction {
+        Direction::Read => open.file.read_noted(Err(error), 0),
+        Direction::Write => open.file.write_noted(Err(error), 0),
+    };
+}

@@ -1,0 +1,107 @@
+//! How a function of MPI enters: what all of them have in common, written once.
+//!
+//! [`export`] makes the two names of a function, `MPI_` and `PMPI_`: Fortran libraries and tools call either.
+//! [`on_file`] does so for the functions that begin with a handle, and leaves handles of the MPI's own to the MPI.
+
+use std::any::Any;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::constants as mpi;
+use crate::errors::{Failure, Outcome};
+use crate::handle::Slot;
+use crate::handlers::raise;
+use crate::open::Open;
+
+/// Carries out a call on a file of ours: under its lock, and with its error handler.
+#[inline]
+pub(crate) fn on(
+    slot: &'static Slot,
+    call: &'static str,
+    act: impl FnOnce(&mut Open) -> Outcome,
+) -> c_int {
+    let done = guarded(|| match slot.lock().as_deref_mut() {
+        Some(open) => act(open),
+        None => Err(Failure::no_file()),
+    });
+    match done {
+        Ok(()) => mpi::SUCCESS,
+        Err(failure) => raise(Some(slot), call, &failure),
+    }
+}
+
+/// Carries out a call that is not on a file.
+pub(crate) fn alone(call: &'static str, act: impl FnOnce() -> Outcome) -> c_int {
+    match guarded(act) {
+        Ok(()) => mpi::SUCCESS,
+        Err(failure) => raise(None, call, &failure),
+    }
+}
+
+/// No panic leaves the library: to the program, it is an error like others.
+#[inline]
+pub(crate) fn guarded<T>(act: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for no reason");
+    Failure::told(mpi::ERR_INTERN, format!("panicked: {text}"))
+}
+
+/// Exports functions under both names: `"File_open"(arguments) => body;`.
+macro_rules! export {
+    ($($name:literal ($($argument:ident: $type:ty),*) $(-> $result:ty)? => $body:expr;)*) => {$(
+        const _: () = {
+            #[unsafe(export_name = concat!("MPI_", $name))]
+            unsafe extern "C" fn mpi($($argument: $type),*) $(-> $result)? { $body }
+
+            #[unsafe(export_name = concat!("PMPI_", $name))]
+            unsafe extern "C" fn pmpi($($argument: $type),*) $(-> $result)? { $body }
+        };
+    )*};
+}
+
+/// Exports functions on files under both names: `"File_sync"(arguments) |open| body;`, where the handle comes
+/// before the arguments. Handles of the MPI's own go to the function of the MPI.
+macro_rules! on_file {
+    ($($name:literal $($suffix:literal)? ($($argument:ident: $type:ty),*) |$open:ident| $body:expr;)*) => {$(
+        const _: () = {
+            type Signature = unsafe extern "C" fn(MPI_File, $($type),*) -> c_int;
+            // SAFETY: the type is that of the function, which has the signature of its double here.
+            static NATIVE: Native<Signature> =
+                unsafe { Native::new(concat!("PMPI_", $name, $($suffix,)? "\0")) };
+
+            #[inline]
+            fn enter(file: MPI_File, $($argument: $type),*) -> c_int {
+                match handle::find(file) {
+                    Found::Ours(slot) => {
+                        entry::on(slot, concat!("MPI_", $name $(, $suffix)?), |$open| $body)
+                    }
+                    Found::Null => entry::alone(concat!("MPI_", $name $(, $suffix)?), || {
+                        Err(Failure::no_file())
+                    }),
+                    Found::Foreign => match NATIVE.get() {
+                        // SAFETY: what the program gave, for the function that it called.
+                        Some(native) => unsafe { native(file, $($argument),*) },
+                        None => mpi::ERR_UNSUPPORTED_OPERATION,
+                    },
+                }
+            }
+
+            #[unsafe(export_name = concat!("MPI_", $name $(, $suffix)?))]
+            unsafe extern "C" fn mpi_name(file: MPI_File, $($argument: $type),*) -> c_int {
+                enter(file, $($argument),*)
+            }
+
+            #[unsafe(export_name = concat!("PMPI_", $name $(, $suffix)?))]
+            unsafe extern "C" fn pmpi_name(file: MPI_File, $($argument: $type),*) -> c_int {
+                enter(file, $($argument),*)
+            }
+        };
+    )*};
+}
+
+pub(crate) use {export, on_file};

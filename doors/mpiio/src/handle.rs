@@ -1,0 +1,99 @@
+//! Handles: an `MPI_File` of ours is the address of a [`Slot`], of which there is a fixed number.
+//!
+//! So a comparison tells whether a handle is ours, without touching memory that is not; a handle that was
+//! closed still leads to a slot, an empty one; and the number of a slot is what Fortran knows a file by. Slots
+//! are taken in turn, so that one whose file was closed is not soon that of another.
+//!
+//! The lock of a slot is that of its file: a call holds it from its beginning to its end, and no other.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crate::constants::{self as mpi, MPI_File};
+use crate::open::Open;
+
+/// Files that can be open at a time.
+const COUNT: usize = 1 << 16;
+
+/// Where Fortran's numbers of our files begin: far above those of the MPI's own.
+const FIRST: c_int = 1 << 30;
+
+/// The place of an open file, on a cache line of its own.
+#[repr(align(64))]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    open: Mutex<Option<Box<Open>>>,
+}
+
+static SLOTS: [Slot; COUNT] = [const { Slot { open: Mutex::new(None) } }; COUNT];
+
+/// What a handle is.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// One of ours, open or closed.
+    Ours(&'static Slot),
+    /// `MPI_FILE_NULL`.
+    Null,
+    /// One of the MPI's own.
+    Foreign,
+}
+
+/// What a handle is.
+#[inline]
+pub(crate) fn find(handle: MPI_File) -> Found {
+    let distance = (handle as usize).wrapping_sub(SLOTS.as_ptr() as usize);
+    if distance < size_of_val(&SLOTS) && distance.is_multiple_of(size_of::<Slot>()) {
+        return Found::Ours(&SLOTS[distance / size_of::<Slot>()]);
+    }
+    if handle == mpi::file_null() || handle.is_null() { Found::Null } else { Found::Foreign }
+}
+
+impl Slot {
+    /// Puts an open file into an empty slot; gives it back if there is none.
+    pub(crate) fn claim(open: Box<Open>) -> Result<&'static Self, Box<Open>> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        for _ in 0..COUNT {
+            let slot = &SLOTS[NEXT.fetch_add(1, Ordering::Relaxed) % COUNT];
+            if let Some(mut place) = slot.try_lock()
+                && place.is_none()
+            {
+                *place = Some(open);
+                return Ok(slot);
+            }
+        }
+        Err(open)
+    }
+
+    /// The handle.
+    pub(crate) fn handle(&'static self) -> MPI_File {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// The file, for as long as a call needs it. `None` if it is closed.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Box<Open>>> {
+        // A call that panicked has told so; what it left is as good as after an error.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file, unless a call has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<Box<Open>>>> {
+        match self.open.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// What Fortran calls it.
+    pub(crate) fn number(&'static self) -> c_int {
+        let distance = std::ptr::from_ref(self) as usize - SLOTS.as_ptr() as usize;
+        FIRST + (distance / size_of::<Self>()) as c_int
+    }
+}
+
+/// The slot that Fortran knows by this number; `None` if it is not one of ours.
+pub(crate) fn by_number(number: c_int) -> Option<&'static Slot> {
+    usize::try_from(number.checked_sub(FIRST)?).ok().and_then(|index| SLOTS.get(index))
+}

@@ -1,0 +1,321 @@
+//! [`Open`]: an open file, and how it is opened, closed and deleted.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use mpi::ffi;
+use striate_comm::{Comm, CommError, Reduction};
+use striate_file::{File, Mode};
+
+use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Group, MPI_Info};
+use crate::entry::guarded;
+use crate::errors::{Failure, Outcome, check};
+use crate::handle::{self, Found, Slot};
+use crate::handlers::{Handler, raise, raise_on};
+use crate::info;
+use crate::settings::Settings;
+use crate::split::Begun;
+use crate::stats::Tally;
+use crate::view::Seen;
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) file: File,
+    pub(crate) amode: c_int,
+    pub(crate) group: Group,
+    pub(crate) seen: Seen,
+    /// Hints of the program.
+    pub(crate) given: BTreeMap<String, String>,
+    pub(crate) handler: Handler,
+    /// A collective call of which the program has made the first half.
+    pub(crate) begun: Option<Begun>,
+    pub(crate) tally: Tally,
+}
+
+/// A group of processes that is ours.
+#[derive(Debug)]
+pub(crate) struct Group(MPI_Group);
+
+// SAFETY: a handle names a group from any thread.
+unsafe impl Send for Group {}
+
+impl Group {
+    /// That of a communicator.
+    fn of(comm: MPI_Comm) -> Outcome<Self> {
+        let mut group = mpi_constants::group_null();
+        // SAFETY: the communicator exists, as it was duplicated.
+        check(unsafe { ffi::MPI_Comm_group(comm, &raw mut group) })?;
+        Ok(Self(group))
+    }
+
+    /// A copy that the program frees.
+    pub(crate) fn copy(&self) -> Outcome<MPI_Group> {
+        let mut copy = mpi_constants::group_null();
+        // SAFETY: the group is ours, and nobody is left out.
+        check(unsafe { ffi::MPI_Group_excl(self.0, 0, std::ptr::null(), &raw mut copy) })?;
+        Ok(copy)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: the group is ours, and this is its end.
+        let _ = unsafe { ffi::MPI_Group_free(&raw mut self.0) };
+    }
+}
+
+impl Open {
+    /// Whether the file may only be gone through from the start to the end.
+    pub(crate) const fn is_sequential(&self) -> bool {
+        self.amode & mpi_constants::MODE_SEQUENTIAL != 0
+    }
+
+    /// Refuses what makes no sense for a file that is gone through from the start to the end.
+    pub(crate) fn not_sequential(&self) -> Outcome {
+        if self.is_sequential() {
+            return Err(Failure::new(
+                mpi_constants::ERR_UNSUPPORTED_OPERATION,
+                "the file was opened with MPI_MODE_SEQUENTIAL",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a collective call between the halves of another.
+    pub(crate) fn no_split(&self) -> Outcome {
+        if self.begun.is_some() {
+            return Err(Failure::new(
+                mpi_constants::ERR_OTHER,
+                "a split collective call was begun and not ended",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Remembers hints of the program.
+    pub(crate) fn take_hints(&mut self, entries: Vec<(String, String)>) {
+        self.given.extend(entries);
+    }
+}
+
+/// The mode in our words; refuses combinations that the standard refuses.
+fn mode(amode: c_int) -> Outcome<Mode> {
+    const KNOWN: c_int = mpi_constants::MODE_CREATE
+        | mpi_constants::MODE_RDONLY
+        | mpi_constants::MODE_WRONLY
+        | mpi_constants::MODE_RDWR
+        | mpi_constants::MODE_DELETE_ON_CLOSE
+        | mpi_constants::MODE_UNIQUE_OPEN
+        | mpi_constants::MODE_EXCL
+        | mpi_constants::MODE_APPEND
+        | mpi_constants::MODE_SEQUENTIAL;
+    let refuse = |reason| Err(Failure::new(mpi_constants::ERR_AMODE, reason));
+    let has = |bit| amode & bit != 0;
+    if amode & !KNOWN != 0 {
+        return refuse("the access mode has bits that mean nothing");
+    }
+    let (read, write, both) = (
+        has(mpi_constants::MODE_RDONLY),
+        has(mpi_constants::MODE_WRONLY),
+        has(mpi_constants::MODE_RDWR),
+    );
+    if u8::from(read) + u8::from(write) + u8::from(both) != 1 {
+        return refuse(
+            "exactly one of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR is needed",
+        );
+    }
+    if read && (has(mpi_constants::MODE_CREATE) || has(mpi_constants::MODE_EXCL)) {
+        return refuse("a file that is only read cannot be created");
+    }
+    if both && has(mpi_constants::MODE_SEQUENTIAL) {
+        return refuse("a sequential file is read or written, not both");
+    }
+    let mut mode = Mode::empty();
+    mode.set(Mode::READ, read || both);
+    mode.set(Mode::WRITE, write || both);
+    mode.set(Mode::CREATE, has(mpi_constants::MODE_CREATE));
+    // Without MPI_MODE_CREATE nothing is created, so nothing is exclusive.
+    mode.set(Mode::EXCLUSIVE, has(mpi_constants::MODE_CREATE) && has(mpi_constants::MODE_EXCL));
+    mode.set(Mode::DELETE_ON_CLOSE, has(mpi_constants::MODE_DELETE_ON_CLOSE));
+    mode.set(Mode::APPEND, has(mpi_constants::MODE_APPEND));
+    Ok(mode)
+}
+
+/// The name that the program gave.
+///
+/// # Safety
+///
+/// `name` is null or a C string that lives as long as is said.
+unsafe fn name_of<'a>(name: *const c_char) -> Outcome<&'a OsStr> {
+    let none = Failure::new(mpi_constants::ERR_BAD_FILE, "the name of the file is null or empty");
+    if name.is_null() {
+        return Err(none);
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    if name.is_empty() { Err(none) } else { Ok(OsStr::from_bytes(name.to_bytes())) }
+}
+
+/// Whether the file of this name is left to the MPI's own implementation.
+///
+/// # Safety
+///
+/// `name` is null or a C string.
+pub(crate) unsafe fn is_excluded(name: *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { name_of(name) }.is_ok_and(|name| Settings::get().excludes(name))
+}
+
+/// `MPI_File_open`.
+///
+/// # Safety
+///
+/// What is given is as the function of MPI demands.
+pub(crate) unsafe fn open(
+    comm: MPI_Comm,
+    name: *const c_char,
+    amode: c_int,
+    info: MPI_Info,
+    handle: *mut MPI_File,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let opened = guarded(|| unsafe { open_together(comm, name, amode, info) });
+    let claimed = opened.and_then(|open| {
+        Slot::claim(Box::new(open))
+            .map_err(|_| Failure::new(mpi_constants::ERR_NO_MEM, "too many files are open"))
+    });
+    let (raw, code) = match claimed {
+        Ok(slot) => (slot.handle(), mpi_constants::SUCCESS),
+        Err(failure) => (mpi_constants::file_null(), raise(None, "MPI_File_open", &failure)),
+    };
+    if !handle.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { handle.write(raw) };
+    }
+    code
+}
+
+/// # Safety
+///
+/// As of [`open`].
+unsafe fn open_together(
+    raw: MPI_Comm,
+    name: *const c_char,
+    amode: c_int,
+    info: MPI_Info,
+) -> Outcome<Open> {
+    let comm = duplicated(raw)?;
+    // What is wrong on this rank must not keep others waiting.
+    // SAFETY: the caller's promise.
+    let given =
+        unsafe { name_of(name).and_then(|name| Ok((name, mode(amode)?, info::entries(info)?))) };
+    let (name, mode, entries) = agree_on_mode(comm.as_ref(), amode, given)?;
+    let mut hints = info::defaults();
+    info::apply(&mut hints, &entries);
+    let place = Settings::get().place(name);
+    let file = File::open(&comm, &place, mode, &hints)?;
+    Ok(Open {
+        tally: Tally::new(&place),
+        file,
+        amode,
+        group: Group::of(raw)?,
+        seen: Seen::bytes(),
+        given: entries.into_iter().collect(),
+        handler: Handler::default_of_files(),
+        begun: None,
+    })
+}
+
+/// A communicator of our own with the same ranks.
+fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
+    if raw == mpi_constants::comm_null() {
+        return Err(Failure::new(mpi_constants::ERR_COMM, "the communicator is null"));
+    }
+    let mut inter: c_int = 0;
+    // SAFETY: the program's communicator.
+    check(unsafe { ffi::MPI_Comm_test_inter(raw, &raw mut inter) })?;
+    if inter != 0 {
+        return Err(Failure::new(
+            mpi_constants::ERR_COMM,
+            "files are opened by the ranks of an intracommunicator",
+        ));
+    }
+    // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
+    unsafe { striate_comm::mpi::from_raw(raw) }.map_err(|error| in_comm(&error))
+}
+
+fn in_comm(error: &CommError) -> Failure {
+    Failure::told(mpi_constants::ERR_COMM, error.to_string())
+}
+
+/// Makes sure that all ranks can go on, and in the same mode.
+fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome<T> {
+    let class = given.as_ref().err().map_or(0, Failure::class);
+    let mut votes = [i64::from(amode), -i64::from(amode), i64::from(class)];
+    comm.allreduce_i64(Reduction::Max, &mut votes).map_err(|error| in_comm(&error))?;
+    let given = given?;
+    if votes[2] != 0 {
+        return Err(Failure::new(votes[2] as c_int, "another rank could not open the file"));
+    }
+    if votes[0] != -votes[1] {
+        return Err(Failure::new(
+            mpi_constants::ERR_NOT_SAME,
+            "the ranks gave different access modes",
+        ));
+    }
+    Ok(given)
+}
+
+/// `MPI_File_close`.
+///
+/// # Safety
+///
+/// `handle` leads to a handle of ours.
+pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int {
+    const CALL: &str = "MPI_File_close";
+    let Some(open) = slot.lock().take() else {
+        return raise(None, CALL, &Failure::no_file());
+    };
+    let handler = open.handler.clone();
+    let done = guarded(|| {
+        let Open { mut file, tally, begun, .. } = *open;
+        tally.report(&mut file);
+        file.close()?;
+        begun.map_or(Ok(()), |_| {
+            Err(Failure::new(mpi_constants::ERR_OTHER, "a split collective call was not ended"))
+        })
+    });
+    // SAFETY: the caller's promise.
+    unsafe { handle.write(mpi_constants::file_null()) };
+    match done {
+        Ok(()) => mpi_constants::SUCCESS,
+        Err(failure) => raise_on(&handler, None, CALL, &failure),
+    }
+}
+
+/// The slot of a handle that is to be closed.
+///
+/// # Safety
+///
+/// `handle` is null or leads to a handle.
+pub(crate) unsafe fn to_close(handle: *const MPI_File) -> Found {
+    if handle.is_null() {
+        return Found::Null;
+    }
+    // SAFETY: the caller's promise.
+    handle::find(unsafe { *handle })
+}
+
+/// `MPI_File_delete`.
+///
+/// # Safety
+///
+/// `name` is null or a C string.
+pub(crate) unsafe fn delete(name: *const c_char) -> Outcome {
+    // SAFETY: the caller's promise.
+    let name = unsafe { name_of(name) }?;
+    Ok(File::delete(Settings::get().place(name))?)
+}

@@ -1,0 +1,180 @@
+//! MPI datatypes as descriptions of ours.
+//!
+//! [`describe`] follows a type back through the constructors that made it and calls ours instead; what it
+//! finds is checked against what the MPI says of the type, and stays with it. So a type is looked at once,
+//! and is concise from then on: nothing is ever flattened.
+//!
+//! The bytes of a [`Described`] come in the order of MPI's typemap. In a file of external32 they may have
+//! other sizes and places, which [`Described::external`] tells; `external` converts.
+
+mod cache;
+mod element;
+mod envelope;
+mod extended;
+mod named;
+mod part;
+mod signature;
+mod walk;
+
+use std::sync::{Arc, OnceLock};
+
+use mpi::ffi::MPI_Datatype;
+use striate_datatype::{Datatype, TypeError};
+use thiserror::Error;
+
+use envelope::Envelope;
+use part::Part;
+use signature::Signature;
+
+/// Why a datatype cannot be used. To the program it is an error of class `MPI_ERR_TYPE`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub(crate) enum TypeProblem {
+    /// There is none.
+    #[error("the datatype is MPI_DATATYPE_NULL")]
+    Null,
+    /// It may not be used yet.
+    #[error("the datatype is not committed")]
+    NotCommitted,
+    /// The MPI did not say what it is.
+    #[error("{call} failed with code {code}")]
+    Mpi {
+        /// The function.
+        call: &'static str,
+        /// What it returned.
+        code: i32,
+    },
+    /// It was made by a constructor that nobody knows here.
+    #[error("the datatype was made by an unknown constructor")]
+    Constructor,
+    /// Too many constructors inside of each other.
+    #[error("the datatype is made of types nested deeper than {limit}")]
+    Nesting {
+        /// The limit.
+        limit: u32,
+    },
+    /// A description cannot hold it.
+    #[error(transparent)]
+    Description(#[from] TypeError),
+    /// What the constructors make has not the bytes that the MPI counts.
+    #[error("the datatype has {ours} bytes, but the MPI says {theirs}")]
+    Size {
+        /// Bytes that the constructors make.
+        ours: u64,
+        /// Bytes that the MPI counts.
+        theirs: i64,
+    },
+    /// What the constructors make does not lie where the MPI says.
+    #[error("the datatype's bytes begin at {} and span {}, but the MPI says {} and {}", ours.0, ours.1, theirs.0, theirs.1)]
+    Places {
+        /// First byte, and bytes from there to the last, as the constructors make them.
+        ours: (i64, i64),
+        /// The same, as the MPI has it.
+        theirs: (i64, i64),
+    },
+    /// external32 does not say how its elements are stored.
+    #[error("the datatype has elements that external32 does not define")]
+    NoExternal,
+}
+
+/// An MPI datatype, described.
+#[derive(Debug)]
+pub(crate) struct Described {
+    /// Its bytes in memory, in the order of the typemap; with the bounds that the MPI gives it.
+    pub(crate) datatype: Datatype,
+    /// Bytes of data in memory.
+    pub(crate) size: u64,
+    /// Distance of copies in memory.
+    pub(crate) extent: i64,
+    /// Whether it is one of MPI's own, named types.
+    pub(crate) predefined: bool,
+    /// Whether any number of copies is one run of bytes.
+    pub(crate) contiguous: bool,
+    /// Whether its bytes in memory are those of external32.
+    pub(crate) plain: bool,
+    external: External,
+    /// Whether `external` lies as `datatype` does.
+    same_places: bool,
+}
+
+/// A datatype as a file of external32 holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct External {
+    /// Its bytes in the file, in the order of the typemap.
+    pub(crate) datatype: Datatype,
+    /// Bytes of data in the file.
+    pub(crate) size: u64,
+    /// Distance of copies in the file.
+    pub(crate) extent: i64,
+    /// How its elements convert.
+    signature: Arc<Signature>,
+}
+
+impl Described {
+    fn new(part: Part, predefined: bool) -> Self {
+        let (size, extent) = (part.native.size(), part.native.extent());
+        let outside = part.in_external().clone();
+        let external = External {
+            size: outside.size(),
+            extent: outside.extent(),
+            datatype: outside,
+            signature: part.signature,
+        };
+        Self {
+            contiguous: part.native.is_contiguous() && i64::try_from(size) == Ok(extent),
+            size,
+            extent,
+            predefined,
+            plain: external.signature.is_plain(),
+            same_places: part.external.is_none(),
+            datatype: part.native,
+            external,
+        }
+    }
+
+    /// The type as a file of external32 holds it: what the same calls of constructors make of elements
+    /// with the sizes of external32. Counts of elements become other distances than in memory,
+    /// displacements in bytes stay what they are.
+    pub(crate) fn external(&self) -> Result<&External, TypeProblem> {
+        if self.external.signature.is_known() {
+            Ok(&self.external)
+        } else {
+            Err(TypeProblem::NoExternal)
+        }
+    }
+
+    /// The type to make others of.
+    fn part(&self) -> Part {
+        Part {
+            native: self.datatype.clone(),
+            external: (!self.same_places).then(|| self.external.datatype.clone()),
+            signature: Arc::clone(&self.external.signature),
+        }
+    }
+}
+
+/// The description of a datatype that a program gives to a call of MPI-IO. The first time it is made, and
+/// from then on found.
+pub(crate) fn describe(raw: MPI_Datatype) -> Result<Arc<Described>, TypeProblem> {
+    if let Some(described) = named::find(raw) {
+        return Ok(Arc::clone(described));
+    }
+    // SAFETY: a constant of the MPI binding.
+    if named::bits(raw) == named::bits(unsafe { mpi::ffi::RSMPI_DATATYPE_NULL }) {
+        return Err(TypeProblem::Null);
+    }
+    if let Some(described) = cache::find(raw)? {
+        return Ok(described);
+    }
+    if !is_committed(raw) {
+        return Err(TypeProblem::NotCommitted);
+    }
+    let part = walk::describe(raw, &Envelope::of(raw)?)?;
+    cache::keep(raw, Arc::new(Described::new(part, false)))
+}
+
+/// Whether the MPI takes the type for committed; if it cannot be asked, it is.
+fn is_committed(raw: MPI_Datatype) -> bool {
+    static JUDGE: OnceLock<bool> = OnceLock::new();
+    !*JUDGE.get_or_init(envelope::prepare_judge) || !envelope::is_refused(raw)
+}

@@ -1,0 +1,94 @@
+//! A type on its way from MPI's constructors to ours.
+
+use std::sync::Arc;
+
+use striate_datatype::{Datatype, TypeError};
+
+use super::TypeProblem;
+use super::element::Element;
+use super::envelope::Measures;
+use super::signature::Signature;
+
+/// A type, or a part of one, in memory and in external32.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// Its bytes in memory.
+    pub(super) native: Datatype,
+    /// Its bytes in a file of external32, if they do not lie as they do in memory. There the type is what
+    /// the same calls of constructors make of elements of other sizes.
+    pub(super) external: Option<Datatype>,
+    pub(super) signature: Arc<Signature>,
+}
+
+impl Part {
+    /// Elements that lie together.
+    pub(super) fn elements(element: Element, count: u64) -> Result<Self, TypeProblem> {
+        let signature = Signature::run(element, count)?;
+        let native = Datatype::bytes(signature.native())?;
+        let external = if signature.has_same_sizes() {
+            None
+        } else {
+            Some(Datatype::bytes(signature.external())?)
+        };
+        Ok(Self { native, external, signature })
+    }
+
+    /// What a constructor makes of this type alone.
+    pub(super) fn made_into(
+        &self,
+        constructor: impl Fn(&Datatype) -> Result<Datatype, TypeError>,
+    ) -> Result<Self, TypeProblem> {
+        let native = constructor(&self.native)?;
+        let external = self.external.as_ref().map(&constructor).transpose()?;
+        // Whatever it does with places, it takes the type a whole number of times.
+        let copies = native.size().checked_div(self.native.size()).unwrap_or(0);
+        let signature = self.signature.repeated(copies)?;
+        Ok(Self { native, external, signature })
+    }
+
+    /// A struct of (count, displacement, part).
+    pub(super) fn structure(fields: &[(u64, i64, Self)]) -> Result<Self, TypeProblem> {
+        let native: Vec<_> =
+            fields.iter().map(|(count, at, part)| (*count, *at, part.native.clone())).collect();
+        let native = Datatype::structure(&native)?;
+        let external = if fields.iter().all(|(.., part)| part.external.is_none()) {
+            None
+        } else {
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(count, at, part)| (*count, *at, part.in_external().clone()))
+                .collect();
+            Some(Datatype::structure(&fields)?)
+        };
+        let signatures = fields.iter().map(|(count, _, part)| part.signature.repeated(*count));
+        let signature = Signature::sequence(signatures.collect::<Result<Vec<_>, _>>()?)?;
+        Ok(Self { native, external, signature })
+    }
+
+    /// Its bytes in a file of external32.
+    pub(super) const fn in_external(&self) -> &Datatype {
+        match &self.external {
+            Some(external) => external,
+            None => &self.native,
+        }
+    }
+
+    /// The same with the bounds that the MPI gives it. The MPIs pad extents in different ways, and keep
+    /// bounds of inner types or do not: what the program's MPI says is what the program means.
+    pub(super) fn measured(mut self, measures: &Measures) -> Result<Self, TypeProblem> {
+        let native = &self.native;
+        if i64::try_from(native.size()) != Ok(measures.size) {
+            return Err(TypeProblem::Size { ours: native.size(), theirs: measures.size });
+        }
+        let bounds = (measures.lower_bound, measures.extent);
+        if (native.lower_bound(), native.extent()) != bounds {
+            self.native = Datatype::resized(native, bounds.0, bounds.1)?;
+        }
+        let places = (self.native.true_lower_bound(), self.native.true_extent() as i64);
+        let theirs = (measures.true_lower_bound, measures.true_extent);
+        if measures.size > 0 && places != theirs {
+            return Err(TypeProblem::Places { ours: places, theirs });
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,238 @@
+//! Views: the datatypes of the program, and what we know of them.
+
+use std::ffi::{CStr, c_char};
+use std::sync::Arc;
+
+use mpi::ffi;
+use striate_datatype::Datatype;
+use striate_file::View;
+
+use crate::constants::{self as mpi_constants, MPI_Datatype, MPI_Info, MPI_Offset};
+use crate::errors::{Failure, Outcome, check};
+use crate::info;
+use crate::open::Open;
+use crate::types::{Described, describe};
+
+/// How the bytes of a file represent data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Representation {
+    /// As they lie in memory.
+    Native,
+    /// As the implementation likes, which is the same here.
+    Internal,
+}
+
+impl Representation {
+    /// The representation of that name.
+    fn named(name: &CStr) -> Outcome<Self> {
+        match name.to_bytes() {
+            b"native" => Ok(Self::Native),
+            b"internal" => Ok(Self::Internal),
+            _ => Err(Failure::new(
+                mpi_constants::ERR_UNSUPPORTED_DATAREP,
+                "the data representation is not known",
+            )),
+        }
+    }
+
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::Native => c"native",
+            Self::Internal => c"internal",
+        }
+    }
+}
+
+/// A datatype of the program that is kept beyond the call that gave it.
+#[derive(Debug)]
+pub(crate) struct KeptType {
+    raw: MPI_Datatype,
+    predefined: bool,
+}
+
+// SAFETY: a handle names a datatype from any thread.
+unsafe impl Send for KeptType {}
+
+impl KeptType {
+    fn new(raw: MPI_Datatype, described: &Described) -> Outcome<Self> {
+        if described.predefined {
+            return Ok(Self { raw, predefined: true });
+        }
+        let mut copy = mpi_constants::datatype_null();
+        // SAFETY: the type exists, as it could be described.
+        check(unsafe { ffi::MPI_Type_dup(raw, &raw mut copy) })?;
+        Ok(Self { raw: copy, predefined: false })
+    }
+
+    /// A handle for the program: predefined types themselves, others as copies, which it frees.
+    fn handle(&self) -> Outcome<MPI_Datatype> {
+        if self.predefined {
+            return Ok(self.raw);
+        }
+        let mut copy = mpi_constants::datatype_null();
+        // SAFETY: the type is ours.
+        check(unsafe { ffi::MPI_Type_dup(self.raw, &raw mut copy) })?;
+        Ok(copy)
+    }
+}
+
+impl Drop for KeptType {
+    fn drop(&mut self) {
+        if !self.predefined {
+            // SAFETY: the type is ours, and this is its end.
+            let _ = unsafe { ffi::MPI_Type_free(&raw mut self.raw) };
+        }
+    }
+}
+
+/// The view of a file as the program gave it.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    displacement: MPI_Offset,
+    etype: KeptType,
+    filetype: KeptType,
+    pub(crate) representation: Representation,
+    /// Bytes of an etype in the file.
+    pub(crate) etype_size: u64,
+}
+
+impl Seen {
+    /// That of a file that was just opened.
+    pub(crate) fn bytes() -> Self {
+        let byte = || KeptType { raw: mpi_constants::byte(), predefined: true };
+        Self {
+            displacement: 0,
+            etype: byte(),
+            filetype: byte(),
+            representation: Representation::Native,
+            etype_size: 1,
+        }
+    }
+}
+
+/// The arguments of `MPI_File_set_view`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) displacement: MPI_Offset,
+    pub(crate) etype: MPI_Datatype,
+    pub(crate) filetype: MPI_Datatype,
+    pub(crate) representation: *const c_char,
+    pub(crate) info: MPI_Info,
+}
+
+/// `MPI_File_set_view`.
+pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
+    let checked = check_view(open, wanted);
+    let (seen, view) = match checked {
+        Ok(checked) => checked,
+        Err(failure) => {
+            // The others are on their way to a meeting, and must not wait for this rank.
+            refuse(open);
+            return Err(failure);
+        }
+    };
+    open.file.set_view(view)?;
+    open.seen = seen;
+    Ok(())
+}
+
+fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
+    open.no_split()?;
+    let displacement = displacement(open, wanted.displacement)?;
+    if wanted.representation.is_null() {
+        return Err(Failure::new(mpi_constants::ERR_ARG, "the data representation is null"));
+    }
+    // SAFETY: the program's C string.
+    let representation = Representation::named(unsafe { CStr::from_ptr(wanted.representation) })?;
+    let etype = describe(wanted.etype)?;
+    let filetype = describe(wanted.filetype)?;
+    // SAFETY: the program's info.
+    let entries = unsafe { info::entries(wanted.info) }?;
+    open.take_hints(entries);
+    let view = View::new(displacement as u64, &etype.datatype, &filetype.datatype)?;
+    let seen = Seen {
+        displacement,
+        etype: KeptType::new(wanted.etype, &etype)?,
+        filetype: KeptType::new(wanted.filetype, &filetype)?,
+        representation,
+        etype_size: etype.size,
+    };
+    Ok((seen, view))
+}
+
+/// Where the view begins. `MPI_DISPLACEMENT_CURRENT` is for files that are only gone through from the start to
+/// the end, and such files have no other.
+fn displacement(open: &mut Open, wanted: MPI_Offset) -> Outcome<MPI_Offset> {
+    if open.is_sequential() {
+        if wanted != mpi_constants::DISPLACEMENT_CURRENT {
+            return Err(Failure::new(
+                mpi_constants::ERR_UNSUPPORTED_OPERATION,
+                "a sequential file has no other displacement than the current one",
+            ));
+        }
+        return Err(Failure::new(
+            mpi_constants::ERR_UNSUPPORTED_OPERATION,
+            "the current displacement is not known",
+        ));
+    }
+    if wanted < 0 {
+        return Err(Failure::new(mpi_constants::ERR_ARG, "the displacement is negative"));
+    }
+    Ok(wanted)
+}
+
+/// Takes part in a collective `set_view` without a view: with one that no other rank can agree with, so that
+/// all ranks keep what they have.
+fn refuse(open: &mut Open) {
+    /// Larger than any etype of a program.
+    const ODD: u64 = 1 << 60;
+    if open.file.comm().size() == 1 {
+        return;
+    }
+    let rank = open.file.comm().rank() as u64;
+    let odd = Datatype::bytes(ODD + rank).ok();
+    if let Some(view) = odd.and_then(|odd| View::new(0, &odd, &odd).ok()) {
+        // It fails, as is intended.
+        let _ = open.file.set_view(view);
+    }
+}
+
+/// `MPI_File_get_view`.
+///
+/// # Safety
+///
+/// Everything leads to places as the function of MPI demands.
+pub(crate) unsafe fn get(
+    open: &Open,
+    displacement: *mut MPI_Offset,
+    etype: *mut MPI_Datatype,
+    filetype: *mut MPI_Datatype,
+    representation: *mut c_char,
+) -> Outcome {
+    let seen = &open.seen;
+    let name = seen.representation.name();
+    // SAFETY: the caller's promise; the name is shorter than MPI_MAX_DATAREP_STRING.
+    unsafe {
+        displacement.write(seen.displacement);
+        etype.write(seen.etype.handle()?);
+        filetype.write(seen.filetype.handle()?);
+        representation.copy_from_nonoverlapping(name.as_ptr(), name.to_bytes_with_nul().len());
+    }
+    Ok(())
+}
+
+/// Bytes from one element of a type to the next, in the file.
+pub(crate) fn extent(_open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
+    let described: Arc<Described> = describe(datatype)?;
+    Ok(described.extent)
+}
+
+/// `MPI_File_get_byte_offset`.
+pub(crate) fn byte_offset(open: &Open, offset: MPI_Offset) -> Outcome<MPI_Offset> {
+    open.not_sequential()?;
+    let position = u64::try_from(offset)
+        .ok()
+        .and_then(|offset| offset.checked_mul(open.seen.etype_size))
+        .ok_or(Failure::new(mpi_constants::ERR_ARG, "the offset is negative or too large"))?;
+    Ok(open.file.view().byte_offset(position)? as MPI_Offset)
+}

@@ -1,0 +1,91 @@
+//! The library under test, and programs that are compiled and run with it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use crate::job::{self, Ended, is_openmpi};
+
+/// The library: `STRIATE_MPIIO`, or the one of this tree. Cargo builds no library for tests that is not linked
+/// with them, so it is asked to here: in the directory and the profile of this test.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        if let Some(given) = std::env::var_os("STRIATE_MPIIO") {
+            return given.into();
+        }
+        // TARGET/PROFILE/deps/test-0123456789
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--quiet", "--lib", "--features", "mpi", "--manifest-path"]);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        command.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            command.arg("--release");
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        profile.join("libstriate_mpiio.so")
+    })
+}
+
+/// The name of a compiler wrapper of this MPI.
+pub fn wrapper(name: &str) -> String {
+    format!("{name}.{}", if is_openmpi() { "openmpi" } else { "mpich" })
+}
+
+/// Compiles one of our programs, once.
+pub fn compile(name: &str) -> PathBuf {
+    static PLACE: OnceLock<TempDir> = OnceLock::new();
+    let place = PLACE.get_or_init(|| tempfile::tempdir().unwrap());
+    let program = place.path().join(name.replace('.', "-"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
+    let compiler = wrapper(if name.ends_with(".c") { "mpicc" } else { "mpif90" });
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source);
+    // Modules are left where the compiler runs.
+    let output = command.current_dir(place.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Whether a program runs on the door or on the MPI's own implementation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    Door,
+    Native,
+}
+
+/// A job of a program: ranks, program and arguments, and variables of the ranks.
+pub fn start(on: On, ranks: usize, program: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = job::mpiexec(ranks);
+    let library = library().to_str().unwrap();
+    let preload = (on == On::Door).then_some(("LD_PRELOAD", library));
+    // The launcher itself needs no door.
+    for (name, value) in variables.iter().copied().chain(preload) {
+        if is_openmpi() {
+            command.arg("-x").arg(format!("{name}={value}"));
+        } else {
+            command.arg("-env").arg(name).arg(value);
+        }
+    }
+    command.arg(program);
+    command
+}
+
+/// Runs a program with these arguments.
+pub fn run(on: On, program: &Path, arguments: &[&Path], variables: &[(&str, &str)]) -> Ended {
+    let mut command = start(on, job::ranks(), program, variables);
+    command.args(arguments);
+    job::run(&mut command)
+}
+
+/// Runs a program on the door; it must succeed.
+pub fn passes(program: &Path, arguments: &[&Path], variables: &[(&str, &str)]) -> String {
+    let ended = run(On::Door, program, arguments, variables);
+    assert!(ended.success, "{}: {}", program.display(), ended.output);
+    ended.output
+}
