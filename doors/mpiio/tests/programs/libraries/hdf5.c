@@ -150,7 +150,8 @@ static void points(hid_t file, int writes) {
     hid_t packed = H(H5Tcopy(memory));
     H(H5Tpack(packed));
     hsize_t whole = (hsize_t)size * POINTS, mine = POINTS, chosen[POINTS];
-    hid_t list = plain_creation(), space = H(H5Screate_simple(1, &whole, NULL)), here = H(H5Screate_simple(1, &mine, NULL));
+    hid_t list = plain_creation(), space = H(H5Screate_simple(1, &whole, NULL));
+    hid_t here = H(H5Screate_simple(1, &mine, NULL));
     hid_t group = writes ? H(H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT))
                          : H(H5Gopen2(file, "group", H5P_DEFAULT));
     hid_t set = writes ? H(H5Dcreate2(group, "points", packed, space, H5P_DEFAULT, list, H5P_DEFAULT))
