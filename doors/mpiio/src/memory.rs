@@ -105,7 +105,7 @@ impl UserMemory {
         // Where the description counts from may lie before or behind the bytes that it names.
         let (origin, datatype) = match usize::try_from(low.wrapping_neg()) {
             Ok(origin) if origin <= bytes.len => (origin, datatype.clone()),
-            _ => (0, datatype.displaced(low.wrapping_neg()).map_err(TypeProblem::from)?),
+            _ => (0, datatype.displaced(low.wrapping_neg()).map_err(TypeProblem::Description)?),
         };
         let typed = Typed::new(bytes, origin, count, &datatype)
             .map_err(|error| Failure::told(mpi::ERR_ARG, error.to_string()))?;

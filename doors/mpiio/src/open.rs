@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi::ffi;
 use striate_comm::{Comm, CommError, Reduction};
@@ -20,10 +21,17 @@ use crate::split::Begun;
 use crate::stats::Tally;
 use crate::view::Seen;
 
+/// Files that this process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) file: File,
+    /// What tells it apart from every other that this process opens.
+    pub(crate) number: u64,
+    /// Where it is kept.
+    pub(crate) slot: Option<&'static Slot>,
     pub(crate) amode: c_int,
     pub(crate) group: Group,
     pub(crate) seen: Seen,
@@ -68,6 +76,11 @@ impl Drop for Group {
 }
 
 impl Open {
+    /// Where it is kept.
+    pub(crate) fn slot(&self) -> Outcome<&'static Slot> {
+        self.slot.ok_or_else(Failure::no_file)
+    }
+
     /// Whether the file may only be gone through from the start to the end.
     pub(crate) const fn is_sequential(&self) -> bool {
         self.amode & mpi_constants::MODE_SEQUENTIAL != 0
@@ -93,6 +106,22 @@ impl Open {
             ));
         }
         Ok(())
+    }
+
+    /// Takes part in a collective call with nothing but an error, with which all ranks end. Without it, the
+    /// others would wait for this one.
+    #[cold]
+    pub(crate) fn decline(&mut self, failure: &Failure) {
+        // All that can come of it is the error.
+        let _ = self.file.decline(failure.to_error());
+    }
+
+    /// Looks at the arguments of a collective call that this rank may have to decline.
+    pub(crate) fn agreed<T>(&mut self, checked: Outcome<T>) -> Outcome<T> {
+        if let Err(failure) = &checked {
+            self.decline(failure);
+        }
+        checked
     }
 
     /// Remembers hints of the program.
@@ -220,6 +249,8 @@ unsafe fn open_together(
     Ok(Open {
         tally: Tally::new(&place),
         file,
+        number: OPENED.fetch_add(1, Ordering::Relaxed) + 1,
+        slot: None,
         amode,
         group: Group::of(raw)?,
         seen: Seen::bytes(),

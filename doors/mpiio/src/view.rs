@@ -4,7 +4,6 @@ use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
 use mpi::ffi;
-use striate_datatype::Datatype;
 use striate_file::View;
 
 use crate::constants::{self as mpi_constants, MPI_Datatype, MPI_Info, MPI_Offset};
@@ -123,14 +122,7 @@ pub(crate) struct Wanted {
 /// `MPI_File_set_view`.
 pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
     let checked = check_view(open, wanted);
-    let (seen, view) = match checked {
-        Ok(checked) => checked,
-        Err(failure) => {
-            // The others are on their way to a meeting, and must not wait for this rank.
-            refuse(open);
-            return Err(failure);
-        }
-    };
+    let (seen, view) = open.agreed(checked)?;
     open.file.set_view(view)?;
     open.seen = seen;
     Ok(())
@@ -170,31 +162,14 @@ fn displacement(open: &mut Open, wanted: MPI_Offset) -> Outcome<MPI_Offset> {
                 "a sequential file has no other displacement than the current one",
             ));
         }
-        return Err(Failure::new(
-            mpi_constants::ERR_UNSUPPORTED_OPERATION,
-            "the current displacement is not known",
-        ));
+        // Where the shared pointer is, the only one that such a file has.
+        let position = open.file.position_shared()?.saturating_mul(open.seen.etype_size);
+        return Ok(open.file.view().byte_offset(position)? as MPI_Offset);
     }
     if wanted < 0 {
         return Err(Failure::new(mpi_constants::ERR_ARG, "the displacement is negative"));
     }
     Ok(wanted)
-}
-
-/// Takes part in a collective `set_view` without a view: with one that no other rank can agree with, so that
-/// all ranks keep what they have.
-fn refuse(open: &mut Open) {
-    /// Larger than any etype of a program.
-    const ODD: u64 = 1 << 60;
-    if open.file.comm().size() == 1 {
-        return;
-    }
-    let rank = open.file.comm().rank() as u64;
-    let odd = Datatype::bytes(ODD + rank).ok();
-    if let Some(view) = odd.and_then(|odd| View::new(0, &odd, &odd).ok()) {
-        // It fails, as is intended.
-        let _ = open.file.set_view(view);
-    }
 }
 
 /// `MPI_File_get_view`.

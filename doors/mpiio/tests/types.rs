@@ -18,7 +18,7 @@ use mpi::ffi::{self, MPI_Datatype};
 use striate_datatype::{Datatype, Packer};
 
 use mpi_types::{Made, ok};
-use random::{Random, Tried};
+use random::{Quirks, Random, Tried};
 use types::{TypeProblem, describe};
 
 fn cases() -> u64 {
@@ -76,16 +76,21 @@ fn mpi_unpack(stream: &[u8], buffer: &mut Buffer, count: c_int, raw: MPI_Datatyp
 }
 
 /// Both pack and unpack copies of the type.
-fn compare(random: &mut Random, raw: MPI_Datatype, story: &str) {
+fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) {
     const COUNT: u64 = 3;
+    let errs = if mpi_types::is_open_mpi() { quirks.minus_one } else { quirks.negative };
+    let errs = errs || quirks.empty_field;
     let described = describe(raw).unwrap_or_else(|problem| panic!("{story}: {problem}"));
     let datatype = &described.datatype;
     assert_eq!(described.size as i64, mpi_types::size(raw), "{story}");
     let [low, extent, true_low, true_extent] = mpi_types::extents(raw);
     assert_eq!((datatype.lower_bound(), datatype.extent()), (low, extent), "{story}");
-    if described.size > 0 {
-        let ours = (datatype.true_lower_bound(), datatype.true_extent() as i64);
-        assert_eq!(ours, (true_low, true_extent), "{story}");
+    if described.size == 0 || errs {
+        return;
+    }
+    let places = (datatype.true_lower_bound(), datatype.true_extent() as i64);
+    if mpi_types::is_open_mpi() || !quirks.distributed {
+        assert_eq!(places, (true_low, true_extent), "{story}");
     }
     let mut ours = Buffer::of(random, datatype, COUNT);
     let packer = Packer::new(datatype, COUNT).unwrap();
@@ -103,12 +108,16 @@ fn compare(random: &mut Random, raw: MPI_Datatype, story: &str) {
 
 #[test]
 fn random_types_are_the_bytes_that_the_mpi_packs() {
-    let named: Vec<_> = mpi_types::named().iter().map(|named| named.raw).collect();
+    let named: Vec<_> = mpi_types::named()
+        .iter()
+        .filter(|named| named.kind != b'x' as i8)
+        .map(|named| named.raw)
+        .collect();
     let (mut compared, mut refused) = (0, 0);
-    let mut bad = 0;
+
     for case in 0..cases() {
         let mut random = Random(case);
-        let Some(Tried { made, story }) = random::derived(&mut random, &named, 5) else {
+        let Some(Tried { made, story, quirks }) = random::derived(&mut random, &named, 5) else {
             refused += 1;
             continue;
         };
@@ -118,15 +127,10 @@ fn random_types_are_the_bytes_that_the_mpi_packs() {
         }
         let made = made.commit();
         let story = format!("case {case}: {story}");
-        let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            compare(&mut random, made.0, &story)
-        }));
-        if r.is_err() {
-            bad += 1;
-        }
+        compare(&mut random, made.0, quirks, &story);
         compared += 1;
     }
-    println!("{bad} bad {compared} compared, {refused} refused by the MPI");
+    println!("{compared} compared, {refused} refused by the MPI");
     assert!(compared > cases() / 2, "only {compared} compared, {refused} refused");
 }
 
@@ -137,7 +141,7 @@ fn predefined_types_are_found() {
         let described = describe(named.raw).unwrap();
         assert!(described.predefined, "named {index}");
         assert!(Arc::ptr_eq(&described, &describe(named.raw).unwrap()));
-        compare(&mut random, named.raw, &format!("named {index}"));
+        compare(&mut random, named.raw, Quirks::default(), &format!("named {index}"));
         let external = described.external().unwrap();
         let int = if named.with_int == 1 { 4 } else { 0 };
         let size = u64::from(named.elements) * u64::from(named.external) + int;
@@ -228,12 +232,7 @@ fn deep_nests_are_a_problem() {
     mpi_types::start();
     // SAFETY: a constant.
     let mut made = mpi_types::contiguous(1, unsafe { ffi::RSMPI_DOUBLE });
-    for _ in 0..200 {
-        made = mpi_types::contiguous(1, made.0);
-    }
-    made = made.commit();
-    assert_eq!(describe(made.0).unwrap().size, 8);
-    for _ in 0..5000 {
+    for _ in 0..300 {
         made = mpi_types::contiguous(1, made.0);
     }
     made = made.commit();

@@ -11,6 +11,7 @@ mod cache;
 mod element;
 mod envelope;
 mod extended;
+pub(crate) mod external;
 mod named;
 mod part;
 mod signature;
@@ -63,14 +64,6 @@ pub(crate) enum TypeProblem {
         ours: u64,
         /// Bytes that the MPI counts.
         theirs: i64,
-    },
-    /// What the constructors make does not lie where the MPI says.
-    #[error("the datatype's bytes begin at {} and span {}, but the MPI says {} and {}", ours.0, ours.1, theirs.0, theirs.1)]
-    Places {
-        /// First byte, and bytes from there to the last, as the constructors make them.
-        ours: (i64, i64),
-        /// The same, as the MPI has it.
-        theirs: (i64, i64),
     },
     /// external32 does not say how its elements are stored.
     #[error("the datatype has elements that external32 does not define")]

@@ -141,3 +141,7 @@ pub(crate) fn function(name: &std::ffi::CStr) -> Option<*mut c_void> {
     let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
+
+pub(crate) fn is_open_mpi() -> bool {
+    function(c"ompi_mpi_int").is_some()
+}
