@@ -9,8 +9,9 @@ use striate_file::{File, FileError, Source, Target};
 use crate::constants::{self as mpi, MPI_Offset, MPI_Status};
 use crate::errors::{Failure, Outcome};
 use crate::memory::{Buffer, UserMemory};
-use crate::open::Open;
+use crate::open::{Open, Told};
 use crate::status;
+use crate::view::Representation;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,7 @@ pub(crate) unsafe fn blocking(
 /// Moves the bytes of a call, and returns how many.
 #[inline]
 pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
+    let start = open.tally.start();
     let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
     let file = &mut open.file;
     let moved = match (access.ranks, access.direction, offset) {
@@ -90,8 +92,11 @@ pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outc
         }
         (Ranks::Together, Direction::Write, None) => file.write_all(memory.memory()),
     }?;
-    open.tally.add(access, open.file.last_call());
-    Ok(moved)
+    open.tally.add(start, access, moved, open.file.last_call());
+    memory.check_conversion()?;
+    let bytes = memory.moved(moved);
+    open.told.moved = bytes;
+    Ok(bytes)
 }
 
 /// Moves bytes by this rank alone; without an offset, at its own pointer.
@@ -121,6 +126,12 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
             }
             return Err(failure);
         }
+    };
+    open.told = Told {
+        offset: if let At::Offset(offset) = access.at { Some(offset) } else { None },
+        length: memory.len(),
+        count: buffer.count as u64,
+        moved: 0,
     };
     let offset = match access.at {
         At::Offset(offset) => Some(offset as u64),
@@ -154,7 +165,11 @@ fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u6
     {
         return Err(Failure::new(mpi::ERR_ARG, "the offset is negative"));
     }
-    let (memory, bytes) = UserMemory::new(buffer)?;
+    let memory = match open.seen.representation {
+        Representation::External32 => UserMemory::external(buffer, access.direction)?,
+        Representation::Native | Representation::Internal => UserMemory::native(buffer)?,
+    };
+    let bytes = memory.len();
     let etype = open.seen.etype_size;
     if !bytes.is_multiple_of(etype) {
         return Err(Failure::new(mpi::ERR_IO, "only whole etypes can be read or written"));

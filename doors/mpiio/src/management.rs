@@ -13,7 +13,9 @@ fn length(size: MPI_Offset) -> Outcome<u64> {
 
 fn resized(open: &mut Open, size: MPI_Offset) -> Outcome<u64> {
     let checked = open.not_sequential().and_then(|()| open.no_split()).and_then(|()| length(size));
-    open.agreed(checked)
+    let len = open.agreed(checked)?;
+    open.told.length = len;
+    Ok(len)
 }
 
 /// `MPI_File_set_size`.

@@ -16,6 +16,7 @@ use crate::errors::{Failure, Outcome, check};
 use crate::handle::{self, Found, Slot};
 use crate::handlers::{Handler, raise, raise_on};
 use crate::info;
+use crate::record;
 use crate::settings::Settings;
 use crate::split::Begun;
 use crate::stats::Tally;
@@ -41,6 +42,31 @@ pub(crate) struct Open {
     /// A collective call of which the program has made the first half.
     pub(crate) begun: Option<Begun>,
     pub(crate) tally: Tally,
+    /// What recordings call it.
+    pub(crate) name: record::Name,
+    /// What there is to tell of the call that is going on.
+    pub(crate) told: Told,
+}
+
+/// What a recording is told of a call, apart from its function and how it ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// Where, as the call said it.
+    pub(crate) offset: Option<i64>,
+    /// Bytes that were asked for, or a size.
+    pub(crate) length: u64,
+    /// Elements that were asked for.
+    pub(crate) count: u64,
+    /// Bytes that were moved.
+    pub(crate) moved: u64,
+}
+
+impl Told {
+    /// The same of a file, with how the call ended.
+    pub(crate) const fn done(&self, file: u64, outcome: Result<u64, c_int>) -> record::Done {
+        let Self { offset, length, count, .. } = *self;
+        record::Done { file, offset, length, count, outcome }
+    }
 }
 
 /// A group of processes that is ours.
@@ -210,8 +236,14 @@ pub(crate) unsafe fn open(
     info: MPI_Info,
     handle: *mut MPI_File,
 ) -> c_int {
+    let recorded = record::Call::begin(record::Function::MpiOpen);
     // SAFETY: the caller's promise.
     let opened = guarded(|| unsafe { open_together(comm, name, amode, info) });
+    match &opened {
+        Ok(open) => recorded.end(&open.name, &Told::default().done(open.number, Ok(0))),
+        // SAFETY: the caller's promise.
+        Err(failure) => unsafe { tell(recorded, name, Err(failure.class())) },
+    }
     let claimed = opened.and_then(|open| {
         Slot::claim(Box::new(open))
             .map_err(|_| Failure::new(mpi_constants::ERR_NO_MEM, "too many files are open"))
@@ -225,6 +257,19 @@ pub(crate) unsafe fn open(
         unsafe { handle.write(raw) };
     }
     code
+}
+
+/// Tells of a call that is on no file.
+///
+/// # Safety
+///
+/// `name` is null or a C string.
+unsafe fn tell(recorded: record::Call, name: *const c_char, outcome: Result<u64, c_int>) {
+    if recorded.is_recorded() {
+        // SAFETY: the caller's promise.
+        let name = unsafe { name_of(name) }.map_or(&[][..], OsStr::as_bytes);
+        recorded.end(&record::Name::new(name), &Told::default().done(0, outcome));
+    }
 }
 
 /// # Safety
@@ -241,13 +286,13 @@ unsafe fn open_together(
     // SAFETY: the caller's promise.
     let given =
         unsafe { name_of(name).and_then(|name| Ok((name, mode(amode)?, info::entries(info)?))) };
-    let (name, mode, entries) = agree_on_mode(comm.as_ref(), amode, given)?;
+    let ((name, mode, entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
     let place = Settings::get().place(name);
     let file = File::open(&comm, &place, mode, &hints)?;
     Ok(Open {
-        tally: Tally::new(&place),
+        tally: Tally::new(&place, stats),
         file,
         number: OPENED.fetch_add(1, Ordering::Relaxed) + 1,
         slot: None,
@@ -257,6 +302,8 @@ unsafe fn open_together(
         given: entries.into_iter().collect(),
         handler: Handler::default_of_files(),
         begun: None,
+        name: record::Name::new(name.as_bytes()),
+        told: Told::default(),
     })
 }
 
@@ -282,10 +329,11 @@ fn in_comm(error: &CommError) -> Failure {
     Failure::told(mpi_constants::ERR_COMM, error.to_string())
 }
 
-/// Makes sure that all ranks can go on, and in the same mode.
-fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome<T> {
+/// Makes sure that all ranks can go on, and in the same mode. Says whether one of them wants a summary.
+fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome<(T, bool)> {
     let class = given.as_ref().err().map_or(0, Failure::class);
-    let mut votes = [i64::from(amode), -i64::from(amode), i64::from(class)];
+    let stats = i64::from(Settings::get().stats);
+    let mut votes = [i64::from(amode), -i64::from(amode), i64::from(class), stats];
     comm.allreduce_i64(Reduction::Max, &mut votes).map_err(|error| in_comm(&error))?;
     let given = given?;
     if votes[2] != 0 {
@@ -297,7 +345,7 @@ fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome
             "the ranks gave different access modes",
         ));
     }
-    Ok(given)
+    Ok((given, votes[3] != 0))
 }
 
 /// `MPI_File_close`.
@@ -307,9 +355,11 @@ fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome
 /// `handle` leads to a handle of ours.
 pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int {
     const CALL: &str = "MPI_File_close";
+    let recorded = record::Call::begin(record::Function::MpiClose);
     let Some(open) = slot.lock().take() else {
         return raise(None, CALL, &Failure::no_file());
     };
+    let (name, number) = (open.name.clone(), open.number);
     let handler = open.handler.clone();
     let done = guarded(|| {
         let Open { mut file, tally, begun, .. } = *open;
@@ -319,6 +369,8 @@ pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int 
             Err(Failure::new(mpi_constants::ERR_OTHER, "a split collective call was not ended"))
         })
     });
+    let outcome = done.as_ref().map(|()| 0).map_err(Failure::class);
+    recorded.end(&name, &Told::default().done(number, outcome));
     // SAFETY: the caller's promise.
     unsafe { handle.write(mpi_constants::file_null()) };
     match done {
@@ -346,7 +398,11 @@ pub(crate) unsafe fn to_close(handle: *const MPI_File) -> Found {
 ///
 /// `name` is null or a C string.
 pub(crate) unsafe fn delete(name: *const c_char) -> Outcome {
+    let recorded = record::Call::begin(record::Function::MpiDelete);
     // SAFETY: the caller's promise.
-    let name = unsafe { name_of(name) }?;
-    Ok(File::delete(Settings::get().place(name))?)
+    let done =
+        unsafe { name_of(name) }.and_then(|name| Ok(File::delete(Settings::get().place(name))?));
+    // SAFETY: the caller's promise.
+    unsafe { tell(recorded, name, done.as_ref().map(|()| 0).map_err(Failure::class)) };
+    done
 }

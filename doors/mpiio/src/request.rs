@@ -7,9 +7,9 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use striate_file::{Request, Source};
+use striate_file::{FileError, Request};
 
-use crate::access::{Access, Direction, Prepared, Ranks, carry_out, prepare};
+use crate::access::{Access, Direction, Prepared, Ranks, carry_out, prepare, transfer_alone};
 use crate::constants::{self as mpi, MPI_Request, MPI_Status};
 use crate::errors::{Failure, Outcome};
 use crate::grequest;
@@ -17,6 +17,7 @@ use crate::handle::Slot;
 use crate::handlers::raise;
 use crate::memory::{Buffer, UserMemory};
 use crate::open::Open;
+use crate::raised;
 use crate::status;
 
 /// Up to here a plain access is carried out at once: to start a thread takes longer.
@@ -66,8 +67,8 @@ impl Job {
         }
         let nothing = State::Done(Ok(0));
         if let State::Begun(request) = std::mem::replace(&mut **state, nothing) {
-            let (_, moved) = open.file.wait(request);
-            **state = State::Done(moved.map_err(Failure::from));
+            let (memory, moved) = open.file.wait(request);
+            **state = State::Done(ended(&memory, moved));
         }
         true
     }
@@ -100,9 +101,22 @@ impl Job {
         let told = unsafe { status::set(to, bytes) };
         match told.err().or(failure) {
             None => mpi::SUCCESS,
-            Some(failure) => raise(Some(self.slot), "a nonblocking call", &failure),
+            Some(failure) => {
+                let code = raise(Some(self.slot), "a nonblocking call", &failure);
+                if code != mpi::SUCCESS {
+                    raised::forgive(code);
+                }
+                code
+            }
         }
     }
+}
+
+/// What a call came to, in bytes of memory.
+fn ended(memory: &UserMemory, moved: Result<u64, FileError>) -> Outcome<u64> {
+    let moved = moved?;
+    memory.check_conversion()?;
+    Ok(memory.moved(moved))
 }
 
 /// Begins a call.
@@ -128,12 +142,11 @@ pub(crate) unsafe fn start(
 }
 
 fn begin_alone(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<State> {
-    let Prepared { memory, offset } = prepare(open, access, buffer)?;
+    let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
     let file = &mut open.file;
-    if matches!(&memory, UserMemory::Plain(_)) && memory.memory().len() <= AT_ONCE {
-        let mut memory = memory;
-        let moved = crate::access::transfer_alone(file, access.direction, offset, &mut memory);
-        return Ok(State::Done(moved.map_err(Failure::from)));
+    if memory.is_plain() && memory.len() <= AT_ONCE {
+        let moved = transfer_alone(file, access.direction, offset, &mut memory);
+        return Ok(State::Done(ended(&memory, moved)));
     }
     let request = match (access.direction, offset) {
         (Direction::Read, Some(offset)) => file.iread_at(offset, memory),

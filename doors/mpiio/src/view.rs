@@ -1,7 +1,6 @@
 //! Views: the datatypes of the program, and what we know of them.
 
 use std::ffi::{CStr, c_char};
-use std::sync::Arc;
 
 use mpi::ffi;
 use striate_file::View;
@@ -19,6 +18,8 @@ pub(crate) enum Representation {
     Native,
     /// As the implementation likes, which is the same here.
     Internal,
+    /// As the standard says, for every machine.
+    External32,
 }
 
 impl Representation {
@@ -27,6 +28,7 @@ impl Representation {
         match name.to_bytes() {
             b"native" => Ok(Self::Native),
             b"internal" => Ok(Self::Internal),
+            b"external32" => Ok(Self::External32),
             _ => Err(Failure::new(
                 mpi_constants::ERR_UNSUPPORTED_DATAREP,
                 "the data representation is not known",
@@ -38,6 +40,7 @@ impl Representation {
         match self {
             Self::Native => c"native",
             Self::Internal => c"internal",
+            Self::External32 => c"external32",
         }
     }
 }
@@ -124,6 +127,7 @@ pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
     let checked = check_view(open, wanted);
     let (seen, view) = open.agreed(checked)?;
     open.file.set_view(view)?;
+    open.told.offset = Some(seen.displacement);
     open.seen = seen;
     Ok(())
 }
@@ -141,13 +145,17 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
     // SAFETY: the program's info.
     let entries = unsafe { info::entries(wanted.info) }?;
     open.take_hints(entries);
-    let view = View::new(displacement as u64, &etype.datatype, &filetype.datatype)?;
+    let (etypes, filetypes) = match representation {
+        Representation::External32 => (&etype.external()?.datatype, &filetype.external()?.datatype),
+        _ => (&etype.datatype, &filetype.datatype),
+    };
+    let view = View::new(displacement as u64, etypes, filetypes)?;
     let seen = Seen {
         displacement,
         etype: KeptType::new(wanted.etype, &etype)?,
         filetype: KeptType::new(wanted.filetype, &filetype)?,
         representation,
-        etype_size: etype.size,
+        etype_size: etypes.size(),
     };
     Ok((seen, view))
 }
@@ -197,9 +205,12 @@ pub(crate) unsafe fn get(
 }
 
 /// Bytes from one element of a type to the next, in the file.
-pub(crate) fn extent(_open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
-    let described: Arc<Described> = describe(datatype)?;
-    Ok(described.extent)
+pub(crate) fn extent(open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
+    let described = describe(datatype)?;
+    Ok(match open.seen.representation {
+        Representation::External32 => described.external()?.extent,
+        _ => described.extent,
+    })
 }
 
 /// `MPI_File_get_byte_offset`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use striate_datatype::{Datatype, TypeError};
+use striate_datatype::{Cursor, Datatype, TypeError};
 
 use super::TypeProblem;
 use super::element::Element;
@@ -50,7 +50,7 @@ impl Part {
     pub(super) fn structure(fields: &[(u64, i64, Self)]) -> Result<Self, TypeProblem> {
         let native: Vec<_> =
             fields.iter().map(|(count, at, part)| (*count, *at, part.native.clone())).collect();
-        let native = Datatype::structure(&native)?;
+        let native = struct_of(&native)?;
         let external = if fields.iter().all(|(.., part)| part.external.is_none()) {
             None
         } else {
@@ -58,7 +58,7 @@ impl Part {
                 .iter()
                 .map(|(count, at, part)| (*count, *at, part.in_external().clone()))
                 .collect();
-            Some(Datatype::structure(&fields)?)
+            Some(struct_of(&fields)?)
         };
         let signatures = fields.iter().map(|(count, _, part)| part.signature.repeated(*count));
         let signature = Signature::sequence(signatures.collect::<Result<Vec<_>, _>>()?)?;
@@ -89,4 +89,28 @@ impl Part {
         }
         Ok(self)
     }
+}
+
+/// Most runs of a struct that is listed run by run.
+const MAX_RUNS: u64 = 1 << 24;
+
+/// A struct. What has more different parts than a description may have, as the accesses that a library
+/// collects until they are many, is a list of its runs.
+fn struct_of(fields: &[(u64, i64, Datatype)]) -> Result<Datatype, TypeError> {
+    let made = Datatype::structure(fields);
+    if !matches!(made, Err(TypeError::TooManyLoops { .. })) {
+        return made;
+    }
+    let runs = fields.iter().try_fold(0u64, |sum, (count, _, of)| {
+        sum.checked_add(count.checked_mul(of.runs())?).filter(|&runs| runs <= MAX_RUNS)
+    });
+    let Some(runs) = runs else { return made };
+    let mut blocks = Vec::with_capacity(runs as usize);
+    for (count, displacement, of) in fields {
+        for run in Cursor::new(of, *count)? {
+            let at = displacement.checked_add(run.offset);
+            blocks.push((run.len, at.ok_or(TypeError::Overflow { what: "displacement" })?));
+        }
+    }
+    Datatype::hindexed(&blocks, &Datatype::bytes(1)?)
 }

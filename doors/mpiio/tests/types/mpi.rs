@@ -70,6 +70,14 @@ pub(crate) fn size(raw: MPI_Datatype) -> i64 {
     size
 }
 
+pub(crate) fn name(raw: MPI_Datatype) -> String {
+    let mut name = [0u8; 256];
+    let mut len = 0;
+    // SAFETY: a datatype, and room for the longest name.
+    ok(unsafe { ffi::MPI_Type_get_name(raw, name.as_mut_ptr().cast(), &raw mut len) });
+    String::from_utf8_lossy(&name[..len as usize]).into_owned()
+}
+
 /// Lower bound and extent, true lower bound and true extent.
 pub(crate) fn extents(raw: MPI_Datatype) -> [i64; 4] {
     let mut extents = [0; 4];
