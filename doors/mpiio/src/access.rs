@@ -78,7 +78,6 @@ pub(crate) unsafe fn blocking(
 /// Moves the bytes of a call, and returns how many.
 #[inline]
 pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
-    let start = open.tally.start();
     let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
     let file = &mut open.file;
     let moved = match (access.ranks, access.direction, offset) {
@@ -92,7 +91,7 @@ pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outc
         }
         (Ranks::Together, Direction::Write, None) => file.write_all(memory.memory()),
     }?;
-    open.tally.add(start, access, moved, open.file.last_call());
+    open.tally.add(access, moved);
     memory.check_conversion()?;
     let bytes = memory.moved(moved);
     open.told.moved = bytes;
@@ -101,7 +100,7 @@ pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outc
 
 /// Moves bytes by this rank alone; without an offset, at its own pointer.
 #[inline]
-pub(crate) fn transfer_alone(
+fn transfer_alone(
     file: &mut File,
     direction: Direction,
     offset: Option<u64>,
@@ -144,7 +143,7 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
 
 /// The memory of a call, and how many etypes it holds.
 #[inline]
-fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
+pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
     if access.at != At::Shared {
         open.not_sequential()?;
     }

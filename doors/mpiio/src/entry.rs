@@ -81,6 +81,7 @@ macro_rules! export {
 macro_rules! on_file {
     ($($name:literal $($suffix:literal)? $([$function:ident])? ($($argument:ident: $type:ty),*)
         |$open:ident| $body:expr;)*) => {$(
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "comments do not reach it through other macros")]
         const _: () = {
             /// What a recording calls it; what neither moves nor changes anything is not recorded.
             const FUNCTION: Option<record::Function> = entry::recorded!($($function)?);

@@ -51,7 +51,7 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// What Open MPI's progress looks at, and how many they are.
+/// What is under way, and how many they are.
 static PENDING: Mutex<Vec<Arc<Pending>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -127,6 +127,9 @@ unsafe extern "C" fn cancel(_: *mut c_void, _: c_int) -> c_int {
 unsafe extern "C" fn poll(state: *mut c_void, _: *mut MPI_Status) -> c_int {
     // SAFETY: the MPI gives what it was given.
     unsafe { pending(state) }.poll();
+    // Ranks may wait for calls on several files in different orders: all of them get on.
+    // SAFETY: nothing is asked of the caller.
+    unsafe { progress() };
     mpi_constants::SUCCESS
 }
 
@@ -140,7 +143,8 @@ unsafe extern "C" fn wait(
         // SAFETY: as many states as the MPI says.
         let pending = unsafe { pending(*states.add(n)) };
         while !pending.job.is_done() {
-            if !pending.poll() {
+            // SAFETY: nothing is asked of the caller.
+            if unsafe { progress() } == 0 {
                 std::thread::yield_now();
             }
         }
@@ -148,7 +152,8 @@ unsafe extern "C" fn wait(
     mpi_constants::SUCCESS
 }
 
-/// Called by Open MPI whenever it looks for something to do; returns how much there was.
+/// Looks at all that is under way; returns how much of it is done. Open MPI calls it whenever it looks for
+/// something to do.
 unsafe extern "C" fn progress() -> c_int {
     if COUNT.load(Ordering::Acquire) == 0 {
         return 0;
@@ -160,7 +165,7 @@ unsafe extern "C" fn progress() -> c_int {
         Err(TryLockError::WouldBlock) => return 0,
     };
     let before = list.len();
-    list.retain(|pending| !pending.poll());
+    list.retain(|pending| !pending.poll() && !pending.job.is_done());
     let done = before - list.len();
     COUNT.fetch_sub(done, Ordering::AcqRel);
     done as c_int
@@ -197,7 +202,7 @@ pub(crate) unsafe fn start(job: Arc<Job>, request: *mut MPI_Request) -> Outcome 
         // SAFETY: the request was started, and is completed here, once.
         return check(unsafe { ffi::MPI_Grequest_complete(handle) });
     }
-    if let Means::Progress = means() {
+    if are_polled() {
         PENDING.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
         COUNT.fetch_add(1, Ordering::AcqRel);
     }

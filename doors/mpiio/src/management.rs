@@ -69,7 +69,7 @@ pub(crate) unsafe fn set_info(open: &mut Open, raw: MPI_Info) -> Outcome {
 
 /// `MPI_File_get_info`.
 pub(crate) fn get_info(open: &Open) -> Outcome<MPI_Info> {
-    info::make(info::in_effect(&open.file))
+    info::make(info::in_effect(&open.file, &open.given))
 }
 
 /// `MPI_File_set_atomicity`.

@@ -159,11 +159,6 @@ impl UserMemory {
         self.len
     }
 
-    /// Whether it is one piece whose bytes are those of the file.
-    pub(crate) const fn is_plain(&self) -> bool {
-        matches!(self.content, Content::Plain(_))
-    }
-
     /// What a call has moved, in bytes of memory.
     #[inline]
     pub(crate) fn moved(&self, bytes: u64) -> u64 {

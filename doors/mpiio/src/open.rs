@@ -290,7 +290,12 @@ unsafe fn open_together(
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
     let place = Settings::get().place(name);
-    let file = File::open(&comm, &place, mode, &hints)?;
+    let mut file = File::open(&comm, &place, mode, &hints)?;
+    // The communicator was duplicated for this file.
+    file.own_comm();
+    if stats {
+        file.measure_time();
+    }
     Ok(Open {
         tally: Tally::new(&place, stats),
         file,

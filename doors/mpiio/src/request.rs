@@ -5,23 +5,21 @@
 //! ours ever calls MPI. Whoever looks never waits for the lock of a file, since the thread may have it already.
 
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use striate_file::{FileError, Request};
 
-use crate::access::{Access, Direction, Prepared, Ranks, carry_out, prepare, transfer_alone};
+use crate::access::{Access, At, Direction, Prepared, Ranks, carry_out, check, prepare};
 use crate::constants::{self as mpi, MPI_Request, MPI_Status};
 use crate::errors::{Failure, Outcome};
 use crate::grequest;
 use crate::handle::Slot;
 use crate::handlers::raise;
 use crate::memory::{Buffer, UserMemory};
-use crate::open::Open;
+use crate::open::{Open, Told};
 use crate::raised;
+use crate::record;
 use crate::status;
-
-/// Up to here a plain access is carried out at once: to start a thread takes longer.
-const AT_ONCE: u64 = 256 << 10;
 
 /// A call that was begun.
 #[derive(Debug)]
@@ -29,13 +27,27 @@ pub(crate) struct Job {
     slot: &'static Slot,
     /// The number of the file in that slot.
     number: u64,
+    /// Whether it is one of all ranks, which only gets on when it is looked at.
+    together: bool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 enum State {
     Begun(Request<UserMemory>),
+    /// This rank takes part in a call of all ranks with nothing but an error.
+    Declined(Request<()>, Failure),
     Done(Outcome<u64>),
+}
+
+impl State {
+    fn is_complete(&self) -> bool {
+        match self {
+            Self::Begun(request) => request.is_complete(),
+            Self::Declined(request, _) => request.is_complete(),
+            Self::Done(_) => true,
+        }
+    }
 }
 
 impl Job {
@@ -56,20 +68,27 @@ impl Job {
             *state = State::Done(Err(Failure::no_file()));
             return true;
         };
-        Self::finish(&mut state, open)
-    }
-
-    /// Takes the result, if there is one.
-    fn finish(state: &mut MutexGuard<'_, State>, open: &mut Open) -> bool {
-        match &**state {
-            State::Begun(request) if request.is_complete() => {}
-            _ => return false,
+        let recorded = record::Call::begin(record::Function::MpiCompletion);
+        if self.together {
+            open.file.progress();
         }
-        let nothing = State::Done(Ok(0));
-        if let State::Begun(request) = std::mem::replace(&mut **state, nothing) {
-            let (memory, moved) = open.file.wait(request);
-            **state = State::Done(ended(&memory, moved));
+        if !state.is_complete() {
+            return false;
         }
+        let done = match std::mem::replace(&mut *state, State::Done(Ok(0))) {
+            State::Begun(request) => {
+                let (memory, moved) = open.file.wait(request);
+                ended(&memory, moved)
+            }
+            State::Declined(request, failure) => {
+                let ((), _) = open.file.wait(request);
+                Err(failure)
+            }
+            State::Done(done) => done,
+        };
+        let outcome = done.as_ref().copied().map_err(Failure::class);
+        recorded.end(&open.name, &Told::default().done(self.number, outcome));
+        *state = State::Done(done);
         true
     }
 
@@ -94,7 +113,7 @@ impl Job {
         let (bytes, failure) = match &*done {
             State::Done(Ok(bytes)) => (*bytes, None),
             State::Done(Err(failure)) => (0, Some(failure.clone())),
-            State::Begun(_) => (0, Some(Failure::new(mpi::ERR_INTERN, "the call is not done"))),
+            _ => (0, Some(Failure::new(mpi::ERR_INTERN, "the call is not done"))),
         };
         drop(done);
         // SAFETY: the caller's promise.
@@ -130,24 +149,24 @@ pub(crate) unsafe fn start(
     buffer: Buffer,
     request: *mut MPI_Request,
 ) -> Outcome {
-    let state = if access.ranks == Ranks::Together || !grequest::are_polled() {
-        // Who takes part in a call of all ranks says so when they meet.
+    let together = access.ranks == Ranks::Together;
+    let state = if !grequest::are_polled() {
         State::Done(carry_out(open, access, buffer))
+    } else if together {
+        begin_together(open, access, buffer)
     } else {
         begin_alone(open, access, buffer)?
     };
-    let job = Job { slot: open.slot()?, number: open.number, state: Mutex::new(state) };
+    let state = Mutex::new(state);
+    let job = Job { slot: open.slot()?, number: open.number, together, state };
     // SAFETY: the caller's promise.
     unsafe { grequest::start(Arc::new(job), request) }
 }
 
 fn begin_alone(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<State> {
-    let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
+    let Prepared { memory, offset } = prepare(open, access, buffer)?;
+    open.tally.add(access, memory.len());
     let file = &mut open.file;
-    if memory.is_plain() && memory.len() <= AT_ONCE {
-        let moved = transfer_alone(file, access.direction, offset, &mut memory);
-        return Ok(State::Done(ended(&memory, moved)));
-    }
     let request = match (access.direction, offset) {
         (Direction::Read, Some(offset)) => file.iread_at(offset, memory),
         (Direction::Read, None) => file.iread(memory),
@@ -155,4 +174,28 @@ fn begin_alone(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<State
         (Direction::Write, None) => file.iwrite(memory),
     }?;
     Ok(State::Begun(request))
+}
+
+/// A call of all ranks. One with wrong arguments is begun all the same, and fails when it is waited for: the others
+/// have to be told, which nobody could do after an error here.
+fn begin_together(open: &mut Open, access: Access, buffer: Buffer) -> State {
+    let (memory, etypes) = match check(open, access, buffer) {
+        Ok(checked) => checked,
+        Err(failure) => return State::Declined(open.file.idecline(failure.to_error()), failure),
+    };
+    open.tally.add(access, memory.len());
+    let file = &mut open.file;
+    let offset = match access.at {
+        At::Offset(offset) => offset as u64,
+        // There is no such call at the shared pointer.
+        At::Individual | At::Shared => {
+            let position = file.position();
+            file.seek(position + etypes);
+            position
+        }
+    };
+    State::Begun(match access.direction {
+        Direction::Read => file.iread_at_all(offset, memory),
+        Direction::Write => file.iwrite_at_all(offset, memory),
+    })
 }

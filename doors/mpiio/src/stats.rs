@@ -1,44 +1,45 @@
-//! [`Tally`]: how the calls on a file were carried out, for the summary that `STRIATE_MPIIO_STATS` asks for.
+//! [`Tally`]: what the program asked of a file, for the summary that `STRIATE_MPIIO_STATS` asks for. How that was
+//! carried out, the file itself knows.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use striate_comm::Reduction;
-use striate_file::{CallReport, File, FileError, Method, Stats};
+use striate_file::{File, FileError, Method, MethodChoice, Stats};
 
 use crate::access::{Access, Direction, Ranks};
-
-/// The methods, in the order in which they are counted.
-const METHODS: [(Method, &str); 5] = [
-    (Method::Posix, "posix"),
-    (Method::Sieve, "sieve"),
-    (Method::List, "list"),
-    (Method::Datatype, "datatype"),
-    (Method::TwoPhase, "two-phase"),
-];
 
 /// Reads and writes, alone and together.
 const KINDS: [&str; 4] =
     ["independent reads", "independent writes", "collective reads", "collective writes"];
 
-/// Calls and bytes of a kind, and by which methods.
+/// Calls and bytes of a kind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kind {
+struct Asked {
     calls: u64,
     bytes: u64,
-    methods: [u64; METHODS.len()],
 }
 
-/// How the calls on a file were carried out.
+/// What the program asked of a file.
 #[derive(Debug)]
 pub(crate) struct Tally {
     name: String,
     /// Whether somebody wants to know; the same on all ranks.
     wanted: bool,
     opened: Instant,
-    kinds: [Kind; KINDS.len()],
-    time: Duration,
+    asked: [Asked; KINDS.len()],
+}
+
+/// What all ranks did together.
+struct Summary {
+    ranks: usize,
+    asked: Vec<Asked>,
+    methods: Vec<(Method, u64)>,
+    /// Seconds in requests to the store, and in collective calls beside that.
+    io: f64,
+    exchange: f64,
+    stats: Stats,
 }
 
 impl Tally {
@@ -48,91 +49,82 @@ impl Tally {
             name: name.display().to_string(),
             wanted,
             opened: Instant::now(),
-            kinds: [Kind::default(); KINDS.len()],
-            time: Duration::ZERO,
+            asked: [Asked::default(); KINDS.len()],
         }
     }
 
-    /// When a call begins, if that matters.
+    /// One more call, for so many bytes.
     #[inline]
-    pub(crate) fn start(&self) -> Option<Instant> {
-        self.wanted.then(Instant::now)
-    }
-
-    /// One more call, which has moved so many bytes.
-    #[inline]
-    pub(crate) fn add(
-        &mut self,
-        start: Option<Instant>,
-        access: Access,
-        bytes: u64,
-        report: Option<&CallReport>,
-    ) {
-        if let Some(start) = start {
-            self.time += start.elapsed();
-            let direction = usize::from(access.direction == Direction::Write);
-            let kind =
-                &mut self.kinds[direction + 2 * usize::from(access.ranks == Ranks::Together)];
-            kind.calls += 1;
-            kind.bytes += bytes;
-            let method = report.map(|report| report.method);
-            if let Some(n) = METHODS.iter().position(|(known, _)| Some(*known) == method) {
-                kind.methods[n] += 1;
-            }
-        }
+    pub(crate) fn add(&mut self, access: Access, bytes: u64) {
+        let direction = usize::from(access.direction == Direction::Write);
+        let asked = &mut self.asked[direction + 2 * usize::from(access.ranks == Ranks::Together)];
+        asked.calls += 1;
+        asked.bytes += bytes;
     }
 
     /// Prints what there is to tell, on rank 0. Collective.
     pub(crate) fn report(&self, file: &mut File) {
-        if self.wanted
-            && let Err(error) = self.try_report(file)
-        {
-            eprintln!("striate-mpiio: no summary of {}: {error}", self.name);
+        if self.wanted {
+            match self.summary(file) {
+                Ok(summary) if file.comm().rank() == 0 => eprint!("{}", self.text(&summary)),
+                Ok(_) => {}
+                Err(error) => eprintln!("striate-mpiio: no summary of {}: {error}", self.name),
+            }
         }
     }
 
-    fn try_report(&self, file: &mut File) -> Result<(), FileError> {
-        let all: Stats = file.stats_of_all()?.into_iter().sum();
-        let mut words: Vec<u64> = self.kinds.iter().flat_map(Kind::to_words).collect();
-        words.push(self.time.as_micros() as u64);
+    fn summary(&self, file: &mut File) -> Result<Summary, FileError> {
+        let stats = file.stats_of_all()?.into_iter().sum();
+        let usage = file.usage();
+        let mut words: Vec<u64> = self.asked.iter().flat_map(|a| [a.calls, a.bytes]).collect();
+        words.extend(Method::ALL.iter().map(|method| usage.calls(*method)));
+        words.extend([usage.io.as_micros() as u64, usage.exchange.as_micros() as u64]);
         file.comm().allreduce_u64(Reduction::Sum, &mut words)?;
-        if file.comm().rank() == 0 {
-            eprint!("{}", self.text(file.comm().size(), &words, &all));
-        }
-        Ok(())
+        let (asked, rest) = words.split_at(2 * KINDS.len());
+        let (methods, times) = rest.split_at(Method::ALL.len());
+        let seconds = |n: usize| times.get(n).map_or(0.0, |time| *time as f64 / 1e6);
+        Ok(Summary {
+            ranks: file.comm().size(),
+            asked: asked.chunks_exact(2).map(|a| Asked { calls: a[0], bytes: a[1] }).collect(),
+            methods: Method::ALL.into_iter().zip(methods.iter().copied()).collect(),
+            io: seconds(0),
+            exchange: seconds(1),
+            stats,
+        })
     }
 
-    fn text(&self, ranks: usize, words: &[u64], all: &Stats) -> String {
+    fn text(&self, all: &Summary) -> String {
         let mut text = String::new();
-        let open = self.opened.elapsed().as_secs_f64();
+        let (ranks, open) = (all.ranks, self.opened.elapsed().as_secs_f64());
         // Writing to a string does not fail.
         let _ = writeln!(text, "striate-mpiio: {} ({ranks} ranks, open {open:.3} s)", self.name);
-        for (words, name) in words.chunks_exact(2 + METHODS.len()).zip(KINDS) {
-            let (calls, bytes) = (words[0], words[1]);
-            if calls == 0 {
-                continue;
+        for (Asked { calls, bytes }, kind) in all.asked.iter().zip(KINDS) {
+            if *calls > 0 {
+                let _ = writeln!(text, "  {calls} {kind}, {bytes} bytes");
             }
-            let by = METHODS.iter().zip(&words[2..]).filter(|(_, count)| **count > 0);
-            let by: Vec<_> = by.map(|((_, name), count)| format!("{name} {count}")).collect();
-            let _ = writeln!(text, "  {calls} {name}, {bytes} bytes; by {}", by.join(", "));
         }
-        let Stats { operations, accessed, regions, read_back, read_backs, resent, .. } = *all;
-        let asked: u64 = words.chunks_exact(2 + METHODS.len()).map(|words| words[0]).sum();
-        let factor = asked as f64 / operations.max(1) as f64;
+        let used = all.methods.iter().filter(|(_, calls)| *calls > 0);
+        let used: Vec<_> = used
+            .map(|(method, calls)| format!("{} {calls}", MethodChoice::Fixed(*method)))
+            .collect();
+        let _ = writeln!(text, "  methods: {}", used.join(", "));
+        let Stats { operations, accessed, regions, read_back, read_backs, resent, .. } = all.stats;
+        let calls: u64 = all.asked.iter().map(|asked| asked.calls).sum();
+        let factor = calls as f64 / operations.max(1) as f64;
         let _ = writeln!(
             text,
-            "  store: {operations} requests for {accessed} bytes in {regions} regions; \
-             {read_backs} reads back of {read_back} bytes; {resent} bytes between ranks; \
-             {factor:.2} calls per request",
+            "  store: {operations} requests for {accessed} bytes in {regions} regions, \
+             {read_backs} reads back of {read_back} bytes"
         );
-        let time = words.last().copied().unwrap_or(0) as f64 / 1e6;
-        let _ = writeln!(text, "  time in calls: {time:.3} s, all ranks together");
+        let _ = writeln!(
+            text,
+            "  aggregation: {factor:.2} calls per request, {resent} bytes between ranks"
+        );
+        let Summary { io, exchange, .. } = all;
+        let _ = writeln!(
+            text,
+            "  time, all ranks together: {exchange:.3} s in exchange, {io:.3} s in I/O"
+        );
         text
-    }
-}
-
-impl Kind {
-    fn to_words(&self) -> impl Iterator<Item = u64> + use<> {
-        [self.calls, self.bytes].into_iter().chain(self.methods)
     }
 }

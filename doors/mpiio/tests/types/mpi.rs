@@ -1,7 +1,5 @@
 //! The MPI of the test: started once, with threads, and its types made by its own functions.
 
-#![allow(unsafe_code)]
-
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Once;
 
@@ -36,11 +34,12 @@ pub(crate) fn start() {
         assert_eq!(threading, mpi::Threading::Multiple, "tests run in threads");
         // The process ends without saying goodbye, as its threads do.
         std::mem::forget(universe);
-        // SAFETY: both are constants.
-        ok(unsafe {
-            ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, ffi::RSMPI_ERRORS_RETURN)
-        });
-        ok(unsafe { ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_SELF, ffi::RSMPI_ERRORS_RETURN) });
+        // SAFETY: all are constants.
+        unsafe {
+            let returned = ffi::RSMPI_ERRORS_RETURN;
+            ok(ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, returned));
+            ok(ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_SELF, returned));
+        }
     });
 }
 

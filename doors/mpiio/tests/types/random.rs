@@ -6,7 +6,7 @@ use mpi::ffi::{self, MPI_Aint, MPI_Datatype};
 
 use crate::mpi_types::{self, Made};
 
-/// SplitMix64: reproducible by its seed.
+/// `SplitMix64`: reproducible by its seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -47,6 +47,7 @@ pub(crate) struct Tried {
 /// makes such structs of cyclic arrays; what it packs of negative extents is not what their bounds say; Open MPI places copies of such structs wrongly, and takes a stride of
 /// minus one byte for plus one.
 #[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each stands for one error of an MPI")]
 pub(crate) struct Quirks {
     pub(crate) empty_field: bool,
     pub(crate) minus_one: bool,
