@@ -30,7 +30,9 @@ impl FileSide {
     /// The `len` bytes from byte `position` of the view's stream on.
     pub(crate) fn new(view: &View, position: u64, len: u64) -> Result<Self, FileError> {
         let too_far = || TypeError::Overflow { what: "an offset in the file" };
-        let size = view.filetype().size();
+        view.shows(position, len)?;
+        // There may be no bytes at all: then there is no access, either.
+        let size = view.filetype().size().max(1);
         let extent = view.filetype().extent().unsigned_abs();
         let skipped = (position / size).checked_mul(extent).ok_or_else(too_far)?;
         let displacement = view.displacement().checked_add(skipped).ok_or_else(too_far)?;

@@ -340,7 +340,6 @@ fn views_that_are_none_are_refused() {
         let error = View::new(displacement, etype, filetype).unwrap_err();
         assert!(matches!(error, FileError::View { .. }), "{error}");
     };
-    refused(0, &byte, &Datatype::bytes(0).unwrap());
     refused(0, &bytes(0), &byte);
     refused(0, &bytes(4), &bytes(6));
     refused(u64::MAX, &byte, &byte);
@@ -350,8 +349,6 @@ fn views_that_are_none_are_refused() {
     refused(0, &byte, &overlapping);
     let below = Datatype::hindexed(&[(1, -3), (1, 0)], &byte).unwrap();
     refused(100, &byte, &below);
-    let copies_overlap = Datatype::resized(&bytes(10), 0, 5).unwrap();
-    refused(0, &byte, &copies_overlap);
     run(3, |comm| {
         let store = Arc::new(MemoryStore::new("object"));
         let mut file = File::on_store(comm, store, BOTH, &Hints::default())?;
@@ -360,6 +357,49 @@ fn views_that_are_none_are_refused() {
         let view = View::new(0, &etype, &filetype)?;
         assert!(file.set_view(view).is_err(), "etypes differ");
         assert_eq!(file.view(), &View::bytes());
+        file.close()
+    });
+}
+
+#[test]
+fn views_show_one_copy_of_what_would_overlap_itself() {
+    let (byte, word) = (bytes(1), bytes(4));
+    // Two words, of which a second copy would begin between the first ones.
+    let apart = Datatype::hindexed(&[(1, 0), (1, 12)], &word).unwrap();
+    let narrow = View::new(100, &byte, &Datatype::resized(&apart, 0, 4).unwrap()).unwrap();
+    assert_eq!(narrow.byte_offset(5).unwrap(), 113);
+    assert_eq!(narrow.byte_offset(8).unwrap(), 104);
+    let object = MemoryStore::new("object");
+    run(2, |comm| {
+        let mut file = File::on_store(comm, Arc::new(object.clone()), BOTH, &Hints::default())?;
+        file.set_view(narrow.clone())?;
+        let mine = comm.rank() as u8 + 1;
+        file.write_at_all(4 * u64::from(mine - 1), &[mine; 4])?;
+        let mut back = [9; 8];
+        file.read_at_all(0, &mut back)?;
+        assert_eq!(back, [1, 1, 1, 1, 2, 2, 2, 2]);
+        assert!(matches!(file.read_at(4, &mut back), Err(FileError::View { .. })));
+        assert!(file.write_at_all(8, &[0; 4]).is_err());
+        file.close()
+    });
+}
+
+#[test]
+fn views_that_show_nothing_take_part() {
+    let object = MemoryStore::new("object");
+    run(3, |comm| {
+        let mut file = File::on_store(comm, Arc::new(object.clone()), BOTH, &Hints::default())?;
+        let sees = comm.rank() != 1;
+        let word = bytes(4);
+        let filetype = if sees { Datatype::resized(&word, 0, 8).unwrap() } else { bytes(0) };
+        file.set_view(View::new(comm.rank() as u64 * 2, &word, &filetype)?)?;
+        let values = [comm.rank() as u8 + 1; 8];
+        file.write_all(if sees { &values[..] } else { &[] })?;
+        file.sync()?;
+        let mut back = vec![0; if sees { 8 } else { 0 }];
+        file.read_at_all(0, &mut back)?;
+        assert!(back.iter().all(|&byte| byte == values[0]));
+        assert_eq!(file.read_at(0, &mut [0; 4]).is_err(), !sees);
         file.close()
     });
 }

@@ -92,7 +92,7 @@ impl File {
         }
         // The same is asked of views, for the same reasons.
         let byte = Datatype::element(Element::U8);
-        View::new(place.displacement, &byte, &place.datatype)?;
+        View::new(place.displacement, &byte, &place.datatype)?.shows(place.start, place.len)?;
         Ok(FileSide::from_placement(place.clone())?)
     }
 
