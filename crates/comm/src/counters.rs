@@ -54,6 +54,7 @@ pub(crate) struct OnNode {
 
 #[cfg(feature = "mpi")]
 impl Counters for OnNode {
+    #[expect(clippy::cast_ptr_alignment, reason = "the memory starts at a page")]
     fn add(&self, counter: usize, n: u64) -> Result<u64, CommError> {
         check_counter(counter, self.memory.len() / size_of::<u64>())?;
         // SAFETY: inside of the memory, as was just checked, which begins at a page; all ranks use it as

@@ -499,8 +499,7 @@ fn a_rank_can_take_part_with_an_error() {
             _ => opened().unwrap_err(),
         });
         let mut file = opened()?;
-        type Call<'a> = &'a dyn Fn(&mut File) -> Result<(), FileError>;
-        let calls: [Call<'_>; 7] = [
+        let calls: [&dyn Fn(&mut File) -> Result<(), FileError>; 7] = [
             &|file| file.write_at_all(0, b"x").map(drop),
             &|file| file.read_at_all(0, &mut [0]).map(drop),
             &|file| file.set_view(every_third_byte(5)),

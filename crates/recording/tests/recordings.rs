@@ -44,7 +44,7 @@ fn filters() -> impl Strategy<Value = Filter> {
             let paths = paths.map(|which| vec![patterns[usize::from(which)].to_owned()]);
             let paths = filter::paths(&paths.unwrap_or_default()).unwrap();
             let (from, to) = (times.map(|times| times.0), times.map(|times| times.0 + times.1));
-            Filter { from, to, processes, ranks, threads, kinds, paths }
+            Filter { from, to, processes, ranks, threads, kinds, paths, ..Filter::default() }
         },
     )
 }

@@ -123,7 +123,7 @@ fn linked_with(word: &OsStr) -> Option<Mpi> {
     let path = found(word)?;
     let mut magic = [0; 4];
     File::open(&path).ok()?.read_exact(&mut magic).ok()?;
-    if magic != *b"\x7fELF" { None } else { linked(&path) }
+    if magic == *b"\x7fELF" { linked(&path) } else { None }
 }
 
 /// The MPI that a program or library is linked with.
