@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::counters::Counters;
 use crate::error::CommError;
 use crate::memory::NodeMemory;
+use crate::task::Tasks;
 
 /// How values of all ranks become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,9 @@ pub trait Comm: Debug + Send + Sync {
 
     /// So many numbers that all ranks share. Collective; all ranks ask for the same number of them.
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError>;
+
+    /// What this rank has begun and not finished, on all its communicators. Calls that wait let it get on.
+    fn tasks(&self) -> &Arc<Tasks>;
 
     /// An error if a rank is known to have failed or ended; for loops that wait on [`NodeMemory`].
     ///

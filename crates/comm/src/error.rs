@@ -68,6 +68,10 @@ pub enum CommError {
     #[error("the request belongs to another kind of communicator")]
     ForeignRequest,
 
+    /// Whoever had begun the call gave it up before it was done.
+    #[error("the call was given up")]
+    GivenUp,
+
     /// There was nothing to wait for.
     #[error("wait_any was called without requests")]
     NoRequests,

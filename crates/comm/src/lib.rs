@@ -27,6 +27,7 @@ mod memory;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod request;
+pub mod task;
 pub mod threads;
 
 pub use comm::{Comm, Reduction, Request};

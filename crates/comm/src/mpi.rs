@@ -19,6 +19,7 @@
 //! `STRIATE_RANKS_PER_NODE=k` makes every `k` consecutive ranks a node of their own, within the real ones.
 
 mod bytes;
+mod collective;
 mod comm;
 mod counters;
 mod memory;

@@ -10,7 +10,7 @@ use striate_comm::{Comm, CommError, first_of};
 use striate_datatype::Boundary;
 
 use crate::cost::Costs;
-use crate::method::two_phase::staging::{CARD, Place, Staging};
+use crate::method::two_phase::staging::{CARD, Place, Staging, Watch};
 use crate::{ErrorKind, FileError};
 
 /// What a rank shows the others.
@@ -75,10 +75,11 @@ impl Card {
 }
 
 /// Where ranks meet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Meeting {
     room: Option<Arc<Staging>>,
-    held: u64,
+    /// Meetings so far.
+    pub(crate) held: u64,
 }
 
 impl Meeting {
@@ -108,7 +109,7 @@ impl Meeting {
             let all = comm.allgather(&bytes)?;
             return Ok(all.iter().map(|bytes| Card::from_bytes(bytes)).collect());
         };
-        let all = room.meet(comm.rank(), number, &bytes, &|| comm.health())?;
+        let all = room.meet(comm.rank(), number, &bytes, Watch::Rank(comm))?;
         Ok(all.iter().map(|bytes| Card::from_bytes(bytes)).collect())
     }
 

@@ -1,6 +1,7 @@
 //! [`File`]: opening, closing and what is not data access. Data access is in `data.rs` and
 //! `nonblocking.rs`; how it is carried out in `independent.rs` and `together.rs`.
 
+mod background;
 mod data;
 mod independent;
 mod nonblocking;
@@ -8,23 +9,25 @@ mod shared;
 mod together;
 mod windows;
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use striate_comm::Comm;
+use striate_comm::task::Queue;
 use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
 use crate::collective::{Card, Meeting, disagree, someone_declined};
 use crate::experience::{CostModel, Known};
-use crate::hints::MethodChoice;
+use crate::hints::{MethodChoice, Switch};
 use crate::place::Place;
-use crate::{CallReport, FileError, Hints, Mode, Stats, View, striping};
-use nonblocking::Pending;
+use crate::usage::{Clock, Timed};
+use crate::{CallReport, FileError, Hints, Mode, Stats, Usage, View, striping};
+use background::Background;
+use nonblocking::Baggage;
 pub use shared::Seek;
 use shared::SharedPointer;
 use together::Ring;
@@ -53,12 +56,14 @@ use together::Ring;
 #[derive(Debug)]
 pub struct File {
     comm: Arc<dyn Comm>,
+    /// That of calls that are begun, once there are some.
+    begun_comm: Option<Arc<dyn Comm>>,
     store: Arc<Counted<Arc<dyn Store>>>,
     place: Option<Place>,
     /// Rank 0's, on all ranks.
     striping: Option<StripingReport>,
     mode: Mode,
-    hints: Hints,
+    hints: Arc<Hints>,
     view: View,
     /// The individual pointer, in etypes.
     position: u64,
@@ -66,6 +71,8 @@ pub struct File {
     atomic: bool,
     /// Whether the store can be read although the file is only written.
     reads_back: bool,
+    /// Whether others may sieve what this rank writes: its plain writes then need a guard.
+    sieved: bool,
     meeting: Meeting,
     /// What this rank tells the others in its next collective call, then what all have told.
     note: u8,
@@ -78,11 +85,17 @@ pub struct File {
     /// What rank 0 learns from collective calls.
     model: CostModel,
     stats: Stats,
+    usage: Usage,
+    /// What the store has taken, if that is measured.
+    clock: Option<Arc<Clock>>,
     last: Option<CallReport>,
     buffer: Option<AlignedBuffer>,
-    /// Collective calls that were begun and not carried out.
-    pending: VecDeque<Pending>,
-    threads: Vec<JoinHandle<Stats>>,
+    /// Collective calls that were begun and are not done; a deputy has none.
+    queue: Option<Queue>,
+    /// Where those find what they need of this file, while there are some.
+    lent: Option<Arc<Mutex<Baggage>>>,
+    /// Independent calls that were begun and are not done.
+    background: Arc<Background>,
 }
 
 impl File {
@@ -130,8 +143,8 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let First { hints, seed, same } = first_agreement(comm.as_ref(), mode, hints)?;
-        disagree(comm.as_ref(), same)?;
+        // Each rank brings what it can do with the object.
+        let First { hints, seed, same: _ } = first_agreement(comm.as_ref(), mode, hints)?;
         let mut file = Self::assemble(comm, store, mode, hints, seed, true)?;
         file.start_at_end()?;
         Ok(file)
@@ -147,18 +160,21 @@ impl File {
     ) -> Result<Self, FileError> {
         let meeting = Meeting::new(comm.as_ref())?;
         let shared = SharedPointer::new(comm.as_ref(), &meeting)?;
+        let sieves = hints.ds_write != Switch::Disable && store.capabilities().locks;
         Ok(Self {
             comm: Arc::clone(comm),
+            begun_comm: None,
             store: Arc::new(Counted::new(store)),
             place: None,
             striping: None,
             mode,
-            hints,
+            hints: Arc::new(hints),
             view: View::bytes(),
             position: 0,
             shared,
             atomic: false,
             reads_back,
+            sieved: sieves && reads_back,
             meeting,
             note: 0,
             exchange: None,
@@ -167,10 +183,13 @@ impl File {
             costs: Known::default(),
             model: CostModel::default(),
             stats: Stats::default(),
+            usage: Usage::default(),
+            clock: None,
             last: None,
             buffer: None,
-            pending: VecDeque::new(),
-            threads: Vec::new(),
+            queue: Some(Queue::new(comm.tasks())),
+            lent: None,
+            background: Arc::default(),
         })
     }
 
@@ -208,7 +227,7 @@ impl File {
     /// A file that is dropped instead is closed by this rank alone; pending collective calls are lost.
     pub fn close(mut self) -> Result<(), FileError> {
         self.carry_out_pending();
-        self.join_threads();
+        self.join_background();
         let delete = self.mode.contains(Mode::DELETE_ON_CLOSE);
         // All ranks are done before the name goes.
         self.meeting.conclude(self.comm.as_ref(), Ok(()))?;
@@ -267,7 +286,7 @@ impl File {
     }
 
     /// The hints in effect.
-    pub const fn hints(&self) -> &Hints {
+    pub fn hints(&self) -> &Hints {
         &self.hints
     }
 
@@ -343,7 +362,7 @@ impl File {
     /// Makes what all ranks have written durable, and seen by all. Collective.
     pub fn sync(&mut self) -> Result<(), FileError> {
         self.carry_out_pending();
-        self.join_threads();
+        self.join_background();
         let done = if self.mode.contains(Mode::WRITE) {
             self.store.sync().map_err(FileError::from)
         } else {
@@ -429,7 +448,7 @@ impl File {
     /// What the calls of all ranks have cost so far, rank by rank. Collective.
     pub fn stats_of_all(&mut self) -> Result<Vec<Stats>, FileError> {
         self.carry_out_pending();
-        self.join_threads();
+        self.join_background();
         let mine: Vec<u8> = self.stats.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
         let all = self.comm.allgather(&mine)?;
         let stats = all.iter().map(|bytes| {
@@ -442,6 +461,27 @@ impl File {
         Ok(stats.collect())
     }
 
+    /// How this rank's calls were carried out so far, by method, and where the time went if it was
+    /// measured. Calls that are under way count when they are done.
+    pub fn usage(&self) -> Usage {
+        let io = self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.elapsed());
+        let mut usage = self.usage;
+        usage.io = io;
+        usage
+    }
+
+    /// Measures from now on how long requests to the store and collective calls take; see
+    /// [`File::usage`].
+    pub fn measure_time(&mut self) {
+        if self.clock.is_none() {
+            let clock = Arc::new(Clock::default());
+            let inner: Arc<dyn Store> = Arc::clone(&self.store) as _;
+            let timed: Arc<dyn Store> = Arc::new(Timed { inner, clock: Arc::clone(&clock) });
+            self.store = Arc::new(Counted::new(timed));
+            self.clock = Some(clock);
+        }
+    }
+
     /// How the last blocking call that moved data was carried out.
     pub const fn last_call(&self) -> Option<&CallReport> {
         self.last.as_ref()
@@ -450,7 +490,10 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.join_threads();
+        // A deputy has nothing that others could wait for.
+        if self.queue.take().is_some() {
+            self.background.join(self.comm.tasks());
+        }
     }
 }
 

@@ -287,6 +287,43 @@ impl<B: AsMut<[u8]> + Send + 'static> Target for B {
     }
 }
 
+/// Memory that belongs to somebody else, who leaves it alone while a request has it: what a door to other
+/// languages makes of an address. With a description it is a [`Typed`] buffer.
+#[derive(Debug)]
+pub struct Borrowed {
+    address: std::ptr::NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: whoever made it promised that nobody else touches the memory, from whatever thread.
+unsafe impl Send for Borrowed {}
+
+impl Borrowed {
+    /// `len` bytes from `address` on.
+    ///
+    /// # Safety
+    ///
+    /// Until this value is dropped, the bytes can be read, and nobody changes them. If it is used as a
+    /// [`Target`], they can be written, too, and nobody else reads them.
+    pub const unsafe fn new(address: std::ptr::NonNull<u8>, len: usize) -> Self {
+        Self { address, len }
+    }
+}
+
+impl AsRef<[u8]> for Borrowed {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the maker's promise.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
+    }
+}
+
+impl AsMut<[u8]> for Borrowed {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the maker's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.len) }
+    }
+}
+
 /// A buffer and the bytes of it that are meant.
 #[derive(Clone, Debug)]
 pub struct Typed<B> {

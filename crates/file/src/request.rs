@@ -1,9 +1,9 @@
 //! Calls that go on while the program does.
 //!
-//! An independent call runs on a thread of its own. A collective one is carried out, in the order in
-//! which such calls were made, when a rank waits for it or makes its next collective call: MPI asks for
-//! no more, and ranks that wait in different orders still meet in the same one. The buffer belongs to
-//! the request until it is waited for, so nothing can touch it meanwhile.
+//! An independent call is carried out by one of a few threads. A collective one gets on, in the order in
+//! which such calls were made, whenever this rank makes a call that waits, or [`crate::File::progress`]:
+//! never on another thread, since MPI may not be called from there. The buffer belongs to the request until
+//! it is waited for, so nothing can touch it meanwhile.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -37,10 +37,6 @@ impl<B> Slot<B> {
         self.filled.notify_all();
     }
 
-    pub(crate) fn try_take(&self) -> Option<Done<B>> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     pub(crate) fn is_filled(&self) -> bool {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -58,8 +54,14 @@ impl<B> Slot<B> {
 }
 
 impl<B> Request<B> {
-    /// Whether [`crate::File::wait`] would return at once. A collective request that no rank has
-    /// waited for has not begun.
+    /// A call that is done already.
+    pub(crate) fn done(buffer: B, done: Result<u64, FileError>) -> Self {
+        let slot = Slot::new();
+        slot.fill((buffer, done));
+        Self { slot, collective: false }
+    }
+
+    /// Whether [`crate::File::wait`] would return at once.
     pub fn is_complete(&self) -> bool {
         self.slot.is_filled()
     }

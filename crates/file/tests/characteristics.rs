@@ -196,3 +196,31 @@ fn the_call_report_tells_method_domains_and_way() {
         assert_eq!(report.stats.wanted, 4);
     }
 }
+
+#[test]
+fn calls_are_counted_by_method_and_timed_on_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    Threads::new(2)
+        .try_run(|comm| {
+            let mode = Mode::READ | Mode::WRITE | Mode::CREATE;
+            let hints: Hints = "striate_method=two-phase".parse()?;
+            let mut file = File::open(&comm, &path, mode, &hints)?;
+            file.write_at_all(comm.rank() as u64 * 1000, &[1; 1000])?;
+            assert_eq!(file.usage().calls(Method::TwoPhase), 1);
+            assert!(file.usage().io.is_zero() && file.usage().exchange.is_zero());
+            file.measure_time();
+            let request = file.iwrite_at_all(comm.rank() as u64 * 1000, vec![1; 1000]);
+            file.wait(request).1?;
+            file.write_at_all(comm.rank() as u64 * 1000, &[1; 1000])?;
+            let usage = file.usage();
+            assert_eq!(usage.calls(Method::TwoPhase), 3);
+            assert_eq!(file.stats().calls, 3);
+            assert!(!usage.exchange.is_zero());
+            // Some rank has written.
+            let io = comm.allgather(&[u8::from(!usage.io.is_zero())])?.concat();
+            assert!(io.contains(&1));
+            file.close()
+        })
+        .unwrap();
+}

@@ -4,13 +4,14 @@
 //! A rank that cannot take part in a collective call, because its arguments are wrong, still comes to the
 //! meeting and says so: the others get an error instead of waiting.
 
-use striate_file::{FileError, Source, Target};
+use striate_file::{File, FileError, Source, Target};
 
 use crate::constants::{self as mpi, MPI_Offset, MPI_Status};
 use crate::errors::{Failure, Outcome};
 use crate::memory::{Buffer, UserMemory};
-use crate::open::Open;
-use crate::{shared, status};
+use crate::open::{Open, Told};
+use crate::status;
+use crate::view::Representation;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,52 +80,70 @@ pub(crate) unsafe fn blocking(
 pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
     let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
     let file = &mut open.file;
-    let moved = match (access.direction, access.ranks, offset) {
-        (Direction::Read, Ranks::Alone, Some(offset)) => file.read_at(offset, memory.memory_mut()),
-        (Direction::Read, Ranks::Alone, None) => file.read(memory.memory_mut()),
-        (Direction::Read, Ranks::Together, Some(offset)) => {
+    let moved = match (access.ranks, access.direction, offset) {
+        (Ranks::Alone, direction, offset) => transfer_alone(file, direction, offset, &mut memory),
+        (Ranks::Together, Direction::Read, Some(offset)) => {
             file.read_at_all(offset, memory.memory_mut())
         }
-        (Direction::Read, Ranks::Together, None) => file.read_all(memory.memory_mut()),
-        (Direction::Write, Ranks::Alone, Some(offset)) => file.write_at(offset, memory.memory()),
-        (Direction::Write, Ranks::Alone, None) => file.write(memory.memory()),
-        (Direction::Write, Ranks::Together, Some(offset)) => {
+        (Ranks::Together, Direction::Read, None) => file.read_all(memory.memory_mut()),
+        (Ranks::Together, Direction::Write, Some(offset)) => {
             file.write_at_all(offset, memory.memory())
         }
-        (Direction::Write, Ranks::Together, None) => file.write_all(memory.memory()),
+        (Ranks::Together, Direction::Write, None) => file.write_all(memory.memory()),
     }?;
-    open.tally.add(access, open.file.last_call());
-    Ok(moved)
+    open.tally.add(access, moved);
+    memory.check_conversion()?;
+    let bytes = memory.moved(moved);
+    open.told.moved = bytes;
+    Ok(bytes)
+}
+
+/// Moves bytes by this rank alone; without an offset, at its own pointer.
+#[inline]
+fn transfer_alone(
+    file: &mut File,
+    direction: Direction,
+    offset: Option<u64>,
+    memory: &mut UserMemory,
+) -> Result<u64, FileError> {
+    match (direction, offset) {
+        (Direction::Read, Some(offset)) => file.read_at(offset, memory.memory_mut()),
+        (Direction::Read, None) => file.read(memory.memory_mut()),
+        (Direction::Write, Some(offset)) => file.write_at(offset, memory.memory()),
+        (Direction::Write, None) => file.write(memory.memory()),
+    }
 }
 
 /// Looks at the arguments of a call, and finds its place in the file.
 #[inline]
 pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<Prepared> {
-    let checked = check(open, access, buffer);
-    let together = access.ranks == Ranks::Together;
-    let offset = match (&checked, access.at) {
-        (Ok(_), At::Offset(offset)) => Ok(Some(offset as u64)),
-        (Ok(_), At::Individual) => Ok(None),
-        (Ok((_, etypes)), At::Shared) => shared::take(open, access.ranks, *etypes).map(Some),
-        (Err(_), At::Shared) if together => shared::take(open, access.ranks, 0).map(Some),
-        (Err(_), _) => Ok(None),
-    };
-    match (checked, offset) {
-        (Ok((memory, _)), Ok(offset)) => Ok(Prepared { memory, offset }),
-        // Whoever has no place in the file has learned so together with the others.
-        (Ok(_), Err(failure)) => Err(failure),
-        (Err(failure), _) => {
-            if together {
-                abstain(open, access.direction, &failure);
+    let (memory, etypes) = match check(open, access, buffer) {
+        Ok(checked) => checked,
+        Err(failure) => {
+            if access.ranks == Ranks::Together {
+                open.decline(&failure);
             }
-            Err(failure)
+            return Err(failure);
         }
-    }
+    };
+    open.told = Told {
+        offset: if let At::Offset(offset) = access.at { Some(offset) } else { None },
+        length: memory.len(),
+        count: buffer.count as u64,
+        moved: 0,
+    };
+    let offset = match access.at {
+        At::Offset(offset) => Some(offset as u64),
+        At::Individual => None,
+        At::Shared if access.ranks == Ranks::Together => Some(open.file.take_ordered(etypes)?),
+        At::Shared => Some(open.file.take_shared(etypes)?),
+    };
+    Ok(Prepared { memory, offset })
 }
 
 /// The memory of a call, and how many etypes it holds.
 #[inline]
-fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
+pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
     if access.at != At::Shared {
         open.not_sequential()?;
     }
@@ -145,20 +164,14 @@ fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u6
     {
         return Err(Failure::new(mpi::ERR_ARG, "the offset is negative"));
     }
-    let (memory, bytes) = UserMemory::new(buffer)?;
+    let memory = match open.seen.representation {
+        Representation::External32 => UserMemory::external(buffer, access.direction)?,
+        Representation::Native | Representation::Internal => UserMemory::native(buffer)?,
+    };
+    let bytes = memory.len();
     let etype = open.seen.etype_size;
     if !bytes.is_multiple_of(etype) {
         return Err(Failure::new(mpi::ERR_IO, "only whole etypes can be read or written"));
     }
     Ok((memory, bytes / etype))
-}
-
-/// Takes part in a collective call with nothing but an error, with which all ranks end.
-pub(crate) fn abstain(open: &mut Open, direction: Direction, failure: &Failure) {
-    let error = FileError::Caller(failure.reason().to_owned());
-    // All that can come of it is the error.
-    let _ = match direction {
-        Direction::Read => open.file.read_noted(Err(error), 0),
-        Direction::Write => open.file.write_noted(Err(error), 0),
-    };
 }

@@ -16,7 +16,6 @@ struct Constants {
     byte: MPI_Datatype,
     errors_abort: MPI_Errhandler,
     errhandler_null: MPI_Errhandler,
-    no_conversion: Option<unsafe extern "C" fn()>,
 }
 
 unsafe extern "C" {
@@ -58,8 +57,6 @@ handles! {
     info_null: MPI_Info = ffi::RSMPI_INFO_NULL;
     /// `MPI_GROUP_NULL`.
     group_null: MPI_Group = ffi::RSMPI_GROUP_NULL;
-    /// `MPI_REQUEST_NULL`.
-    request_null: MPI_Request = ffi::RSMPI_REQUEST_NULL;
     /// `MPI_STATUS_IGNORE`.
     status_ignore: *mut MPI_Status = ffi::RSMPI_STATUS_IGNORE;
     /// `MPI_ERRHANDLER_NULL`.
@@ -70,8 +67,6 @@ handles! {
     errors_are_fatal: MPI_Errhandler = ffi::RSMPI_ERRORS_ARE_FATAL;
     /// `MPI_ERRORS_ABORT`; where there is none, `MPI_ERRORS_ARE_FATAL`.
     errors_abort: MPI_Errhandler = striate_mpiio_constants.errors_abort;
-    /// `MPI_CONVERSION_FN_NULL`: an address, or nothing.
-    no_conversion: Option<unsafe extern "C" fn()> = striate_mpiio_constants.no_conversion;
 }
 
 macro_rules! numbers {
@@ -88,12 +83,15 @@ numbers! {
     ERR_BAD_FILE = MPI_ERR_BAD_FILE,
     ERR_BUFFER = MPI_ERR_BUFFER,
     ERR_COMM = MPI_ERR_COMM,
+    ERR_CONVERSION = MPI_ERR_CONVERSION,
     ERR_COUNT = MPI_ERR_COUNT,
     ERR_DUP_DATAREP = MPI_ERR_DUP_DATAREP,
     ERR_FILE = MPI_ERR_FILE,
     ERR_FILE_EXISTS = MPI_ERR_FILE_EXISTS,
+    ERR_FILE_IN_USE = MPI_ERR_FILE_IN_USE,
     ERR_INFO = MPI_ERR_INFO,
     ERR_INTERN = MPI_ERR_INTERN,
+    ERR_IN_STATUS = MPI_ERR_IN_STATUS,
     ERR_IO = MPI_ERR_IO,
     ERR_NOT_SAME = MPI_ERR_NOT_SAME,
     ERR_NO_MEM = MPI_ERR_NO_MEM,

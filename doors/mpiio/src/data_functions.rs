@@ -12,18 +12,19 @@ use crate::errors::Failure;
 use crate::handle::{self, Found};
 use crate::memory::Buffer;
 use crate::native::Native;
+use crate::record;
 use crate::request::start;
 use crate::split::{Kind, begin, end};
 
 /// A function, twice: with a count of either size.
 macro_rules! counted {
-    ($name:literal ($($before:ident: $type:ty),*) ($($after:ident: $after_type:ty),*) |$open:ident, $buffer:ident| $body:expr) => {
-        counted!($name "", c_int, ($($before: $type),*) ($($after: $after_type),*) |$open, $buffer| $body);
-        counted!($name "_c", MPI_Count, ($($before: $type),*) ($($after: $after_type),*) |$open, $buffer| $body);
+    ($name:literal [$function:ident] ($($before:ident: $type:ty),*) ($($after:ident: $after_type:ty),*) |$open:ident, $buffer:ident| $body:expr) => {
+        counted!($name "" [$function] c_int, ($($before: $type),*) ($($after: $after_type),*) |$open, $buffer| $body);
+        counted!($name "_c" [$function] MPI_Count, ($($before: $type),*) ($($after: $after_type),*) |$open, $buffer| $body);
     };
-    ($name:literal $suffix:literal, $count:ty, ($($before:ident: $type:ty),*) ($($after:ident: $after_type:ty),*) |$open:ident, $buffer:ident| $body:expr) => {
+    ($name:literal $suffix:literal [$function:ident] $count:ty, ($($before:ident: $type:ty),*) ($($after:ident: $after_type:ty),*) |$open:ident, $buffer:ident| $body:expr) => {
         on_file! {
-            $name $suffix (
+            $name $suffix [$function] (
                 $($before: $type,)*
                 address: *mut c_void,
                 count: $count,
@@ -45,13 +46,13 @@ macro_rules! access {
 
 /// Functions that end when the data is moved.
 macro_rules! blocking {
-    ($($name:literal: $direction:ident, $ranks:ident;)*) => {$(
-        counted!($name (offset: MPI_Offset) (status: *mut MPI_Status) |open, buffer|
+    ($($name:literal: $function:ident, $direction:ident, $ranks:ident;)*) => {$(
+        counted!($name [$function] (offset: MPI_Offset) (status: *mut MPI_Status) |open, buffer|
             // SAFETY: what the program gave.
             unsafe { blocking(open, access!($direction, At::Offset(offset), $ranks), buffer, status) });
     )*};
-    ($($name:literal: $direction:ident, $at:ident, $ranks:ident;)*) => {$(
-        counted!($name () (status: *mut MPI_Status) |open, buffer|
+    ($($name:literal: $function:ident, $direction:ident, $at:ident, $ranks:ident;)*) => {$(
+        counted!($name [$function] () (status: *mut MPI_Status) |open, buffer|
             // SAFETY: what the program gave.
             unsafe { blocking(open, access!($direction, At::$at, $ranks), buffer, status) });
     )*};
@@ -59,13 +60,13 @@ macro_rules! blocking {
 
 /// Functions that begin to move data.
 macro_rules! nonblocking {
-    ($($name:literal: $direction:ident, $ranks:ident;)*) => {$(
-        counted!($name (offset: MPI_Offset) (request: *mut MPI_Request) |open, buffer|
+    ($($name:literal: $function:ident, $direction:ident, $ranks:ident;)*) => {$(
+        counted!($name [$function] (offset: MPI_Offset) (request: *mut MPI_Request) |open, buffer|
             // SAFETY: what the program gave.
             unsafe { start(open, access!($direction, At::Offset(offset), $ranks), buffer, request) });
     )*};
-    ($($name:literal: $direction:ident, $at:ident, $ranks:ident;)*) => {$(
-        counted!($name () (request: *mut MPI_Request) |open, buffer|
+    ($($name:literal: $function:ident, $direction:ident, $at:ident, $ranks:ident;)*) => {$(
+        counted!($name [$function] () (request: *mut MPI_Request) |open, buffer|
             // SAFETY: what the program gave.
             unsafe { start(open, access!($direction, At::$at, $ranks), buffer, request) });
     )*};
@@ -73,19 +74,19 @@ macro_rules! nonblocking {
 
 /// The two halves of functions that all ranks call.
 macro_rules! split {
-    ($($first:literal, $second:literal: $direction:ident, $at:ident;)*) => {$(
-        counted!($first () () |open, buffer|
+    ($($first:literal $begin:ident, $second:literal $end:ident: $direction:ident, $at:ident;)*) => {$(
+        counted!($first [$begin] () () |open, buffer|
             begin(open, access!($direction, At::$at, Together), buffer));
-        split!(end $second: access!($direction, At::$at, Together));
+        split!(end $second $end: access!($direction, At::$at, Together));
     )*};
-    ($($first:literal, $second:literal: $direction:ident;)*) => {$(
-        counted!($first (offset: MPI_Offset) () |open, buffer|
+    ($($first:literal $begin:ident, $second:literal $end:ident: $direction:ident;)*) => {$(
+        counted!($first [$begin] (offset: MPI_Offset) () |open, buffer|
             begin(open, access!($direction, At::Offset(offset), Together), buffer));
-        split!(end $second: access!($direction, At::Offset(0), Together));
+        split!(end $second $end: access!($direction, At::Offset(0), Together));
     )*};
-    (end $second:literal: $access:expr) => {
+    (end $second:literal $end:ident: $access:expr) => {
         on_file! {
-            $second(address: *mut c_void, status: *mut MPI_Status) |open|
+            $second [$end] (address: *mut c_void, status: *mut MPI_Status) |open|
                 // SAFETY: what the program gave.
                 unsafe { end(open, const { Kind::of($access) }, address, status) };
         }
@@ -93,42 +94,42 @@ macro_rules! split {
 }
 
 blocking! {
-    "File_read_at": Read, Alone;
-    "File_read_at_all": Read, Together;
-    "File_write_at": Write, Alone;
-    "File_write_at_all": Write, Together;
+    "File_read_at": MpiReadAt, Read, Alone;
+    "File_read_at_all": MpiReadAtAll, Read, Together;
+    "File_write_at": MpiWriteAt, Write, Alone;
+    "File_write_at_all": MpiWriteAtAll, Write, Together;
 }
 blocking! {
-    "File_read": Read, Individual, Alone;
-    "File_read_all": Read, Individual, Together;
-    "File_write": Write, Individual, Alone;
-    "File_write_all": Write, Individual, Together;
-    "File_read_shared": Read, Shared, Alone;
-    "File_write_shared": Write, Shared, Alone;
-    "File_read_ordered": Read, Shared, Together;
-    "File_write_ordered": Write, Shared, Together;
+    "File_read": MpiRead, Read, Individual, Alone;
+    "File_read_all": MpiReadAll, Read, Individual, Together;
+    "File_write": MpiWrite, Write, Individual, Alone;
+    "File_write_all": MpiWriteAll, Write, Individual, Together;
+    "File_read_shared": MpiReadShared, Read, Shared, Alone;
+    "File_write_shared": MpiWriteShared, Write, Shared, Alone;
+    "File_read_ordered": MpiReadOrdered, Read, Shared, Together;
+    "File_write_ordered": MpiWriteOrdered, Write, Shared, Together;
 }
 nonblocking! {
-    "File_iread_at": Read, Alone;
-    "File_iread_at_all": Read, Together;
-    "File_iwrite_at": Write, Alone;
-    "File_iwrite_at_all": Write, Together;
+    "File_iread_at": MpiIreadAt, Read, Alone;
+    "File_iread_at_all": MpiIreadAtAll, Read, Together;
+    "File_iwrite_at": MpiIwriteAt, Write, Alone;
+    "File_iwrite_at_all": MpiIwriteAtAll, Write, Together;
 }
 nonblocking! {
-    "File_iread": Read, Individual, Alone;
-    "File_iread_all": Read, Individual, Together;
-    "File_iwrite": Write, Individual, Alone;
-    "File_iwrite_all": Write, Individual, Together;
-    "File_iread_shared": Read, Shared, Alone;
-    "File_iwrite_shared": Write, Shared, Alone;
+    "File_iread": MpiIread, Read, Individual, Alone;
+    "File_iread_all": MpiIreadAll, Read, Individual, Together;
+    "File_iwrite": MpiIwrite, Write, Individual, Alone;
+    "File_iwrite_all": MpiIwriteAll, Write, Individual, Together;
+    "File_iread_shared": MpiIreadShared, Read, Shared, Alone;
+    "File_iwrite_shared": MpiIwriteShared, Write, Shared, Alone;
 }
 split! {
-    "File_read_at_all_begin", "File_read_at_all_end": Read;
-    "File_write_at_all_begin", "File_write_at_all_end": Write;
+    "File_read_at_all_begin" MpiReadAtAllBegin, "File_read_at_all_end" MpiReadAtAllEnd: Read;
+    "File_write_at_all_begin" MpiWriteAtAllBegin, "File_write_at_all_end" MpiWriteAtAllEnd: Write;
 }
 split! {
-    "File_read_all_begin", "File_read_all_end": Read, Individual;
-    "File_write_all_begin", "File_write_all_end": Write, Individual;
-    "File_read_ordered_begin", "File_read_ordered_end": Read, Shared;
-    "File_write_ordered_begin", "File_write_ordered_end": Write, Shared;
+    "File_read_all_begin" MpiReadAllBegin, "File_read_all_end" MpiReadAllEnd: Read, Individual;
+    "File_write_all_begin" MpiWriteAllBegin, "File_write_all_end" MpiWriteAllEnd: Write, Individual;
+    "File_read_ordered_begin" MpiReadOrderedBegin, "File_read_ordered_end" MpiReadOrderedEnd: Read, Shared;
+    "File_write_ordered_begin" MpiWriteOrderedBegin, "File_write_ordered_end" MpiWriteOrderedEnd: Write, Shared;
 }

@@ -11,18 +11,30 @@ use crate::constants as mpi;
 use crate::errors::{Failure, Outcome};
 use crate::handle::Slot;
 use crate::handlers::raise;
-use crate::open::Open;
+use crate::open::{Open, Told};
+use crate::record;
 
 /// Carries out a call on a file of ours: under its lock, and with its error handler.
 #[inline]
 pub(crate) fn on(
     slot: &'static Slot,
     call: &'static str,
+    function: Option<record::Function>,
     act: impl FnOnce(&mut Open) -> Outcome,
 ) -> c_int {
+    let recorded = function.map(record::Call::begin).filter(record::Call::is_recorded);
     let done = guarded(|| match slot.lock().as_deref_mut() {
-        Some(open) => act(open),
         None => Err(Failure::no_file()),
+        Some(open) => match recorded {
+            None => act(open),
+            Some(recorded) => {
+                open.told = Told::default();
+                let done = act(open);
+                let outcome = done.as_ref().map(|()| open.told.moved).map_err(Failure::class);
+                recorded.end(&open.name, &open.told.done(open.number, outcome));
+                done
+            }
+        },
     });
     match done {
         Ok(()) => mpi::SUCCESS,
@@ -67,8 +79,13 @@ macro_rules! export {
 /// Exports functions on files under both names: `"File_sync"(arguments) |open| body;`, where the handle comes
 /// before the arguments. Handles of the MPI's own go to the function of the MPI.
 macro_rules! on_file {
-    ($($name:literal $($suffix:literal)? ($($argument:ident: $type:ty),*) |$open:ident| $body:expr;)*) => {$(
+    ($($name:literal $($suffix:literal)? $([$function:ident])? ($($argument:ident: $type:ty),*)
+        |$open:ident| $body:expr;)*) => {$(
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "comments do not reach it through other macros")]
         const _: () = {
+            /// What a recording calls it; what neither moves nor changes anything is not recorded.
+            const FUNCTION: Option<record::Function> = entry::recorded!($($function)?);
+
             type Signature = unsafe extern "C" fn(MPI_File, $($type),*) -> c_int;
             // SAFETY: the type is that of the function, which has the signature of its double here.
             static NATIVE: Native<Signature> =
@@ -78,7 +95,8 @@ macro_rules! on_file {
             fn enter(file: MPI_File, $($argument: $type),*) -> c_int {
                 match handle::find(file) {
                     Found::Ours(slot) => {
-                        entry::on(slot, concat!("MPI_", $name $(, $suffix)?), |$open| $body)
+                        let name = concat!("MPI_", $name $(, $suffix)?);
+                        entry::on(slot, name, FUNCTION, |$open| $body)
                     }
                     Found::Null => entry::alone(concat!("MPI_", $name $(, $suffix)?), || {
                         Err(Failure::no_file())
@@ -104,4 +122,14 @@ macro_rules! on_file {
     )*};
 }
 
-pub(crate) use {export, on_file};
+/// A function in recordings, or none.
+macro_rules! recorded {
+    () => {
+        None
+    };
+    ($function:ident) => {
+        Some(record::Function::$function)
+    };
+}
+
+pub(crate) use {export, on_file, recorded};

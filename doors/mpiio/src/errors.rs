@@ -7,9 +7,7 @@
 use std::borrow::Cow;
 use std::ffi::c_int;
 
-use libc::{EDQUOT, EFBIG, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, EROFS};
-use striate_file::FileError;
-use striate_store::{ErrorKind, StoreError};
+use striate_file::{ErrorKind, FileError};
 
 use crate::constants as mpi;
 
@@ -39,6 +37,11 @@ impl Failure {
         Self::new(mpi::ERR_FILE, "the handle is not that of an open file")
     }
 
+    /// What is told to other ranks that wait for this one.
+    pub(crate) fn to_error(&self) -> FileError {
+        FileError::Caller { reason: self.reason.clone().into_owned(), number: self.class as u32 }
+    }
+
     /// The class, which is also the code.
     pub(crate) const fn class(&self) -> c_int {
         self.class
@@ -52,7 +55,7 @@ impl Failure {
 
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
-        Self::told(class_of(&error), told_with_sources(&error))
+        Self::told(class_of(error.kind()), told_with_sources(&error))
     }
 }
 
@@ -70,40 +73,28 @@ fn told_with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The class that the standard names for an error.
-fn class_of(error: &FileError) -> c_int {
-    match error {
-        FileError::Store(error) => class_of_store(error),
-        FileError::Mode { .. } => mpi::ERR_AMODE,
-        FileError::NotOpenedFor { needed: "writing", .. } => mpi::ERR_READ_ONLY,
-        FileError::NotOpenedFor { .. } => mpi::ERR_ACCESS,
-        FileError::Type(_) => mpi::ERR_TYPE,
-        FileError::Memory(_)
-        | FileError::View { .. }
-        | FileError::Hint { .. }
-        | FileError::Argument { .. } => mpi::ERR_ARG,
-        FileError::Rank { .. } => mpi::ERR_IO,
-        FileError::Comm(_) | FileError::Panicked(_) => mpi::ERR_INTERN,
-        _ => mpi::ERR_OTHER,
-    }
-}
-
-fn class_of_store(error: &StoreError) -> c_int {
-    match error.io_error().and_then(std::io::Error::raw_os_error) {
-        Some(EROFS) => return mpi::ERR_READ_ONLY,
-        Some(EDQUOT) => return mpi::ERR_QUOTA,
-        Some(EFBIG) => return mpi::ERR_IO,
-        Some(EISDIR | ENAMETOOLONG | ELOOP | ENOTDIR) => return mpi::ERR_BAD_FILE,
-        _ => {}
-    }
-    match error.kind() {
-        ErrorKind::NotFound => mpi::ERR_NO_SUCH_FILE,
-        ErrorKind::AlreadyExists => mpi::ERR_FILE_EXISTS,
-        ErrorKind::Denied => mpi::ERR_ACCESS,
-        ErrorKind::OutOfSpace => mpi::ERR_NO_SPACE,
-        ErrorKind::Malformed => mpi::ERR_ARG,
+/// The class that the standard names for a kind of error; the same on all ranks of a collective call.
+const fn class_of(kind: ErrorKind) -> c_int {
+    match kind {
+        ErrorKind::NoSuchFile => mpi::ERR_NO_SUCH_FILE,
+        ErrorKind::Exists => mpi::ERR_FILE_EXISTS,
+        ErrorKind::BadName => mpi::ERR_BAD_FILE,
+        ErrorKind::InUse => mpi::ERR_FILE_IN_USE,
+        ErrorKind::Access => mpi::ERR_ACCESS,
+        ErrorKind::ReadOnly => mpi::ERR_READ_ONLY,
+        ErrorKind::NoSpace => mpi::ERR_NO_SPACE,
+        ErrorKind::Quota => mpi::ERR_QUOTA,
+        ErrorKind::NotSame => mpi::ERR_NOT_SAME,
+        ErrorKind::Mode => mpi::ERR_AMODE,
+        ErrorKind::Argument | ErrorKind::View | ErrorKind::Hint => mpi::ERR_ARG,
+        ErrorKind::Type => mpi::ERR_TYPE,
         ErrorKind::Unsupported => mpi::ERR_UNSUPPORTED_OPERATION,
-        _ => mpi::ERR_IO,
+        ErrorKind::Memory => mpi::ERR_NO_MEM,
+        ErrorKind::Io => mpi::ERR_IO,
+        ErrorKind::Comm | ErrorKind::Panicked => mpi::ERR_INTERN,
+        // What a rank brought is a class of ours.
+        ErrorKind::Caller(class) => class as c_int,
+        _ => mpi::ERR_OTHER,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::handle::{self, Found};
 use crate::handlers::{self, CFunction, Function};
 use crate::native::Native;
 use crate::view::Wanted;
-use crate::{management, open, shared, view};
+use crate::{management, open, record, shared, view};
 
 type OpenFunction =
     unsafe extern "C" fn(MPI_Comm, *const c_char, c_int, MPI_Info, *mut MPI_File) -> c_int;
@@ -143,9 +143,9 @@ export! {
 }
 
 on_file! {
-    "File_set_size"(size: MPI_Offset) |open| management::set_size(open, size);
-    "File_preallocate"(size: MPI_Offset) |open| management::preallocate(open, size);
-    "File_get_size"(size: *mut MPI_Offset) |open|
+    "File_set_size" [MpiSetSize] (size: MPI_Offset) |open| management::set_size(open, size);
+    "File_preallocate" [MpiPreallocate] (size: MPI_Offset) |open| management::preallocate(open, size);
+    "File_get_size" [MpiGetSize] (size: *mut MPI_Offset) |open|
         // SAFETY: what the program gave.
         unsafe { give(size, management::size(open)) };
     "File_get_group"(group: *mut MPI_Group) |open|
@@ -154,20 +154,20 @@ on_file! {
     "File_get_amode"(amode: *mut c_int) |open|
         // SAFETY: what the program gave.
         unsafe { give(amode, Ok(open.amode)) };
-    "File_set_info"(info: MPI_Info) |open|
+    "File_set_info" [MpiSetInfo] (info: MPI_Info) |open|
         // SAFETY: what the program gave.
         unsafe { management::set_info(open, info) };
-    "File_get_info"(info: *mut MPI_Info) |open|
+    "File_get_info" [MpiGetInfo] (info: *mut MPI_Info) |open|
         // SAFETY: what the program gave.
         unsafe { give(info, management::get_info(open)) };
-    "File_set_view"(
+    "File_set_view" [MpiSetView] (
         displacement: MPI_Offset,
         etype: MPI_Datatype,
         filetype: MPI_Datatype,
         representation: *const c_char,
         info: MPI_Info
     ) |open| view::set(open, Wanted { displacement, etype, filetype, representation, info });
-    "File_get_view"(
+    "File_get_view" [MpiGetView] (
         displacement: *mut MPI_Offset,
         etype: *mut MPI_Datatype,
         filetype: *mut MPI_Datatype,
@@ -175,15 +175,15 @@ on_file! {
     ) |open|
         // SAFETY: what the program gave.
         unsafe { view::get(open, displacement, etype, filetype, representation) };
-    "File_seek"(offset: MPI_Offset, whence: c_int) |open| management::seek(open, offset, whence);
-    "File_get_position"(offset: *mut MPI_Offset) |open|
+    "File_seek" [MpiSeek] (offset: MPI_Offset, whence: c_int) |open| management::seek(open, offset, whence);
+    "File_get_position" [MpiGetPosition] (offset: *mut MPI_Offset) |open|
         // SAFETY: what the program gave.
         unsafe { give(offset, management::position(open)) };
     "File_get_byte_offset"(offset: MPI_Offset, byte: *mut MPI_Offset) |open|
         // SAFETY: what the program gave.
         unsafe { give(byte, view::byte_offset(open, offset)) };
-    "File_seek_shared"(offset: MPI_Offset, whence: c_int) |open| shared::seek(open, offset, whence);
-    "File_get_position_shared"(offset: *mut MPI_Offset) |open|
+    "File_seek_shared" [MpiSeekShared] (offset: MPI_Offset, whence: c_int) |open| shared::seek(open, offset, whence);
+    "File_get_position_shared" [MpiGetPositionShared] (offset: *mut MPI_Offset) |open|
         // SAFETY: what the program gave.
         unsafe { give(offset, shared::position(open)) };
     "File_get_type_extent"(datatype: MPI_Datatype, extent: *mut isize) |open|
@@ -192,9 +192,9 @@ on_file! {
     "File_get_type_extent_c"(datatype: MPI_Datatype, extent: *mut MPI_Count) |open|
         // SAFETY: what the program gave.
         unsafe { give(extent, view::extent(open, datatype)) };
-    "File_set_atomicity"(atomic: c_int) |open| management::set_atomicity(open, atomic);
-    "File_get_atomicity"(atomic: *mut c_int) |open|
+    "File_set_atomicity" [MpiSetAtomicity] (atomic: c_int) |open| management::set_atomicity(open, atomic);
+    "File_get_atomicity" [MpiGetAtomicity] (atomic: *mut c_int) |open|
         // SAFETY: what the program gave.
         unsafe { give(atomic, Ok(c_int::from(open.file.atomicity()))) };
-    "File_sync"() |open| management::sync(open);
+    "File_sync" [MpiSync] () |open| management::sync(open);
 }

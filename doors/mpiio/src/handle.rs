@@ -51,13 +51,14 @@ pub(crate) fn find(handle: MPI_File) -> Found {
 
 impl Slot {
     /// Puts an open file into an empty slot; gives it back if there is none.
-    pub(crate) fn claim(open: Box<Open>) -> Result<&'static Self, Box<Open>> {
+    pub(crate) fn claim(mut open: Box<Open>) -> Result<&'static Self, Box<Open>> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         for _ in 0..COUNT {
             let slot = &SLOTS[NEXT.fetch_add(1, Ordering::Relaxed) % COUNT];
             if let Some(mut place) = slot.try_lock()
                 && place.is_none()
             {
+                open.slot = Some(slot);
                 *place = Some(open);
                 return Ok(slot);
             }

@@ -105,14 +105,13 @@ fn retained(raw: MPI_Errhandler) -> Outcome<MPI_Errhandler> {
     static HOLDER: Mutex<Option<Holder>> = Mutex::new(None);
 
     let mut place = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
-    let holder = match &*place {
-        Some(holder) => holder.0,
-        None => {
-            let mut comm = mpi_constants::comm_null();
-            // SAFETY: the communicator of this process alone exists while MPI does.
-            check(unsafe { ffi::MPI_Comm_dup(mpi_constants::comm_self(), &raw mut comm) })?;
-            place.insert(Holder(comm)).0
-        }
+    let holder = if let Some(holder) = &*place {
+        holder.0
+    } else {
+        let mut comm = mpi_constants::comm_null();
+        // SAFETY: the communicator of this process alone exists while MPI does.
+        check(unsafe { ffi::MPI_Comm_dup(mpi_constants::comm_self(), &raw mut comm) })?;
+        place.insert(Holder(comm)).0
     };
     let mut again = mpi_constants::errhandler_null();
     // SAFETY: the communicator is ours, and the handler exists.

@@ -72,7 +72,10 @@ pub(crate) fn defaults() -> Hints {
 
 /// What is in effect, under ROMIO's names; where the file has no value of its own, what it does is said as
 /// ROMIO says it, for libraries that compute with these.
-pub(crate) fn in_effect(file: &File) -> BTreeMap<&'static str, String> {
+pub(crate) fn in_effect(
+    file: &File,
+    given: &BTreeMap<String, String>,
+) -> BTreeMap<&'static str, String> {
     let nodes = file.comm().nodes().iter().max().map_or(1, |node| node + 1);
     let mut all = BTreeMap::from([
         ("cb_buffer_size", BUFFER.to_owned()),
@@ -80,6 +83,10 @@ pub(crate) fn in_effect(file: &File) -> BTreeMap<&'static str, String> {
         ("cb_nodes", nodes.to_string()),
         ("romio_no_indep_rw", "false".to_owned()),
     ]);
+    // Any number per node is what the program may have said, and the same as nothing.
+    if let Some(any) = given.get("cb_config_list").filter(|list| list.as_str() == "*:*") {
+        all.insert("cb_config_list", any.clone());
+    }
     all.extend(file.hints().iter());
     all
 }

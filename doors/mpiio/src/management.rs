@@ -11,27 +11,23 @@ fn length(size: MPI_Offset) -> Outcome<u64> {
     u64::try_from(size).map_err(|_| Failure::new(mpi::ERR_ARG, "the size is negative"))
 }
 
-/// What a rank says whose size makes no sense: no other rank can agree with it.
-fn odd(open: &Open) -> u64 {
-    u64::MAX - open.file.comm().rank() as u64
+fn resized(open: &mut Open, size: MPI_Offset) -> Outcome<u64> {
+    let checked = open.not_sequential().and_then(|()| open.no_split()).and_then(|()| length(size));
+    let len = open.agreed(checked)?;
+    open.told.length = len;
+    Ok(len)
 }
 
 /// `MPI_File_set_size`.
 pub(crate) fn set_size(open: &mut Open, size: MPI_Offset) -> Outcome {
-    let checked = open.not_sequential().and_then(|()| open.no_split()).and_then(|()| length(size));
-    let len = checked.as_ref().map_or_else(|_| odd(open), |len| *len);
-    let done = open.file.set_size(len);
-    checked?;
-    Ok(done?)
+    let len = resized(open, size)?;
+    Ok(open.file.set_size(len)?)
 }
 
 /// `MPI_File_preallocate`.
 pub(crate) fn preallocate(open: &mut Open, size: MPI_Offset) -> Outcome {
-    let checked = open.not_sequential().and_then(|()| open.no_split()).and_then(|()| length(size));
-    let len = checked.as_ref().map_or_else(|_| odd(open), |len| *len);
-    let done = open.file.preallocate(len);
-    checked?;
-    Ok(done?)
+    let len = resized(open, size)?;
+    Ok(open.file.preallocate(len)?)
 }
 
 /// `MPI_File_get_size`.
@@ -73,7 +69,7 @@ pub(crate) unsafe fn set_info(open: &mut Open, raw: MPI_Info) -> Outcome {
 
 /// `MPI_File_get_info`.
 pub(crate) fn get_info(open: &Open) -> Outcome<MPI_Info> {
-    info::make(info::in_effect(&open.file))
+    info::make(info::in_effect(&open.file, &open.given))
 }
 
 /// `MPI_File_set_atomicity`.

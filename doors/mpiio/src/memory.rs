@@ -4,10 +4,13 @@
 
 use std::ffi::c_void;
 
+use striate_datatype::{Datatype, PackError};
 use striate_file::{Memory, MemoryMut, Source, Target, Typed};
 
+use crate::access::Direction;
 use crate::constants::{self as mpi, MPI_Datatype};
 use crate::errors::{Failure, Outcome};
+use crate::types::external::{Incoming, Outgoing};
 use crate::types::{Described, TypeProblem, describe};
 
 /// A buffer as a call gives it.
@@ -53,11 +56,24 @@ impl AsMut<[u8]> for Bytes {
 
 /// The memory of a call.
 #[derive(Debug)]
-pub(crate) enum UserMemory {
+pub(crate) struct UserMemory {
+    content: Content,
+    /// Bytes of the file that it is for.
+    len: u64,
+    /// Bytes of an element of the call in memory and in the file, where they differ.
+    scale: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+enum Content {
     /// In one piece.
     Plain(Bytes),
     /// As a datatype says.
     Typed(Box<Typed<Bytes>>),
+    /// To be converted on its way to the file.
+    Outgoing(Box<Outgoing<'static>>),
+    /// To be converted on its way from the file.
+    Incoming(Box<Incoming<'static>>),
 }
 
 impl From<TypeProblem> for Failure {
@@ -67,50 +83,133 @@ impl From<TypeProblem> for Failure {
 }
 
 impl UserMemory {
-    /// The memory of a buffer, and the bytes of data in it.
+    /// The memory of a buffer whose bytes are those of the file.
     #[inline]
-    pub(crate) fn new(buffer: Buffer) -> Outcome<(Self, u64)> {
-        let count = u64::try_from(buffer.count)
-            .map_err(|_| Failure::new(mpi::ERR_COUNT, "the count is negative"))?;
+    pub(crate) fn native(buffer: Buffer) -> Outcome<Self> {
         let described = describe(buffer.datatype)?;
-        let len = described
-            .size
-            .checked_mul(count)
-            .filter(|&len| isize::try_from(len).is_ok())
-            .ok_or(Failure::new(mpi::ERR_COUNT, "the buffer is larger than memory can be"))?;
-        if len == 0 {
-            return Ok((Self::Plain(Bytes { first: std::ptr::null_mut(), len: 0 }), 0));
-        }
-        let memory = if described.contiguous {
-            let low = described.datatype.true_lower_bound();
-            Self::Plain(Bytes { first: place(buffer.address, low)?, len: len as usize })
-        } else {
-            Self::typed(buffer.address, count, &described)?
-        };
-        Ok((memory, len))
+        Self::described(buffer, &described)
     }
 
-    fn typed(address: *mut c_void, count: u64, described: &Described) -> Outcome<Self> {
-        let datatype = &described.datatype;
-        let too_far = Failure::new(mpi::ERR_ARG, "the buffer reaches beyond what memory can be");
-        let last = i64::try_from(count - 1)
-            .ok()
-            .and_then(|copies| copies.checked_mul(datatype.extent()))
-            .ok_or(too_far.clone())?;
-        let (low, high) = (datatype.true_lower_bound(), datatype.true_upper_bound());
-        let low = low.checked_add(last.min(0)).ok_or(too_far.clone())?;
-        let high = high.checked_add(last.max(0)).ok_or(too_far.clone())?;
-        let len = high.checked_sub(low).ok_or(too_far)?;
-        let bytes = Bytes { first: place(address, low)?, len: len as usize };
-        // Where the description counts from may lie before or behind the bytes that it names.
-        let (origin, datatype) = match usize::try_from(low.wrapping_neg()) {
-            Ok(origin) if origin <= bytes.len => (origin, datatype.clone()),
-            _ => (0, datatype.displaced(low.wrapping_neg()).map_err(TypeProblem::from)?),
+    /// The memory of a buffer whose elements the file holds as external32.
+    pub(crate) fn external(buffer: Buffer, direction: Direction) -> Outcome<Self> {
+        let described = describe(buffer.datatype)?;
+        if described.plain {
+            return Self::described(buffer, &described);
+        }
+        let (count, _) = length(buffer.count, described.size)?;
+        let external = described.external()?.size;
+        let (count, len) = length(count as i64, external)?;
+        if len == 0 {
+            return Ok(Self::empty());
+        }
+        let (mut bytes, origin) = reach(buffer.address, count, &described.datatype)?;
+        let content = match direction {
+            Direction::Write => {
+                // SAFETY: the program leaves its buffer to the call until that is complete, and nothing of the
+                // call outlives it.
+                let bytes = unsafe { &*std::ptr::from_ref(bytes.as_ref()) };
+                Content::Outgoing(Box::new(Outgoing::new(bytes, origin, count, &described)?))
+            }
+            Direction::Read => {
+                // SAFETY: as above; a buffer to read into is the call's alone.
+                let bytes = unsafe { &mut *std::ptr::from_mut(bytes.as_mut()) };
+                Content::Incoming(Box::new(Incoming::new(bytes, origin, count, &described)?))
+            }
         };
-        let typed = Typed::new(bytes, origin, count, &datatype)
-            .map_err(|error| Failure::told(mpi::ERR_ARG, error.to_string()))?;
-        Ok(Self::Typed(Box::new(typed)))
+        Ok(Self { content, len, scale: Some((described.size, external)) })
     }
+
+    const fn empty() -> Self {
+        let none = Bytes { first: std::ptr::null_mut(), len: 0 };
+        Self { content: Content::Plain(none), len: 0, scale: None }
+    }
+
+    #[inline]
+    fn described(buffer: Buffer, described: &Described) -> Outcome<Self> {
+        let (count, len) = length(buffer.count, described.size)?;
+        if len == 0 {
+            return Ok(Self::empty());
+        }
+        let content = if described.contiguous {
+            let low = described.datatype.true_lower_bound();
+            Content::Plain(Bytes { first: place(buffer.address, low)?, len: len as usize })
+        } else {
+            let typed = if buffer.address.is_null() {
+                Self::absolute(count, &described.datatype)
+            } else {
+                let (bytes, origin) = reach(buffer.address, count, &described.datatype)?;
+                Typed::new(bytes, origin, count, &described.datatype).map_err(does_not_fit)
+            };
+            Content::Typed(Box::new(typed?))
+        };
+        Ok(Self { content, len, scale: None })
+    }
+
+    /// Memory whose places are addresses, counted from `MPI_BOTTOM`: it is described again from its first byte
+    /// on, since no slice begins at address 0.
+    fn absolute(count: u64, datatype: &Datatype) -> Outcome<Typed<Bytes>> {
+        let low = datatype.true_lower_bound();
+        let shifted = datatype.displaced(low.wrapping_neg()).map_err(TypeProblem::Description)?;
+        let (bytes, origin) = reach(place(std::ptr::null_mut(), low)?.cast(), count, &shifted)?;
+        Typed::new(bytes, origin, count, &shifted).map_err(does_not_fit)
+    }
+
+    /// Bytes of the file that it is for.
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What a call has moved, in bytes of memory.
+    #[inline]
+    pub(crate) fn moved(&self, bytes: u64) -> u64 {
+        match self.scale {
+            None => bytes,
+            Some((inside, outside)) => {
+                bytes / outside * inside + bytes % outside * inside / outside
+            }
+        }
+    }
+
+    /// Refuses a write of values that the file's representation cannot hold.
+    #[inline]
+    pub(crate) fn check_conversion(&self) -> Outcome {
+        match &self.content {
+            Content::Outgoing(outgoing) if !outgoing.all_in_range() => Err(Failure::new(
+                mpi::ERR_CONVERSION,
+                "a value is too large for its size in external32",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the end of the error")]
+fn does_not_fit(error: PackError) -> Failure {
+    Failure::told(mpi::ERR_ARG, error.to_string())
+}
+
+/// The count of a call, and the bytes that so many elements have.
+#[inline]
+fn length(count: i64, size: u64) -> Outcome<(u64, u64)> {
+    let count =
+        u64::try_from(count).map_err(|_| Failure::new(mpi::ERR_COUNT, "the count is negative"))?;
+    let len = size.checked_mul(count).filter(|&len| isize::try_from(len).is_ok());
+    len.map(|len| (count, len))
+        .ok_or(Failure::new(mpi::ERR_COUNT, "the buffer is larger than memory can be"))
+}
+
+/// From the first to the last byte of a buffer, and where in them its description counts from.
+fn reach(address: *mut c_void, count: u64, datatype: &Datatype) -> Outcome<(Bytes, usize)> {
+    let too_far = || Failure::new(mpi::ERR_ARG, "the buffer reaches beyond what memory can be");
+    let last = i64::try_from(count - 1)
+        .ok()
+        .and_then(|copies| copies.checked_mul(datatype.extent()))
+        .ok_or_else(too_far)?;
+    // The origin may lie outside of the bytes that are meant; the slice takes it in, and nobody touches it.
+    let low = datatype.true_lower_bound().checked_add(last.min(0)).ok_or_else(too_far)?.min(0);
+    let high = datatype.true_upper_bound().checked_add(last.max(0)).ok_or_else(too_far)?.max(0);
+    let len = high.checked_sub(low).ok_or_else(too_far)?;
+    Ok((Bytes { first: place(address, low)?, len: len as usize }, low.unsigned_abs() as usize))
 }
 
 /// The first byte of a buffer; addresses may be absolute, counted from `MPI_BOTTOM`.
@@ -123,19 +222,27 @@ fn place(address: *mut c_void, offset: i64) -> Outcome<*mut u8> {
 }
 
 impl Source for UserMemory {
+    #[inline]
     fn memory(&self) -> Memory<'_> {
-        match self {
-            Self::Plain(bytes) => bytes.as_ref().into(),
-            Self::Typed(typed) => typed.memory(),
+        match &self.content {
+            Content::Plain(bytes) => bytes.as_ref().into(),
+            Content::Typed(typed) => typed.memory(),
+            Content::Outgoing(outgoing) => Memory::gathered(&**outgoing),
+            // A buffer to read into is never written from.
+            Content::Incoming(_) => (&[]).into(),
         }
     }
 }
 
 impl Target for UserMemory {
+    #[inline]
     fn memory_mut(&mut self) -> MemoryMut<'_> {
-        match self {
-            Self::Plain(bytes) => bytes.as_mut().into(),
-            Self::Typed(typed) => typed.memory_mut(),
+        match &mut self.content {
+            Content::Plain(bytes) => bytes.as_mut().into(),
+            Content::Typed(typed) => typed.memory_mut(),
+            Content::Incoming(incoming) => MemoryMut::scattered(&mut **incoming),
+            // A buffer to write from is never read into.
+            Content::Outgoing(_) => (&mut []).into(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi::ffi;
 use striate_comm::{Comm, CommError, Reduction};
@@ -15,15 +16,23 @@ use crate::errors::{Failure, Outcome, check};
 use crate::handle::{self, Found, Slot};
 use crate::handlers::{Handler, raise, raise_on};
 use crate::info;
+use crate::record;
 use crate::settings::Settings;
 use crate::split::Begun;
 use crate::stats::Tally;
 use crate::view::Seen;
 
+/// Files that this process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) file: File,
+    /// What tells it apart from every other that this process opens.
+    pub(crate) number: u64,
+    /// Where it is kept.
+    pub(crate) slot: Option<&'static Slot>,
     pub(crate) amode: c_int,
     pub(crate) group: Group,
     pub(crate) seen: Seen,
@@ -33,6 +42,31 @@ pub(crate) struct Open {
     /// A collective call of which the program has made the first half.
     pub(crate) begun: Option<Begun>,
     pub(crate) tally: Tally,
+    /// What recordings call it.
+    pub(crate) name: record::Name,
+    /// What there is to tell of the call that is going on.
+    pub(crate) told: Told,
+}
+
+/// What a recording is told of a call, apart from its function and how it ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// Where, as the call said it.
+    pub(crate) offset: Option<i64>,
+    /// Bytes that were asked for, or a size.
+    pub(crate) length: u64,
+    /// Elements that were asked for.
+    pub(crate) count: u64,
+    /// Bytes that were moved.
+    pub(crate) moved: u64,
+}
+
+impl Told {
+    /// The same of a file, with how the call ended.
+    pub(crate) const fn done(&self, file: u64, outcome: Result<u64, c_int>) -> record::Done {
+        let Self { offset, length, count, .. } = *self;
+        record::Done { file, offset, length, count, outcome }
+    }
 }
 
 /// A group of processes that is ours.
@@ -68,6 +102,11 @@ impl Drop for Group {
 }
 
 impl Open {
+    /// Where it is kept.
+    pub(crate) fn slot(&self) -> Outcome<&'static Slot> {
+        self.slot.ok_or_else(Failure::no_file)
+    }
+
     /// Whether the file may only be gone through from the start to the end.
     pub(crate) const fn is_sequential(&self) -> bool {
         self.amode & mpi_constants::MODE_SEQUENTIAL != 0
@@ -93,6 +132,22 @@ impl Open {
             ));
         }
         Ok(())
+    }
+
+    /// Takes part in a collective call with nothing but an error, with which all ranks end. Without it, the
+    /// others would wait for this one.
+    #[cold]
+    pub(crate) fn decline(&mut self, failure: &Failure) {
+        // All that can come of it is the error.
+        let _ = self.file.decline(failure.to_error());
+    }
+
+    /// Looks at the arguments of a collective call that this rank may have to decline.
+    pub(crate) fn agreed<T>(&mut self, checked: Outcome<T>) -> Outcome<T> {
+        if let Err(failure) = &checked {
+            self.decline(failure);
+        }
+        checked
     }
 
     /// Remembers hints of the program.
@@ -181,8 +236,14 @@ pub(crate) unsafe fn open(
     info: MPI_Info,
     handle: *mut MPI_File,
 ) -> c_int {
+    let recorded = record::Call::begin(record::Function::MpiOpen);
     // SAFETY: the caller's promise.
     let opened = guarded(|| unsafe { open_together(comm, name, amode, info) });
+    match &opened {
+        Ok(open) => recorded.end(&open.name, &Told::default().done(open.number, Ok(0))),
+        // SAFETY: the caller's promise.
+        Err(failure) => unsafe { tell(recorded, name, Err(failure.class())) },
+    }
     let claimed = opened.and_then(|open| {
         Slot::claim(Box::new(open))
             .map_err(|_| Failure::new(mpi_constants::ERR_NO_MEM, "too many files are open"))
@@ -196,6 +257,19 @@ pub(crate) unsafe fn open(
         unsafe { handle.write(raw) };
     }
     code
+}
+
+/// Tells of a call that is on no file.
+///
+/// # Safety
+///
+/// `name` is null or a C string.
+unsafe fn tell(recorded: record::Call, name: *const c_char, outcome: Result<u64, c_int>) {
+    if recorded.is_recorded() {
+        // SAFETY: the caller's promise.
+        let name = unsafe { name_of(name) }.map_or(&[][..], OsStr::as_bytes);
+        recorded.end(&record::Name::new(name), &Told::default().done(0, outcome));
+    }
 }
 
 /// # Safety
@@ -212,20 +286,29 @@ unsafe fn open_together(
     // SAFETY: the caller's promise.
     let given =
         unsafe { name_of(name).and_then(|name| Ok((name, mode(amode)?, info::entries(info)?))) };
-    let (name, mode, entries) = agree_on_mode(comm.as_ref(), amode, given)?;
+    let ((name, mode, entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
     let place = Settings::get().place(name);
-    let file = File::open(&comm, &place, mode, &hints)?;
+    let mut file = File::open(&comm, &place, mode, &hints)?;
+    // The communicator was duplicated for this file.
+    file.own_comm();
+    if stats {
+        file.measure_time();
+    }
     Ok(Open {
-        tally: Tally::new(&place),
+        tally: Tally::new(&place, stats),
         file,
+        number: OPENED.fetch_add(1, Ordering::Relaxed) + 1,
+        slot: None,
         amode,
         group: Group::of(raw)?,
         seen: Seen::bytes(),
         given: entries.into_iter().collect(),
         handler: Handler::default_of_files(),
         begun: None,
+        name: record::Name::new(name.as_bytes()),
+        told: Told::default(),
     })
 }
 
@@ -251,10 +334,11 @@ fn in_comm(error: &CommError) -> Failure {
     Failure::told(mpi_constants::ERR_COMM, error.to_string())
 }
 
-/// Makes sure that all ranks can go on, and in the same mode.
-fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome<T> {
+/// Makes sure that all ranks can go on, and in the same mode. Says whether one of them wants a summary.
+fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome<(T, bool)> {
     let class = given.as_ref().err().map_or(0, Failure::class);
-    let mut votes = [i64::from(amode), -i64::from(amode), i64::from(class)];
+    let stats = i64::from(Settings::get().stats);
+    let mut votes = [i64::from(amode), -i64::from(amode), i64::from(class), stats];
     comm.allreduce_i64(Reduction::Max, &mut votes).map_err(|error| in_comm(&error))?;
     let given = given?;
     if votes[2] != 0 {
@@ -266,7 +350,7 @@ fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome
             "the ranks gave different access modes",
         ));
     }
-    Ok(given)
+    Ok((given, votes[3] != 0))
 }
 
 /// `MPI_File_close`.
@@ -276,9 +360,11 @@ fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome
 /// `handle` leads to a handle of ours.
 pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int {
     const CALL: &str = "MPI_File_close";
+    let recorded = record::Call::begin(record::Function::MpiClose);
     let Some(open) = slot.lock().take() else {
         return raise(None, CALL, &Failure::no_file());
     };
+    let (name, number) = (open.name.clone(), open.number);
     let handler = open.handler.clone();
     let done = guarded(|| {
         let Open { mut file, tally, begun, .. } = *open;
@@ -288,6 +374,8 @@ pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int 
             Err(Failure::new(mpi_constants::ERR_OTHER, "a split collective call was not ended"))
         })
     });
+    let outcome = done.as_ref().map(|()| 0).map_err(Failure::class);
+    recorded.end(&name, &Told::default().done(number, outcome));
     // SAFETY: the caller's promise.
     unsafe { handle.write(mpi_constants::file_null()) };
     match done {
@@ -315,7 +403,11 @@ pub(crate) unsafe fn to_close(handle: *const MPI_File) -> Found {
 ///
 /// `name` is null or a C string.
 pub(crate) unsafe fn delete(name: *const c_char) -> Outcome {
+    let recorded = record::Call::begin(record::Function::MpiDelete);
     // SAFETY: the caller's promise.
-    let name = unsafe { name_of(name) }?;
-    Ok(File::delete(Settings::get().place(name))?)
+    let done =
+        unsafe { name_of(name) }.and_then(|name| Ok(File::delete(Settings::get().place(name))?));
+    // SAFETY: the caller's promise.
+    unsafe { tell(recorded, name, done.as_ref().map(|()| 0).map_err(Failure::class)) };
+    done
 }

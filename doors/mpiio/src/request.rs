@@ -1,10 +1,142 @@
-//! Calls that go on while the program does, as generalized requests.
+//! Calls that go on while the program does.
+//!
+//! To the MPI they are generalized requests, which `grequest.rs` makes; here is what becomes of them. A [`Job`] is
+//! looked at from inside of the MPI, whenever the program waits or tests, by the thread that does so: no thread of
+//! ours ever calls MPI. Whoever looks never waits for the lock of a file, since the thread may have it already.
 
-use crate::access::{Access, carry_out};
-use crate::constants::MPI_Request;
-use crate::errors::Outcome;
-use crate::memory::Buffer;
-use crate::open::Open;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, TryLockError};
+
+use striate_file::{FileError, Request};
+
+use crate::access::{Access, At, Direction, Prepared, Ranks, carry_out, check, prepare};
+use crate::constants::{self as mpi, MPI_Request, MPI_Status};
+use crate::errors::{Failure, Outcome};
+use crate::grequest;
+use crate::handle::Slot;
+use crate::handlers::raise;
+use crate::memory::{Buffer, UserMemory};
+use crate::open::{Open, Told};
+use crate::raised;
+use crate::record;
+use crate::status;
+
+/// A call that was begun.
+#[derive(Debug)]
+pub(crate) struct Job {
+    slot: &'static Slot,
+    /// The number of the file in that slot.
+    number: u64,
+    /// Whether it is one of all ranks, which only gets on when it is looked at.
+    together: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Begun(Request<UserMemory>),
+    /// This rank takes part in a call of all ranks with nothing but an error.
+    Declined(Request<()>, Failure),
+    Done(Outcome<u64>),
+}
+
+impl State {
+    fn is_complete(&self) -> bool {
+        match self {
+            Self::Begun(request) => request.is_complete(),
+            Self::Declined(request, _) => request.is_complete(),
+            Self::Done(_) => true,
+        }
+    }
+}
+
+impl Job {
+    /// Looks whether the call is done, and lets it go on. `true` when it has just become so.
+    pub(crate) fn poll(&self) -> bool {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread looks.
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        if let State::Done(_) = *state {
+            return false;
+        }
+        let Some(mut place) = self.slot.try_lock() else { return false };
+        let file = place.as_deref_mut().filter(|open| open.number == self.number);
+        let Some(open) = file else {
+            *state = State::Done(Err(Failure::no_file()));
+            return true;
+        };
+        let recorded = record::Call::begin(record::Function::MpiCompletion);
+        if self.together {
+            open.file.progress();
+        }
+        if !state.is_complete() {
+            return false;
+        }
+        let done = match std::mem::replace(&mut *state, State::Done(Ok(0))) {
+            State::Begun(request) => {
+                let (memory, moved) = open.file.wait(request);
+                ended(&memory, moved)
+            }
+            State::Declined(request, failure) => {
+                let ((), _) = open.file.wait(request);
+                Err(failure)
+            }
+            State::Done(done) => done,
+        };
+        let outcome = done.as_ref().copied().map_err(Failure::class);
+        recorded.end(&open.name, &Told::default().done(self.number, outcome));
+        *state = State::Done(done);
+        true
+    }
+
+    /// Whether the call is done.
+    pub(crate) fn is_done(&self) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => matches!(*state, State::Done(_)),
+            Err(_) => false,
+        }
+    }
+
+    /// Fills in the status of the call, which is done, and returns its code.
+    ///
+    /// # Safety
+    ///
+    /// `to` leads to a status.
+    pub(crate) unsafe fn tell(&self, to: *mut MPI_Status) -> c_int {
+        let done = match self.state.lock() {
+            Ok(state) => state,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let (bytes, failure) = match &*done {
+            State::Done(Ok(bytes)) => (*bytes, None),
+            State::Done(Err(failure)) => (0, Some(failure.clone())),
+            _ => (0, Some(Failure::new(mpi::ERR_INTERN, "the call is not done"))),
+        };
+        drop(done);
+        // SAFETY: the caller's promise.
+        let told = unsafe { status::set(to, bytes) };
+        match told.err().or(failure) {
+            None => mpi::SUCCESS,
+            Some(failure) => {
+                let code = raise(Some(self.slot), "a nonblocking call", &failure);
+                if code != mpi::SUCCESS {
+                    raised::forgive(code);
+                }
+                code
+            }
+        }
+    }
+}
+
+/// What a call came to, in bytes of memory.
+fn ended(memory: &UserMemory, moved: Result<u64, FileError>) -> Outcome<u64> {
+    let moved = moved?;
+    memory.check_conversion()?;
+    Ok(memory.moved(moved))
+}
 
 /// Begins a call.
 ///
@@ -17,7 +149,53 @@ pub(crate) unsafe fn start(
     buffer: Buffer,
     request: *mut MPI_Request,
 ) -> Outcome {
-    let bytes = carry_out(open, access, buffer);
+    let together = access.ranks == Ranks::Together;
+    let state = if !grequest::are_polled() {
+        State::Done(carry_out(open, access, buffer))
+    } else if together {
+        begin_together(open, access, buffer)
+    } else {
+        begin_alone(open, access, buffer)?
+    };
+    let state = Mutex::new(state);
+    let job = Job { slot: open.slot()?, number: open.number, together, state };
     // SAFETY: the caller's promise.
-    unsafe { crate::grequest::completed(bytes?, request) }
+    unsafe { grequest::start(Arc::new(job), request) }
+}
+
+fn begin_alone(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<State> {
+    let Prepared { memory, offset } = prepare(open, access, buffer)?;
+    open.tally.add(access, memory.len());
+    let file = &mut open.file;
+    let request = match (access.direction, offset) {
+        (Direction::Read, Some(offset)) => file.iread_at(offset, memory),
+        (Direction::Read, None) => file.iread(memory),
+        (Direction::Write, Some(offset)) => file.iwrite_at(offset, memory),
+        (Direction::Write, None) => file.iwrite(memory),
+    }?;
+    Ok(State::Begun(request))
+}
+
+/// A call of all ranks. One with wrong arguments is begun all the same, and fails when it is waited for: the others
+/// have to be told, which nobody could do after an error here.
+fn begin_together(open: &mut Open, access: Access, buffer: Buffer) -> State {
+    let (memory, etypes) = match check(open, access, buffer) {
+        Ok(checked) => checked,
+        Err(failure) => return State::Declined(open.file.idecline(failure.to_error()), failure),
+    };
+    open.tally.add(access, memory.len());
+    let file = &mut open.file;
+    let offset = match access.at {
+        At::Offset(offset) => offset as u64,
+        // There is no such call at the shared pointer.
+        At::Individual | At::Shared => {
+            let position = file.position();
+            file.seek(position + etypes);
+            position
+        }
+    };
+    State::Begun(match access.direction {
+        Direction::Read => file.iread_at_all(offset, memory),
+        Direction::Write => file.iwrite_at_all(offset, memory),
+    })
 }

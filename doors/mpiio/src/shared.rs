@@ -1,21 +1,30 @@
 //! The pointer that all ranks share.
 
-use crate::access::Ranks;
+use std::ffi::c_int;
+
+use striate_file::Seek;
+
 use crate::constants::{self as mpi, MPI_Offset};
 use crate::errors::{Failure, Outcome};
 use crate::open::Open;
 
-/// Takes so many etypes at the shared pointer, which moves on: this rank alone, or all in order of rank.
-pub(crate) fn take(_open: &mut Open, _ranks: Ranks, _etypes: u64) -> Outcome<u64> {
-    Err(Failure::new(mpi::ERR_UNSUPPORTED_OPERATION, "shared file pointers are not there yet"))
-}
-
-/// `MPI_File_seek_shared`.
-pub(crate) fn seek(_open: &mut Open, _offset: MPI_Offset, _whence: i32) -> Outcome {
-    Err(Failure::new(mpi::ERR_UNSUPPORTED_OPERATION, "shared file pointers are not there yet"))
+/// `MPI_File_seek_shared`. Collective.
+pub(crate) fn seek(open: &mut Open, offset: MPI_Offset, whence: c_int) -> Outcome {
+    let to = open.not_sequential().and_then(|()| open.no_split()).and_then(|()| match whence {
+        mpi::SEEK_SET => match u64::try_from(offset) {
+            Ok(offset) => Ok(Seek::Start(offset)),
+            Err(_) => Err(Failure::new(mpi::ERR_ARG, "the position is negative")),
+        },
+        mpi::SEEK_CUR => Ok(Seek::Current(offset)),
+        mpi::SEEK_END => Ok(Seek::End(offset)),
+        _ => Err(Failure::new(mpi::ERR_ARG, "whence is none of MPI_SEEK_SET, _CUR, _END")),
+    });
+    let to = open.agreed(to)?;
+    Ok(open.file.seek_shared(to)?)
 }
 
 /// `MPI_File_get_position_shared`.
-pub(crate) fn position(_open: &mut Open) -> Outcome<MPI_Offset> {
-    Err(Failure::new(mpi::ERR_UNSUPPORTED_OPERATION, "shared file pointers are not there yet"))
+pub(crate) fn position(open: &Open) -> Outcome<MPI_Offset> {
+    open.not_sequential()?;
+    Ok(open.file.position_shared()? as MPI_Offset)
 }

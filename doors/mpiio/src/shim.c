@@ -1,6 +1,5 @@
 // What only C can know of an MPI: its constants, which are macros in one and addresses in the other.
 #include <mpi.h>
-#include <stddef.h>
 
 #if defined(OPEN_MPI)
 #define BUILT_FOR "Open MPI"
@@ -21,7 +20,6 @@ const struct {
     MPI_Datatype byte;
     MPI_Errhandler errors_abort;
     MPI_Errhandler errhandler_null;
-    MPI_Datarep_conversion_function *no_conversion;
 } striate_mpiio_constants = {
-    BUILT_FOR, MPI_BYTE, MPI_ERRORS_ABORT, MPI_ERRHANDLER_NULL, MPI_CONVERSION_FN_NULL,
+    BUILT_FOR, MPI_BYTE, MPI_ERRORS_ABORT, MPI_ERRHANDLER_NULL,
 };

@@ -1,10 +1,8 @@
 //! Views: the datatypes of the program, and what we know of them.
 
 use std::ffi::{CStr, c_char};
-use std::sync::Arc;
 
 use mpi::ffi;
-use striate_datatype::Datatype;
 use striate_file::View;
 
 use crate::constants::{self as mpi_constants, MPI_Datatype, MPI_Info, MPI_Offset};
@@ -20,6 +18,8 @@ pub(crate) enum Representation {
     Native,
     /// As the implementation likes, which is the same here.
     Internal,
+    /// As the standard says, for every machine.
+    External32,
 }
 
 impl Representation {
@@ -28,6 +28,7 @@ impl Representation {
         match name.to_bytes() {
             b"native" => Ok(Self::Native),
             b"internal" => Ok(Self::Internal),
+            b"external32" => Ok(Self::External32),
             _ => Err(Failure::new(
                 mpi_constants::ERR_UNSUPPORTED_DATAREP,
                 "the data representation is not known",
@@ -39,6 +40,7 @@ impl Representation {
         match self {
             Self::Native => c"native",
             Self::Internal => c"internal",
+            Self::External32 => c"external32",
         }
     }
 }
@@ -123,15 +125,9 @@ pub(crate) struct Wanted {
 /// `MPI_File_set_view`.
 pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
     let checked = check_view(open, wanted);
-    let (seen, view) = match checked {
-        Ok(checked) => checked,
-        Err(failure) => {
-            // The others are on their way to a meeting, and must not wait for this rank.
-            refuse(open);
-            return Err(failure);
-        }
-    };
+    let (seen, view) = open.agreed(checked)?;
     open.file.set_view(view)?;
+    open.told.offset = Some(seen.displacement);
     open.seen = seen;
     Ok(())
 }
@@ -149,13 +145,17 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
     // SAFETY: the program's info.
     let entries = unsafe { info::entries(wanted.info) }?;
     open.take_hints(entries);
-    let view = View::new(displacement as u64, &etype.datatype, &filetype.datatype)?;
+    let (etypes, filetypes) = match representation {
+        Representation::External32 => (&etype.external()?.datatype, &filetype.external()?.datatype),
+        _ => (&etype.datatype, &filetype.datatype),
+    };
+    let view = View::new(displacement as u64, etypes, filetypes)?;
     let seen = Seen {
         displacement,
         etype: KeptType::new(wanted.etype, &etype)?,
         filetype: KeptType::new(wanted.filetype, &filetype)?,
         representation,
-        etype_size: etype.size,
+        etype_size: etypes.size(),
     };
     Ok((seen, view))
 }
@@ -170,31 +170,14 @@ fn displacement(open: &mut Open, wanted: MPI_Offset) -> Outcome<MPI_Offset> {
                 "a sequential file has no other displacement than the current one",
             ));
         }
-        return Err(Failure::new(
-            mpi_constants::ERR_UNSUPPORTED_OPERATION,
-            "the current displacement is not known",
-        ));
+        // Where the shared pointer is, the only one that such a file has.
+        let position = open.file.position_shared()?.saturating_mul(open.seen.etype_size);
+        return Ok(open.file.view().byte_offset(position)? as MPI_Offset);
     }
     if wanted < 0 {
         return Err(Failure::new(mpi_constants::ERR_ARG, "the displacement is negative"));
     }
     Ok(wanted)
-}
-
-/// Takes part in a collective `set_view` without a view: with one that no other rank can agree with, so that
-/// all ranks keep what they have.
-fn refuse(open: &mut Open) {
-    /// Larger than any etype of a program.
-    const ODD: u64 = 1 << 60;
-    if open.file.comm().size() == 1 {
-        return;
-    }
-    let rank = open.file.comm().rank() as u64;
-    let odd = Datatype::bytes(ODD + rank).ok();
-    if let Some(view) = odd.and_then(|odd| View::new(0, &odd, &odd).ok()) {
-        // It fails, as is intended.
-        let _ = open.file.set_view(view);
-    }
 }
 
 /// `MPI_File_get_view`.
@@ -222,9 +205,12 @@ pub(crate) unsafe fn get(
 }
 
 /// Bytes from one element of a type to the next, in the file.
-pub(crate) fn extent(_open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
-    let described: Arc<Described> = describe(datatype)?;
-    Ok(described.extent)
+pub(crate) fn extent(open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
+    let described = describe(datatype)?;
+    Ok(match open.seen.representation {
+        Representation::External32 => described.external()?.extent,
+        _ => described.extent,
+    })
 }
 
 /// `MPI_File_get_byte_offset`.

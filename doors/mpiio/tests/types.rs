@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "the door uses what a test does not")]
 
+#[path = "types/external.rs"]
+mod external;
 #[path = "types/mpi.rs"]
 mod mpi_types;
 #[path = "types/random.rs"]
@@ -18,7 +20,7 @@ use mpi::ffi::{self, MPI_Datatype};
 use striate_datatype::{Datatype, Packer};
 
 use mpi_types::{Made, ok};
-use random::{Random, Tried};
+use random::{Quirks, Random, Tried};
 use types::{TypeProblem, describe};
 
 fn cases() -> u64 {
@@ -75,17 +77,23 @@ fn mpi_unpack(stream: &[u8], buffer: &mut Buffer, count: c_int, raw: MPI_Datatyp
     });
 }
 
-/// Both pack and unpack copies of the type.
-fn compare(random: &mut Random, raw: MPI_Datatype, story: &str) {
+/// Both pack and unpack copies of the type. Says whether they did: of what the MPI errs in, only size and bounds
+/// are compared.
+fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) -> bool {
     const COUNT: u64 = 3;
+    let errs = if mpi_types::is_open_mpi() { quirks.minus_one } else { quirks.negative };
+    let errs = errs || quirks.empty_field;
     let described = describe(raw).unwrap_or_else(|problem| panic!("{story}: {problem}"));
     let datatype = &described.datatype;
     assert_eq!(described.size as i64, mpi_types::size(raw), "{story}");
     let [low, extent, true_low, true_extent] = mpi_types::extents(raw);
     assert_eq!((datatype.lower_bound(), datatype.extent()), (low, extent), "{story}");
-    if described.size > 0 {
-        let ours = (datatype.true_lower_bound(), datatype.true_extent() as i64);
-        assert_eq!(ours, (true_low, true_extent), "{story}");
+    if described.size == 0 || errs {
+        return false;
+    }
+    let places = (datatype.true_lower_bound(), datatype.true_extent() as i64);
+    if mpi_types::is_open_mpi() || !quirks.distributed {
+        assert_eq!(places, (true_low, true_extent), "{story}");
     }
     let mut ours = Buffer::of(random, datatype, COUNT);
     let packer = Packer::new(datatype, COUNT).unwrap();
@@ -99,16 +107,21 @@ fn compare(random: &mut Random, raw: MPI_Datatype, story: &str) {
     packer.unpack(&stream, &mut ours.bytes, ours.origin).unwrap();
     mpi_unpack(&stream, &mut theirs, COUNT as c_int, raw);
     assert!(ours.bytes == theirs.bytes, "unpacking differs: {story}\n{datatype}");
+    true
 }
 
 #[test]
 fn random_types_are_the_bytes_that_the_mpi_packs() {
-    let named: Vec<_> = mpi_types::named().iter().map(|named| named.raw).collect();
+    let named: Vec<_> = mpi_types::named()
+        .iter()
+        .filter(|named| named.kind as u8 != b'x')
+        .map(|named| named.raw)
+        .collect();
     let (mut compared, mut refused) = (0, 0);
-    let mut bad = 0;
+
     for case in 0..cases() {
         let mut random = Random(case);
-        let Some(Tried { made, story }) = random::derived(&mut random, &named, 5) else {
+        let Some(Tried { made, story, quirks }) = random::derived(&mut random, &named, 5) else {
             refused += 1;
             continue;
         };
@@ -118,16 +131,10 @@ fn random_types_are_the_bytes_that_the_mpi_packs() {
         }
         let made = made.commit();
         let story = format!("case {case}: {story}");
-        let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            compare(&mut random, made.0, &story)
-        }));
-        if r.is_err() {
-            bad += 1;
-        }
-        compared += 1;
+        compared += u64::from(compare(&mut random, made.0, quirks, &story));
     }
-    println!("{bad} bad {compared} compared, {refused} refused by the MPI");
-    assert!(compared > cases() / 2, "only {compared} compared, {refused} refused");
+    println!("{compared} compared, {refused} refused by the MPI");
+    assert!(compared > cases() / 3, "only {compared} compared, {refused} refused");
 }
 
 #[test]
@@ -137,7 +144,7 @@ fn predefined_types_are_found() {
         let described = describe(named.raw).unwrap();
         assert!(described.predefined, "named {index}");
         assert!(Arc::ptr_eq(&described, &describe(named.raw).unwrap()));
-        compare(&mut random, named.raw, &format!("named {index}"));
+        compare(&mut random, named.raw, Quirks::default(), &format!("named {index}"));
         let external = described.external().unwrap();
         let int = if named.with_int == 1 { 4 } else { 0 };
         let size = u64::from(named.elements) * u64::from(named.external) + int;
@@ -172,6 +179,22 @@ fn a_description_stays_with_its_type() {
     assert!(weak.upgrade().is_some(), "the duplicate has it still");
     drop(twin);
     assert!(weak.upgrade().is_none(), "nobody has it");
+}
+
+#[test]
+fn no_reference_to_an_inner_type_is_left_behind() {
+    mpi_types::start();
+    // SAFETY: a constant.
+    let inner = mpi_types::contiguous(3, unsafe { ffi::RSMPI_DOUBLE }).commit();
+    let weak = Arc::downgrade(&describe(inner.0).unwrap());
+    // SAFETY: a datatype.
+    let middle = Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, 2, inner.0, made) });
+    let outer = mpi_types::contiguous(2, middle.0).commit();
+    assert_eq!(describe(outer.0).unwrap().size, 96);
+    drop((inner, middle));
+    assert!(weak.upgrade().is_some(), "the outer type is made of it");
+    drop(outer);
+    assert!(weak.upgrade().is_none(), "the MPI has freed it");
 }
 
 #[test]
@@ -214,6 +237,7 @@ fn types_beyond_64_bits_are_a_problem() {
     // SAFETY: datatypes.
     let twice = Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, once.0, made) });
     let Some(twice) = twice else { return };
+    // SAFETY: a datatype.
     let thrice =
         Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, twice.0, made) });
     for made in [Some(twice), thrice].into_iter().flatten() {
@@ -228,15 +252,168 @@ fn deep_nests_are_a_problem() {
     mpi_types::start();
     // SAFETY: a constant.
     let mut made = mpi_types::contiguous(1, unsafe { ffi::RSMPI_DOUBLE });
-    for _ in 0..200 {
-        made = mpi_types::contiguous(1, made.0);
-    }
-    made = made.commit();
-    assert_eq!(describe(made.0).unwrap().size, 8);
-    for _ in 0..5000 {
+    for _ in 0..300 {
         made = mpi_types::contiguous(1, made.0);
     }
     made = made.commit();
     let problem = describe(made.0);
     assert!(matches!(problem, Err(TypeProblem::Nesting { .. })), "{problem:?}");
+}
+
+#[test]
+fn large_counts_are_understood() {
+    type Contiguous = unsafe extern "C" fn(i64, MPI_Datatype, *mut MPI_Datatype) -> c_int;
+    type Vector = unsafe extern "C" fn(i64, i64, i64, MPI_Datatype, *mut MPI_Datatype) -> c_int;
+    type Blocks =
+        unsafe extern "C" fn(i64, *const i64, *const i64, MPI_Datatype, *mut MPI_Datatype) -> c_int;
+    type EqualBlocks =
+        unsafe extern "C" fn(i64, i64, *const i64, MPI_Datatype, *mut MPI_Datatype) -> c_int;
+    type Struct = unsafe extern "C" fn(
+        i64,
+        *const i64,
+        *const i64,
+        *const MPI_Datatype,
+        *mut MPI_Datatype,
+    ) -> c_int;
+    type Resized = unsafe extern "C" fn(MPI_Datatype, i64, i64, *mut MPI_Datatype) -> c_int;
+    type Subarray = unsafe extern "C" fn(
+        c_int,
+        *const i64,
+        *const i64,
+        *const i64,
+        c_int,
+        MPI_Datatype,
+        *mut MPI_Datatype,
+    ) -> c_int;
+    type Darray = unsafe extern "C" fn(
+        c_int,
+        c_int,
+        c_int,
+        *const i64,
+        *const c_int,
+        *const c_int,
+        *const c_int,
+        c_int,
+        MPI_Datatype,
+        *mut MPI_Datatype,
+    ) -> c_int;
+    macro_rules! made {
+        ($name:literal as $kind:ty, $($argument:expr),+) => {
+            Made::by(|made| {
+                let function = mpi_types::function($name).unwrap();
+                // SAFETY: the function of that name has this type, and its lists their lengths.
+                unsafe { std::mem::transmute::<*mut std::ffi::c_void, $kind>(function)($($argument,)+ made) }
+            })
+            .commit()
+        };
+    }
+    mpi_types::start();
+    if mpi_types::function(c"MPI_Type_contiguous_c").is_none() {
+        assert!(mpi_types::is_open_mpi(), "MPICH has large counts");
+        return;
+    }
+    // SAFETY: constants.
+    let (int, double) = unsafe { (ffi::RSMPI_INT32_T, ffi::RSMPI_DOUBLE) };
+    let huge = made!(c"MPI_Type_contiguous_c" as Contiguous, 1 << 40, double);
+    assert_eq!(describe(huge.0).unwrap().size, 8 << 40);
+    let (lengths, places) = ([2i64, 0, 1], [30i64, 8, 3]);
+    let types = [int, double, int];
+    let [block, cyclic, none] = mpi_types::distributions();
+    let (kinds, default) = ([cyclic, block, none], mpi_types::default_argument());
+    let made = [
+        made!(c"MPI_Type_contiguous_c" as Contiguous, 3, int),
+        made!(c"MPI_Type_vector_c" as Vector, 3, 2, 5, int),
+        made!(c"MPI_Type_create_hvector_c" as Vector, 3, 2, 50, int),
+        made!(c"MPI_Type_indexed_c" as Blocks, 3, lengths.as_ptr(), places.as_ptr(), int),
+        made!(c"MPI_Type_create_hindexed_c" as Blocks, 3, lengths.as_ptr(), places.as_ptr(), int),
+        made!(c"MPI_Type_create_indexed_block_c" as EqualBlocks, 3, 2, places.as_ptr(), int),
+        made!(c"MPI_Type_create_hindexed_block_c" as EqualBlocks, 3, 2, places.as_ptr(), int),
+        made!(
+            c"MPI_Type_create_struct_c" as Struct,
+            3,
+            lengths.as_ptr(),
+            places.as_ptr(),
+            types.as_ptr()
+        ),
+        made!(c"MPI_Type_create_resized_c" as Resized, int, -3, 17),
+        made!(
+            c"MPI_Type_create_subarray_c" as Subarray,
+            2,
+            [4i64, 5].as_ptr(),
+            [2i64, 3].as_ptr(),
+            [1i64, 2].as_ptr(),
+            mpi_types::order(true),
+            int
+        ),
+        made!(
+            c"MPI_Type_create_darray_c" as Darray,
+            6,
+            4,
+            3,
+            [7i64, 5, 3].as_ptr(),
+            kinds.as_ptr(),
+            [2, default, default].as_ptr(),
+            [2, 3, 1].as_ptr(),
+            mpi_types::order(false),
+            int
+        ),
+    ];
+    for (index, made) in made.iter().enumerate() {
+        let quirks = Quirks { distributed: index == 10, ..Quirks::default() };
+        // An empty field, but for MPICH's true bounds, is no hindrance here.
+        compare(&mut Random(9), made.0, quirks, &format!("large {index}"));
+    }
+}
+
+#[test]
+fn parameterised_types_of_fortran_are_understood() {
+    mpi_types::start();
+    for (precision, range, size) in [(6, 30, 4), (15, 300, 8)] {
+        // SAFETY: no types are involved.
+        let (real, complex) = unsafe {
+            let mut types = [ffi::RSMPI_DATATYPE_NULL; 2];
+            ok(ffi::MPI_Type_create_f90_real(precision, range, &raw mut types[0]));
+            ok(ffi::MPI_Type_create_f90_complex(precision, range, &raw mut types[1]));
+            (types[0], types[1])
+        };
+        for (raw, elements) in [(real, 1), (complex, 2)] {
+            let described = describe(raw).unwrap();
+            assert_eq!(described.size, elements * size);
+            assert_eq!(described.external().unwrap().size, elements * size);
+            assert!(Arc::ptr_eq(&described, &describe(raw).unwrap()));
+            let made = mpi_types::contiguous(5, raw).commit();
+            compare(&mut Random(3), made.0, Quirks::default(), "of Fortran");
+        }
+    }
+    for (digits, size) in [(2, 1), (4, 2), (9, 4), (18, 8)] {
+        // SAFETY: no type is involved.
+        let raw = unsafe {
+            let mut raw = ffi::RSMPI_DATATYPE_NULL;
+            ok(ffi::MPI_Type_create_f90_integer(digits, &raw mut raw));
+            raw
+        };
+        assert_eq!(describe(raw).unwrap().external().unwrap().size, size);
+    }
+}
+
+#[test]
+fn structs_of_very_many_parts_are_understood() {
+    const FIELDS: usize = 40_000;
+    mpi_types::start();
+    // SAFETY: a constant.
+    let int = unsafe { ffi::RSMPI_INT32_T };
+    // SAFETY: a datatype.
+    let vector = |stride| Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, stride, int, made) });
+    let vectors: Vec<_> = (2..13).map(vector).collect();
+    let mut random = Random(17);
+    let lengths = vec![1; FIELDS];
+    let types: Vec<_> = (0..FIELDS).map(|_| vectors[random.below(11) as usize].0).collect();
+    let displacements: Vec<ffi::MPI_Aint> =
+        (0..FIELDS as i64).map(|i| (64 * i + random.between(0, 9)) as ffi::MPI_Aint).collect();
+    // SAFETY: lists of as many entries.
+    let made = Made::by(|made| unsafe {
+        let (lengths, types) = (lengths.as_ptr(), types.as_ptr());
+        ffi::MPI_Type_create_struct(FIELDS as c_int, lengths, displacements.as_ptr(), types, made)
+    });
+    assert!(compare(&mut random, made.commit().0, Quirks::default(), "many parts"));
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ::mpi::ffi;
 
 use super::bytes::room;
+use super::collective::collective;
 use super::counters;
 use super::memory;
 use super::number;
@@ -21,9 +22,13 @@ use crate::comm::{Comm, Reduction, Request};
 use crate::counters::Counters;
 use crate::error::{CommError, check_rank};
 use crate::memory::{NodeMemory, number_nodes};
+use crate::task::Tasks;
 
 /// Bytes that are broadcast in one call.
 const CHUNK: usize = 1 << 30;
+
+/// Bytes that are gathered along with their length.
+const INLINE: usize = 256;
 
 /// Tag of the messages that collectives are made of.
 const EXCHANGE: c_int = LONGS - 1;
@@ -86,16 +91,45 @@ impl MpiComm {
     }
 
     /// Broadcasts a buffer whose length all know.
-    fn broadcast_bytes(&self, root: usize, bytes: &mut [u8]) -> Result<(), CommError> {
-        for chunk in bytes.chunks_mut(CHUNK) {
-            // SAFETY: the buffer has as many bytes as told.
-            check("MPI_Bcast", unsafe {
-                let (address, count) = (chunk.as_mut_ptr().cast(), chunk.len() as c_int);
-                let (root, comm) = (root as c_int, self.collectives.raw());
-                ffi::MPI_Bcast(address, count, ffi::RSMPI_UINT8_T, root, comm)
+    fn broadcast_bytes(&self, root: usize, mut bytes: Vec<u8>) -> Result<Vec<u8>, CommError> {
+        let raw = self.collectives.raw();
+        for start in (0..bytes.len()).step_by(CHUNK) {
+            let count = (bytes.len() - start).min(CHUNK);
+            bytes = collective(&self.collectives, "MPI_Ibcast", bytes, |bytes, request| {
+                let (address, root) = (bytes[start..].as_mut_ptr().cast(), root as c_int);
+                // SAFETY: the buffer has as many bytes as told.
+                unsafe {
+                    let byte = ffi::RSMPI_UINT8_T;
+                    ffi::MPI_Ibcast(address, count as c_int, byte, root, raw, request)
+                }
             })?;
         }
-        Ok(())
+        Ok(bytes)
+    }
+
+    /// Gathers the length and the first bytes of what each rank has.
+    fn allgather_blocks(&self, bytes: &[u8]) -> Result<Vec<(u64, [u8; INLINE])>, CommError> {
+        const BLOCK: usize = 8 + INLINE;
+        let mut mine = (bytes.len() as u64).to_ne_bytes().to_vec();
+        mine.extend_from_slice(&bytes[..bytes.len().min(INLINE)]);
+        mine.resize(BLOCK, 0);
+        let buffers = (mine, vec![0; BLOCK * self.size]);
+        let (comm, call) = (&self.collectives, "MPI_Iallgather");
+        let (_, all) = collective(comm, call, buffers, |(mine, all), request| {
+            let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
+            // SAFETY: one block is sent, and there is room for one of each rank.
+            unsafe {
+                let (count, byte, raw) = (BLOCK as c_int, ffi::RSMPI_UINT8_T, comm.raw());
+                ffi::MPI_Iallgather(from, count, byte, to, count, byte, raw, request)
+            }
+        })?;
+        let block = |block: &[u8; BLOCK]| {
+            let (mut len, mut bytes) = ([0; 8], [0; INLINE]);
+            len.copy_from_slice(&block[..8]);
+            bytes.copy_from_slice(&block[8..]);
+            (u64::from_ne_bytes(len), bytes)
+        };
+        Ok(all.as_chunks().0.iter().map(block).collect())
     }
 
     /// Gathers bytes of which there are some, but less than 2 GiB in all.
@@ -110,16 +144,20 @@ impl MpiComm {
                 start
             })
             .collect();
-        let mut all = room(total as usize)?;
         // The address of an empty slice is arbitrary, and may be the one that means "in place" to MPI.
-        let mine = if bytes.is_empty() { &[0] } else { bytes };
-        // SAFETY: the buffer has room for the sum of all counts, and each rank's bytes start after those
-        // of the ranks before it. The lists have an entry for each rank.
-        check("MPI_Allgatherv", unsafe {
-            let (byte, comm) = (ffi::RSMPI_UINT8_T, self.collectives.raw());
+        let mine = if bytes.is_empty() { vec![0] } else { bytes.to_vec() };
+        let buffers = (mine, room(total as usize)?, counts, starts);
+        let (comm, call) = (&self.collectives, "MPI_Iallgatherv");
+        let (_, mut all, counts, starts) = collective(comm, call, buffers, |buffers, request| {
+            let (mine, all, counts, starts) = buffers;
             let (from, count) = (mine.as_ptr().cast(), bytes.len() as c_int);
             let (to, counts, starts) = (all.as_mut_ptr().cast(), counts.as_ptr(), starts.as_ptr());
-            ffi::MPI_Allgatherv(from, count, byte, to, counts, starts, byte, comm)
+            // SAFETY: the buffer has room for the sum of all counts, and each rank's bytes start after
+            // those of the ranks before it. The lists have an entry for each rank.
+            unsafe {
+                let (byte, raw) = (ffi::RSMPI_UINT8_T, comm.raw());
+                ffi::MPI_Iallgatherv(from, count, byte, to, counts, starts, byte, raw, request)
+            }
         })?;
         // SAFETY: MPI has written all of them.
         unsafe { all.set_len(total as usize) };
@@ -163,21 +201,23 @@ impl Comm for MpiComm {
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        // SAFETY: the communicator exists.
-        check("MPI_Barrier", unsafe { ffi::MPI_Barrier(self.collectives.raw()) })
+        collective(&self.collectives, "MPI_Ibarrier", (), |(), request| {
+            // SAFETY: the communicator exists.
+            unsafe { ffi::MPI_Ibarrier(self.collectives.raw(), request) }
+        })
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
         check_rank(root, self.size)?;
-        let mut len = (bytes.len() as u64).to_ne_bytes();
-        self.broadcast_bytes(root, &mut len)?;
+        let len = self.broadcast_bytes(root, (bytes.len() as u64).to_ne_bytes().to_vec())?;
         if root != self.rank {
-            let len = u64::from_ne_bytes(len) as usize;
+            let len = len.try_into().map_or(0, u64::from_ne_bytes) as usize;
             bytes.clear();
             bytes.try_reserve_exact(len).map_err(|_| CommError::Memory { len })?;
             bytes.resize(len, 0);
         }
-        self.broadcast_bytes(root, bytes)
+        *bytes = self.broadcast_bytes(root, std::mem::take(bytes))?;
+        Ok(())
     }
 
     fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
@@ -204,19 +244,21 @@ impl Comm for MpiComm {
     }
 
     fn allgather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        let lens = number::allgather(&self.collectives, self.size, bytes.len() as u64)?;
-        let total = lens.iter().fold(0u64, |total, len| total.saturating_add(*len));
-        if total == 0 {
-            return Ok(vec![Vec::new(); self.size]);
+        // What is short travels with the lengths.
+        let blocks = self.allgather_blocks(bytes)?;
+        let lens: Vec<u64> = blocks.iter().map(|(len, _)| *len).collect();
+        if lens.iter().all(|len| *len <= INLINE as u64) {
+            let parts = blocks.into_iter();
+            return Ok(parts.map(|(len, bytes)| bytes[..len as usize].to_vec()).collect());
         }
+        let total = lens.iter().fold(0u64, |total, len| total.saturating_add(*len));
         if total <= c_int::MAX as u64 {
             return self.allgather_short(bytes, &lens);
         }
         let each = lens.iter().enumerate();
         each.map(|(root, len)| {
-            let mut part = if root == self.rank { bytes.to_vec() } else { vec![0; *len as usize] };
-            self.broadcast_bytes(root, &mut part)?;
-            Ok(part)
+            let part = if root == self.rank { bytes.to_vec() } else { vec![0; *len as usize] };
+            self.broadcast_bytes(root, part)
         })
         .collect()
     }
@@ -296,6 +338,10 @@ impl Comm for MpiComm {
 
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
         counters::counters(self, &self.collectives, count)
+    }
+
+    fn tasks(&self) -> &Arc<Tasks> {
+        self.collectives.tasks()
     }
 
     /// MPI ends the job when a process dies, so nobody is left to ask. But messages under way only get

@@ -5,7 +5,8 @@ use std::mem::size_of_val;
 
 use ::mpi::ffi;
 
-use super::session::{RawComm, check};
+use super::collective::collective;
+use super::session::RawComm;
 use crate::comm::{Reduction, truth};
 use crate::error::CommError;
 
@@ -61,14 +62,15 @@ fn allreduce<N: Number>(
         }
     };
     for chunk in values.chunks_mut(CHUNK) {
-        let mine = chunk.to_vec();
         debug_assert_eq!(size_of_val(chunk), chunk.len() * 8);
-        // SAFETY: both buffers have as many numbers of the datatype as told, and do not overlap.
-        check("MPI_Allreduce", unsafe {
-            let (from, to) = (mine.as_ptr().cast::<c_void>(), chunk.as_mut_ptr().cast());
-            let count = chunk.len() as c_int;
-            ffi::MPI_Allreduce(from, to, count, N::datatype(), operation, comm.raw())
+        let buffers = (chunk.to_vec(), chunk.to_vec());
+        let (_, all) = collective(comm, "MPI_Iallreduce", buffers, |(mine, all), request| {
+            let (from, to) = (mine.as_ptr().cast::<c_void>(), all.as_mut_ptr().cast());
+            let (count, raw) = (mine.len() as c_int, comm.raw());
+            // SAFETY: both buffers have as many numbers of the datatype as told, and do not overlap.
+            unsafe { ffi::MPI_Iallreduce(from, to, count, N::datatype(), operation, raw, request) }
         })?;
+        chunk.copy_from_slice(&all);
     }
     Ok(())
 }
@@ -125,36 +127,25 @@ pub(super) fn gather(
     size: usize,
     number: u64,
 ) -> Result<Vec<u64>, CommError> {
-    let mut all = vec![0u64; if is_root { size } else { 0 }];
+    let buffers = (vec![number], vec![0u64; if is_root { size } else { 0 }]);
     let datatype = u64::datatype();
-    // SAFETY: one number is sent, and there is room for one of each rank where they are received.
-    check("MPI_Gather", unsafe {
-        let (from, to) = ((&raw const number).cast(), all.as_mut_ptr().cast());
-        ffi::MPI_Gather(from, 1, datatype, to, 1, datatype, root as c_int, comm.raw())
-    })?;
-    Ok(all)
-}
-
-/// Gives every rank the numbers of all.
-pub(super) fn allgather(comm: &RawComm, size: usize, number: u64) -> Result<Vec<u64>, CommError> {
-    let mut all = vec![0u64; size];
-    let datatype = u64::datatype();
-    // SAFETY: one number is sent, and there is room for one of each rank.
-    check("MPI_Allgather", unsafe {
-        let (from, to) = ((&raw const number).cast(), all.as_mut_ptr().cast());
-        ffi::MPI_Allgather(from, 1, datatype, to, 1, datatype, comm.raw())
+    let (_, all) = collective(comm, "MPI_Igather", buffers, |(mine, all), request| {
+        let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
+        let (root, raw) = (root as c_int, comm.raw());
+        // SAFETY: one number is sent, and there is room for one of each rank where they are received.
+        unsafe { ffi::MPI_Igather(from, 1, datatype, to, 1, datatype, root, raw, request) }
     })?;
     Ok(all)
 }
 
 /// Sends `numbers[i]` to rank `i`, and returns what each rank sent to this one.
 pub(super) fn alltoall(comm: &RawComm, numbers: &[u64]) -> Result<Vec<u64>, CommError> {
-    let mut all = vec![0u64; numbers.len()];
+    let buffers = (numbers.to_vec(), vec![0u64; numbers.len()]);
     let datatype = u64::datatype();
-    // SAFETY: both lists have one number for each rank, as the caller sees to.
-    check("MPI_Alltoall", unsafe {
-        let (from, to) = (numbers.as_ptr().cast(), all.as_mut_ptr().cast());
-        ffi::MPI_Alltoall(from, 1, datatype, to, 1, datatype, comm.raw())
+    let (_, all) = collective(comm, "MPI_Ialltoall", buffers, |(mine, all), request| {
+        let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
+        // SAFETY: both lists have one number for each rank, as the caller sees to.
+        unsafe { ffi::MPI_Ialltoall(from, 1, datatype, to, 1, datatype, comm.raw(), request) }
     })?;
     Ok(all)
 }

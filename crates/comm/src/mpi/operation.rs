@@ -14,8 +14,10 @@ use ::mpi::environment::is_finalized;
 use ::mpi::ffi;
 
 use super::bytes::{Bytes, room};
+use super::collective::complete;
 use super::session::{RawComm, Session, check};
 use crate::error::CommError;
+use crate::task::{in_task, pause};
 
 /// A send or receive under way.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(super) struct Operation {
     /// Not to be touched, not even freed, before the operation is complete.
     buffer: ManuallyDrop<Vec<u8>>,
     is_receive: bool,
-    _session: Arc<Session>,
+    session: Arc<Session>,
 }
 
 // SAFETY: a handle may be used from any thread, by one at a time, and the buffer belongs to nobody else.
@@ -75,15 +77,13 @@ impl Operation {
         // SAFETY: a handle is plain data.
         let raw = unsafe { ffi::RSMPI_REQUEST_NULL };
         let buffer = ManuallyDrop::new(buffer);
-        Self { raw, buffer, is_receive, _session: Arc::clone(comm.session()) }
+        Self { raw, buffer, is_receive, session: Arc::clone(comm.session()) }
     }
 
     /// Waits for completion, and takes the buffer.
     pub(super) fn wait(&mut self) -> Result<Vec<u8>, CommError> {
         let mut status = no_status();
-        // SAFETY: the request was started; the status outlives the call.
-        let code = unsafe { ffi::MPI_Wait(&raw mut self.raw, &raw mut status) };
-        check("MPI_Wait", code)?;
+        complete(self.session.tasks(), &mut self.raw, &raw mut status)?;
         self.finish(&status)
     }
 
@@ -94,11 +94,32 @@ impl Operation {
         // SAFETY: a number is plain data.
         let undefined = unsafe { ffi::RSMPI_UNDEFINED };
         let mut index = undefined;
-        // SAFETY: the list has as many entries as told, all started; the other places outlive the call.
-        let code = unsafe {
-            let count = raw.len() as c_int;
-            ffi::MPI_Waitany(count, raw.as_mut_ptr(), &raw mut index, &raw mut status)
+        let mut done: c_int = 0;
+        let count = raw.len() as c_int;
+        let Some(session) = operations.first().map(|first| Arc::clone(&first.session)) else {
+            return Err(CommError::NoRequests);
         };
+        let tasks = session.tasks();
+        let mut looks = 0;
+        let mut code = ffi::MPI_SUCCESS as c_int;
+        while done == 0 && code == ffi::MPI_SUCCESS as c_int && (in_task() || !tasks.is_empty()) {
+            // SAFETY: the list has as many entries as told, all started; the other places outlive the
+            // call.
+            code = unsafe {
+                let (requests, index) = (raw.as_mut_ptr(), &raw mut index);
+                ffi::MPI_Testany(count, requests, index, &raw mut done, &raw mut status)
+            };
+            if done == 0 && code == ffi::MPI_SUCCESS as c_int {
+                pause(tasks, looks)?;
+                looks = looks.saturating_add(1);
+            }
+        }
+        if done == 0 && code == ffi::MPI_SUCCESS as c_int {
+            // SAFETY: as above.
+            code = unsafe {
+                ffi::MPI_Waitany(count, raw.as_mut_ptr(), &raw mut index, &raw mut status)
+            };
+        }
         if index != undefined {
             operations[index as usize].raw = raw[index as usize];
         }

@@ -9,6 +9,7 @@ use ::mpi::environment::{Universe, initialize_with_threading, is_finalized};
 use ::mpi::ffi;
 
 use crate::error::CommError;
+use crate::task::Tasks;
 
 /// How long a rank that failed waits for the others to finish by themselves.
 const GRACE: Duration = Duration::from_secs(5);
@@ -22,6 +23,7 @@ const HANDING_ON: Duration = Duration::from_millis(100);
 pub(super) struct Session {
     /// Finalises MPI when dropped; `None` if the application initialised it.
     _universe: Option<Universe>,
+    tasks: Arc<Tasks>,
 }
 
 impl std::fmt::Debug for Session {
@@ -58,9 +60,14 @@ impl Session {
             return Err(CommError::Mpi { call: "MPI_Init_thread", code: 0, message });
         }
         let universe = initialize_with_threading(Threading::Multiple).map(|(universe, _)| universe);
-        let session = Arc::new(Self { _universe: universe });
+        let session = Arc::new(Self { _universe: universe, tasks: Arc::default() });
         *current = Arc::downgrade(&session);
         Ok(session)
+    }
+
+    /// What this process has begun, on all communicators.
+    pub(super) fn tasks(&self) -> &Arc<Tasks> {
+        &self.tasks
     }
 
     /// A communicator of all ranks over which they leave. Collective.
@@ -194,6 +201,11 @@ impl RawComm {
 
     pub(super) fn raw(&self) -> ffi::MPI_Comm {
         self.raw
+    }
+
+    /// What this process has begun.
+    pub(super) fn tasks(&self) -> &Arc<Tasks> {
+        self.session.tasks()
     }
 
     pub(super) fn session(&self) -> &Arc<Session> {

@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::error::{CommError, check_length, check_rank};
 use crate::memory::{Mapping, NodeMemory, number_nodes};
 use crate::request::Pending;
+use crate::task::Tasks;
 
 /// Ranks that act together.
 #[derive(Debug)]
@@ -164,9 +165,19 @@ impl ThreadComm {
         let mine = Contribution { call, value: Box::new(mine), ticket };
         let outcome = match self.arrive(mine)? {
             Some(all) => self.conclude(call, all, combine),
-            None => mailbox.wait(|inbox| inbox.take_outcome(ticket), || self.meeting_fault())?,
+            None => self.wait_for(|inbox| inbox.take_outcome(ticket), || self.meeting_fault())?,
         };
         outcome?.downcast().map_err(|_| mismatch(call, "another type".to_owned()))
+    }
+
+    /// Waits at this rank's mailbox.
+    fn wait_for<R>(
+        &self,
+        ready: impl FnMut(&mut Inbox) -> Option<R>,
+        broken: impl FnMut() -> Option<CommError>,
+    ) -> Result<R, CommError> {
+        let at = self.group.members[self.rank];
+        self.job.mailboxes[at].wait(&self.job.tasks[at], ready, broken)
     }
 
     /// Leaves a contribution; the last to arrive gets all of them.
@@ -359,9 +370,10 @@ impl Comm for ThreadComm {
 
     fn wait(&self, request: Request) -> Result<Vec<u8>, CommError> {
         let request = request.downcast::<ThreadRequest>()?;
-        let mailbox = &self.job.mailboxes[self.group.members[self.rank]];
-        mailbox
-            .wait(|inbox| request.take(inbox), || self.job.find_end(|end| request.fault_by(end)))?
+        self.wait_for(
+            |inbox| request.take(inbox),
+            || self.job.find_end(|end| request.fault_by(end)),
+        )?
     }
 
     fn wait_any(&self, requests: &mut Vec<Request>) -> Result<(usize, Vec<u8>), CommError> {
@@ -372,8 +384,7 @@ impl Comm for ThreadComm {
         if pending.is_empty() {
             return Err(CommError::NoRequests);
         }
-        let mailbox = &self.job.mailboxes[self.group.members[self.rank]];
-        let (index, message) = mailbox.wait(
+        let (index, message) = self.wait_for(
             |inbox| {
                 let mut each = pending.iter().enumerate();
                 each.find_map(|(index, request)| Some((index, request.take(inbox)?)))
@@ -413,6 +424,10 @@ impl Comm for ThreadComm {
             Ok((0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>())
         })?;
         Ok(Box::new(counters))
+    }
+
+    fn tasks(&self) -> &Arc<Tasks> {
+        &self.job.tasks[self.group.members[self.rank]]
     }
 
     fn health(&self) -> Result<(), CommError> {

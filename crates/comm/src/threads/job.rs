@@ -1,9 +1,10 @@
 //! [`Job`]: what all communicators of a run share: the mailboxes, and who is gone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::mailbox::Mailbox;
+use crate::task::Tasks;
 
 /// A rank that is gone.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(super) struct End {
 pub(super) struct Job {
     /// By rank in the world.
     pub(super) mailboxes: Vec<Mailbox>,
+    /// By rank in the world.
+    pub(super) tasks: Vec<Arc<Tasks>>,
     /// Whether node memory may be had.
     pub(super) node_memory: bool,
     /// In the order in which they went.
@@ -32,6 +35,7 @@ impl Job {
     pub(super) fn new(ranks: usize, node_memory: bool) -> Self {
         Self {
             mailboxes: (0..ranks).map(|_| Mailbox::default()).collect(),
+            tasks: (0..ranks).map(|_| Arc::default()).collect(),
             node_memory,
             ends: Mutex::default(),
             any_end: AtomicBool::new(false),

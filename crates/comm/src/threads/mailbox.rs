@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::CommError;
+use crate::task::{Tasks, in_task, pause};
 
 /// Names what a rank waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,13 +124,16 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    /// Sleeps until `ready` finds what it looks for, or `broken` knows that it will not come.
+    /// Waits until `ready` finds what it looks for, or `broken` knows that it will not come; lets the
+    /// rank's tasks get on meanwhile.
     pub(super) fn wait<R>(
         &self,
+        tasks: &Tasks,
         mut ready: impl FnMut(&mut Inbox) -> Option<R>,
         mut broken: impl FnMut() -> Option<CommError>,
     ) -> Result<R, CommError> {
         let mut inbox = self.lock();
+        let mut looks = 0;
         loop {
             // In this order, so that what a rank left before it went still counts.
             let fault = broken();
@@ -138,6 +142,14 @@ impl Mailbox {
             }
             if let Some(error) = fault {
                 return Err(error);
+            }
+            if in_task() || !tasks.is_empty() {
+                drop(inbox);
+                pause(tasks, looks)?;
+                looks = looks.saturating_add(1);
+                inbox = self.lock();
+                // What came meanwhile woke nobody.
+                continue;
             }
             inbox = self.changed.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }

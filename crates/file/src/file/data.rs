@@ -2,7 +2,7 @@
 
 use striate_store::store::{Placement, Store};
 
-use super::independent::{Guard, read_independently, write_independently};
+use super::independent::{read_independently, write_independently};
 use crate::{File, FileError, Memory, MemoryMut};
 
 impl File {
@@ -35,8 +35,7 @@ impl File {
         self.check_mode(true, "write_at")?;
         if let Some(plain) = self.plain(offset, &from.shape) {
             let range = plain.offset..plain.offset + from.len();
-            let needed = self.write_guard();
-            let guard = Guard::new(self.store.as_ref(), range, &needed)?;
+            let guard = self.guard_plain(range)?;
             self.store.write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
             drop(guard);
             self.account_plain(&plain, from.len());

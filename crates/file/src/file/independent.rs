@@ -14,9 +14,9 @@ use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
 use crate::experience::Size;
-use crate::hints::{MethodChoice, Switch};
+use crate::hints::MethodChoice;
 use crate::memory::{Content, ContentMut, Shape};
-use crate::method::two_phase::staging::Staging;
+use crate::method::two_phase::staging::{Staging, Watch};
 use crate::method::{datatype, list, posix, sieve};
 use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats, View};
 
@@ -188,13 +188,23 @@ impl File {
     }
 
     pub(super) fn write_guard(&self) -> WriteGuard {
-        let others = self.comm.size() > 1 || !self.threads.is_empty();
-        let sieves = self.hints.ds_write != Switch::Disable && self.store.capabilities().locks;
-        if others && sieves && self.reads_back {
+        if self.needs_guard() {
             WriteGuard::Lock(self.meeting.room().map(Arc::clone))
         } else {
             WriteGuard::None
         }
+    }
+
+    fn needs_guard(&self) -> bool {
+        self.sieved && (self.comm.size() > 1 || !self.background.is_idle())
+    }
+
+    /// What one plain write needs.
+    pub(super) fn guard_plain(&self, range: Range<u64>) -> Result<Guard<'_>, FileError> {
+        if !self.needs_guard() {
+            return Ok(Guard::None);
+        }
+        Guard::locked_or_not(self.store.as_ref(), range, self.meeting.room().map(|room| &**room))
     }
 
     /// The access as one request, if it is contiguous on both sides, and no more is asked for: most
@@ -223,6 +233,7 @@ impl File {
             ..Stats::default()
         };
         self.stats += stats;
+        self.usage.count(Method::Posix);
         self.last =
             Some(CallReport { method: Method::Posix, domains: None, in_memory: None, stats });
     }
@@ -284,6 +295,7 @@ impl File {
             stats.regions = side.regions();
         }
         self.stats += stats;
+        self.usage.count(method);
         self.last = Some(CallReport {
             method,
             domains: domains.map(|(name, _)| name),
@@ -370,7 +382,7 @@ pub(super) fn write_independently(
         Method::Sieve => {
             if let WriteGuard::Lock(Some(room)) = &way.guard {
                 // The ranks outlive each other's writes: there is nobody to ask for health.
-                room.begin_sieving(&|| Ok(()))?;
+                room.begin_sieving(Watch::Helper)?;
             }
             let plan = sieve::WritePlan { first: way.first, locked: way.atomic };
             sieve::write(store, side, from, sieve_buffer(buffer, side), &plan)?;
@@ -436,7 +448,15 @@ impl<'a> Guard<'a> {
         guard: &'a WriteGuard,
     ) -> Result<Self, FileError> {
         let WriteGuard::Lock(room) = guard else { return Ok(Self::None) };
-        if let Some(until_dropped) = room.as_deref().and_then(Unlocked::begin) {
+        Self::locked_or_not(store, range, room.as_deref())
+    }
+
+    fn locked_or_not(
+        store: &'a dyn Store,
+        range: Range<u64>,
+        room: Option<&'a Staging>,
+    ) -> Result<Self, FileError> {
+        if let Some(until_dropped) = room.and_then(Unlocked::begin) {
             return Ok(Self::Unlocked { _until_dropped: until_dropped });
         }
         Ok(Self::Locked { _lock: store.lock(range, LockKind::Shared)? })

@@ -1,22 +1,42 @@
 //! Data access that goes on while the program does; `request.rs` says how.
+//!
+//! A collective call that was begun is carried out by a *deputy*: a file of its own with the same ranks,
+//! store and hints and the view of the moment, which gets on as a task of the rank. What collective calls
+//! hand on from one to the next (the ring of windows, the numbers of meetings) is lent to the deputies as
+//! [`Baggage`] while there are some, and taken back before the file itself makes a collective call. So the
+//! file can be used, and moved, while a deputy is half-way through its call.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use striate_comm::Comm;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
+use super::background;
 use super::independent::{cost_of, read_independently, write_independently};
+use super::shared::SharedPointer;
+use super::together::Ring;
+use crate::memory::Shape;
 use crate::method::two_phase::guarded;
 use crate::request::Slot;
-use crate::{File, FileError, Request, Source, Target, View};
+use crate::{CallReport, File, FileError, Request, Source, Stats, Target, Usage};
 
-/// A collective call that was begun and not carried out.
-pub(super) struct Pending(Box<dyn FnOnce(&mut File) + Send>);
+/// Bytes of an independent call that is cheaper carried out at once than by a thread.
+const SMALL: u64 = 64 << 10;
 
-impl std::fmt::Debug for Pending {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a collective call")
-    }
+/// What collective calls hand on from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Baggage {
+    exchange: Option<Ring>,
+    calls: u64,
+    meetings: u64,
+    stats: Stats,
+    usage: Usage,
+    last: Option<CallReport>,
+}
+
+fn lock(baggage: &Mutex<Baggage>) -> MutexGuard<'_, Baggage> {
+    baggage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl File {
@@ -27,8 +47,13 @@ impl File {
     {
         self.check_mode(false, "iread_at")?;
         let shape = buffer.memory_mut().shape;
+        if self.is_small(offset, &shape) {
+            let done = guarded(|| self.read_at(offset, buffer.memory_mut()));
+            return Ok(Request::done(buffer, done));
+        }
         let side = self.side("iread_at", offset, &shape)?;
         let way = self.way(false, &side, &shape);
+        self.usage.count(way.method);
         Ok(self.on_a_thread(false, buffer, move |store, buffer: &mut B, scratch| {
             read_independently(store, &side, &mut buffer.memory_mut(), &way, scratch)
         }))
@@ -41,8 +66,13 @@ impl File {
     {
         self.check_mode(true, "iwrite_at")?;
         let shape = buffer.memory().shape;
+        if self.is_small(offset, &shape) {
+            let done = guarded(|| self.write_at(offset, buffer.memory()));
+            return Ok(Request::done(buffer, done));
+        }
         let side = self.side("iwrite_at", offset, &shape)?;
         let way = self.way(true, &side, &shape);
+        self.usage.count(way.method);
         Ok(self.on_a_thread(true, buffer, move |store, buffer: &mut B, scratch| {
             let from = buffer.memory();
             write_independently(store, &side, &from, &way, scratch).map(|()| side.len())
@@ -71,20 +101,23 @@ impl File {
         Ok(request)
     }
 
+    /// Whether the access is one request that a thread could not begin before it is done.
+    fn is_small(&self, offset: u64, shape: &Shape) -> bool {
+        shape.len() <= SMALL
+            && !self.store.capabilities().typed
+            && self.plain(offset, shape).is_some()
+    }
+
     /// Begins to read at `offset` etypes, together with the other ranks. Collective: ranks begin such
     /// calls in the same order, and may wait for them in any.
     pub fn iread_at_all<B>(&mut self, offset: u64, mut buffer: B) -> Request<B>
     where
         B: Target,
     {
-        let slot = Slot::new();
-        let (result, view) = (Arc::clone(&slot), self.view.clone());
-        self.pending.push_back(Pending(Box::new(move |file: &mut Self| {
-            let to = buffer.memory_mut();
-            let done = file.with_view(view, |file| file.read_together(offset, to));
-            result.fill((buffer, done));
-        })));
-        Request { slot, collective: true }
+        self.begin_together(move |file| {
+            let done = guarded(|| file.read_together(offset, buffer.memory_mut()));
+            (buffer, done)
+        })
     }
 
     /// Begins to write at `offset` etypes, together with the other ranks. Collective: ranks begin
@@ -93,65 +126,177 @@ impl File {
     where
         B: Source,
     {
-        let slot = Slot::new();
-        let (result, view) = (Arc::clone(&slot), self.view.clone());
-        self.pending.push_back(Pending(Box::new(move |file: &mut Self| {
-            let from = buffer.memory();
-            let done = file.with_view(view, |file| file.write_together(offset, &from));
-            result.fill((buffer, done));
-        })));
-        Request { slot, collective: true }
+        self.begin_together(move |file| {
+            let done = guarded(|| file.write_together(offset, &buffer.memory()));
+            (buffer, done)
+        })
     }
 
     /// Takes part in the collective call that the other ranks begin with an error in place of what it
     /// needs, as [`File::decline`] does in those that are not begun. All ranks' requests end with an
     /// error.
     pub fn idecline(&mut self, error: FileError) -> Request<()> {
-        let slot = Slot::new();
-        let result = Arc::clone(&slot);
-        self.pending.push_back(Pending(Box::new(move |file: &mut Self| {
+        self.begin_together(move |file| {
             let comm = Arc::clone(&file.comm);
-            let done = file.meeting.conclude(comm.as_ref(), Err(error));
-            result.fill(((), done));
-        })));
-        Request { slot, collective: true }
+            ((), file.meeting.conclude(comm.as_ref(), Err(error)))
+        })
+    }
+
+    /// Drives the collective calls that were begun as far as they get without waiting for other ranks.
+    ///
+    /// It can be called from wherever MPI may be called, also while MPI waits for something else.
+    pub fn progress(&mut self) {
+        let Some(queue) = &self.queue else { return };
+        queue.progress();
+        if queue.is_empty() {
+            self.take_back();
+        }
     }
 
     /// Waits for a request, and returns its buffer and the bytes moved. For a collective request all
-    /// ranks wait sooner or later.
+    /// ranks wait sooner or later. Calls that this rank has begun on other files get on meanwhile.
     #[expect(clippy::needless_pass_by_value, reason = "a request is waited for once")]
     pub fn wait<B>(&mut self, request: Request<B>) -> (B, Result<u64, FileError>) {
-        loop {
-            if let Some(done) = request.slot.try_take() {
-                return done;
+        // An independent request must not wait for other ranks.
+        if request.collective
+            && let Some(queue) = &self.queue
+        {
+            // It only fails in a task, and no task waits for another.
+            let _ = queue.drive(|| request.slot.is_filled());
+            if queue.is_empty() {
+                self.take_back();
             }
-            // An independent request must not wait for other ranks.
-            match if request.collective { self.pending.pop_front() } else { None } {
-                Some(Pending(carry_out)) => carry_out(self),
-                None => return request.slot.take(),
+        }
+        request.slot.take()
+    }
+
+    /// Has a deputy carry out `call`, when those begun before are done.
+    fn begin_together<B: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> (B, Result<u64, FileError>) + Send + 'static,
+    ) -> Request<B> {
+        let slot = Slot::new();
+        let result = Arc::clone(&slot);
+        let lent = match self.lent.take() {
+            Some(lent) => lent,
+            None => {
+                let mut baggage = self.pack();
+                // What was spent so far stays where it can be asked for.
+                self.stats = std::mem::take(&mut baggage.stats);
+                self.usage = std::mem::take(&mut baggage.usage);
+                self.last = baggage.last.take();
+                Arc::new(Mutex::new(baggage))
             }
+        };
+        let comm = self.comm_of_begun();
+        let (mut deputy, baggage) = (self.deputy(comm), Arc::clone(&lent));
+        self.lent = Some(lent);
+        if let Some(queue) = &self.queue {
+            queue.push(move || {
+                deputy.unpack(std::mem::take(&mut *lock(&baggage)));
+                let done = call(&mut deputy);
+                *lock(&baggage) = deputy.pack();
+                result.fill(done);
+            });
+        }
+        Request { slot, collective: true }
+    }
+
+    /// Says that nobody but this file uses the communicator that it was opened with. Then calls that are
+    /// begun use it, too; otherwise the ranks make one for them when the first is begun, and wait for
+    /// each other then.
+    pub fn own_comm(&mut self) {
+        self.begun_comm = Some(Arc::clone(&self.comm));
+    }
+
+    /// The communicator of calls that are begun: what they do must not come between other calls.
+    fn comm_of_begun(&mut self) -> Arc<dyn Comm> {
+        let made = match self.begun_comm.take() {
+            Some(comm) => comm,
+            None if self.comm.size() == 1 => Arc::clone(&self.comm),
+            None => match self.comm.split(Some(0), self.comm.rank() as u64) {
+                Ok(Some(comm)) => comm,
+                // The ranks cannot reach each other; the call will say so.
+                _ => Arc::clone(&self.comm),
+            },
+        };
+        self.begun_comm = Some(Arc::clone(&made));
+        made
+    }
+
+    /// See the module.
+    fn deputy(&self, comm: Arc<dyn Comm>) -> Self {
+        let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
+        Self {
+            comm,
+            begun_comm: None,
+            // Counted apart from what the rank does meanwhile.
+            store: Arc::new(Counted::new(store)),
+            place: None,
+            striping: None,
+            mode: self.mode,
+            hints: Arc::clone(&self.hints),
+            view: self.view.clone(),
+            position: 0,
+            shared: SharedPointer::none(),
+            atomic: self.atomic,
+            reads_back: self.reads_back,
+            sieved: self.sieved,
+            meeting: self.meeting.clone(),
+            note: 0,
+            exchange: None,
+            seed: self.seed,
+            calls: 0,
+            costs: self.costs,
+            model: self.model.clone(),
+            stats: Stats::default(),
+            usage: Usage::default(),
+            clock: self.clock.clone(),
+            last: None,
+            buffer: None,
+            queue: None,
+            lent: None,
+            background: Arc::clone(&self.background),
+        }
+    }
+
+    fn pack(&mut self) -> Baggage {
+        Baggage {
+            exchange: self.exchange.take(),
+            calls: self.calls,
+            meetings: self.meeting.held,
+            stats: std::mem::take(&mut self.stats),
+            usage: std::mem::take(&mut self.usage),
+            last: self.last.take(),
+        }
+    }
+
+    fn unpack(&mut self, baggage: Baggage) {
+        self.exchange = baggage.exchange;
+        self.calls = baggage.calls;
+        self.meeting.held = baggage.meetings;
+        self.stats += baggage.stats;
+        self.usage += baggage.usage;
+        self.last = baggage.last.or(self.last);
+    }
+
+    fn take_back(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            let baggage = std::mem::take(&mut *lock(&lent));
+            self.unpack(baggage);
         }
     }
 
     pub(super) fn carry_out_pending(&mut self) {
-        while let Some(Pending(carry_out)) = self.pending.pop_front() {
-            carry_out(self);
+        if let Some(queue) = &self.queue {
+            // As above.
+            let _ = queue.drive(|| false);
+            self.take_back();
         }
     }
 
-    pub(super) fn join_threads(&mut self) {
-        for thread in std::mem::take(&mut self.threads) {
-            if let Ok(stats) = thread.join() {
-                self.stats += stats;
-            }
-        }
-    }
-
-    pub(super) fn with_view<T>(&mut self, view: View, call: impl FnOnce(&mut Self) -> T) -> T {
-        let current = std::mem::replace(&mut self.view, view);
-        let result = call(self);
-        self.view = current;
-        result
+    pub(super) fn join_background(&mut self) {
+        self.stats += self.background.join(self.comm.tasks());
     }
 
     pub(super) fn on_a_thread<B: Send + 'static>(
@@ -165,13 +310,17 @@ impl File {
         let slot = Slot::new();
         let result = Arc::clone(&slot);
         let inner: Arc<dyn Store> = Arc::clone(&self.store) as _;
-        self.threads.push(std::thread::spawn(move || {
+        let here = Arc::clone(&self.background);
+        here.begin();
+        background::submit(Box::new(move || {
             // Counted apart from what the rank does meanwhile.
             let store = Counted::new(inner);
             let done = guarded(|| work(&store, &mut buffer, &mut None));
             let wanted = *done.as_ref().unwrap_or(&0);
+            let cost = cost_of(write, wanted, store.counts());
+            drop(store);
             result.fill((buffer, done));
-            cost_of(write, wanted, store.counts())
+            here.end(cost);
         }));
         Request { slot, collective: false }
     }

@@ -55,6 +55,11 @@ impl SharedPointer {
         Ok(Self { kept, current: 0 })
     }
 
+    /// For a file that has no use for it.
+    pub(super) fn none() -> Self {
+        Self { kept: Kept::Here(std::array::from_fn(|_| AtomicU64::new(0))), current: 0 }
+    }
+
     fn add_to(&self, which: usize, n: u64) -> Result<u64, CommError> {
         match &self.kept {
             Kept::Here(numbers) => Ok(numbers[which].fetch_add(n, Ordering::AcqRel)),
@@ -93,8 +98,7 @@ impl SharedPointer {
 
     /// Gives up the place. Collective.
     pub(super) fn free(&mut self) -> Result<(), CommError> {
-        let here = Kept::Here(std::array::from_fn(|_| AtomicU64::new(0)));
-        match std::mem::replace(&mut self.kept, here) {
+        match std::mem::replace(self, Self::none()).kept {
             Kept::Apart(counters) => counters.free(),
             Kept::Here(_) | Kept::Room(_) => Ok(()),
         }

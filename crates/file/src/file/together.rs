@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use striate_comm::task::in_task;
 use striate_datatype::{Boundary, Point};
 use striate_layout::characteristics::Method;
 use striate_store::AlignedBuffer;
@@ -111,8 +112,26 @@ impl File {
         })
     }
 
+    /// A collective call, and how long it took, if that is measured.
+    fn together(
+        &mut self,
+        write: bool,
+        side: Result<FileSide, FileError>,
+        shape: &Shape,
+        work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
+    ) -> Result<u64, FileError> {
+        // What is begun takes as long as the program lets it.
+        let clock = self.clock.clone().filter(|_| !in_task());
+        let Some(clock) = clock else { return self.carry_out_together(write, side, shape, work) };
+        let (start, before) = (Instant::now(), clock.elapsed());
+        let done = self.carry_out_together(write, side, shape, work);
+        let io = clock.elapsed().saturating_sub(before);
+        self.usage.exchange += start.elapsed().saturating_sub(io);
+        done
+    }
+
     /// A collective call: do what needs nobody, meet, decide, carry out the rest, conclude.
-    pub(super) fn together(
+    fn carry_out_together(
         &mut self,
         write: bool,
         side: Result<FileSide, FileError>,
@@ -122,7 +141,7 @@ impl File {
         let comm = Arc::clone(&self.comm);
         if write {
             // What is read back must not be under way from this rank; the others do the same.
-            self.join_threads();
+            self.join_background();
         }
         let alone = side.as_ref().is_ok_and(|side| self.needs_nobody(write, side, shape));
         let early = match &side {
@@ -161,7 +180,8 @@ impl File {
             let local = self.carry_out_alone(write, &side, method, work);
             self.meeting.conclude(comm.as_ref(), local)
         };
-        if methods.len() > 1 && done.is_ok() {
+        // What goes on beside the program takes as long as the program lets it.
+        if methods.len() > 1 && done.is_ok() && !in_task() {
             let took = start.elapsed().as_secs_f64();
             // Rank 0's experience counts: it is kept by the size of its own pieces.
             let size = Size::of(cards[0].len, cards[0].pieces);

@@ -39,7 +39,7 @@ use crate::{ErrorKind, FileError};
 use exchange::{Exchange, Leg};
 pub(crate) use holes::Holes;
 use plan::Groups;
-use staging::{Entry, Staging};
+use staging::{Entry, Staging, Watch};
 
 /// One two-phase call of one rank.
 pub(crate) struct Call<'a> {
@@ -181,10 +181,8 @@ impl Call<'_> {
         self.staging.pass_read(customer.rank, next, self.end());
     }
 
-    /// What a waiting loop asks from time to time. Helper threads ask nothing: the communicator is
-    /// the rank's own, and its error makes the rank abandon the call.
-    fn health(&self, helper: bool) -> impl Fn() -> Result<(), CommError> {
-        move || if helper { Ok(()) } else { self.comm.health() }
+    fn watch(&self, helper: bool) -> Watch<'_> {
+        if helper { Watch::Helper } else { Watch::Rank(self.comm) }
     }
 
     /// Carries out a collective write.
@@ -304,7 +302,7 @@ impl Call<'_> {
         resent: &mut u64,
     ) -> Result<(), CommError> {
         let holes = self.holes.in_window(self.aggregator(), g - self.first);
-        self.staging.wait_for(&self.health(false), || {
+        self.staging.wait_for(self.watch(false), || {
             loop {
                 match self.staging.enter(participant, g, holes) {
                     Entry::Open => return Some(()),
@@ -355,7 +353,7 @@ impl Call<'_> {
 
     fn write_until_done(&self, trouble: &Trouble<'_>, helper: bool) -> Result<u64, CommError> {
         let mut resent = 0;
-        self.staging.wait_for(&self.health(helper), || {
+        self.staging.wait_for(self.watch(helper), || {
             loop {
                 if let Some(sent) = self.write_one(trouble) {
                     resent += sent;
@@ -419,7 +417,7 @@ impl Call<'_> {
             let here = |customer: &Customer<'_>| customer.next == Some(index);
             let mut slot: &[u8] = &[];
             if customers.iter().any(here) {
-                let got = self.staging.wait_for(&self.health(false), || {
+                let got = self.staging.wait_for(self.watch(false), || {
                     loop {
                         if let Some(got) = self.staging.bytes_read(g) {
                             return Some(got);
@@ -476,7 +474,7 @@ impl Call<'_> {
         self.staging.notify();
         exchange.finish()?;
         self.staging
-            .wait_for(&self.health(false), || self.staging.all_taken(self.end()).then_some(()))?;
+            .wait_for(self.watch(false), || self.staging.all_taken(self.end()).then_some(()))?;
         Ok((total, resent))
     }
 
@@ -505,7 +503,7 @@ impl Call<'_> {
     ) -> Result<(), CommError> {
         let own = std::iter::once((self.comm.rank(), self.file));
         let all: Vec<_> = own.chain(remote.iter().map(|(rank, file)| (*rank, file))).collect();
-        self.staging.wait_for(&self.health(true), || {
+        self.staging.wait_for(self.watch(true), || {
             loop {
                 if self.read_one(&all, trouble).is_some() {
                     continue;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use striate_comm::task::Tasks;
 use striate_comm::{Comm, CommError, Counters, NodeMemory, Reduction, Request};
 
 /// From its `at`-th call on (once it is armed) every call fails.
@@ -108,6 +109,10 @@ impl Comm for Cut {
 
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
         self.call()?.counters(count)
+    }
+
+    fn tasks(&self) -> &Arc<Tasks> {
+        self.inner.tasks()
     }
 
     fn health(&self) -> Result<(), CommError> {

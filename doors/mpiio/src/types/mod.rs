@@ -11,6 +11,7 @@ mod cache;
 mod element;
 mod envelope;
 mod extended;
+pub(crate) mod external;
 mod named;
 mod part;
 mod signature;
@@ -64,14 +65,6 @@ pub(crate) enum TypeProblem {
         /// Bytes that the MPI counts.
         theirs: i64,
     },
-    /// What the constructors make does not lie where the MPI says.
-    #[error("the datatype's bytes begin at {} and span {}, but the MPI says {} and {}", ours.0, ours.1, theirs.0, theirs.1)]
-    Places {
-        /// First byte, and bytes from there to the last, as the constructors make them.
-        ours: (i64, i64),
-        /// The same, as the MPI has it.
-        theirs: (i64, i64),
-    },
     /// external32 does not say how its elements are stored.
     #[error("the datatype has elements that external32 does not define")]
     NoExternal,
@@ -93,8 +86,6 @@ pub(crate) struct Described {
     /// Whether its bytes in memory are those of external32.
     pub(crate) plain: bool,
     external: External,
-    /// Whether `external` lies as `datatype` does.
-    same_places: bool,
 }
 
 /// A datatype as a file of external32 holds it.
@@ -106,6 +97,8 @@ pub(crate) struct External {
     pub(crate) size: u64,
     /// Distance of copies in the file.
     pub(crate) extent: i64,
+    /// Whether they lie as in memory.
+    as_in_memory: bool,
     /// How its elements convert.
     signature: Arc<Signature>,
 }
@@ -118,6 +111,7 @@ impl Described {
             size: outside.size(),
             extent: outside.extent(),
             datatype: outside,
+            as_in_memory: part.external.is_none(),
             signature: part.signature,
         };
         Self {
@@ -126,7 +120,6 @@ impl Described {
             extent,
             predefined,
             plain: external.signature.is_plain(),
-            same_places: part.external.is_none(),
             datatype: part.native,
             external,
         }
@@ -147,7 +140,7 @@ impl Described {
     fn part(&self) -> Part {
         Part {
             native: self.datatype.clone(),
-            external: (!self.same_places).then(|| self.external.datatype.clone()),
+            external: (!self.external.as_in_memory).then(|| self.external.datatype.clone()),
             signature: Arc::clone(&self.external.signature),
         }
     }

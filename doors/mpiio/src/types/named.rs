@@ -16,7 +16,13 @@ const SLOTS: usize = 512;
 
 /// Open addressing: a type is in the slot of its handle's hash or in one of those behind.
 struct Table {
-    slots: Box<[Option<(usize, Arc<Described>)>]>,
+    slots: Box<[Option<Slot>]>,
+}
+
+#[derive(Clone)]
+struct Slot {
+    bits: usize,
+    described: Arc<Described>,
 }
 
 static TABLE: OnceLock<Table> = OnceLock::new();
@@ -25,10 +31,8 @@ static TABLE: OnceLock<Table> = OnceLock::new();
 pub(super) fn find(raw: MPI_Datatype) -> Option<&'static Arc<Described>> {
     let table = TABLE.get_or_init(Table::of_this_mpi);
     let bits = bits(raw);
-    table
-        .probe(bits)
-        .map_while(|slot| table.slots[slot].as_ref())
-        .find_map(|(known, described)| (*known == bits).then_some(described))
+    let mut slots = table.probe(bits).map_while(|slot| table.slots[slot].as_ref());
+    slots.find(|slot| slot.bits == bits).map(|slot| &slot.described)
 }
 
 /// What tells one handle from another: a number, or an address.
@@ -48,11 +52,11 @@ impl Table {
             }
             let Ok(described) = describe(named) else { continue };
             let bits = bits(named.raw);
-            let free =
-                |slot: &usize| table.slots[*slot].as_ref().is_none_or(|(known, _)| *known == bits);
-            if let Some(slot) = table.probe(bits).find(free) {
+            let is_free =
+                |slot: &usize| table.slots[*slot].as_ref().is_none_or(|slot| slot.bits == bits);
+            if let Some(slot) = table.probe(bits).find(is_free) {
                 // Two names of one type have the same elements: the first counts.
-                table.slots[slot].get_or_insert((bits, Arc::new(described)));
+                table.slots[slot].get_or_insert(Slot { bits, described: Arc::new(described) });
             }
         }
         table

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use striate_datatype::{Datatype, TypeError};
+use striate_datatype::{Cursor, Datatype, TypeError};
 
 use super::TypeProblem;
 use super::element::Element;
@@ -50,7 +50,7 @@ impl Part {
     pub(super) fn structure(fields: &[(u64, i64, Self)]) -> Result<Self, TypeProblem> {
         let native: Vec<_> =
             fields.iter().map(|(count, at, part)| (*count, *at, part.native.clone())).collect();
-        let native = Datatype::structure(&native)?;
+        let native = struct_of(&native)?;
         let external = if fields.iter().all(|(.., part)| part.external.is_none()) {
             None
         } else {
@@ -58,7 +58,7 @@ impl Part {
                 .iter()
                 .map(|(count, at, part)| (*count, *at, part.in_external().clone()))
                 .collect();
-            Some(Datatype::structure(&fields)?)
+            Some(struct_of(&fields)?)
         };
         let signatures = fields.iter().map(|(count, _, part)| part.signature.repeated(*count));
         let signature = Signature::sequence(signatures.collect::<Result<Vec<_>, _>>()?)?;
@@ -75,6 +75,9 @@ impl Part {
 
     /// The same with the bounds that the MPI gives it. The MPIs pad extents in different ways, and keep
     /// bounds of inner types or do not: what the program's MPI says is what the program means.
+    ///
+    /// True bounds are not compared: MPICH counts parts without data, and Open MPI errs when a stride is
+    /// minus one byte.
     pub(super) fn measured(mut self, measures: &Measures) -> Result<Self, TypeProblem> {
         let native = &self.native;
         if i64::try_from(native.size()) != Ok(measures.size) {
@@ -84,11 +87,30 @@ impl Part {
         if (native.lower_bound(), native.extent()) != bounds {
             self.native = Datatype::resized(native, bounds.0, bounds.1)?;
         }
-        let places = (self.native.true_lower_bound(), self.native.true_extent() as i64);
-        let theirs = (measures.true_lower_bound, measures.true_extent);
-        if measures.size > 0 && places != theirs {
-            return Err(TypeProblem::Places { ours: places, theirs });
-        }
         Ok(self)
     }
+}
+
+/// Most runs of a struct that is listed run by run.
+const MAX_RUNS: u64 = 1 << 24;
+
+/// A struct. What has more different parts than a description may have, as the accesses that a library
+/// collects until they are many, is a list of its runs.
+fn struct_of(fields: &[(u64, i64, Datatype)]) -> Result<Datatype, TypeError> {
+    let made = Datatype::structure(fields);
+    if !matches!(made, Err(TypeError::TooManyLoops { .. })) {
+        return made;
+    }
+    let runs = fields.iter().try_fold(0u64, |sum, (count, _, of)| {
+        sum.checked_add(count.checked_mul(of.runs())?).filter(|&runs| runs <= MAX_RUNS)
+    });
+    let Some(runs) = runs else { return made };
+    let mut blocks = Vec::with_capacity(runs as usize);
+    for (count, displacement, of) in fields {
+        for run in Cursor::new(of, *count)? {
+            let at = displacement.checked_add(run.offset);
+            blocks.push((run.len, at.ok_or(TypeError::Overflow { what: "displacement" })?));
+        }
+    }
+    Datatype::hindexed(&blocks, &Datatype::bytes(1)?)
 }

@@ -43,7 +43,8 @@ pub fn compile(name: &str) -> PathBuf {
     let place = PLACE.get_or_init(|| tempfile::tempdir().unwrap());
     let program = place.path().join(name.replace('.', "-"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
-    let compiler = wrapper(if name.ends_with(".c") { "mpicc" } else { "mpif90" });
+    let in_c = source.extension().is_some_and(|extension| extension == "c");
+    let compiler = wrapper(if in_c { "mpicc" } else { "mpif90" });
     let mut command = Command::new(compiler);
     command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source);
     // Modules are left where the compiler runs.

@@ -1,7 +1,5 @@
 //! The MPI of the test: started once, with threads, and its types made by its own functions.
 
-#![allow(unsafe_code)]
-
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Once;
 
@@ -36,11 +34,12 @@ pub(crate) fn start() {
         assert_eq!(threading, mpi::Threading::Multiple, "tests run in threads");
         // The process ends without saying goodbye, as its threads do.
         std::mem::forget(universe);
-        // SAFETY: both are constants.
-        ok(unsafe {
-            ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, ffi::RSMPI_ERRORS_RETURN)
-        });
-        ok(unsafe { ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_SELF, ffi::RSMPI_ERRORS_RETURN) });
+        // SAFETY: all are constants.
+        unsafe {
+            let returned = ffi::RSMPI_ERRORS_RETURN;
+            ok(ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_WORLD, returned));
+            ok(ffi::MPI_Comm_set_errhandler(ffi::RSMPI_COMM_SELF, returned));
+        }
     });
 }
 
@@ -68,6 +67,14 @@ pub(crate) fn size(raw: MPI_Datatype) -> i64 {
     // SAFETY: a datatype.
     ok(unsafe { ffi::MPI_Type_size_x(raw, &raw mut size) });
     size
+}
+
+pub(crate) fn name(raw: MPI_Datatype) -> String {
+    let mut name = [0u8; 256];
+    let mut len = 0;
+    // SAFETY: a datatype, and room for the longest name.
+    ok(unsafe { ffi::MPI_Type_get_name(raw, name.as_mut_ptr().cast(), &raw mut len) });
+    String::from_utf8_lossy(&name[..len as usize]).into_owned()
 }
 
 /// Lower bound and extent, true lower bound and true extent.
@@ -140,4 +147,8 @@ pub(crate) fn function(name: &std::ffi::CStr) -> Option<*mut c_void> {
     // SAFETY: a name that ends; a null handle means all libraries.
     let found = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found)
+}
+
+pub(crate) fn is_open_mpi() -> bool {
+    function(c"ompi_mpi_int").is_some()
 }

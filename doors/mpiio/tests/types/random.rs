@@ -6,7 +6,7 @@ use mpi::ffi::{self, MPI_Aint, MPI_Datatype};
 
 use crate::mpi_types::{self, Made};
 
-/// SplitMix64: reproducible by its seed.
+/// `SplitMix64`: reproducible by its seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -39,6 +39,31 @@ impl Random {
 pub(crate) struct Tried {
     pub(crate) made: Made,
     pub(crate) story: String,
+    /// What the MPIs are known to err in.
+    pub(crate) quirks: Quirks,
+}
+
+/// MPICH counts the place of a struct's field that has no data in true bounds, or crashes when it packs it, and
+/// makes such structs of cyclic arrays; what it packs of negative extents is not what their bounds say; Open MPI places copies of such structs wrongly, and takes a stride of
+/// minus one byte for plus one.
+#[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each stands for one error of an MPI")]
+pub(crate) struct Quirks {
+    pub(crate) empty_field: bool,
+    pub(crate) minus_one: bool,
+    pub(crate) distributed: bool,
+    pub(crate) negative: bool,
+}
+
+impl Quirks {
+    fn or(self, other: Self) -> Self {
+        Self {
+            empty_field: self.empty_field || other.empty_field,
+            minus_one: self.minus_one || other.minus_one,
+            distributed: self.distributed || other.distributed,
+            negative: self.negative || other.negative,
+        }
+    }
 }
 
 enum Base {
@@ -59,24 +84,30 @@ impl Base {
 pub(crate) fn derived(random: &mut Random, named: &[MPI_Datatype], depth: u32) -> Option<Tried> {
     let mut base = |random: &mut Random| {
         if depth > 1 && random.below(4) > 0 {
-            let Tried { made, story } = derived(random, named, depth - 1)?;
-            Some((Base::Made(made), story))
+            let Tried { made, story, quirks } = derived(random, named, depth - 1)?;
+            Some((Base::Made(made), story, quirks))
         } else {
             let index = random.below(named.len() as u64) as usize;
-            Some((Base::Named(named[index]), format!("named {index}")))
+            Some((Base::Named(named[index]), format!("named {index}"), Quirks::default()))
         }
     };
     if random.below(12) == 0 {
         return structure(random, &mut base);
     }
-    let (of, inner) = base(random)?;
+    let (of, inner, mut quirks) = base(random)?;
     let (made, story) = of_one(random, of.raw())?;
-    Some(Tried { made, story: format!("{story} of {inner}") })
+    let [_, extent, ..] = mpi_types::extents(of.raw());
+    quirks.negative |= extent < 0;
+    quirks.distributed |= story.starts_with("darray");
+    let is_minus_one = |word: &str| story.starts_with(word) && story.ends_with(" -1");
+    quirks.minus_one |=
+        is_minus_one("hvector") || (is_minus_one("vector") && extent == 1) || extent == -1;
+    Some(Tried { made, story: format!("{story} of {inner}"), quirks })
 }
 
 fn structure(
     random: &mut Random,
-    base: &mut impl FnMut(&mut Random) -> Option<(Base, String)>,
+    base: &mut impl FnMut(&mut Random) -> Option<(Base, String, Quirks)>,
 ) -> Option<Tried> {
     let count = random.between(0, 4) as usize;
     let mut fields = Vec::new();
@@ -86,12 +117,12 @@ fn structure(
     let lengths = random.ints(count, 0, 3);
     let mut at = 0;
     let mut displacements: Vec<MPI_Aint> = Vec::new();
-    for (length, (field, _)) in lengths.iter().zip(&fields) {
+    for (length, (field, ..)) in lengths.iter().zip(&fields) {
         let [low, extent, ..] = mpi_types::extents(field.raw());
         displacements.push((at - low + random.between(-3, 9)) as MPI_Aint);
         at += i64::from(*length) * extent.abs() + random.between(0, 8);
     }
-    let types: Vec<_> = fields.iter().map(|(field, _)| field.raw()).collect();
+    let types: Vec<_> = fields.iter().map(|(field, ..)| field.raw()).collect();
     // SAFETY: lists of `count` entries.
     let made = Made::try_by(|made| unsafe {
         ffi::MPI_Type_create_struct(
@@ -102,9 +133,12 @@ fn structure(
             made,
         )
     })?;
-    let stories: Vec<_> = fields.iter().map(|(_, story)| story.as_str()).collect();
+    let stories: Vec<_> = fields.iter().map(|(_, story, _)| story.as_str()).collect();
     let stories = stories.join(", ");
-    Some(Tried { made, story: format!("struct {lengths:?} {displacements:?} ({stories})") })
+    let mut quirks = fields.iter().map(|field| field.2).fold(Quirks::default(), Quirks::or);
+    quirks.empty_field |=
+        lengths.iter().zip(&types).any(|(&length, &of)| length == 0 || mpi_types::size(of) == 0);
+    Some(Tried { made, story: format!("struct {lengths:?} {displacements:?} ({stories})"), quirks })
 }
 
 fn of_one(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {

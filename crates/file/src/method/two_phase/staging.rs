@@ -21,7 +21,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use striate_comm::{CommError, NodeMemory, futex};
+use striate_comm::task::{in_task, pause};
+use striate_comm::{Comm, CommError, NodeMemory, futex};
 
 /// How long a rank sleeps before it looks whether the others are still there.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -49,6 +50,35 @@ pub(crate) enum Entry {
     Prepare,
     /// Somebody is reading it from the file.
     Preparing,
+}
+
+/// Who waits, and so what it asks and whom it lets on meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) enum Watch<'a> {
+    /// A rank, which may have other things to do.
+    Rank(&'a dyn Comm),
+    /// A helper thread: the communicator is the rank's own, whose error makes the rank abandon the call.
+    Helper,
+}
+
+impl Watch<'_> {
+    fn health(self) -> Result<(), CommError> {
+        match self {
+            Self::Rank(comm) => comm.health(),
+            Self::Helper => Ok(()),
+        }
+    }
+
+    /// Lets others get on, if there is something that can; returns whether.
+    fn pause(self, looks: u32) -> Result<bool, CommError> {
+        match self {
+            Self::Rank(comm) if in_task() || !comm.tasks().is_empty() => {
+                pause(comm.tasks(), looks)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
 }
 
 #[repr(C, align(64))]
@@ -290,13 +320,21 @@ impl Staging {
     /// Calls `attempt` until it gives something, sleeping between changes.
     pub(crate) fn wait_for<T>(
         &self,
-        health: &dyn Fn() -> Result<(), CommError>,
+        watch: Watch<'_>,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Result<T, CommError> {
+        let mut looks = 0;
         loop {
             let seen = self.changes().load(Ordering::SeqCst);
             if let Some(result) = attempt() {
                 return Ok(result);
+            }
+            if watch.pause(looks)? {
+                looks = looks.saturating_add(1);
+                if let Err(error) = watch.health() {
+                    return attempt().ok_or(error);
+                }
+                continue;
             }
             // Whoever is needed is often only waiting for this core.
             let soon = (0..YIELDS).any(|_| {
@@ -311,7 +349,7 @@ impl Staging {
                 futex::wait(self.changes(), seen, self.patience);
             }
             self.sleepers().fetch_sub(1, Ordering::SeqCst);
-            if let Err(error) = health() {
+            if let Err(error) = watch.health() {
                 // A rank that has ended may have done its part before.
                 return attempt().ok_or(error);
             }
@@ -521,15 +559,12 @@ impl Staging {
     }
 
     /// From now on every write takes a lock; waits for those that began without.
-    pub(crate) fn begin_sieving(
-        &self,
-        health: &dyn Fn() -> Result<(), CommError>,
-    ) -> Result<(), CommError> {
+    pub(crate) fn begin_sieving(&self, watch: Watch<'_>) -> Result<(), CommError> {
         // SAFETY: a field of the head.
         self.word(|head| unsafe { &raw mut (*head).sieving }).store(1, Ordering::SeqCst);
         // SAFETY: a field of the head.
         let unlocked = self.word(|head| unsafe { &raw mut (*head).unlocked });
-        self.wait_for(health, || (unlocked.load(Ordering::SeqCst) == 0).then_some(()))
+        self.wait_for(watch, || (unlocked.load(Ordering::SeqCst) == 0).then_some(()))
     }
 
     // ---- meetings ----
@@ -541,7 +576,7 @@ impl Staging {
         p: usize,
         call: u64,
         card: &[u8; CARD],
-        health: &dyn Fn() -> Result<(), CommError>,
+        watch: Watch<'_>,
     ) -> Result<Vec<[u8; CARD]>, CommError> {
         let cards = Self::cards(self.participants, self.slots);
         // Two sets of cards: who is one call ahead cannot be two ahead, for that needs everyone.
@@ -563,7 +598,7 @@ impl Staging {
         } else {
             // Nobody is a whole turn of the counter ahead.
             let over = || meetings.load(Ordering::Acquire) != call as u32;
-            self.wait_for(health, || over().then_some(()))?;
+            self.wait_for(watch, || over().then_some(()))?;
         }
         // SAFETY: all cards of this call are shown, and not replaced before everyone came on to the
         // next but one.

@@ -1,0 +1,396 @@
+//! [`Queue`]: work that needs other ranks, carried out as far as it gets without waiting for them.
+//!
+//! A rank may begin something together with others and go on; what was begun must get on whenever the rank
+//! is in one of our calls, and must never keep it there. So such work is a *task*: it runs on a stack of its
+//! own, and where it would wait it steps aside instead ([`pause`]). Everything that waits in this crate and
+//! above it does so by a loop of *look, then pause*: in a task that returns to whoever drives it; outside of
+//! one it lets the rank's other tasks get on, and only who has nothing else to do sleeps. So ranks that wait
+//! for several things in different orders do not block each other.
+//!
+//! The tasks of a queue run one after the other, in the order in which they were begun, as collective
+//! calls on one communicator have to. Those of different queues are independent. All queues of a rank are
+//! known to its [`Tasks`], which its communicators share.
+//!
+//! Nobody has to wait for a task: a queue that is dropped makes the pauses of its running task fail with
+//! [`CommError::GivenUp`], which leaves by the way of every other error, and forgets the rest. No stack is
+//! unwound by force.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::Duration;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use crate::error::CommError;
+
+/// Bytes of a task's stack. Pages that are not touched cost nothing.
+const STACK: usize = 1 << 20;
+
+/// How often a rank lets others run before it naps between looks.
+const YIELDS: u32 = 200;
+
+/// A nap: short beside what was waited for before it.
+const NAP: Duration = Duration::from_micros(50);
+
+/// What a task is told when it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    GoOn,
+    GiveUp,
+}
+
+/// The way out of the task that runs on this thread.
+type Way = NonNull<Yielder<Word, ()>>;
+
+thread_local! {
+    static CURRENT: Cell<Option<Way>> = const { Cell::new(None) };
+}
+
+// A task may go on in another thread than it paused in. These two are not inlined, so that nothing remembers
+// across a pause where a thread's variable lies.
+
+#[inline(never)]
+fn current() -> Option<Way> {
+    CURRENT.get()
+}
+
+#[inline(never)]
+fn set_current(way: Option<Way>) {
+    CURRENT.set(way);
+}
+
+/// What a pause came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// Others got on: look again.
+    LookAgain,
+    /// There is nobody to let on: sleep until what is waited for is there.
+    Sleep,
+}
+
+/// Lets others get on while the caller waits for something; `looks` says how often it has looked already.
+///
+/// `tasks` are those of the caller's rank.
+pub fn pause(tasks: &Tasks, looks: u32) -> Result<Paused, CommError> {
+    if let Some(way) = current() {
+        set_current(None);
+        // SAFETY: it was set by the task that runs here, whose root keeps it until the task returns.
+        let word = unsafe { way.as_ref() }.suspend(());
+        set_current(Some(way));
+        return match word {
+            Word::GoOn => Ok(Paused::LookAgain),
+            Word::GiveUp => Err(CommError::GivenUp),
+        };
+    }
+    if tasks.is_empty() {
+        return Ok(Paused::Sleep);
+    }
+    tasks.progress();
+    if looks < YIELDS {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(NAP);
+    }
+    Ok(Paused::LookAgain)
+}
+
+/// Whether the caller runs in a task.
+pub fn in_task() -> bool {
+    current().is_some()
+}
+
+/// All that a rank has begun.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// Tasks of all queues.
+    left: AtomicUsize,
+    queues: Mutex<Vec<Weak<Shared>>>,
+}
+
+impl Tasks {
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    /// Drives the tasks of all queues as far as they get without waiting.
+    pub fn progress(&self) {
+        if self.is_empty() {
+            return;
+        }
+        let queues: Vec<_> = lock(&self.queues).iter().filter_map(Weak::upgrade).collect();
+        for queue in queues {
+            queue.progress();
+        }
+    }
+}
+
+/// Tasks that run one after the other.
+///
+/// It can be used by several threads; while one drives the queue, others pass by. That also holds for who
+/// comes back here from inside of a task, as through the progress of an MPI library.
+#[derive(Debug)]
+pub struct Queue {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tasks: Arc<Tasks>,
+    left: AtomicUsize,
+    waiting: Mutex<VecDeque<Body>>,
+    running: Mutex<Running>,
+}
+
+/// The work of a task.
+struct Body(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a task")
+    }
+}
+
+#[derive(Default)]
+struct Running {
+    task: Option<Coroutine<Word, (), ()>>,
+    /// Kept from task to task.
+    stack: Option<DefaultStack>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Running({})", self.task.is_some())
+    }
+}
+
+// SAFETY: a body is `Send`, and what a task has on its stack while it is paused is the body's own: code of
+// these rooms, which keeps nothing that belongs to a thread across a pause.
+unsafe impl Send for Running {}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    /// An empty queue of the rank whose tasks are given.
+    pub fn new(tasks: &Arc<Tasks>) -> Self {
+        let shared = Arc::new(Shared {
+            tasks: Arc::clone(tasks),
+            left: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+            running: Mutex::default(),
+        });
+        let mut queues = lock(&tasks.queues);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&shared));
+        drop(queues);
+        Self { shared }
+    }
+
+    /// Adds a task; it does nothing before somebody drives it. A panic ends it quietly: a body that has to
+    /// tell somebody catches its own.
+    pub fn push(&self, body: impl FnOnce() + Send + 'static) {
+        self.shared.left.fetch_add(1, Ordering::AcqRel);
+        self.shared.tasks.left.fetch_add(1, Ordering::AcqRel);
+        lock(&self.shared.waiting).push_back(Body(Box::new(body)));
+    }
+
+    /// Whether all tasks are done.
+    pub fn is_empty(&self) -> bool {
+        self.shared.left.load(Ordering::Acquire) == 0
+    }
+
+    /// Drives the queue as far as it gets without waiting.
+    pub fn progress(&self) {
+        if !self.is_empty() {
+            self.shared.progress();
+        }
+    }
+
+    /// Drives this queue, and all others of the rank, until `enough` says so or it is empty.
+    pub fn drive(&self, enough: impl Fn() -> bool) -> Result<(), CommError> {
+        let mut looks = 0;
+        while !self.is_empty() && !enough() {
+            self.progress();
+            if self.is_empty() || enough() {
+                break;
+            }
+            pause(&self.shared.tasks, looks)?;
+            looks = looks.saturating_add(1);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // Dropped when the lock is free: what a body owns may do anything.
+        let forgotten = std::mem::take(&mut *lock(&self.shared.waiting));
+        let mut done = forgotten.len();
+        drop(forgotten);
+        let mut running = lock(&self.shared.running);
+        if let Some(mut task) = running.task.take() {
+            // It leaves by its first pause; the bound is for a body that does not take no for an answer.
+            let left = (0..1000).any(|_| resume(&mut task, Word::GiveUp));
+            done += 1;
+            if !left {
+                std::mem::forget(task);
+            }
+        }
+        self.shared.left.fetch_sub(done, Ordering::AcqRel);
+        self.shared.tasks.left.fetch_sub(done, Ordering::AcqRel);
+    }
+}
+
+impl Shared {
+    fn progress(&self) {
+        let mut running = match self.running.try_lock() {
+            Ok(running) => running,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        loop {
+            if running.task.is_none() {
+                let Some(body) = lock(&self.waiting).pop_front() else { return };
+                match running.start(body) {
+                    Ok(()) => {}
+                    Err(body) => {
+                        // No memory for a stack now; it stays the first.
+                        lock(&self.waiting).push_front(body);
+                        return;
+                    }
+                }
+            }
+            let Some(task) = &mut running.task else { return };
+            if !resume(task, Word::GoOn) {
+                return;
+            }
+            running.stack = running.task.take().map(Coroutine::into_stack);
+            self.left.fetch_sub(1, Ordering::AcqRel);
+            self.tasks.left.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Running {
+    fn start(&mut self, body: Body) -> Result<(), Body> {
+        let Some(stack) = self.stack.take().or_else(|| DefaultStack::new(STACK).ok()) else {
+            return Err(body);
+        };
+        self.task = Some(Coroutine::with_stack(stack, move |way: &Yielder<Word, ()>, word| {
+            if word == Word::GiveUp {
+                return;
+            }
+            set_current(Some(NonNull::from(way)));
+            // A panic must not reach whoever happens to drive the task.
+            let _ = catch_unwind(AssertUnwindSafe(body.0));
+            set_current(None);
+        }));
+        Ok(())
+    }
+}
+
+/// Goes on with a task until it pauses; returns whether it is done.
+fn resume(task: &mut Coroutine<Word, (), ()>, word: Word) -> bool {
+    // Whoever drives it may be a task itself.
+    let outer = current();
+    set_current(None);
+    let done = matches!(task.resume(word), CoroutineResult::Return(()));
+    set_current(outer);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    fn wait_for(tasks: &Tasks, flag: &AtomicU32, value: u32) -> Result<(), CommError> {
+        let mut looks = 0;
+        while flag.load(Ordering::SeqCst) < value {
+            assert_eq!(pause(tasks, looks)?, Paused::LookAgain);
+            looks += 1;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tasks_of_a_queue_run_in_order_and_step_aside() {
+        let tasks = Arc::new(Tasks::default());
+        let queue = Queue::new(&tasks);
+        let (flag, log) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
+        for number in 1..=3 {
+            let (tasks, flag, log) = (Arc::clone(&tasks), Arc::clone(&flag), Arc::clone(&log));
+            queue.push(move || {
+                wait_for(&tasks, &flag, number).unwrap();
+                lock(&log).push(number);
+            });
+        }
+        assert!(lock(&log).is_empty() && !tasks.is_empty());
+        queue.progress();
+        assert!(lock(&log).is_empty());
+        flag.store(2, Ordering::SeqCst);
+        queue.progress();
+        assert_eq!(*lock(&log), [1, 2]);
+        flag.store(3, Ordering::SeqCst);
+        queue.drive(|| false).unwrap();
+        assert_eq!(*lock(&log), [1, 2, 3]);
+        assert!(queue.is_empty() && tasks.is_empty());
+        assert_eq!(pause(&tasks, 0), Ok(Paused::Sleep));
+    }
+
+    #[test]
+    fn who_waits_lets_other_queues_get_on() {
+        let tasks = Arc::new(Tasks::default());
+        let (one, two) = (Queue::new(&tasks), Queue::new(&tasks));
+        let flag = Arc::new(AtomicU32::new(0));
+        let (its_tasks, its_flag) = (Arc::clone(&tasks), Arc::clone(&flag));
+        one.push(move || wait_for(&its_tasks, &its_flag, 1).unwrap());
+        let its_flag = Arc::clone(&flag);
+        two.push(move || its_flag.store(1, Ordering::SeqCst));
+        one.drive(|| false).unwrap();
+        assert!(two.is_empty());
+    }
+
+    #[test]
+    fn a_queue_that_is_dropped_gives_its_tasks_up() {
+        let tasks = Arc::new(Tasks::default());
+        let queue = Queue::new(&tasks);
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (its_tasks, its_log) = (Arc::clone(&tasks), Arc::clone(&log));
+        queue.push(move || {
+            let never = AtomicU32::new(0);
+            lock(&its_log).push(wait_for(&its_tasks, &never, 1));
+        });
+        let never_begun = Arc::clone(&log);
+        queue.push(move || lock(&never_begun).push(Ok(())));
+        queue.progress();
+        drop(queue);
+        assert_eq!(*lock(&log), [Err(CommError::GivenUp)]);
+        assert!(tasks.is_empty());
+    }
+
+    #[test]
+    fn a_task_may_go_on_in_another_thread_and_panic() {
+        let tasks = Arc::new(Tasks::default());
+        let queue = Queue::new(&tasks);
+        let flag = Arc::new(AtomicU32::new(0));
+        let (its_tasks, its_flag) = (Arc::clone(&tasks), Arc::clone(&flag));
+        queue.push(move || {
+            wait_for(&its_tasks, &its_flag, 1).unwrap();
+            assert!(in_task());
+            panic!("to be expected");
+        });
+        queue.progress();
+        flag.store(1, Ordering::SeqCst);
+        std::thread::scope(|scope| scope.spawn(|| queue.progress()).join().unwrap());
+        assert!(queue.is_empty() && !in_task());
+    }
+}

@@ -1,0 +1,34 @@
+//! Runs the checks of calls that were begun with ranks that are processes of an MPI job:
+//! `mpiexec -n 4 mpi_begun directory`.
+
+#[path = "../tests/begun/mod.rs"]
+mod begun;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use striate_comm::mpi;
+use striate_file::FileError;
+
+fn main() -> ExitCode {
+    let directory = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".into()));
+    let result = mpi::run(|comm| {
+        for (name, check) in begun::CHECKS {
+            if comm.rank() == 0 {
+                println!("{name}");
+            }
+            check(&comm, &directory)?;
+            comm.barrier()?;
+        }
+        Ok::<_, FileError>(comm.rank())
+    });
+    match result {
+        Ok(0) => println!("{} checks passed", begun::CHECKS.len()),
+        Ok(_) => {}
+        Err(error) => {
+            eprintln!("mpi_begun: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,33 @@
+//! Runs the checks of calls that were begun under `mpiexec`.
+//!
+//! The program that is launched is an example, which `cargo test` builds, but `cargo test --test mpi` does not.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../comm/tests/job/mod.rs"]
+mod job;
+
+use job::ranks;
+
+fn passes(ranks: usize, variables: &[(&str, &str)]) {
+    let test = std::env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("examples/mpi_begun");
+    assert!(program.exists(), "build it: cargo build --features mpi --examples");
+    let directory = tempfile::tempdir().unwrap();
+    let mut job = job::mpiexec(ranks);
+    job.arg(program).arg(directory.path());
+    let ended = job::run(job.envs(variables.iter().copied()));
+    assert!(ended.success && ended.output.contains("checks passed"), "{}", ended.output);
+}
+
+#[test]
+fn on_one_node() {
+    passes(ranks(), &[]);
+}
+
+#[test]
+fn on_pretended_nodes() {
+    passes(ranks(), &[("STRIATE_RANKS_PER_NODE", "1")]);
+    if ranks() == 4 {
+        passes(4, &[("STRIATE_RANKS_PER_NODE", "2")]);
+    }
+}
