@@ -2,6 +2,7 @@
 //! `mpiexec -n 4 mpi_begun directory`.
 
 #[path = "../tests/begun/mod.rs"]
+#[expect(clippy::unwrap_used, reason = "checks may panic")]
 mod begun;
 
 use std::path::PathBuf;

@@ -39,11 +39,6 @@ macro_rules! functions {
                 match self { $(Self::$name => Together::$together as u8 == Together::Collective as u8,)* }
             }
 
-            /// The function of a name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $($text => Some(Self::$name),)* _ => None }
-            }
-
             /// The function of a number.
             pub const fn of_code(code: u16) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
@@ -149,13 +144,6 @@ functions! {
     56 MpiWriteOrderedEnd "MPI_File_write_ordered_end" Write Collective;
     // What a nonblocking call began and another one, which waits or asks for it, carries out.
     60 MpiCompletion "MPI_File (completion)" Other Independent;
-}
-
-impl LayerFunction {
-    /// Whether it returns before the bytes are moved.
-    pub fn is_nonblocking(self) -> bool {
-        ["MPI_File_iread", "MPI_File_iwrite"].iter().any(|begin| self.name().starts_with(begin))
-    }
 }
 
 /// A call of a layer that has ended.

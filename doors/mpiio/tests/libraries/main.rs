@@ -4,8 +4,10 @@
 //! The libraries and the tools are Debian's packages for this MPI; there `PnetCDF` and parallel netCDF are for Open MPI
 //! only. The feature `peers` says that they are installed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "modules of one program")]
 
 #[path = "../mpi/door.rs"]
+#[allow(dead_code, reason = "another test uses more of it")]
 mod door;
 #[path = "../../../../crates/comm/tests/job/mod.rs"]
 mod job;
