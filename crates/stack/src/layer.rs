@@ -226,7 +226,6 @@ mod tests {
         assert_eq!(names.len(), LayerFunction::ALL.len());
         for function in LayerFunction::ALL {
             assert_eq!(LayerFunction::of_code(*function as u16), Some(*function));
-            assert_eq!(LayerFunction::named(function.name()), Some(*function));
         }
         assert_eq!(LayerFunction::of_code(0), None);
     }
@@ -246,8 +245,6 @@ mod tests {
             }
         }
         assert!(!LayerFunction::MpiWriteShared.is_collective());
-        assert!(LayerFunction::MpiIwriteAtAll.is_nonblocking());
-        assert!(!LayerFunction::MpiWriteAtAll.is_nonblocking());
     }
 
     #[test]
