@@ -86,11 +86,12 @@ const fn class_of(kind: ErrorKind) -> c_int {
         ErrorKind::Quota => mpi::ERR_QUOTA,
         ErrorKind::NotSame => mpi::ERR_NOT_SAME,
         ErrorKind::Mode => mpi::ERR_AMODE,
-        ErrorKind::Argument | ErrorKind::View | ErrorKind::Hint => mpi::ERR_ARG,
+        ErrorKind::Argument | ErrorKind::Hint => mpi::ERR_ARG,
         ErrorKind::Type => mpi::ERR_TYPE,
         ErrorKind::Unsupported => mpi::ERR_UNSUPPORTED_OPERATION,
         ErrorKind::Memory => mpi::ERR_NO_MEM,
-        ErrorKind::Io => mpi::ERR_IO,
+        // For views, the standard names no class; this is the one that programs know from ROMIO.
+        ErrorKind::Io | ErrorKind::View => mpi::ERR_IO,
         ErrorKind::Comm | ErrorKind::Panicked => mpi::ERR_INTERN,
         // What a rank brought is a class of ours.
         ErrorKind::Caller(class) => class as c_int,

@@ -60,8 +60,8 @@ int main(int argc, char **argv) {
     int lengths[2] = {1, 1}, places[2] = {4, 0};
     MPI_Type_indexed(2, lengths, places, MPI_INT, &backwards);
     MPI_Type_commit(&backwards);
-    FAILS(MPI_ERR_ARG, MPI_File_set_view(file, 0, MPI_INT, backwards, "native", MPI_INFO_NULL));
-    FAILS(MPI_ERR_ARG, MPI_File_set_view(file, 0, MPI_INT, rank == 0 ? backwards : MPI_INT, "native", MPI_INFO_NULL));
+    FAILS(MPI_ERR_IO, MPI_File_set_view(file, 0, MPI_INT, backwards, "native", MPI_INFO_NULL));
+    FAILS(MPI_ERR_IO, MPI_File_set_view(file, 0, MPI_INT, rank == 0 ? backwards : MPI_INT, "native", MPI_INFO_NULL));
     FAILS(MPI_ERR_ARG, MPI_File_set_view(file, rank == 0 ? -1 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     FAILS(MPI_ERR_UNSUPPORTED_DATAREP, MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "mine", MPI_INFO_NULL));
     CHECK(MPI_File_set_view(file, 0, MPI_INT, vector, "native", MPI_INFO_NULL));
