@@ -83,9 +83,11 @@ pub(crate) fn in_effect(
         ("cb_nodes", nodes.to_string()),
         ("romio_no_indep_rw", "false".to_owned()),
     ]);
-    // Any number per node is what the program may have said, and the same as nothing.
-    if let Some(any) = given.get("cb_config_list").filter(|list| list.as_str() == "*:*") {
-        all.insert("cb_config_list", any.clone());
+    // What is said and makes no difference here is told as it was said.
+    let any_number = given.get("cb_config_list").filter(|list| list.as_str() == "*:*");
+    let collective_only = given.get("romio_no_indep_rw").filter(|word| word.as_str() == "true");
+    for (name, said) in [("cb_config_list", any_number), ("romio_no_indep_rw", collective_only)] {
+        all.extend(said.map(|said| (name, said.clone())));
     }
     all.extend(file.hints().iter());
     all

@@ -28,6 +28,7 @@ mod record;
 mod request;
 mod settings;
 mod shared;
+mod site;
 mod split;
 mod stats;
 mod status;

@@ -18,6 +18,7 @@ use crate::handlers::{Handler, raise, raise_on};
 use crate::info;
 use crate::record;
 use crate::settings::Settings;
+use crate::site;
 use crate::split::Begun;
 use crate::stats::Tally;
 use crate::view::Seen;
@@ -286,7 +287,9 @@ unsafe fn open_together(
     // SAFETY: the caller's promise.
     let given =
         unsafe { name_of(name).and_then(|name| Ok((name, mode(amode)?, info::entries(info)?))) };
-    let ((name, mode, entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
+    let ((name, mode, mut entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
+    // Of two that say the same hint, the later one counts.
+    entries.extend(site::hints());
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
     let place = Settings::get().place(name);

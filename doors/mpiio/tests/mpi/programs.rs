@@ -51,6 +51,16 @@ fn fortran_2008() {
 }
 
 #[test]
+fn hints_of_the_site_count_more() {
+    let place = tempfile::tempdir().unwrap();
+    let hints = place.path().join("hints");
+    let text = "# of this site\nind_rd_buffer_size 49\nromio_cb_read enable\n\nromio_no_indep_rw true\nromio_cb_read disable\nalone\n";
+    fs::write(&hints, text).unwrap();
+    let hints = hints.to_str().unwrap();
+    passes(&compile("site.c"), &[&place.path().join("file")], &[("ROMIO_HINTS", hints)]);
+}
+
+#[test]
 fn a_summary_is_printed_once() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
