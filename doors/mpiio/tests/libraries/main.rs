@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../mpi/door.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the other tests of the door use more of it")]
 mod door;
 #[path = "../../../../crates/comm/tests/job/mod.rs"]
 mod job;
