@@ -118,7 +118,8 @@ impl Tally {
         );
         let _ = writeln!(
             text,
-            "  aggregation: {factor:.2} calls per request, {resent} bytes between ranks"
+            "  aggregation: {factor:.2} calls and {} bytes per request, {resent} bytes between ranks",
+            accessed / operations.max(1)
         );
         let Summary { io, exchange, .. } = all;
         let _ = writeln!(

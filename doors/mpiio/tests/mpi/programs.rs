@@ -78,3 +78,19 @@ fn excluded_files_are_left_to_the_mpi() {
     assert!(output.contains("file.ours ("), "{output}");
     assert!(!output.contains("file.native ("), "{output}");
 }
+
+#[test]
+fn threads_with_files_of_their_own() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("threads.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
+fn files_on_servers() {
+    let servers = striate_server::Embedded::start(3).unwrap();
+    let program = compile("families.c");
+    passes(&program, &[Path::new(&format!("{}/file", servers.url()))], &[]);
+    let map = format!("/scratch/={}/", servers.url());
+    let file = Path::new("/scratch/mapped");
+    passes(&compile("blocks.c"), &[file], &[("STRIATE_MPIIO_MAP", &map)]);
+}
