@@ -11,13 +11,13 @@ use crate::door::{On, start, wrapper};
 use crate::job;
 
 /// A program that uses an I/O library.
-pub struct Library {
+pub(crate) struct Library {
     program: PathBuf,
 }
 
 /// What of a file must be the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub(crate) enum Kept {
     Bytes,
     /// What the tools say of it.
     Meaning,
@@ -35,7 +35,7 @@ fn output(command: &mut Command) -> String {
 impl Library {
     /// Compiles a program with what `pkg-config` says of the library; `headers` lie below the directory of libraries,
     /// where Debian puts those of one build among several.
-    pub fn compiled(name: &str, package: &str, headers: Option<&str>) -> Self {
+    pub(crate) fn compiled(name: &str, package: &str, headers: Option<&str>) -> Self {
         static PLACE: OnceLock<TempDir> = OnceLock::new();
         let place = PLACE.get_or_init(|| tempfile::tempdir().unwrap());
         // Tests of one library run beside each other: each compiles for itself.
@@ -71,7 +71,13 @@ fn engines() -> &'static [&'static str] {
 
 /// Writes a file with the door and without, has each read the file of the other, and compares the files and what
 /// serial tools say of them.
-pub fn all_ways(library: &Library, write: &str, more: &[&str], kept: Kept, tools: &[&[&str]]) {
+pub(crate) fn all_ways(
+    library: &Library,
+    write: &str,
+    more: &[&str],
+    kept: Kept,
+    tools: &[&[&str]],
+) {
     let place = tempfile::tempdir().unwrap();
     let file = |who: &str| {
         fs::create_dir_all(place.path().join(who)).unwrap();
@@ -100,7 +106,7 @@ pub fn all_ways(library: &Library, write: &str, more: &[&str], kept: Kept, tools
 }
 
 /// Files that all ranks wrote through the door are read by so many.
-pub fn read_by(library: &Library, ranks: usize) {
+pub(crate) fn read_by(library: &Library, ranks: usize) {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("data");
     library.run(On::Door, job::ranks(), "write", &file, &[], engines()[0]);
