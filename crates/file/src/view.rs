@@ -71,7 +71,8 @@ impl View {
     /// Whether it shows every byte from the displacement on.
     pub fn is_contiguous(&self) -> bool {
         let Self { filetype, .. } = self;
-        filetype.is_contiguous()
+        filetype.size() > 0
+            && filetype.is_contiguous()
             && filetype.true_lower_bound() == 0
             && filetype.extent() == filetype.size() as i64
     }
