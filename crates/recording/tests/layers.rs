@@ -28,7 +28,8 @@ fn layer(function: LayerFunction, path: &str, start: u64, duration: u64) -> Laye
 
 fn write(thread: u32, path: &str, start: u64, duration: u64) -> Record {
     let path = PathBuf::from(path);
-    let file = Arc::new(TracedFile { opener: 1, number: 1, path, flags: libc::O_RDWR });
+    let number = if path.ends_with("log") { 2 } else { 1 };
+    let file = Arc::new(TracedFile { opener: 1, number, path, flags: libc::O_RDWR });
     let call = Call::Write { file, placed: true, offset: Some(0), length: 64, flags: 0, parts: 1 };
     let (function, start) = (Function::Pwrite, CLOCK + start);
     Record { function, thread, start, duration, outcome: Ok(64), call }

@@ -29,8 +29,6 @@ pub(super) fn counters(
         return Ok(Box::new(OnNode { memory }));
     }
     let window = Window::new(raw, comm.rank() == HOME, count)?;
-    // Nobody adds before the numbers are zero.
-    comm.barrier()?;
     Ok(Box::new(window))
 }
 
@@ -48,23 +46,20 @@ unsafe impl Sync for Window {}
 
 impl Window {
     fn new(comm: &RawComm, is_home: bool, count: usize) -> Result<Self, CommError> {
-        let bytes = if is_home { count * size_of::<u64>() } else { 0 };
-        let mut base: *mut u64 = std::ptr::null_mut();
+        // In memory that MPI allocates, windows of communicators that exist at the same time can get in each
+        // other's way: Open MPI 4.1 names it by numbers that are unique within a communicator only.
+        let numbers = vec![0u64; if is_home { count } else { 0 }].into_boxed_slice();
+        // Other ranks reach it for as long as the window lives, which may be until MPI ends.
+        let numbers = Box::leak(numbers);
         // SAFETY: a handle is plain data.
         let mut raw = unsafe { ffi::RSMPI_WIN_NULL };
-        // SAFETY: the communicator exists; MPI stores the address of its memory and the handle in the
-        // places given.
-        check("MPI_Win_allocate", unsafe {
-            let unit = size_of::<u64>() as c_int;
-            let (info, base) = (ffi::RSMPI_INFO_NULL, (&raw mut base).cast::<c_void>());
-            ffi::MPI_Win_allocate(
-                bytes as ffi::MPI_Aint,
-                unit,
-                info,
-                comm.raw(),
-                base,
-                &raw mut raw,
-            )
+        // SAFETY: the communicator exists, the memory is never freed while the window is there, and MPI stores
+        // the handle in the place given.
+        check("MPI_Win_create", unsafe {
+            let (base, bytes) = (numbers.as_mut_ptr().cast::<c_void>(), size_of_val(numbers));
+            let (unit, info) = (size_of::<u64>() as c_int, ffi::RSMPI_INFO_NULL);
+            let bytes = bytes as ffi::MPI_Aint;
+            ffi::MPI_Win_create(base, bytes, unit, info, comm.raw(), &raw mut raw)
         })?;
         let window = Self { raw, count };
         // SAFETY: the window was just made.
@@ -73,13 +68,6 @@ impl Window {
         })?;
         // SAFETY: as above.
         check("MPI_Win_lock_all", unsafe { ffi::MPI_Win_lock_all(0, raw) })?;
-        if is_home && count > 0 {
-            // SAFETY: MPI gave this rank memory for so many numbers, and nobody else uses it before the
-            // barrier that the caller makes.
-            unsafe { std::slice::from_raw_parts_mut(base, count) }.fill(0);
-            // SAFETY: the window is open.
-            check("MPI_Win_sync", unsafe { ffi::MPI_Win_sync(raw) })?;
-        }
         Ok(window)
     }
 }

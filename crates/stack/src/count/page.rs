@@ -26,6 +26,8 @@ pub(crate) struct Page {
     path: Option<PathBuf>,
     /// Those that may be written: the file has room for them.
     shards: [AtomicPtr<Shard>; SHARDS],
+    /// Held by who makes room for one.
+    making: Mutex<()>,
 }
 
 /// The endings of file names that were met, in the order of their places. They outlive a page: a copy of
@@ -67,7 +69,7 @@ impl Page {
         };
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         let shards = [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARDS];
-        let page = Self { base, path, shards };
+        let page = Self { base, path, shards, making: Mutex::default() };
         for (place, ending) in lock(&endings.0).iter().enumerate() {
             page.note_ending(place, ending);
         }
@@ -93,23 +95,22 @@ impl Page {
     /// Makes room for a seat. A full disk would otherwise end the program when it counts.
     #[cold]
     fn prepare(&self, seat: usize) -> &Shard {
-        let at = HEADER + seat * SHARD;
-        let room = self.path.as_ref().map_or(Ok(()), |path| {
-            OpenOptions::new().write(true).open(path)?.write_all_at(&[0; SHARD], at as u64)
-        });
-        let shard: *mut Shard = match room {
-            // SAFETY: `at` is within the mapping.
-            Ok(()) => unsafe { self.base.as_ptr().cast::<u8>().add(at) }.cast(),
-            // Counted in vain, but counted: whoever asks for it can write to it.
-            Err(_) => Box::into_raw(zeroed()),
-        };
-        let found = self.shards[seat].compare_exchange(
-            std::ptr::null_mut(),
-            shard,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        let shard = found.map_or_else(|other| other, |_| shard);
+        // Threads that share a seat may come together: the later one would wipe out what the first has counted.
+        let _making = lock(&self.making);
+        let mut shard = self.shards[seat].load(Ordering::Acquire);
+        if shard.is_null() {
+            let at = HEADER + seat * SHARD;
+            let room = self.path.as_ref().map_or(Ok(()), |path| {
+                OpenOptions::new().write(true).open(path)?.write_all_at(&[0; SHARD], at as u64)
+            });
+            shard = match room {
+                // SAFETY: `at` is within the mapping.
+                Ok(()) => unsafe { self.base.as_ptr().cast::<u8>().add(at) }.cast(),
+                // Counted in vain, but counted: whoever asks for it can write to it.
+                Err(_) => Box::into_raw(zeroed()),
+            };
+            self.shards[seat].store(shard, Ordering::Release);
+        }
         // SAFETY: as in `shard`.
         unsafe { &*shard }
     }
