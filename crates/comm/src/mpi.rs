@@ -37,6 +37,7 @@ use ::mpi::ffi::{MPI_Comm, RSMPI_COMM_WORLD};
 
 use self::comm::MpiComm;
 use self::session::Session;
+pub use self::session::wait_for_reader;
 use crate::comm::Comm;
 use crate::error::CommError;
 use crate::threads::panic_message;

@@ -1,7 +1,7 @@
 //! Advice: rules that look at a recording, each for one thing that is known to cost time.
 //!
 //! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls that it is about
-//! took a part of the time that matters: [`WORTH`]. Several rules never speak about the same calls for the same
+//! took a part of the time that matters: `WORTH`. Several rules never speak about the same calls for the same
 //! reason, and when none speaks, that is said.
 //!
 //! What a finding would save is estimated from the recording itself, and the finding says how.

@@ -175,6 +175,7 @@ impl Handler {
                 eprintln!(
                     "striate-mpiio: {call} failed: {why}; errors are fatal, the job is ended"
                 );
+                striate_comm::mpi::wait_for_reader();
                 // SAFETY: a file was opened or asked for, so MPI is initialised.
                 unsafe { ffi::MPI_Abort(mpi_constants::comm_world(), code) };
                 std::process::exit(1)

@@ -1,7 +1,8 @@
 //! Counters of an MPI job: atomics in the memory of the node if there is only one, else a window of rank 0.
 //!
 //! The window is open for everybody from birth to end (`MPI_Win_lock_all`), and each addition is one
-//! `MPI_Fetch_and_op` that is flushed at once.
+//! `MPI_Fetch_and_op` that is flushed at once. To free a window is collective, so one that is only dropped stays until
+//! MPI ends; MPICH 4.0 fails an assertion of UCX then.
 
 use std::ffi::{c_int, c_void};
 

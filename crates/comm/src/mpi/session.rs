@@ -124,7 +124,7 @@ impl Session {
 
 /// Waits until the launcher has read what this rank said on standard error: one that ends a job drops
 /// what is still in the pipe.
-fn wait_for_reader() {
+pub fn wait_for_reader() {
     let start = Instant::now();
     let unread = || rustix::io::ioctl_fionread(std::io::stderr()).unwrap_or(0);
     while unread() > 0 && start.elapsed() < READING {
