@@ -159,7 +159,7 @@ impl File {
         reads_back: bool,
     ) -> Result<Self, FileError> {
         let meeting = Meeting::new(comm.as_ref())?;
-        let shared = SharedPointer::new(comm.as_ref(), &meeting)?;
+        let shared = SharedPointer::new(comm.as_ref(), &meeting);
         let sieves = hints.ds_write != Switch::Disable && store.capabilities().locks;
         Ok(Self {
             comm: Arc::clone(comm),

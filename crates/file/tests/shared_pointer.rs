@@ -31,7 +31,9 @@ fn run(body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync) {
 }
 
 fn open(comm: &Arc<dyn Comm>, path: &Path, mode: Mode) -> Result<File, FileError> {
-    File::open(comm, path, mode, &Hints::default())
+    let mut file = File::open(comm, path, mode, &Hints::default())?;
+    file.share_pointer()?;
+    Ok(file)
 }
 
 #[test]

@@ -296,6 +296,7 @@ unsafe fn open_together(
     let mut file = File::open(&comm, &place, mode, &hints)?;
     // The communicator was duplicated for this file.
     file.own_comm();
+    file.share_pointer()?;
     if stats {
         file.measure_time();
     }

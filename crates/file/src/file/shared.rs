@@ -1,8 +1,8 @@
 //! The pointer that all ranks share: a number of etypes that each rank can move on alone.
 //!
 //! It lies where the ranks have memory in common anyway, if they have, and in [`Counters`] of the
-//! communicator otherwise; either way it is there from the moment the file is open, because a rank may use
-//! it without the others.
+//! communicator otherwise. These take a window of MPI, which few programs have a use for: so they are made when
+//! asked for ([`File::share_pointer`]), and not with every file.
 //!
 //! There are two numbers, of which one counts. A new view puts the pointer at 0: rank 0 clears the other
 //! number *before* the ranks meet, and all change over to it when they have met. So nobody sees the old
@@ -42,17 +42,38 @@ enum Kept {
     Here([AtomicU64; POINTERS]),
     Room(Arc<Staging>),
     Apart(Box<dyn Counters>),
+    /// Ranks have no memory in common, and nobody has asked for it.
+    Nowhere,
 }
 
 impl SharedPointer {
-    /// Finds a place for it. Collective.
-    pub(super) fn new(comm: &dyn Comm, meeting: &Meeting) -> Result<Self, CommError> {
+    /// Finds a place for it, if there is one already.
+    pub(super) fn new(comm: &dyn Comm, meeting: &Meeting) -> Self {
         let kept = match meeting.room() {
             Some(room) => Kept::Room(Arc::clone(room)),
             None if comm.size() == 1 => Kept::Here(std::array::from_fn(|_| AtomicU64::new(0))),
-            None => Kept::Apart(comm.counters(POINTERS)?),
+            None => Kept::Nowhere,
         };
-        Ok(Self { kept, current: 0 })
+        Self { kept, current: 0 }
+    }
+
+    /// Makes a place for it; says whether it had none. Collective.
+    fn place(&mut self, comm: &dyn Comm) -> Result<bool, CommError> {
+        let nowhere = matches!(self.kept, Kept::Nowhere);
+        if nowhere {
+            self.kept = Kept::Apart(comm.counters(POINTERS)?);
+        }
+        Ok(nowhere)
+    }
+
+    fn check(&self) -> Result<(), FileError> {
+        match self.kept {
+            Kept::Nowhere => Err(FileError::Argument {
+                call: "share_pointer",
+                reason: "ranks of several nodes have not asked for a shared pointer".into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// For a file that has no use for it.
@@ -65,12 +86,14 @@ impl SharedPointer {
             Kept::Here(numbers) => Ok(numbers[which].fetch_add(n, Ordering::AcqRel)),
             Kept::Room(room) => Ok(room.pointer(which).fetch_add(n, Ordering::AcqRel)),
             Kept::Apart(counters) => counters.add(which, n),
+            Kept::Nowhere => Ok(0),
         }
     }
 
     /// Moves it on, and returns where it was.
-    pub(super) fn add(&self, etypes: u64) -> Result<u64, CommError> {
-        self.add_to(self.current, etypes)
+    pub(super) fn add(&self, etypes: u64) -> Result<u64, FileError> {
+        self.check()?;
+        Ok(self.add_to(self.current, etypes)?)
     }
 
     /// Sets it; nobody else uses it now.
@@ -100,16 +123,26 @@ impl SharedPointer {
     pub(super) fn free(&mut self) -> Result<(), CommError> {
         match std::mem::replace(self, Self::none()).kept {
             Kept::Apart(counters) => counters.free(),
-            Kept::Here(_) | Kept::Room(_) => Ok(()),
+            Kept::Here(_) | Kept::Room(_) | Kept::Nowhere => Ok(()),
         }
     }
 }
 
 impl File {
+    /// Sees to it that the ranks share a pointer. Those of one node do so anyway; ranks of several nodes have to
+    /// ask for it once, before they use it. Collective.
+    pub fn share_pointer(&mut self) -> Result<(), FileError> {
+        let comm = Arc::clone(&self.comm);
+        if self.shared.place(comm.as_ref())? {
+            self.start_at_end()?;
+        }
+        Ok(())
+    }
+
     /// Moves the shared pointer on by so many etypes, and returns where it was. Not collective: each rank
     /// that asks gets etypes of its own.
     pub fn take_shared(&mut self, etypes: u64) -> Result<u64, FileError> {
-        Ok(self.shared.add(etypes)?)
+        self.shared.add(etypes)
     }
 
     /// Moves the shared pointer on by the etypes of all ranks, and returns where this rank's are: behind
@@ -121,7 +154,7 @@ impl File {
         someone_declined(comm.as_ref(), &cards)?;
         let sum = |cards: &[Card]| cards.iter().fold(0u64, |sum, card| sum.wrapping_add(card.len));
         let taken = match comm.rank() {
-            0 => self.shared.add(sum(&cards)).map_err(FileError::from),
+            0 => self.shared.add(sum(&cards)),
             _ => Ok(0),
         };
         let first = self.tell(taken)?;
@@ -151,6 +184,7 @@ impl File {
     }
 
     fn seek_shared_alone(&self, to: Seek) -> Result<u64, FileError> {
+        self.shared.check()?;
         let (from, by) = match to {
             Seek::Start(offset) => (offset, 0),
             Seek::Current(by) => (self.position_shared()?, by),
@@ -178,7 +212,7 @@ impl File {
 
     /// The shared pointer, in etypes. Not collective: other ranks may move it on meanwhile.
     pub fn position_shared(&self) -> Result<u64, FileError> {
-        Ok(self.shared.add(0)?)
+        self.shared.add(0)
     }
 
     /// Reads at the shared pointer, which moves on by what was asked for.
