@@ -47,9 +47,9 @@ impl FileSide {
         Ok(Self { placement, copies, packer })
     }
 
-    /// Nothing, in the same place.
-    pub(crate) fn emptied(&self) -> Result<Self, TypeError> {
-        Self::from_placement(Placement { len: 0, ..self.placement.clone() })
+    /// No bytes.
+    pub(crate) fn nothing() -> Result<Self, FileError> {
+        Self::new(&View::bytes(), 0, 0)
     }
 
     pub(crate) const fn placement(&self) -> &Placement {

@@ -75,6 +75,16 @@ impl Card {
     }
 }
 
+/// A card as it is shown, made once for many calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown([u8; CARD]);
+
+impl From<Card> for Shown {
+    fn from(card: Card) -> Self {
+        Self(card.to_bytes())
+    }
+}
+
 /// Where ranks meet.
 #[derive(Clone, Debug)]
 pub(crate) struct Meeting {
@@ -103,15 +113,34 @@ impl Meeting {
 
     /// Shows a card and returns those of all ranks. Collective.
     pub(crate) fn show(&mut self, comm: &dyn Comm, card: Card) -> Result<Vec<Card>, CommError> {
-        let bytes = card.to_bytes();
+        let cards = self.meet(comm, &card.to_bytes(), true)?;
+        Ok(cards.unwrap_or_default())
+    }
+
+    /// Comes with a card that asks the others for nothing, for those who need it. Returns the cards of
+    /// all ranks, or `None` if nobody asks for anything, which is cheap. Collective.
+    pub(crate) fn attend(
+        &mut self,
+        comm: &dyn Comm,
+        card: &Shown,
+    ) -> Result<Option<Vec<Card>>, CommError> {
+        self.meet(comm, &card.0, false)
+    }
+
+    fn meet(
+        &mut self,
+        comm: &dyn Comm,
+        bytes: &[u8; CARD],
+        tells: bool,
+    ) -> Result<Option<Vec<Card>>, CommError> {
         let number = self.held;
         self.held += 1;
         let Some(room) = &self.room else {
-            let all = comm.allgather(&bytes)?;
-            return Ok(all.iter().map(|bytes| Card::from_bytes(bytes)).collect());
+            let all = comm.allgather(bytes)?;
+            return Ok(Some(all.iter().map(|bytes| Card::from_bytes(bytes)).collect()));
         };
-        let all = room.meet(comm.rank(), number, &bytes, Watch::Rank(comm))?;
-        Ok(all.iter().map(|bytes| Card::from_bytes(bytes)).collect())
+        let all = room.meet(comm.rank(), number, bytes, tells, Watch::Rank(comm))?;
+        Ok(all.map(|all| all.iter().map(|bytes| Card::from_bytes(bytes)).collect()))
     }
 
     /// Ends a call alike on all ranks: with an error if one has one. Collective.
@@ -120,9 +149,12 @@ impl Meeting {
         comm: &dyn Comm,
         local: Result<T, FileError>,
     ) -> Result<T, FileError> {
-        let card = Card { failed: local.is_err(), ..Card::default() };
-        let all = self.show(comm, card)?;
-        if all.iter().any(|card| card.failed) { disagree(comm, local) } else { local }
+        let failed = local.is_err();
+        let all = self.meet(comm, &Card { failed, ..Card::default() }.to_bytes(), failed)?;
+        match all {
+            Some(all) if all.iter().any(|card| card.failed) => disagree(comm, local),
+            _ => local,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod shared;
 mod together;
 mod windows;
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,8 +21,8 @@ use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use crate::collective::{Card, Meeting, disagree, someone_declined};
-use crate::experience::{CostModel, Known};
+use crate::collective::{Card, Meeting, Shown, disagree, someone_declined};
+use crate::experience::{CostModel, Known, Size};
 use crate::hints::{MethodChoice, Switch};
 use crate::place::Place;
 use crate::usage::{Clock, Timed};
@@ -77,6 +78,10 @@ pub struct File {
     /// What this rank tells the others in its next collective call, then what all have told.
     note: u8,
     exchange: Option<Ring>,
+    /// The size of the last request of a collective read, and of a write, and whether it needs nobody.
+    alone: [Cell<Option<(Size, bool)>>; 2],
+    /// What this rank shows in a collective read, and in a write, of which it has done its part.
+    idle_cards: [Option<Shown>; 2],
     /// Draws the points at which holes are looked for.
     seed: u64,
     calls: u64,
@@ -178,6 +183,8 @@ impl File {
             meeting,
             note: 0,
             exchange: None,
+            alone: Default::default(),
+            idle_cards: [None, None],
             seed,
             calls: 0,
             costs: Known::default(),

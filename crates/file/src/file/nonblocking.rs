@@ -242,6 +242,8 @@ impl File {
             meeting: self.meeting.clone(),
             note: 0,
             exchange: None,
+            alone: Default::default(),
+            idle_cards: [None, None],
             seed: self.seed,
             calls: 0,
             costs: self.costs,

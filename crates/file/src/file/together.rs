@@ -9,10 +9,10 @@ use striate_layout::characteristics::Method;
 use striate_store::AlignedBuffer;
 use striate_store::store::Store;
 
-use super::independent::{Way, read_independently, write_independently};
+use super::independent::{Guard, Plain, Way, read_independently, write_independently};
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
-use crate::collective::{Card, disagree};
+use crate::collective::{Card, Shown, disagree};
 use crate::experience::Size;
 use crate::hints::Exchange;
 use crate::memory::Shape;
@@ -29,8 +29,20 @@ pub(super) struct Ring {
     first: u64,
 }
 
+/// What a rank wants of a collective call.
+pub(super) enum Part {
+    /// One request, for which it waits for nobody.
+    Plain(Plain),
+    /// These bytes of the file, or an error in place of them.
+    Side(Result<FileSide, FileError>),
+}
+
 /// What a collective call hands to the direction that knows the memory.
 pub(super) enum Work<'a> {
+    Plain {
+        store: &'a dyn Store,
+        plain: &'a Plain,
+    },
     Alone {
         store: &'a dyn Store,
         side: &'a FileSide,
@@ -49,6 +61,8 @@ enum Meet {
     Failed(FileError),
     /// Another cannot, or has failed early.
     SomeoneFailed,
+    /// All have done their parts.
+    Over,
     Agreed(Agreed),
 }
 
@@ -66,19 +80,25 @@ impl File {
         offset: u64,
         to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
-        let side = self
-            .check_mode(false, "read_at_all")
-            .and_then(|()| self.side("read_at_all", offset, &to.shape));
-        self.read_side_together(side, to)
+        let part = self.part(false, "read_at_all", offset, &to.shape);
+        self.read_part_together(part, to)
     }
 
     pub(super) fn read_side_together(
         &mut self,
         side: Result<FileSide, FileError>,
-        mut to: MemoryMut<'_>,
+        to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
+        self.read_part_together(Part::Side(side), to)
+    }
+
+    fn read_part_together(&mut self, part: Part, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
         let shape = to.shape.clone();
-        self.together(false, side, &shape, &mut |work| match work {
+        self.together(false, part, &shape, &mut |work| match work {
+            Work::Plain { store, plain } => {
+                let bytes = store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
+                Ok(Outcome { bytes: bytes as u64, ..Outcome::default() })
+            }
             Work::Alone { store, side, way, buffer } => {
                 let bytes = read_independently(store, side, &mut to, way, buffer)?;
                 Ok(Outcome { bytes, ..Outcome::default() })
@@ -92,10 +112,8 @@ impl File {
         offset: u64,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        let side = self
-            .check_mode(true, "write_at_all")
-            .and_then(|()| self.side("write_at_all", offset, &from.shape));
-        self.write_side_together(side, from)
+        let part = self.part(true, "write_at_all", offset, &from.shape);
+        self.write_part_together(part, from)
     }
 
     pub(super) fn write_side_together(
@@ -103,7 +121,15 @@ impl File {
         side: Result<FileSide, FileError>,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        self.together(true, side, &from.shape, &mut |work| match work {
+        self.write_part_together(Part::Side(side), from)
+    }
+
+    fn write_part_together(&mut self, part: Part, from: &Memory<'_>) -> Result<u64, FileError> {
+        self.together(true, part, &from.shape, &mut |work| match work {
+            Work::Plain { store, plain } => {
+                store.write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
+                Ok(Outcome { bytes: from.len(), ..Outcome::default() })
+            }
             Work::Alone { store, side, way, buffer } => {
                 write_independently(store, side, from, way, buffer)?;
                 Ok(Outcome { bytes: side.len(), ..Outcome::default() })
@@ -112,19 +138,29 @@ impl File {
         })
     }
 
+    fn part(&self, write: bool, call: &'static str, offset: u64, shape: &Shape) -> Part {
+        if let Err(error) = self.check_mode(write, call) {
+            return Part::Side(Err(error));
+        }
+        match self.plain(offset, shape) {
+            Some(plain) if self.request_needs_nobody(write, shape.len()) => Part::Plain(plain),
+            _ => Part::Side(self.side(call, offset, shape)),
+        }
+    }
+
     /// A collective call, and how long it took, if that is measured.
     fn together(
         &mut self,
         write: bool,
-        side: Result<FileSide, FileError>,
+        part: Part,
         shape: &Shape,
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         // What is begun takes as long as the program lets it.
         let clock = self.clock.clone().filter(|_| !in_task());
-        let Some(clock) = clock else { return self.carry_out_together(write, side, shape, work) };
+        let Some(clock) = clock else { return self.carry_out_together(write, part, shape, work) };
         let (start, before) = (Instant::now(), clock.elapsed());
-        let done = self.carry_out_together(write, side, shape, work);
+        let done = self.carry_out_together(write, part, shape, work);
         let io = clock.elapsed().saturating_sub(before);
         self.usage.exchange += start.elapsed().saturating_sub(io);
         done
@@ -134,7 +170,7 @@ impl File {
     fn carry_out_together(
         &mut self,
         write: bool,
-        side: Result<FileSide, FileError>,
+        part: Part,
         shape: &Shape,
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
@@ -143,15 +179,16 @@ impl File {
             // What is read back must not be under way from this rank; the others do the same.
             self.join_background();
         }
-        let alone = side.as_ref().is_ok_and(|side| self.needs_nobody(write, side, shape));
-        let early = match &side {
-            Ok(side) if alone => {
+        let early = match &part {
+            Part::Plain(plain) => Some(self.carry_out_plain(write, plain, work)),
+            Part::Side(Ok(side)) if self.needs_nobody(write, side, shape) => {
                 let method = self.best_alone(write, side, shape);
                 Some(self.carry_out_alone(write, side, method, work))
             }
-            _ => None,
+            Part::Side(_) => None,
         };
-        let Agreed { side, cards, seed } = match self.meet(write, side, shape, early.as_ref())? {
+        let Agreed { side, cards, seed } = match self.meet(write, part, shape, early.as_ref())? {
+            Meet::Over => return early.unwrap_or(Ok(0)),
             Meet::Failed(error) => {
                 return disagree(comm.as_ref(), early.unwrap_or(Ok(0)).and(Err(error)));
             }
@@ -186,6 +223,7 @@ impl File {
             // Rank 0's experience counts: it is kept by the size of its own pieces.
             let size = Size::of(cards[0].len, cards[0].pieces);
             self.model.learn(write, size, method, estimate, took);
+            self.idle_cards = [None, None];
         }
         match early {
             Some(early) => done.and(early),
@@ -196,21 +234,47 @@ impl File {
     /// Whether nothing is gained by waiting for the others: they are asked for nothing, or the access
     /// costs less than to meet.
     fn needs_nobody(&self, write: bool, side: &FileSide, shape: &Shape) -> bool {
+        if let Some(answer) = self.may_do_alone(write) {
+            return answer;
+        }
+        let size = Size::of(side.len(), 1);
+        if side.regions() == 1 && shape.runs() == 1 {
+            return self.is_less_than_to_meet(write, size);
+        }
+        self.estimate_alone(write, side, shape).1 < self.costs.costs(write, size).meet
+    }
+
+    /// Whether everything must be done alone, or nothing may; `None` if it depends on the access.
+    fn may_do_alone(&self, write: bool) -> Option<bool> {
         let setting = Setting { tiled: true, ..self.setting_together(write) };
         let methods = candidates(&self.hints, &setting, !self.atomic, self.reads_back);
         if !methods.contains(&Method::TwoPhase) {
-            return true;
+            return Some(true);
         }
-        if methods.len() == 1 {
-            return false;
-        }
-        let costs = self.costs.costs(write, Size::of(side.len(), 1));
+        (methods.len() == 1).then_some(false)
+    }
+
+    /// Whether to meet costs more than one request: what is one stays one, so only the system call counts;
+    /// the bytes have to move anyway.
+    fn is_less_than_to_meet(&self, write: bool, size: Size) -> bool {
+        let costs = self.costs.costs(write, size);
         let op = if write { costs.contended_op } else { costs.read_op };
-        // What is one request stays one; only the system call counts, the bytes have to move anyway.
-        if side.regions() == 1 && shape.runs() == 1 {
-            return op < costs.meet;
+        op < costs.meet
+    }
+
+    /// The same for one request of so many bytes.
+    fn request_needs_nobody(&self, write: bool, len: u64) -> bool {
+        let size = Size::of(len, 1);
+        let known = &self.alone[usize::from(write)];
+        if let Some((of, answer)) = known.get()
+            && of == size
+        {
+            return answer;
         }
-        self.estimate_alone(write, side, shape).1 < costs.meet
+        let answer =
+            self.may_do_alone(write).unwrap_or_else(|| self.is_less_than_to_meet(write, size));
+        known.set(Some((size, answer)));
+        answer
     }
 
     fn setting_together(&self, write: bool) -> Setting {
@@ -231,21 +295,30 @@ impl File {
     fn meet(
         &mut self,
         write: bool,
-        side: Result<FileSide, FileError>,
+        part: Part,
         shape: &Shape,
         early: Option<&Result<u64, FileError>>,
     ) -> Result<Meet, FileError> {
         let comm = Arc::clone(&self.comm);
         self.calls += 1;
         let seed = self.seed.wrapping_add(self.calls);
-        let left = side.and_then(|side| {
-            let side = if early.is_some() { side.emptied()? } else { side };
-            let boundary = match side.range() {
-                Some(range) if write => side.boundary(&range, &Point::new(seed))?,
-                _ => Boundary::default(),
-            };
-            Ok((boundary, side))
-        });
+        if matches!(early, Some(Ok(_))) && self.note == 0 {
+            let card = self.idle_card(write);
+            return Ok(match self.meeting.attend(comm.as_ref(), &card)? {
+                None => Meet::Over,
+                Some(cards) => self.agree(cards, FileSide::nothing(), seed),
+            });
+        }
+        let left = match (part, early) {
+            (Part::Side(side), None) => side.and_then(|side| {
+                let boundary = match side.range() {
+                    Some(range) if write => side.boundary(&range, &Point::new(seed))?,
+                    _ => Boundary::default(),
+                };
+                Ok((boundary, side))
+            }),
+            _ => FileSide::nothing().map(|side| (Boundary::default(), side)),
+        };
         let card = match &left {
             Ok((boundary, side)) => Card {
                 boundary: *boundary,
@@ -255,13 +328,44 @@ impl File {
             Err(_) => Card { failed: true, ..Card::default() },
         };
         let cards = self.meeting.show(comm.as_ref(), card)?;
-        let failed = cards.iter().any(|card| card.failed);
+        Ok(self.agree(cards, left.map(|(_, side)| side), seed))
+    }
+
+    /// What a meeting comes to.
+    fn agree(&mut self, cards: Vec<Card>, left: Result<FileSide, FileError>, seed: u64) -> Meet {
         self.note = cards.iter().fold(0, |all, card| all | card.note);
-        Ok(match left {
+        match left {
             Err(error) => Meet::Failed(error),
-            Ok(_) if failed => Meet::SomeoneFailed,
-            Ok((_, side)) => Meet::Agreed(Agreed { side, cards, seed }),
-        })
+            Ok(_) if cards.iter().any(|card| card.failed) => Meet::SomeoneFailed,
+            Ok(side) => Meet::Agreed(Agreed { side, cards, seed }),
+        }
+    }
+
+    /// What a rank shows that has done its part; made again after there was something to learn.
+    fn idle_card(&mut self, write: bool) -> Shown {
+        let known = &self.idle_cards[usize::from(write)];
+        if let Some(card) = known {
+            return card.clone();
+        }
+        let costs = self.model.known().hopeful_costs(write, Size::of(0, 0));
+        let card = Card { reads_back: self.reads_back, costs, ..Card::default() };
+        self.idle_cards[usize::from(write)].insert(card.into()).clone()
+    }
+
+    /// This rank's part, as one request.
+    fn carry_out_plain(
+        &mut self,
+        write: bool,
+        plain: &Plain,
+        work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
+    ) -> Result<u64, FileError> {
+        let store: &dyn Store = self.store.as_ref();
+        let range = plain.offset..plain.offset + plain.memory.len() as u64;
+        let guard = if write { self.guard_plain(range)? } else { Guard::None };
+        let moved = guarded(|| work(Work::Plain { store, plain }))?.bytes;
+        drop(guard);
+        self.account_plain(plain, moved);
+        Ok(moved)
     }
 
     /// This rank's part, by a method that needs nobody else.

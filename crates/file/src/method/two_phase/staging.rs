@@ -69,6 +69,8 @@ struct Head {
     meetings: AtomicU32,
     /// Cards shown for the next.
     cards: AtomicU32,
+    /// Ranks whose card means something to the others, in even calls and in odd ones.
+    telling: [AtomicU32; 2],
     table: Table,
     /// Kept here for the file, which needs memory that all ranks share.
     pointers: [AtomicU64; POINTERS],
@@ -541,30 +543,39 @@ impl Staging {
 
     // ---- meetings ----
 
-    /// Shows `card` to all participants of call `call` and returns theirs. Only for rings whose
-    /// participants all share the memory.
+    /// Shows `card` to all participants of call `call` and returns theirs; `None` if all have said that
+    /// theirs tells nothing. Only for rings whose participants all share the memory.
     pub(crate) fn meet(
         &self,
         p: usize,
         call: u64,
         card: &[u8; CARD],
+        tells: bool,
         watch: Watch<'_>,
-    ) -> Result<Vec<[u8; CARD]>, CommError> {
+    ) -> Result<Option<Vec<[u8; CARD]>>, CommError> {
         let cards = Self::cards(self.participants, self.slots);
         // Two sets of cards: who is one call ahead cannot be two ahead, for that needs everyone.
-        let place = |p: usize| {
-            let set = (call % 2) as usize;
-            self.at(cards + (set * self.participants + p) * CARD).cast::<[u8; CARD]>()
-        };
+        let set = (call % 2) as usize;
+        let place =
+            |p: usize| self.at(cards + (set * self.participants + p) * CARD).cast::<[u8; CARD]>();
         // SAFETY: inside of the memory; only this rank writes its card, and nobody reads it before
         // the meeting below says that all are shown.
         unsafe { place(p).write(*card) };
         // SAFETY: fields of the head.
-        let (shown, meetings) = unsafe {
-            (self.word(|head| &raw mut (*head).cards), self.word(|head| &raw mut (*head).meetings))
+        let (shown, meetings, telling) = unsafe {
+            (
+                self.word(|head| &raw mut (*head).cards),
+                self.word(|head| &raw mut (*head).meetings),
+                &(*self.head()).telling,
+            )
         };
+        if tells {
+            telling[set].fetch_add(1, Ordering::Relaxed);
+        }
         if shown.fetch_add(1, Ordering::AcqRel) + 1 == self.participants as u32 {
             shown.store(0, Ordering::Relaxed);
+            // That of the last call: everyone has looked, and nobody is at the next.
+            telling[1 - set].store(0, Ordering::Relaxed);
             meetings.fetch_add(1, Ordering::Release);
             self.notify();
         } else {
@@ -572,9 +583,12 @@ impl Staging {
             let over = || meetings.load(Ordering::Acquire) != call as u32;
             self.wait_for(watch, || over().then_some(()))?;
         }
+        if telling[set].load(Ordering::Relaxed) == 0 {
+            return Ok(None);
+        }
         // SAFETY: all cards of this call are shown, and not replaced before everyone came on to the
         // next but one.
-        Ok((0..self.participants).map(|p| unsafe { place(p).read() }).collect())
+        Ok(Some((0..self.participants).map(|p| unsafe { place(p).read() }).collect()))
     }
 }
 
