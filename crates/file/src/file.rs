@@ -273,6 +273,10 @@ impl File {
         hints: Option<&Hints>,
     ) -> Result<(), FileError> {
         self.carry_out_pending();
+        if view.overlaps() && self.mode.contains(Mode::WRITE) {
+            let reason = "the filetype overlaps itself, and the file may be written".into();
+            return Err(self.decline(FileError::View { reason }));
+        }
         if self.comm.rank() == 0
             && let Err(error) = self.shared.prepare_reset()
         {

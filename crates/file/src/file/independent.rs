@@ -19,6 +19,7 @@ use crate::memory::{Content, ContentMut, Shape};
 use crate::method::two_phase::staging::Staging;
 use crate::method::two_phase::watch::Watch;
 use crate::method::{datatype, list, posix, sieve};
+use crate::overlap::Overlap;
 use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats, View};
 
 /// How an independent access is carried out.
@@ -67,16 +68,44 @@ impl File {
         offset: u64,
         shape: &Shape,
     ) -> Result<FileSide, FileError> {
+        FileSide::new(&self.view, self.stream_position(call, offset, shape)?, shape.len())
+    }
+
+    /// The access, if the view may show bytes of it more than once, and room for these bytes.
+    pub(super) fn overlap(
+        &self,
+        call: &'static str,
+        offset: u64,
+        shape: &Shape,
+    ) -> Result<Option<(Overlap, Vec<u8>)>, FileError> {
+        if !self.view.overlaps() {
+            return Ok(None);
+        }
+        let position = self.stream_position(call, offset, shape)?;
+        if !self.view.folds(position, shape.len()) {
+            return Ok(None);
+        }
+        let overlap = Overlap::new(&self.view, position, shape.len())?;
+        let room = overlap.room()?;
+        Ok(Some((overlap, room)))
+    }
+
+    /// Where an access of whole etypes begins in the view's stream.
+    fn stream_position(
+        &self,
+        call: &'static str,
+        offset: u64,
+        shape: &Shape,
+    ) -> Result<u64, FileError> {
         let etype = self.view.etype().size();
         if !shape.len().is_multiple_of(etype) {
             let reason = format!("{} bytes are not whole etypes of {etype} bytes", shape.len());
             return Err(FileError::Argument { call, reason });
         }
-        let position = offset.checked_mul(etype).ok_or_else(|| FileError::Argument {
+        offset.checked_mul(etype).ok_or_else(|| FileError::Argument {
             call,
             reason: format!("offset {offset} is beyond what a file can hold"),
-        })?;
-        FileSide::new(&self.view, position, shape.len())
+        })
     }
 
     /// The side of a call that brings its own description of the file.

@@ -64,12 +64,23 @@ impl File {
     pub(super) fn read_together(
         &mut self,
         offset: u64,
-        to: MemoryMut<'_>,
+        mut to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
-        let side = self
-            .check_mode(false, "read_at_all")
-            .and_then(|()| self.side("read_at_all", offset, &to.shape));
-        self.read_side_together(side, to)
+        const CALL: &str = "read_at_all";
+        let checked =
+            self.check_mode(false, CALL).and_then(|()| self.overlap(CALL, offset, &to.shape));
+        match checked {
+            Ok(None) => {
+                let side = self.side(CALL, offset, &to.shape);
+                self.read_side_together(side, to)
+            }
+            Ok(Some((overlap, mut room))) => {
+                let side = Ok(overlap.side().clone());
+                let read = self.read_side_together(side, (&mut room).into())?;
+                overlap.hand_on(&room[..read as usize], &mut to)
+            }
+            Err(error) => self.read_side_together(Err(error), to),
+        }
     }
 
     pub(super) fn read_side_together(
