@@ -165,8 +165,7 @@ impl File {
     ) -> Result<Self, FileError> {
         let meeting = Meeting::new(comm.as_ref())?;
         let shared = SharedPointer::new(comm.as_ref(), &meeting);
-        let sieves = hints.ds_write != Switch::Disable && store.capabilities().locks;
-        Ok(Self {
+        let mut file = Self {
             comm: Arc::clone(comm),
             begun_comm: None,
             store: Arc::new(Counted::new(store)),
@@ -179,7 +178,7 @@ impl File {
             shared,
             atomic: false,
             reads_back,
-            sieved: sieves && reads_back,
+            sieved: false,
             meeting,
             note: 0,
             exchange: None,
@@ -197,7 +196,9 @@ impl File {
             queue: Some(Queue::new(comm.tasks())),
             lent: None,
             background: Arc::default(),
-        })
+        };
+        file.sieved = file.sieves();
+        Ok(file)
     }
 
     /// Rank 0 tries out what things cost where the file is, if that is not known, and tells the others.
@@ -269,13 +270,27 @@ impl File {
     /// Replaces the view and puts the individual and the shared pointer at its start. Collective; the views of ranks
     /// may differ, but not the size of their etypes.
     pub fn set_view(&mut self, view: View) -> Result<(), FileError> {
+        self.set_view_and_hints(view, None)
+    }
+
+    /// [`File::set_view`] and [`File::set_hints`] in one; ranks without hints take part as well. Collective.
+    pub fn set_view_and_hints(
+        &mut self,
+        view: View,
+        hints: Option<&Hints>,
+    ) -> Result<(), FileError> {
         self.carry_out_pending();
+        if view.overlaps() && self.mode.contains(Mode::WRITE) {
+            let reason = "the filetype overlaps itself, and the file may be written".into();
+            return Err(self.decline(FileError::View { reason }));
+        }
         if self.comm.rank() == 0
             && let Err(error) = self.shared.prepare_reset()
         {
             return Err(self.decline(error.into()));
         }
-        let card = Card { len: view.etype().size(), ..Card::default() };
+        let note = u8::from(hints.is_some());
+        let card = Card { len: view.etype().size(), note, ..Card::default() };
         let cards = self.meeting.show(self.comm.as_ref(), card)?;
         someone_declined(self.comm.as_ref(), &cards)?;
         if cards.iter().any(|card| card.len != cards[0].len) {
@@ -284,7 +299,47 @@ impl File {
         self.view = view;
         self.position = 0;
         self.shared.reset();
-        Ok(())
+        if cards.iter().any(|card| card.note > 0) { self.take_on(hints) } else { Ok(()) }
+    }
+
+    /// Changes hints; those that `hints` has as [`File::hints`] stay. What can only be chosen when a file is opened
+    /// stays, too: its striping, and whether the page cache is bypassed. Collective; the hints of rank 0 count, and
+    /// ranks may bring none.
+    pub fn set_hints(&mut self, hints: Option<&Hints>) -> Result<(), FileError> {
+        self.carry_out_pending();
+        // What is under way goes by the old hints, and may not look out for those who sieve by new ones.
+        self.join_background();
+        let note = u8::from(hints.is_some());
+        let cards = self.meeting.show(self.comm.as_ref(), Card { note, ..Card::default() })?;
+        someone_declined(self.comm.as_ref(), &cards)?;
+        if cards.iter().any(|card| card.note > 0) { self.take_on(hints) } else { Ok(()) }
+    }
+
+    /// Makes rank 0's hints everyone's; without any, they stay as they are. Collective.
+    fn take_on(&mut self, hints: Option<&Hints>) -> Result<(), FileError> {
+        let mut text = hints.unwrap_or(&self.hints).to_string().into_bytes();
+        self.comm.broadcast(0, &mut text)?;
+        let now = String::from_utf8_lossy(&text).parse::<Hints>()?.with_opening_of(&self.hints);
+        if now == *self.hints {
+            return Ok(());
+        }
+        let was_fixed = self.hints.method != MethodChoice::Auto;
+        self.hints = Arc::new(now);
+        // Who had to look out for sieves goes on to.
+        self.sieved |= self.sieves();
+        // Windows and aggregators are those of the old hints, and so is what can be done alone.
+        self.exchange = None;
+        self.alone = Default::default();
+        match self.place.clone() {
+            Some(place) if was_fixed => self.learn_costs(&place),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether independent writes may be sieved.
+    fn sieves(&self) -> bool {
+        let wanted = self.hints.ds_write != Switch::Disable;
+        wanted && self.store.capabilities().locks && self.reads_back
     }
 
     /// The view.

@@ -132,8 +132,8 @@ pub struct Hints {
     pub ds_read: Switch,
     /// `romio_ds_write`: whether independent writes are sieved.
     pub ds_write: Switch,
-    /// `ind_rd_buffer_size`: the buffer of a sieved read.
-    pub ind_rd_buffer_size: u64,
+    /// `ind_rd_buffer_size`: the buffer of a sieved read; by default what stays in a core's cache.
+    pub ind_rd_buffer_size: Option<u64>,
     /// `ind_wr_buffer_size`: the buffer of a sieved write.
     pub ind_wr_buffer_size: u64,
     /// `striping_factor`: targets a new file is striped over. Once a file on Lustre is open, this, the
@@ -171,7 +171,7 @@ impl Default for Hints {
             cb_write: Switch::Automatic,
             ds_read: Switch::Automatic,
             ds_write: Switch::Automatic,
-            ind_rd_buffer_size: 512 << 10,
+            ind_rd_buffer_size: None,
             ind_wr_buffer_size: 512 << 10,
             striping_factor: None,
             striping_all: false,
@@ -222,7 +222,7 @@ impl Hints {
             "romio_cb_write" => self.cb_write = value.parse()?,
             "romio_ds_read" => self.ds_read = value.parse()?,
             "romio_ds_write" => self.ds_write = value.parse()?,
-            "ind_rd_buffer_size" => self.ind_rd_buffer_size = buffer(value)?,
+            "ind_rd_buffer_size" => self.ind_rd_buffer_size = Some(buffer(value)?),
             "ind_wr_buffer_size" => self.ind_wr_buffer_size = buffer(value)?,
             "striping_factor" => {
                 self.striping_all = value == "-1";
@@ -244,6 +244,25 @@ impl Hints {
         Ok(())
     }
 
+    /// The buffer of a sieve. What is read into it is copied from it at once, so larger ones than a core's cache make
+    /// local reads slower; writes that lock a window should not lock more.
+    pub(crate) fn sieve_buffer(&self, write: bool) -> u64 {
+        if write { self.ind_wr_buffer_size } else { self.ind_rd_buffer_size.unwrap_or(512 << 10) }
+    }
+
+    /// The same, with what can only be chosen when a file is opened as `opened` has it.
+    pub(crate) fn with_opening_of(self, opened: &Self) -> Self {
+        Self {
+            striping_factor: opened.striping_factor,
+            striping_all: opened.striping_all,
+            striping_unit: opened.striping_unit,
+            start_iodevice: opened.start_iodevice,
+            direct: opened.direct,
+            lustre_pfl: opened.lustre_pfl,
+            ..self
+        }
+    }
+
     /// The hints in effect, by name. Those that were not given and have no fixed default are absent.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, String)> {
         let some = |value: Option<u64>| value.map(|value| value.to_string());
@@ -256,7 +275,7 @@ impl Hints {
             ("romio_cb_write", Some(self.cb_write.to_string())),
             ("romio_ds_read", Some(self.ds_read.to_string())),
             ("romio_ds_write", Some(self.ds_write.to_string())),
-            ("ind_rd_buffer_size", some(Some(self.ind_rd_buffer_size))),
+            ("ind_rd_buffer_size", some(self.ind_rd_buffer_size)),
             ("ind_wr_buffer_size", some(Some(self.ind_wr_buffer_size))),
             ("striping_factor", some(self.striping_factor).or(all)),
             ("striping_unit", some(self.striping_unit)),

@@ -44,6 +44,7 @@ mod memory;
 mod method;
 mod mode;
 mod notes;
+mod overlap;
 mod place;
 mod probe;
 mod request;

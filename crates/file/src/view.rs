@@ -1,6 +1,6 @@
 //! Views: which bytes of the file a rank sees, and in which units it counts them.
 
-use striate_datatype::Datatype;
+use striate_datatype::{Cursor, Datatype};
 
 use crate::FileError;
 
@@ -11,6 +11,8 @@ pub struct View {
     displacement: u64,
     etype: Datatype,
     filetype: Datatype,
+    /// Whether it may show bytes more than once. Never set where it cannot.
+    overlaps: bool,
 }
 
 impl View {
@@ -18,19 +20,51 @@ impl View {
     /// displacement. A filetype without bytes shows nothing.
     ///
     /// Where its bounds are so narrow that copies would overlap – libraries make such types, of which they use one
-    /// copy – accesses that leave the first copy are refused. MPI allows filetypes that overlap themselves in files
-    /// that are only read; these are refused, too.
+    /// copy – accesses that leave the first copy are refused.
     pub fn new(
         displacement: u64,
         etype: &Datatype,
         filetype: &Datatype,
     ) -> Result<Self, FileError> {
-        let refuse = |reason: String| Err(FileError::View { reason });
+        let view = Self::checked(displacement, etype, filetype)?;
+        if !filetype.is_ascending() {
+            return refuse("the filetype's bytes must ascend without overlap");
+        }
+        Ok(view)
+    }
+
+    /// A view of a file that is only read: as [`View::new`], but its filetype may show bytes more than once, if its
+    /// runs still begin one behind the other. MPI wants it so. Where copies would overlap, all of them can be read.
+    ///
+    /// A read that meets bytes twice takes memory for what it reads and for a list of its runs.
+    pub fn for_reading(
+        displacement: u64,
+        etype: &Datatype,
+        filetype: &Datatype,
+    ) -> Result<Self, FileError> {
+        let view = Self::checked(displacement, etype, filetype)?;
+        if !filetype.is_ascending() && !starts_ascend(filetype)? {
+            return refuse("the runs of the filetype must not begin before one another");
+        }
+        // Copies that lie one before the other are no order at all.
+        let overlaps = filetype.size() > 0 && !filetype.is_monotonic() && filetype.extent() >= 0;
+        if !overlaps && !filetype.is_ascending() {
+            return refuse("copies of a filetype that overlaps itself must not descend");
+        }
+        Ok(Self { overlaps, ..view })
+    }
+
+    /// What all views have to fulfil.
+    fn checked(
+        displacement: u64,
+        etype: &Datatype,
+        filetype: &Datatype,
+    ) -> Result<Self, FileError> {
         if i64::try_from(displacement).is_err() {
             return refuse(format!("displacement {displacement} is beyond 2^63 - 1"));
         }
         if etype.size() == 0 {
-            return refuse("an etype must hold at least one byte".into());
+            return refuse("an etype must hold at least one byte");
         }
         if !filetype.size().is_multiple_of(etype.size()) {
             let (whole, part) = (filetype.size(), etype.size());
@@ -39,18 +73,16 @@ impl View {
             ));
         }
         if filetype.size() > 0 && filetype.true_lower_bound() < 0 {
-            return refuse("the filetype reaches below the displacement".into());
+            return refuse("the filetype reaches below the displacement");
         }
-        if !filetype.is_ascending() {
-            return refuse("the filetype's bytes must ascend without overlap".into());
-        }
-        Ok(Self { displacement, etype: etype.clone(), filetype: filetype.clone() })
+        let (etype, filetype) = (etype.clone(), filetype.clone());
+        Ok(Self { displacement, etype, filetype, overlaps: false })
     }
 
     /// The view of a file that has just been opened: all bytes.
     pub fn bytes() -> Self {
         let byte = Datatype::element(striate_datatype::Element::U8);
-        Self { displacement: 0, etype: byte.clone(), filetype: byte }
+        Self { displacement: 0, etype: byte.clone(), filetype: byte, overlaps: false }
     }
 
     /// Where the first copy of the filetype lies.
@@ -77,10 +109,21 @@ impl View {
             && filetype.extent() == filetype.size() as i64
     }
 
+    /// Whether it may show bytes more than once: such a view is for reading only.
+    pub const fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
+    /// Whether `len` bytes from `position` of the view's stream on may not ascend, so that they have to be read as
+    /// an [`Overlap`](crate::overlap::Overlap).
+    pub(crate) fn folds(&self, position: u64, len: u64) -> bool {
+        let in_first = position.saturating_add(len) <= self.filetype.size();
+        self.overlaps && len > 0 && !(in_first && self.filetype.is_ascending())
+    }
+
     /// Whether `len` bytes from `position` of the view's stream on are there, in ascending order.
     pub(crate) fn shows(&self, position: u64, len: u64) -> Result<(), FileError> {
         let size = self.filetype.size();
-        let refuse = |reason: &str| Err(FileError::View { reason: reason.into() });
         if len == 0 {
             Ok(())
         } else if size == 0 {
@@ -107,6 +150,9 @@ impl View {
     /// Bytes of the view's stream before the byte at `offset` of the file.
     pub(crate) fn stream_before(&self, offset: u64) -> Result<u64, FileError> {
         let Some(rest) = offset.checked_sub(self.displacement) else { return Ok(0) };
+        if self.overlaps {
+            return self.stream_until(rest);
+        }
         if !self.filetype.is_monotonic() || self.filetype.size() == 0 {
             let rest = i64::try_from(rest).unwrap_or(i64::MAX);
             return Ok(self.filetype.bytes_before(1, rest)?);
@@ -119,6 +165,44 @@ impl View {
         let inside = i64::try_from(rest - first * extent).unwrap_or(i64::MAX);
         Ok(first * self.filetype.size() + self.filetype.bytes_before(copies, inside)?)
     }
+
+    /// Bytes of the view's stream before the first that lies `rest` bytes behind the displacement or farther, where
+    /// they do not ascend.
+    fn stream_until(&self, rest: u64) -> Result<u64, FileError> {
+        let Self { filetype, .. } = self;
+        // At least as large as the bytes are far.
+        let end = filetype.true_upper_bound().unsigned_abs();
+        let extent = filetype.extent().unsigned_abs();
+        if extent == 0 && end <= rest {
+            return refuse("all copies of the filetype lie at the same place: there is no end");
+        }
+        // Copies that lie before it wholly; in the next one, a byte does not.
+        let whole = match rest.checked_sub(end) {
+            Some(beyond) => beyond / extent + 1,
+            None => 0,
+        };
+        // That may begin behind it.
+        let inside = rest.saturating_sub(whole * extent);
+        let mut cursor = Cursor::new(filetype, 1)?;
+        let mut before = whole.saturating_mul(filetype.size());
+        while let Some(run) = cursor.next_run(u64::MAX) {
+            if run.end() as u64 > inside {
+                return Ok(before + inside.saturating_sub(run.offset as u64));
+            }
+            before += run.len;
+        }
+        Ok(before)
+    }
+}
+
+fn refuse<T>(reason: impl Into<String>) -> Result<T, FileError> {
+    Err(FileError::View { reason: reason.into() })
+}
+
+/// Whether no run begins before the one before it does.
+fn starts_ascend(filetype: &Datatype) -> Result<bool, FileError> {
+    let mut cursor = Cursor::new(filetype, 1)?;
+    Ok(std::iter::from_fn(|| cursor.next_run(u64::MAX)).is_sorted_by_key(|run| run.offset))
 }
 
 impl Default for View {

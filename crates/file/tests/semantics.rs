@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
-use striate_file::{ErrorKind, File, FileError, Hints, Memory, MemoryMut, Mode, View};
+use striate_file::{
+    ErrorKind, File, FileError, Hints, Memory, MemoryMut, MethodChoice, Mode, View,
+};
 use striate_store::MemoryStore;
 use support::Watchdog;
 
@@ -455,6 +457,53 @@ fn requests_may_be_waited_for_late_and_in_any_order() {
     let mut image = [0; 15];
     striate_store::Store::read_at(&object, 0, &mut image).unwrap();
     assert_eq!(image, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]);
+}
+
+#[test]
+fn hints_can_be_changed_while_a_file_is_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(3, |comm| {
+        let opened: Hints = "striate_method=posix;striping_unit=4096".parse().unwrap();
+        let mut file = File::open(comm, &path, BOTH | Mode::CREATE, &opened)?;
+        file.set_view(every_third_byte(comm.rank() as u64))?;
+        let values = [comm.rank() as u8 + 1; 40];
+        file.write_at_all(0, &values)?;
+        let method = |file: &File| MethodChoice::Fixed(file.last_call().unwrap().method);
+        assert_eq!(method(&file).to_string(), "posix");
+        // Those of rank 0 count; windows of other sizes are other windows.
+        for (name, size) in [("two-phase", 64), ("two-phase", 16), ("sieve", 32), ("list", 64)] {
+            let given: Hints =
+                format!("striate_method={name};cb_buffer_size={size};striping_unit=1").parse()?;
+            let hints = (comm.rank() == 0).then_some(&given);
+            if size == 16 {
+                let view = file.view().clone();
+                file.set_view_and_hints(view, hints)?;
+            } else {
+                file.set_hints(hints)?;
+            }
+            assert_eq!(file.hints().cb_buffer_size, Some(size));
+            // The file is as it was made.
+            assert_eq!(file.hints().striping_unit, Some(4096));
+            let mut back = [0; 40];
+            assert_eq!(file.read_at_all(0, &mut back)?, 40);
+            assert_eq!(back, values);
+            assert_eq!(method(&file).to_string(), name);
+            file.write_at_all(0, &values)?;
+        }
+        // Nobody has anything to say.
+        file.set_hints(None)?;
+        assert_eq!(file.hints().cb_buffer_size, Some(64));
+        // A call that was begun goes by the hints of its beginning, and is done before.
+        let request = file.iread_at_all(0, vec![0; 40]);
+        file.set_hints(Some(&Hints::default()))?;
+        let (back, done) = file.wait(request);
+        assert_eq!((done?, back), (40, values.to_vec()));
+        let mut back = [0; 40];
+        file.read_at_all(0, &mut back)?;
+        assert_eq!(back, values);
+        file.close()
+    });
 }
 
 #[test]

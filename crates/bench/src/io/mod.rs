@@ -140,7 +140,7 @@ pub fn paper_hints(ranks: u64) -> Hints {
     Hints {
         cb_nodes: Some(ranks.max(1)),
         cb_buffer_size: Some(BUFFER),
-        ind_rd_buffer_size: BUFFER,
+        ind_rd_buffer_size: Some(BUFFER),
         ind_wr_buffer_size: BUFFER,
         domains: DomainChoice::Even,
         exchange: Exchange::Messages,

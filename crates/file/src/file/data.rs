@@ -3,6 +3,7 @@
 use striate_store::store::{Placement, Store};
 
 use super::independent::{read_independently, write_independently};
+use crate::access::FileSide;
 use crate::{File, FileError, Memory, MemoryMut};
 
 impl File {
@@ -19,9 +20,17 @@ impl File {
             self.account_plain(&plain, read as u64);
             return Ok(read as u64);
         }
+        if let Some((overlap, mut room)) = self.overlap("read_at", offset, &to.shape)? {
+            let read = self.read_side(overlap.side(), (&mut room).into())?;
+            return overlap.hand_on(&room[..read as usize], &mut to);
+        }
         let side = self.side("read_at", offset, &to.shape)?;
-        self.independent(false, &side, &to.shape.clone(), |store, way, buffer| {
-            read_independently(store, &side, &mut to, way, buffer)
+        self.read_side(&side, to)
+    }
+
+    fn read_side(&mut self, side: &FileSide, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
+        self.independent(false, side, &to.shape.clone(), |store, way, buffer| {
+            read_independently(store, side, &mut to, way, buffer)
         })
     }
 
@@ -104,12 +113,10 @@ impl File {
         place: &Placement,
         to: impl Into<MemoryMut<'m>>,
     ) -> Result<u64, FileError> {
-        let mut to = to.into();
+        let to = to.into();
         self.check_mode(false, "read_in")?;
         let side = Self::placed("read_in", place, &to.shape)?;
-        self.independent(false, &side, &to.shape.clone(), |store, way, buffer| {
-            read_independently(store, &side, &mut to, way, buffer)
-        })
+        self.read_side(&side, to)
     }
 
     /// Writes the bytes that `place` describes, whatever the view.

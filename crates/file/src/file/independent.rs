@@ -19,6 +19,7 @@ use crate::memory::{Content, ContentMut, Shape};
 use crate::method::two_phase::staging::Staging;
 use crate::method::two_phase::watch::Watch;
 use crate::method::{datatype, list, posix, sieve};
+use crate::overlap::Overlap;
 use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats, View};
 
 /// How an independent access is carried out.
@@ -27,6 +28,8 @@ pub(super) struct Way {
     pub(super) method: Method,
     list_regions: u64,
     atomic: bool,
+    /// Bytes of the sieve's buffer, at most.
+    window: u64,
     /// The sieve's first window.
     first: u64,
     guard: WriteGuard,
@@ -65,16 +68,44 @@ impl File {
         offset: u64,
         shape: &Shape,
     ) -> Result<FileSide, FileError> {
+        FileSide::new(&self.view, self.stream_position(call, offset, shape)?, shape.len())
+    }
+
+    /// The access, if the view may show bytes of it more than once, and room for these bytes.
+    pub(super) fn overlap(
+        &self,
+        call: &'static str,
+        offset: u64,
+        shape: &Shape,
+    ) -> Result<Option<(Overlap, Vec<u8>)>, FileError> {
+        if !self.view.overlaps() {
+            return Ok(None);
+        }
+        let position = self.stream_position(call, offset, shape)?;
+        if !self.view.folds(position, shape.len()) {
+            return Ok(None);
+        }
+        let overlap = Overlap::new(&self.view, position, shape.len())?;
+        let room = overlap.room()?;
+        Ok(Some((overlap, room)))
+    }
+
+    /// Where an access of whole etypes begins in the view's stream.
+    fn stream_position(
+        &self,
+        call: &'static str,
+        offset: u64,
+        shape: &Shape,
+    ) -> Result<u64, FileError> {
         let etype = self.view.etype().size();
         if !shape.len().is_multiple_of(etype) {
             let reason = format!("{} bytes are not whole etypes of {etype} bytes", shape.len());
             return Err(FileError::Argument { call, reason });
         }
-        let position = offset.checked_mul(etype).ok_or_else(|| FileError::Argument {
+        offset.checked_mul(etype).ok_or_else(|| FileError::Argument {
             call,
             reason: format!("offset {offset} is beyond what a file can hold"),
-        })?;
-        FileSide::new(&self.view, position, shape.len())
+        })
     }
 
     /// The side of a call that brings its own description of the file.
@@ -120,8 +151,7 @@ impl File {
     }
 
     pub(super) fn setting(&self, write: bool, ranks: usize, nodes: usize) -> Setting {
-        let sieve_buffer =
-            if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
+        let sieve_buffer = self.hints.sieve_buffer(write);
         Setting {
             write,
             capabilities: self.store.capabilities(),
@@ -173,8 +203,7 @@ impl File {
     }
 
     pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {
-        let buffer =
-            if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
+        let buffer = self.hints.sieve_buffer(write);
         let windows = side.range().map_or(0, |range| (range.end - range.start).div_ceil(buffer));
         let share = u128::from(windows) * self.comm.rank() as u128 / self.comm.size() as u128;
         let guard = if write { self.write_guard() } else { WriteGuard::None };
@@ -182,6 +211,7 @@ impl File {
             method,
             list_regions: self.hints.list_regions,
             atomic: self.atomic,
+            window: buffer,
             first: share as u64,
             guard,
             beside: self.ranks_here() < cores() as usize,
@@ -267,8 +297,7 @@ impl File {
     ) -> T {
         let mut buffer = self.buffer.take();
         if method == Method::Sieve {
-            let hint =
-                if write { self.hints.ind_wr_buffer_size } else { self.hints.ind_rd_buffer_size };
+            let hint = self.hints.sieve_buffer(write);
             let span = side.range().map_or(1, |range| range.end - range.start);
             let len = hint.min(span).max(1) as usize;
             if buffer.as_ref().is_none_or(|buffer| buffer.len() != len) {
@@ -331,10 +360,11 @@ pub(super) fn cost_of(write: bool, wanted: u64, counts: Counts) -> Stats {
 pub(super) fn sieve_buffer<'b>(
     buffer: &'b mut Option<AlignedBuffer>,
     side: &FileSide,
+    way: &Way,
 ) -> &'b mut AlignedBuffer {
     buffer.get_or_insert_with(|| {
         let span = side.range().map_or(1, |range| range.end - range.start);
-        AlignedBuffer::new(span.min(512 << 10) as usize)
+        AlignedBuffer::new(span.min(way.window) as usize)
     })
 }
 
@@ -356,7 +386,7 @@ pub(super) fn read_independently(
         return Ok(bytes);
     }
     let bytes = match way.method {
-        Method::Sieve => sieve::read(store, side, to, sieve_buffer(buffer, side))?,
+        Method::Sieve => sieve::read(store, side, to, sieve_buffer(buffer, side, way))?,
         _ => read_bytes(store, side, to, way)?,
     };
     drop(lock);
@@ -386,7 +416,7 @@ pub(super) fn write_independently(
                 room.begin_sieving(Watch::Helper)?;
             }
             let plan = sieve::WritePlan { first: way.first, locked: way.atomic };
-            sieve::write(store, side, from, sieve_buffer(buffer, side), &plan)?;
+            sieve::write(store, side, from, sieve_buffer(buffer, side, way), &plan)?;
         }
         _ => match from.content {
             Content::Made(source) => {

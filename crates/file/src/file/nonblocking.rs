@@ -51,6 +51,15 @@ impl File {
             let done = guarded(|| self.read_at(offset, buffer.memory_mut()));
             return Ok(Request::done(buffer, done));
         }
+        if let Some((overlap, mut room)) = self.overlap("iread_at", offset, &shape)? {
+            let way = self.way(false, overlap.side(), &shape);
+            self.usage.count(way.method);
+            return Ok(self.on_a_thread(false, buffer, move |store, buffer: &mut B, scratch| {
+                let mut to = (&mut room).into();
+                let read = read_independently(store, overlap.side(), &mut to, &way, scratch)?;
+                overlap.hand_on(&room[..read as usize], &mut buffer.memory_mut())
+            }));
+        }
         let side = self.side("iread_at", offset, &shape)?;
         let way = self.way(false, &side, &shape);
         self.usage.count(way.method);

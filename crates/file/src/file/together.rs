@@ -78,10 +78,23 @@ impl File {
     pub(super) fn read_together(
         &mut self,
         offset: u64,
-        to: MemoryMut<'_>,
+        mut to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
-        let part = self.part(false, "read_at_all", offset, &to.shape);
-        self.read_part_together(part, to)
+        const CALL: &str = "read_at_all";
+        let checked =
+            self.check_mode(false, CALL).and_then(|()| self.overlap(CALL, offset, &to.shape));
+        match checked {
+            Ok(None) => {
+                let part = self.part(false, CALL, offset, &to.shape);
+                self.read_part_together(part, to)
+            }
+            Ok(Some((overlap, mut room))) => {
+                let side = Ok(overlap.side().clone());
+                let read = self.read_side_together(side, (&mut room).into())?;
+                overlap.hand_on(&room[..read as usize], &mut to)
+            }
+            Err(error) => self.read_side_together(Err(error), to),
+        }
     }
 
     pub(super) fn read_side_together(
