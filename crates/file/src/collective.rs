@@ -135,12 +135,29 @@ impl Meeting {
     ) -> Result<Option<Vec<Card>>, CommError> {
         let number = self.held;
         self.held += 1;
+        if comm.size() == 1 {
+            return Ok(tells.then(|| vec![Card::from_bytes(bytes)]));
+        }
         let Some(room) = &self.room else {
             let all = comm.allgather(bytes)?;
             return Ok(Some(all.iter().map(|bytes| Card::from_bytes(bytes)).collect()));
         };
         let all = room.meet(comm.rank(), number, bytes, tells, Watch::Rank(comm))?;
         Ok(all.map(|all| all.iter().map(|bytes| Card::from_bytes(bytes)).collect()))
+    }
+
+    /// Shows a card, or that there is an error in place of what it tells, with which all ranks end then. Collective.
+    pub(crate) fn agree<T>(
+        &mut self,
+        comm: &dyn Comm,
+        local: Result<T, FileError>,
+        card: Card,
+    ) -> Result<(T, Vec<Card>), FileError> {
+        let cards = self.show(comm, Card { failed: local.is_err(), ..card })?;
+        if cards.iter().any(|card| card.failed) {
+            return Err(declined(disagree(comm, local)));
+        }
+        Ok((local?, cards))
     }
 
     /// Ends a call alike on all ranks: with an error if one has one. Collective.
@@ -156,6 +173,11 @@ impl Meeting {
             _ => local,
         }
     }
+}
+
+/// The error of a call in which one rank has failed.
+pub(crate) fn declined<T>(done: Result<T, FileError>) -> FileError {
+    done.err().unwrap_or_else(|| FileError::caller("a call that was declined went well"))
 }
 
 /// After a meeting: if a rank has brought an error in place of a card, all learn it. Collective then.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use striate_layout::characteristics::Method;
 use striate_store::store::Store;
 
-use crate::cost::{COSTS, Costs, ask_servers, recall, try_out};
+use crate::cost::{Costs, ask_servers, recall, try_out};
 
 const METHODS: usize = Method::ALL.len();
 
@@ -107,6 +107,16 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Costs, without experience.
+    pub(crate) fn new(costs: Costs) -> Self {
+        Self { costs, ..Self::default() }
+    }
+
+    /// The costs without experience.
+    pub(crate) const fn plain(&self) -> Costs {
+        self.costs
+    }
+
     /// The costs, as far as they are known.
     pub(crate) fn costs(&self, write: bool, size: Size) -> Costs {
         self.costs_with(write, size, 1.0)
@@ -122,22 +132,6 @@ impl Known {
         let all = direction.all.complete(self.costs.corrections, optimism);
         let corrections = direction.by_size[size.0].complete(all, optimism);
         Costs { corrections, ..self.costs }
-    }
-
-    /// The costs without experience.
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
-        self.costs.to_array().into_iter().flat_map(f64::to_le_bytes).collect()
-    }
-
-    /// What [`Known::to_bytes`] made; the defaults for anything else.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        let (numbers, rest) = bytes.as_chunks();
-        let mut numbers = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes));
-        if !rest.is_empty() || numbers.len() != COSTS {
-            return Self::default();
-        }
-        let costs = Costs::from_array(std::array::from_fn(|_| numbers.next().unwrap_or_default()));
-        Self { costs, ..Self::default() }
     }
 }
 
@@ -219,13 +213,5 @@ mod tests {
         model.learn(true, size, Method::Posix, 0.0, 1.0);
         model.learn(true, size, Method::Posix, f64::INFINITY, 1.0);
         assert_eq!(model.known(), before);
-    }
-
-    #[test]
-    fn what_is_told_arrives() {
-        let costs = Costs::from_array(std::array::from_fn(|i| i as f64 + 1.0));
-        let known = Known { costs, ..Known::default() };
-        assert_eq!(Known::from_bytes(&known.to_bytes()), known);
-        assert_eq!(Known::from_bytes(b"garbled"), Known::default());
     }
 }

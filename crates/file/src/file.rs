@@ -10,7 +10,7 @@ mod together;
 mod windows;
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use crate::collective::{Card, Meeting, Shown, disagree, someone_declined};
+use crate::collective::{Card, Meeting, Shown, declined, disagree, someone_declined};
 use crate::experience::{CostModel, Known, Size};
 use crate::hints::{MethodChoice, Switch};
 use crate::place::Place;
@@ -112,29 +112,46 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let place = Place::new(path.as_ref());
-        let First { mut hints, seed, same } = first_agreement(comm.as_ref(), mode, hints)?;
-        let place = disagree(comm.as_ref(), same.and(place))?;
-        // One rank creates, so that EXCLUSIVE means: none of us found it there.
+        let place = mode.check().and_then(|()| Place::new(path.as_ref()));
+        let mut meeting = Meeting::new(comm.as_ref())?;
+        let first = first_agreement(comm.as_ref(), &mut meeting, mode, hints, place)?;
+        let First { given: place, mut hints, seed, same } = first;
+        if !same {
+            return Err(FileError::NotSame { call: "open", what: "modes" });
+        }
+        // One rank creates, so that EXCLUSIVE means: none of us found it there. It also tries out what things cost
+        // there, if that is not known, and tells the others.
         let mut opened = None;
+        let mut model = CostModel::default();
         let first = if comm.rank() == 0 {
-            place.open(mode, &hints, true).map(|store| opened = Some(store))
+            place.open(mode, &hints, true).map(|store| {
+                if hints.method == MethodChoice::Auto {
+                    model = place.costs(store.0.as_ref());
+                }
+                opened = Some(store);
+            })
         } else {
             Ok(())
         };
-        disagree(comm.as_ref(), first)?;
+        let is_striped = opened.as_ref().is_some_and(|(.., striping)| striping.is_some());
+        let card =
+            Card { costs: model.known().plain(), note: u8::from(is_striped), ..Card::default() };
+        let ((), cards) = meeting.agree(comm.as_ref(), first, card)?;
         let others = match opened {
             Some(opened) => Ok(opened),
             None => place.open(mode, &hints, false),
         };
-        let (store, reads_back, striping) = disagree(comm.as_ref(), others)?;
+        let (store, reads_back, striping) = meeting.conclude(comm.as_ref(), others)?;
         let striping = match place {
-            Place::Path(_) => striping::agree(comm.as_ref(), &mut hints, striping.as_ref())?,
-            Place::Servers(_) => None,
+            Place::Path(_) if cards[0].note > 0 => {
+                striping::agree(comm.as_ref(), &mut hints, striping.as_ref())?
+            }
+            _ => None,
         };
-        let mut file = Self::assemble(comm, store, mode, hints, seed, reads_back)?;
+        let mut file = Self::assemble(comm, meeting, store, mode, hints, seed, reads_back);
         file.striping = striping;
-        file.learn_costs(&place)?;
+        file.costs = Known::new(cards[0].costs);
+        file.model = model;
         file.place = Some(place);
         file.start_at_end()?;
         Ok(file)
@@ -148,22 +165,24 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        // Each rank brings what it can do with the object.
-        let First { hints, seed, same: _ } = first_agreement(comm.as_ref(), mode, hints)?;
-        let mut file = Self::assemble(comm, store, mode, hints, seed, true)?;
+        let mut meeting = Meeting::new(comm.as_ref())?;
+        let first = first_agreement(comm.as_ref(), &mut meeting, mode, hints, mode.check())?;
+        // Modes may differ: each rank brings what it can do with the object.
+        let First { hints, seed, .. } = first;
+        let mut file = Self::assemble(comm, meeting, store, mode, hints, seed, true);
         file.start_at_end()?;
         Ok(file)
     }
 
     fn assemble(
         comm: &Arc<dyn Comm>,
+        meeting: Meeting,
         store: Arc<dyn Store>,
         mode: Mode,
         hints: Hints,
         seed: u64,
         reads_back: bool,
-    ) -> Result<Self, FileError> {
-        let meeting = Meeting::new(comm.as_ref())?;
+    ) -> Self {
         let shared = SharedPointer::new(comm.as_ref(), &meeting);
         let mut file = Self {
             comm: Arc::clone(comm),
@@ -198,7 +217,7 @@ impl File {
             background: Arc::default(),
         };
         file.sieved = file.sieves();
-        Ok(file)
+        file
     }
 
     /// Rank 0 tries out what things cost where the file is, if that is not known, and tells the others.
@@ -209,9 +228,9 @@ impl File {
         if self.comm.rank() == 0 {
             self.model = place.costs(self.store.as_ref());
         }
-        let mut bytes = self.model.known().to_bytes();
-        self.comm.broadcast(0, &mut bytes)?;
-        self.costs = Known::from_bytes(&bytes);
+        let card = Card { costs: self.model.known().plain(), ..Card::default() };
+        let cards = self.meeting.show(self.comm.as_ref(), card)?;
+        self.costs = Known::new(cards[0].costs);
         Ok(())
     }
 
@@ -456,18 +475,15 @@ impl File {
     /// [`File::close`] and those that are begun; see [`File::decline_open`] and [`File::idecline`].
     pub fn decline(&mut self, error: FileError) -> FileError {
         self.carry_out_pending();
-        match self.meeting.conclude::<()>(self.comm.as_ref(), Err(error)) {
-            Err(error) => error,
-            Ok(()) => FileError::caller("a call that was declined went well"),
-        }
+        declined(self.meeting.conclude::<()>(self.comm.as_ref(), Err(error)))
     }
 
     /// Takes part in the other ranks' [`File::open`] with an error, as [`File::decline`] does in other
     /// calls.
     pub fn decline_open(comm: &Arc<dyn Comm>, error: FileError) -> FileError {
-        match disagree::<()>(comm.as_ref(), Err(error)) {
-            Err(error) => error,
-            Ok(()) => FileError::caller("a call that was declined went well"),
+        match Meeting::new(comm.as_ref()) {
+            Ok(mut meeting) => declined(meeting.conclude::<()>(comm.as_ref(), Err(error))),
+            Err(error) => error.into(),
         }
     }
 
@@ -560,27 +576,38 @@ impl Drop for File {
 }
 
 /// What ranks know before they open anything.
-struct First {
+struct First<T> {
+    /// What this rank needs to go on.
+    given: T,
     hints: Hints,
     seed: u64,
-    /// Whether this rank's mode is that of rank 0.
-    same: Result<(), FileError>,
+    /// Whether all ranks have the same mode.
+    same: bool,
 }
 
-/// Checks the mode, and makes rank 0's hints and a fresh seed everyone's. Collective.
-fn first_agreement(comm: &dyn Comm, mode: Mode, hints: &Hints) -> Result<First, FileError> {
-    disagree(comm, mode.check())?;
-    let seed = RandomState::new().hash_one(std::process::id());
-    let mut text = format!("{} {seed} {hints}", mode.bits()).into_bytes();
-    comm.broadcast(0, &mut text)?;
-    let text = String::from_utf8_lossy(&text);
-    let mut words = text.splitn(3, ' ');
-    let mut next = || words.next().unwrap_or("0");
-    let (theirs, seed, hints) = (next(), next(), next());
-    let same = if theirs == mode.bits().to_string() {
-        Ok(())
-    } else {
-        Err(FileError::NotSame { call: "open", what: "modes" })
+/// Makes sure that all ranks can go on, and makes rank 0's hints and a fresh seed everyone's. Collective.
+fn first_agreement<T>(
+    comm: &dyn Comm,
+    meeting: &mut Meeting,
+    mode: Mode,
+    hints: &Hints,
+    given: Result<T, FileError>,
+) -> Result<First<T>, FileError> {
+    let text = hints.to_string();
+    let card = Card {
+        // Equal for equal hints, in all processes.
+        len: BuildHasherDefault::<DefaultHasher>::new().hash_one(&text),
+        low: RandomState::new().hash_one(std::process::id()),
+        regions: u64::from(mode.bits()),
+        ..Card::default()
     };
-    Ok(First { hints: hints.parse()?, seed: seed.parse().unwrap_or(0), same })
+    let (given, cards) = meeting.agree(comm, given, card)?;
+    let mut hints = hints.clone();
+    if cards.iter().any(|card| card.len != cards[0].len) {
+        let mut text = text.into_bytes();
+        comm.broadcast(0, &mut text)?;
+        hints = String::from_utf8_lossy(&text).parse()?;
+    }
+    let same = cards.iter().all(|card| card.regions == cards[0].regions);
+    Ok(First { given, hints, seed: cards[0].low, same })
 }

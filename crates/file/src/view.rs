@@ -13,6 +13,27 @@ pub struct View {
     filetype: Datatype,
     /// Whether it may show bytes more than once. Never set where it cannot.
     overlaps: bool,
+    /// Where each copy of the filetype is one run of bytes, and copies ascend: where runs are.
+    runs: Option<Runs>,
+}
+
+/// Runs of equal length, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Runs {
+    /// Where the first begins, from the displacement on.
+    first: u64,
+    len: u64,
+    /// From the start of one to the start of the next.
+    step: u64,
+}
+
+impl Runs {
+    fn of(filetype: &Datatype) -> Option<Self> {
+        let (first, len) = (filetype.true_lower_bound(), filetype.size());
+        let one = len > 0 && filetype.is_contiguous() && filetype.is_monotonic();
+        let (first, step) = (u64::try_from(first).ok()?, u64::try_from(filetype.extent()).ok()?);
+        (one && step >= len).then_some(Self { first, len, step })
+    }
 }
 
 impl View {
@@ -75,14 +96,15 @@ impl View {
         if filetype.size() > 0 && filetype.true_lower_bound() < 0 {
             return refuse("the filetype reaches below the displacement");
         }
-        let (etype, filetype) = (etype.clone(), filetype.clone());
-        Ok(Self { displacement, etype, filetype, overlaps: false })
+        let (etype, filetype, runs) = (etype.clone(), filetype.clone(), Runs::of(filetype));
+        Ok(Self { displacement, etype, filetype, overlaps: false, runs })
     }
 
     /// The view of a file that has just been opened: all bytes.
     pub fn bytes() -> Self {
         let byte = Datatype::element(striate_datatype::Element::U8);
-        Self { displacement: 0, etype: byte.clone(), filetype: byte, overlaps: false }
+        let runs = Runs::of(&byte);
+        Self { displacement: 0, etype: byte.clone(), filetype: byte, overlaps: false, runs }
     }
 
     /// Where the first copy of the filetype lies.
@@ -102,11 +124,19 @@ impl View {
 
     /// Whether it shows every byte from the displacement on.
     pub fn is_contiguous(&self) -> bool {
-        let Self { filetype, .. } = self;
-        filetype.size() > 0
-            && filetype.is_contiguous()
-            && filetype.true_lower_bound() == 0
-            && filetype.extent() == filetype.size() as i64
+        self.runs.is_some_and(|runs| runs.first == 0 && runs.step == runs.len)
+    }
+
+    /// Where in the file `len` bytes from `position` of the view's stream on lie, if it is plain to see that they
+    /// are one run.
+    pub(crate) fn run_at(&self, position: u64, len: u64) -> Option<u64> {
+        let runs = self.runs?;
+        let (copy, inside) = (position / runs.len, position % runs.len);
+        if runs.step != runs.len && len > runs.len - inside {
+            return None;
+        }
+        let start = copy.checked_mul(runs.step)?.checked_add(runs.first)?.checked_add(inside)?;
+        self.displacement.checked_add(start)
     }
 
     /// Whether it may show bytes more than once: such a view is for reading only.

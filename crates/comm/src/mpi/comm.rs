@@ -16,7 +16,7 @@ use super::counters;
 use super::memory;
 use super::number;
 use super::operation::Operation;
-use super::request::{LONGS, MpiRequest};
+use super::request::MpiRequest;
 use super::session::{RawComm, Session, check};
 use crate::comm::{Comm, Reduction, Request};
 use crate::counters::Counters;
@@ -30,21 +30,24 @@ const CHUNK: usize = 1 << 30;
 /// Bytes that are gathered along with their length.
 const INLINE: usize = 256;
 
-/// Tag of the messages that collectives are made of.
-const EXCHANGE: c_int = LONGS - 1;
+/// Tag of the messages that collectives are made of. Tags of callers are doubled, so those in between are ours.
+const EXCHANGE: c_int = 1;
+
+/// The first tag of long messages; every other one after it is, too.
+const LONGS: c_int = 3;
 
 /// A group of processes.
 #[derive(Debug)]
 pub(super) struct MpiComm {
-    /// Carries the messages of callers.
-    messages: RawComm,
-    /// Carries collectives and the messages that they are made of, and long messages.
-    collectives: Arc<RawComm>,
+    /// Carries collectives and all messages, which differ by their tags: another duplicate for some of them
+    /// would double what it takes to open a file.
+    raw: Arc<RawComm>,
     /// Number of long messages sent.
     longs: AtomicU32,
     rank: usize,
     size: usize,
     nodes: Vec<usize>,
+    /// The largest tag of a caller.
     max_tag: u32,
 }
 
@@ -59,43 +62,39 @@ impl MpiComm {
         raw: ffi::MPI_Comm,
     ) -> Result<Self, CommError> {
         // SAFETY: the caller's promise.
-        let messages = unsafe { RawComm::duplicate(session, raw) }?;
-        let mut comm = Self::new(messages, Vec::new())?;
-        let node = memory::node_of(&comm.collectives, comm.rank)?;
-        let nodes = comm.allgather(&node.map(u64::to_le_bytes).concat())?;
+        let mut comm = Self::new(unsafe { RawComm::duplicate(session, raw) }?, Vec::new())?;
+        let nodes = comm.allgather(&memory::node_of(comm.rank)?)?;
         comm.nodes = number_nodes(&nodes.iter().map(Vec::as_slice).collect::<Vec<_>>());
         Ok(comm)
     }
 
-    fn new(messages: RawComm, nodes: Vec<usize>) -> Result<Self, CommError> {
-        // SAFETY: the communicator exists for as long as its owner.
-        let collectives = unsafe { RawComm::duplicate(messages.session(), messages.raw()) }?;
-        let (collectives, longs) = (Arc::new(collectives), AtomicU32::new(0));
-        let (rank, size, max_tag) = (messages.rank()?, messages.size()?, messages.max_tag()?);
-        Ok(Self { messages, collectives, longs, rank, size, nodes, max_tag })
+    fn new(raw: RawComm, nodes: Vec<usize>) -> Result<Self, CommError> {
+        let (rank, size, max_tag) = (raw.rank()?, raw.size()?, raw.max_tag()? / 2);
+        let (raw, longs) = (Arc::new(raw), AtomicU32::new(0));
+        Ok(Self { raw, longs, rank, size, nodes, max_tag })
     }
 
     fn tag(&self, tag: u32) -> Result<c_int, CommError> {
         if tag > self.max_tag {
             return Err(CommError::Tag { tag, max: self.max_tag });
         }
-        Ok(tag as c_int)
+        Ok(2 * tag as c_int)
     }
 
     fn start_receive(&self, from: usize, len: usize) -> Result<Operation, CommError> {
-        Operation::receive(&self.collectives, from, EXCHANGE, len)
+        Operation::receive(&self.raw, from, EXCHANGE, len)
     }
 
     fn start_send(&self, to: usize, message: Vec<u8>) -> Result<Operation, CommError> {
-        Operation::send(&self.collectives, to, EXCHANGE, message)
+        Operation::send(&self.raw, to, EXCHANGE, message)
     }
 
     /// Broadcasts a buffer whose length all know.
     fn broadcast_bytes(&self, root: usize, mut bytes: Vec<u8>) -> Result<Vec<u8>, CommError> {
-        let raw = self.collectives.raw();
+        let raw = self.raw.raw();
         for start in (0..bytes.len()).step_by(CHUNK) {
             let count = (bytes.len() - start).min(CHUNK);
-            bytes = collective(&self.collectives, "MPI_Ibcast", bytes, |bytes, request| {
+            bytes = collective(&self.raw, "MPI_Ibcast", bytes, |bytes, request| {
                 let (address, root) = (bytes[start..].as_mut_ptr().cast(), root as c_int);
                 // SAFETY: the buffer has as many bytes as told.
                 unsafe {
@@ -114,7 +113,7 @@ impl MpiComm {
         mine.extend_from_slice(&bytes[..bytes.len().min(INLINE)]);
         mine.resize(BLOCK, 0);
         let buffers = (mine, vec![0; BLOCK * self.size]);
-        let (comm, call) = (&self.collectives, "MPI_Iallgather");
+        let (comm, call) = (&self.raw, "MPI_Iallgather");
         let (_, all) = collective(comm, call, buffers, |(mine, all), request| {
             let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
             // SAFETY: one block is sent, and there is room for one of each rank.
@@ -147,7 +146,7 @@ impl MpiComm {
         // The address of an empty slice is arbitrary, and may be the one that means "in place" to MPI.
         let mine = if bytes.is_empty() { vec![0] } else { bytes.to_vec() };
         let buffers = (mine, room(total as usize)?, counts, starts);
-        let (comm, call) = (&self.collectives, "MPI_Iallgatherv");
+        let (comm, call) = (&self.raw, "MPI_Iallgatherv");
         let (_, mut all, counts, starts) = collective(comm, call, buffers, |buffers, request| {
             let (mine, all, counts, starts) = buffers;
             let (from, count) = (mine.as_ptr().cast(), bytes.len() as c_int);
@@ -193,17 +192,17 @@ impl Comm for MpiComm {
             .collect();
         members.sort_by_key(|rank| wishes[*rank].map(|(_, key)| key));
         let place = members.iter().position(|rank| *rank == self.rank).unwrap_or(0);
-        let Some(messages) = self.collectives.split(number, place as c_int)? else {
+        let Some(group) = self.raw.split(number, place as c_int)? else {
             return Ok(None);
         };
         let nodes: Vec<usize> = members.iter().map(|rank| self.nodes[*rank]).collect();
-        Ok(Some(Arc::new(Self::new(messages, number_nodes(&nodes))?)))
+        Ok(Some(Arc::new(Self::new(group, number_nodes(&nodes))?)))
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        collective(&self.collectives, "MPI_Ibarrier", (), |(), request| {
+        collective(&self.raw, "MPI_Ibarrier", (), |(), request| {
             // SAFETY: the communicator exists.
-            unsafe { ffi::MPI_Ibarrier(self.collectives.raw(), request) }
+            unsafe { ffi::MPI_Ibarrier(self.raw.raw(), request) }
         })
     }
 
@@ -223,7 +222,7 @@ impl Comm for MpiComm {
     fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
         check_rank(root, self.size)?;
         let (is_root, len) = (root == self.rank, bytes.len() as u64);
-        let lens = number::gather(&self.collectives, root, is_root, self.size, len)?;
+        let lens = number::gather(&self.raw, root, is_root, self.size, len)?;
         if !is_root {
             if !bytes.is_empty() {
                 self.start_send(root, bytes.to_vec())?.wait()?;
@@ -269,7 +268,7 @@ impl Comm for MpiComm {
             return Err(CommError::Parts { rank, parts: parts.len(), size });
         }
         let lens: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
-        let lens = number::alltoall(&self.collectives, &lens)?;
+        let lens = number::alltoall(&self.raw, &lens)?;
         let mut received = vec![Vec::new(); size];
         received[rank] = std::mem::take(&mut parts[rank]);
         // Each rank begins with its right neighbour, lest all talk to the same one at a time.
@@ -293,28 +292,28 @@ impl Comm for MpiComm {
     }
 
     fn allreduce_u64(&self, with: Reduction, values: &mut [u64]) -> Result<(), CommError> {
-        number::allreduce_u64(&self.collectives, with, values)
+        number::allreduce_u64(&self.raw, with, values)
     }
 
     fn allreduce_i64(&self, with: Reduction, values: &mut [i64]) -> Result<(), CommError> {
-        number::allreduce_i64(&self.collectives, with, values)
+        number::allreduce_i64(&self.raw, with, values)
     }
 
     fn allreduce_f64(&self, with: Reduction, values: &mut [f64]) -> Result<(), CommError> {
-        number::allreduce_f64(&self.collectives, with, values)
+        number::allreduce_f64(&self.raw, with, values)
     }
 
     fn send(&self, to: usize, tag: u32, message: Vec<u8>) -> Result<Request, CommError> {
         check_rank(to, self.size)?;
         let number = self.longs.fetch_add(1, Ordering::Relaxed) % (self.max_tag - LONGS as u32);
-        let long = (&*self.collectives, LONGS + number as c_int);
-        MpiRequest::send(&self.messages, to, self.tag(tag)?, message, long).map(Request::new)
+        let long = (&*self.raw, LONGS + 2 * number as c_int);
+        MpiRequest::send(&self.raw, to, self.tag(tag)?, message, long).map(Request::new)
     }
 
     fn receive(&self, from: usize, tag: u32, capacity: usize) -> Result<Request, CommError> {
         check_rank(from, self.size)?;
-        let long = Arc::clone(&self.collectives);
-        MpiRequest::receive(&self.messages, from, self.tag(tag)?, capacity, long).map(Request::new)
+        let long = Arc::clone(&self.raw);
+        MpiRequest::receive(&self.raw, from, self.tag(tag)?, capacity, long).map(Request::new)
     }
 
     fn wait(&self, request: Request) -> Result<Vec<u8>, CommError> {
@@ -337,11 +336,11 @@ impl Comm for MpiComm {
     }
 
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
-        counters::counters(self, &self.collectives, count)
+        counters::counters(self, &self.raw, count)
     }
 
     fn tasks(&self) -> &Arc<Tasks> {
-        self.collectives.tasks()
+        self.raw.tasks()
     }
 
     /// MPI ends the job when a process dies, so nobody is left to ask. But messages under way only get
@@ -353,7 +352,7 @@ impl Comm for MpiComm {
             ffi::MPI_Iprobe(
                 ffi::RSMPI_ANY_SOURCE,
                 ffi::RSMPI_ANY_TAG,
-                self.messages.raw(),
+                self.raw.raw(),
                 &raw mut found,
                 ffi::RSMPI_STATUS_IGNORE,
             )

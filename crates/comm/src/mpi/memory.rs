@@ -1,16 +1,13 @@
 //! Nodes of an MPI job, and memory that the processes on one share.
 
 use std::env;
-use std::ffi::c_int;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 
 use super::comm::MpiComm;
-use super::number::allreduce_u64;
-use super::session::RawComm;
 use crate::comm::{Comm, Reduction};
 use crate::error::CommError;
 use crate::ext::CommExt;
@@ -19,22 +16,29 @@ use crate::memory::{Mapping, NodeMemory, ranks_of, reserve};
 /// The variable that makes nodes smaller than they are.
 const RANKS_PER_NODE: &str = "STRIATE_RANKS_PER_NODE";
 
-/// The first rank of this rank's real node, and its share among pretended ones. Collective.
-pub(super) fn node_of(comm: &RawComm, rank: usize) -> Result<[u64; 2], CommError> {
-    let node = comm.split_by_node(rank as c_int)?;
-    let mut first = [rank as u64];
-    allreduce_u64(&node, Reduction::Min, &mut first)?;
-    let share = match env::var(RANKS_PER_NODE) {
-        Err(_) => 0,
-        Ok(value) => match value.trim().parse::<usize>() {
+/// What tells a machine from others, and one start of it from the next.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// What the ranks of a node have in common, and other ranks have not: the machine, or a share of it where nodes are
+/// made smaller. To ask MPI for it would take another communicator.
+pub(super) fn node_of(rank: usize) -> Result<Vec<u8>, CommError> {
+    static MACHINE: OnceLock<Vec<u8>> = OnceLock::new();
+    let machine = MACHINE.get_or_init(|| {
+        let id = std::fs::read(BOOT);
+        id.unwrap_or_else(|_| rustix::system::uname().nodename().to_bytes().to_vec())
+    });
+    let mut node = machine.clone();
+    if let Ok(value) = env::var(RANKS_PER_NODE) {
+        let share = match value.trim().parse::<usize>() {
             Ok(ranks) if ranks > 0 => rank / ranks,
             _ => {
                 let (variable, expected) = (RANKS_PER_NODE, "a number of ranks, at least 1");
                 return Err(CommError::Environment { variable, value, expected });
             }
-        },
-    };
-    Ok([first[0], share as u64])
+        };
+        node.extend(share.to_le_bytes());
+    }
+    Ok(node)
 }
 
 /// How a process finds memory that another has made.

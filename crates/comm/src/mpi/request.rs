@@ -1,7 +1,7 @@
 //! [`MpiRequest`]: a message of a caller, sent or received by one or two operations of MPI.
 //!
 //! A short message goes as it is. A long one is announced by a short one, which tells its length and the
-//! tag under which it follows on another communicator. So the receiver learns the length of what does
+//! tag under which it follows. So the receiver learns the length of what does
 //! not fit, needs no more memory than comes, and messages still meet receives in the order in which both
 //! were started. The last byte of what is sent tells which of the two it is.
 
@@ -21,9 +21,6 @@ const PLAIN: u8 = 0;
 
 /// Ends an announcement.
 const ANNOUNCEMENT: u8 = 1;
-
-/// The first tag of long messages.
-pub(super) const LONGS: c_int = 2;
 
 /// A send or receive under way.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ enum Stage {
 impl Pending for MpiRequest {}
 
 impl MpiRequest {
-    /// Starts to send; a long message goes over another communicator, with a tag of its own.
+    /// Starts to send; a long message has a tag of its own.
     pub(super) fn send(
         comm: &RawComm,
         to: usize,

@@ -181,18 +181,6 @@ impl RawComm {
         color.map(|_| Self::adopt(&self.session, part)).transpose()
     }
 
-    /// The ranks that can share memory with this one, in order of rank. Collective.
-    pub(super) fn split_by_node(&self, key: c_int) -> Result<Self, CommError> {
-        // SAFETY: a handle is plain data.
-        let mut part = unsafe { ffi::RSMPI_COMM_NULL };
-        // SAFETY: this communicator exists; the place for the new handle outlives the call.
-        check("MPI_Comm_split_type", unsafe {
-            let (kind, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
-            ffi::MPI_Comm_split_type(self.raw, kind, key, info, &raw mut part)
-        })?;
-        Self::adopt(&self.session, part)
-    }
-
     fn adopt(session: &Arc<Session>, raw: ffi::MPI_Comm) -> Result<Self, CommError> {
         let abandoned = AtomicBool::new(false);
         let comm = Self { raw, abandoned, session: Arc::clone(session) };

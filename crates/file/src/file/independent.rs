@@ -48,8 +48,9 @@ pub(super) struct Plain {
 pub(super) enum WriteGuard {
     /// There is nobody else, or nobody sieves.
     None,
-    /// A lock, unless the ranks know by their common memory that nobody has sieved so far.
-    Lock(Option<Arc<Staging>>),
+    /// A lock, unless the ranks know by their common memory, where this one has a number, that nobody has sieved so
+    /// far.
+    Lock(Option<(Arc<Staging>, usize)>),
 }
 
 impl File {
@@ -220,7 +221,7 @@ impl File {
 
     pub(super) fn write_guard(&self) -> WriteGuard {
         if self.needs_guard() {
-            WriteGuard::Lock(self.meeting.room().map(Arc::clone))
+            WriteGuard::Lock(self.meeting.room().map(|room| (Arc::clone(room), self.comm.rank())))
         } else {
             WriteGuard::None
         }
@@ -235,7 +236,8 @@ impl File {
         if !self.needs_guard() {
             return Ok(Guard::None);
         }
-        Guard::locked_or_not(self.store.as_ref(), range, self.meeting.room().map(|room| &**room))
+        let room = self.meeting.room().map(|room| (&**room, self.comm.rank()));
+        Guard::locked_or_not(self.store.as_ref(), range, room)
     }
 
     /// The access as one request, if it is contiguous on both sides, and no more is asked for: most
@@ -245,11 +247,11 @@ impl File {
             matches!(self.hints.method, MethodChoice::Auto | MethodChoice::Fixed(Method::Posix));
         let memory = shape.contiguous()?;
         let whole_etypes = shape.len().is_multiple_of(self.view.etype().size());
-        if !free || self.atomic || shape.len() == 0 || !whole_etypes || !self.view.is_contiguous() {
+        if !free || self.atomic || shape.len() == 0 || !whole_etypes {
             return None;
         }
         let position = offset.checked_mul(self.view.etype().size())?;
-        let start = self.view.displacement().checked_add(position)?;
+        let start = self.view.run_at(position, shape.len())?;
         start.checked_add(shape.len()).filter(|&end| i64::try_from(end).is_ok())?;
         Some(Plain { offset: start, memory: memory..memory + shape.len() as usize })
     }
@@ -411,7 +413,7 @@ pub(super) fn write_independently(
     };
     match way.method {
         Method::Sieve => {
-            if let WriteGuard::Lock(Some(room)) = &way.guard {
+            if let WriteGuard::Lock(Some((room, _))) = &way.guard {
                 // The ranks outlive each other's writes: there is nobody to ask for health.
                 room.begin_sieving(Watch::Helper)?;
             }
@@ -479,15 +481,15 @@ impl<'a> Guard<'a> {
         guard: &'a WriteGuard,
     ) -> Result<Self, FileError> {
         let WriteGuard::Lock(room) = guard else { return Ok(Self::None) };
-        Self::locked_or_not(store, range, room.as_deref())
+        Self::locked_or_not(store, range, room.as_ref().map(|(room, rank)| (&**room, *rank)))
     }
 
     fn locked_or_not(
         store: &'a dyn Store,
         range: Range<u64>,
-        room: Option<&'a Staging>,
+        room: Option<(&'a Staging, usize)>,
     ) -> Result<Self, FileError> {
-        if let Some(until_dropped) = room.and_then(Unlocked::begin) {
+        if let Some(until_dropped) = room.and_then(|(room, rank)| Unlocked::begin(room, rank)) {
             return Ok(Self::Unlocked { _until_dropped: until_dropped });
         }
         Ok(Self::Locked { _lock: store.lock(range, LockKind::Shared)? })
@@ -495,17 +497,17 @@ impl<'a> Guard<'a> {
 }
 
 /// A write without a lock, while nobody sieves.
-pub(super) struct Unlocked<'a>(&'a Staging);
+pub(super) struct Unlocked<'a>(&'a Staging, usize);
 
 impl<'a> Unlocked<'a> {
-    fn begin(room: &'a Staging) -> Option<Self> {
+    fn begin(room: &'a Staging, rank: usize) -> Option<Self> {
         // Made only if it has begun: it ends when it is dropped.
-        room.begin_unlocked().then(|| Self(room))
+        room.begin_unlocked(rank).then(|| Self(room, rank))
     }
 }
 
 impl Drop for Unlocked<'_> {
     fn drop(&mut self) {
-        self.0.end_unlocked();
+        self.0.end_unlocked(self.1);
     }
 }

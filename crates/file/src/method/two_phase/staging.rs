@@ -37,6 +37,9 @@ const YIELDS: u32 = 16;
 /// Header bytes that a rank can show the others in one call.
 pub(crate) const CARD: usize = 256;
 
+/// Bytes that cores hand to each other at a time.
+const LINE: usize = 64;
+
 /// Numbers that a file's shared pointer needs.
 pub(crate) const POINTERS: usize = 2;
 
@@ -63,8 +66,6 @@ struct Head {
     failed: AtomicU32,
     /// Whether somebody has ever changed a window with gaps.
     sieving: AtomicU32,
-    /// Ranks that write without a lock just now.
-    unlocked: AtomicU32,
     /// Calls for which all ranks have shown their cards; wraps.
     meetings: AtomicU32,
     /// Cards shown for the next.
@@ -166,8 +167,14 @@ impl Staging {
         size_of::<Head>() + 2 * participants * 8 + slots * size_of::<Slot>()
     }
 
+    /// Where each participant counts its writes without a lock, in a line of its own: they are many, and nobody
+    /// else looks.
+    const fn unlocked(participants: usize, slots: usize) -> usize {
+        (Self::cards(participants, slots) + 2 * participants * CARD).next_multiple_of(LINE)
+    }
+
     const fn first_slot(participants: usize, slots: usize) -> usize {
-        (Self::cards(participants, slots) + 2 * participants * CARD).next_multiple_of(4096)
+        (Self::unlocked(participants, slots) + participants * LINE).next_multiple_of(4096)
     }
 
     /// A ring in memory that is zeroed and long enough.
@@ -505,40 +512,46 @@ impl Staging {
 
     // ---- plain writes beside sieved ones ----
 
-    /// Whether the caller may write without a lock until it says [`Staging::end_unlocked`]: as long
+    /// Whether participant `p` may write without a lock until it says [`Staging::end_unlocked`]: as long
     /// as nobody sieves.
-    pub(crate) fn begin_unlocked(&self) -> bool {
-        // SAFETY: fields of the head.
-        let (sieving, unlocked) = unsafe {
-            (
-                self.word(|head| &raw mut (*head).sieving),
-                self.word(|head| &raw mut (*head).unlocked),
-            )
-        };
-        unlocked.fetch_add(1, Ordering::SeqCst);
-        if sieving.load(Ordering::SeqCst) == 0 {
+    pub(crate) fn begin_unlocked(&self, p: usize) -> bool {
+        self.writes_unlocked(p).fetch_add(1, Ordering::SeqCst);
+        if self.sieving().load(Ordering::SeqCst) == 0 {
             return true;
         }
-        self.end_unlocked();
+        self.end_unlocked(p);
         false
     }
 
-    pub(crate) fn end_unlocked(&self) {
-        // SAFETY: a field of the head.
-        self.word(|head| unsafe { &raw mut (*head).unlocked }).fetch_sub(1, Ordering::SeqCst);
-        // SAFETY: a field of the head.
-        if self.word(|head| unsafe { &raw mut (*head).sieving }).load(Ordering::SeqCst) != 0 {
+    pub(crate) fn end_unlocked(&self, p: usize) {
+        self.writes_unlocked(p).fetch_sub(1, Ordering::SeqCst);
+        if self.sieving().load(Ordering::SeqCst) != 0 {
             self.notify();
         }
     }
 
     /// From now on every write takes a lock; waits for those that began without.
     pub(crate) fn begin_sieving(&self, watch: Watch<'_>) -> Result<(), CommError> {
+        self.sieving().store(1, Ordering::SeqCst);
+        let is_idle = |p| self.writes_unlocked(p).load(Ordering::SeqCst) == 0;
+        self.wait_for(watch, || (0..self.participants).all(is_idle).then_some(()))
+    }
+
+    fn sieving(&self) -> &AtomicU32 {
         // SAFETY: a field of the head.
-        self.word(|head| unsafe { &raw mut (*head).sieving }).store(1, Ordering::SeqCst);
-        // SAFETY: a field of the head.
-        let unlocked = self.word(|head| unsafe { &raw mut (*head).unlocked });
-        self.wait_for(watch, || (unlocked.load(Ordering::SeqCst) == 0).then_some(()))
+        self.word(|head| unsafe { &raw mut (*head).sieving })
+    }
+
+    /// Writes of participant `p` that are under way without a lock.
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "at a multiple of a line in memory that starts at a page"
+    )]
+    fn writes_unlocked(&self, p: usize) -> &AtomicU32 {
+        assert!(p < self.participants, "participants are numbered");
+        let place = self.at(Self::unlocked(self.participants, self.slots) + p * LINE);
+        // SAFETY: inside of the memory, between the cards and the slots, and used as an atomic only.
+        unsafe { AtomicU32::from_ptr(place.cast()) }
     }
 
     // ---- meetings ----
