@@ -372,11 +372,13 @@ impl File {
         plain: &Plain,
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
-        let store: &dyn Store = self.store.as_ref();
         let range = plain.offset..plain.offset + plain.memory.len() as u64;
-        let guard = if write { self.guard_plain(range)? } else { Guard::None };
-        let moved = guarded(|| work(Work::Plain { store, plain }))?.bytes;
-        drop(guard);
+        let moved = guarded(|| {
+            let guard = if write { self.guard_plain(range)? } else { Guard::None };
+            let done = work(Work::Plain { store: self.store.as_ref(), plain })?;
+            drop(guard);
+            Ok(done.bytes)
+        })?;
         self.account_plain(plain, moved);
         Ok(moved)
     }
