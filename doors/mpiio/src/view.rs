@@ -125,14 +125,18 @@ pub(crate) struct Wanted {
 /// `MPI_File_set_view`.
 pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
     let checked = check_view(open, wanted);
-    let (seen, view) = open.agreed(checked)?;
-    open.file.set_view(view)?;
+    let (seen, view, entries) = open.agreed(checked)?;
+    let hints = open.take_hints(entries);
+    open.file.set_view_and_hints(view, hints.as_ref())?;
     open.told.offset = Some(seen.displacement);
     open.seen = seen;
     Ok(())
 }
 
-fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
+/// The view, and hints that come with it.
+type Checked = (Seen, View, Vec<(String, String)>);
+
+fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<Checked> {
     open.no_split()?;
     let displacement = displacement(open, wanted.displacement)?;
     if wanted.representation.is_null() {
@@ -144,12 +148,14 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
     let filetype = describe(wanted.filetype)?;
     // SAFETY: the program's info.
     let entries = unsafe { info::entries(wanted.info) }?;
-    open.take_hints(entries);
     let (etypes, filetypes) = match representation {
         Representation::External32 => (&etype.external()?.datatype, &filetype.external()?.datatype),
         _ => (&etype.datatype, &filetype.datatype),
     };
-    let view = View::new(displacement as u64, etypes, filetypes)?;
+    // Types that overlap themselves are for files that nobody writes.
+    let only_read = open.amode & mpi_constants::MODE_RDONLY != 0;
+    let view = if only_read { View::for_reading } else { View::new };
+    let view = view(displacement as u64, etypes, filetypes)?;
     let seen = Seen {
         displacement,
         etype: KeptType::new(wanted.etype, &etype)?,
@@ -157,7 +163,7 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
         representation,
         etype_size: etypes.size(),
     };
-    Ok((seen, view))
+    Ok((seen, view, entries))
 }
 
 /// Where the view begins. `MPI_DISPLACEMENT_CURRENT` is for files that are only gone through from the start to
