@@ -88,6 +88,18 @@ fn views_that_overlap_themselves_are_read() {
 }
 
 #[test]
+fn absolute_addresses_are_converted() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("bottom.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
+fn representations_of_the_programs_own() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("datarep.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
 fn a_summary_is_printed_once() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
