@@ -61,15 +61,14 @@ pub(crate) fn without_word(name: &OsStr) -> &OsStr {
 pub(crate) fn check(name: &OsStr, place: &OsStr) -> Outcome {
     // Programs set it, too, so it is looked up each time.
     let forced = std::env::var_os("ROMIO_FSTYPE_FORCE").and_then(|word| split(&word).0);
-    let Some(there) = forced.or(split(name).0) else { return Ok(()) };
     let is_url = place.as_bytes().windows(3).any(|part| part == b"://");
-    let is_there = match there {
+    let is_there = |there| match there {
         There::Always => true,
         There::Number(_) if is_url => true,
         There::Number(wanted) => number_of(place).is_none_or(|number| number == wanted),
         There::Never => false,
     };
-    if is_there {
+    if [forced, split(name).0].into_iter().flatten().all(is_there) {
         return Ok(());
     }
     Err(Failure::new(mpi::ERR_IO, "the file is not on the file system that is asked for"))

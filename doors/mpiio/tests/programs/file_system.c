@@ -19,6 +19,8 @@ int main(int argc, char **argv) {
     FAILS(MPI_ERR_IO, try("pvfs2:", argv[1]));
     setenv("ROMIO_FSTYPE_FORCE", "ufs:", 1);
     CHECK(try("", argv[1]));
+    // Both have to be true.
+    FAILS(MPI_ERR_IO, try("pvfs2:", argv[1]));
     setenv("ROMIO_FSTYPE_FORCE", "pvfs2:", 1);
     FAILS(MPI_ERR_IO, try("", argv[1]));
     unsetenv("ROMIO_FSTYPE_FORCE");
