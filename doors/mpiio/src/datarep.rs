@@ -64,7 +64,7 @@ static ALL: Mutex<Vec<&'static Registered>> = Mutex::new(Vec::new());
 /// The representation of that name.
 pub(crate) fn find(name: &CStr) -> Option<&'static Registered> {
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    all.iter().copied().find(|known| &*known.name == name)
+    all.iter().copied().find(|known| known.name.as_c_str() == name)
 }
 
 impl Registered {
@@ -174,7 +174,7 @@ unsafe fn register(
     let Some(extent) = extent else { return wrong("there is no extent function") };
     let predefined = matches!(name.to_bytes(), b"native" | b"internal" | b"external32");
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    if predefined || all.iter().any(|known| &*known.name == name) {
+    if predefined || all.iter().any(|known| known.name.as_c_str() == name) {
         return Err(Failure::new(mpi::ERR_DUP_DATAREP, "the representation is there already"));
     }
     let name = name.to_owned();
