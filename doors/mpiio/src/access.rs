@@ -92,8 +92,7 @@ pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outc
         (Ranks::Together, Direction::Write, None) => file.write_all(memory.memory()),
     }?;
     open.tally.add(access, moved);
-    memory.check_conversion()?;
-    let bytes = memory.moved(moved);
+    let bytes = memory.complete(moved)?;
     open.told.moved = bytes;
     Ok(bytes)
 }
@@ -166,6 +165,9 @@ pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(Use
     }
     let memory = match open.seen.representation {
         Representation::External32 => UserMemory::external(buffer, access.direction)?,
+        Representation::Registered(representation) => {
+            UserMemory::registered(buffer, access.direction, representation)?
+        }
         Representation::Native | Representation::Internal => UserMemory::native(buffer)?,
     };
     let bytes = memory.len();

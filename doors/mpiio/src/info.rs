@@ -10,8 +10,10 @@ use crate::constants::{self as mpi_constants, MPI_Info};
 use crate::errors::{Failure, Outcome, check};
 use crate::settings::Settings;
 
-/// What ROMIO has in effect where nothing is said, and we have no value of our own.
+/// What ROMIO has in effect where nothing is said, and we have no value of our own: the most that aggregators, and
+/// sieved reads, take for a buffer. Ours are smaller.
 const BUFFER: &str = "16777216";
+const SIEVE: &str = "4194304";
 
 /// The entries of an info; none of `MPI_INFO_NULL`.
 ///
@@ -81,6 +83,7 @@ pub(crate) fn in_effect(
         ("cb_buffer_size", BUFFER.to_owned()),
         ("cb_config_list", "*:1".to_owned()),
         ("cb_nodes", nodes.to_string()),
+        ("ind_rd_buffer_size", SIEVE.to_owned()),
         ("romio_no_indep_rw", "false".to_owned()),
     ]);
     // What is said and makes no difference here is told as it was said.

@@ -12,6 +12,7 @@ mod data_functions;
 mod datarep;
 mod entry;
 mod errors;
+mod file_system;
 mod fortran;
 mod functions;
 mod grequest;

@@ -62,9 +62,10 @@ pub(crate) fn position(open: &Open) -> Outcome<MPI_Offset> {
 /// `raw` is as the function of MPI demands.
 pub(crate) unsafe fn set_info(open: &mut Open, raw: MPI_Info) -> Outcome {
     // SAFETY: the caller's promise.
-    let entries = unsafe { info::entries(raw) }?;
-    open.take_hints(entries);
-    Ok(())
+    let entries = unsafe { info::entries(raw) };
+    let entries = open.agreed(entries)?;
+    let hints = open.take_hints(entries);
+    Ok(open.file.set_hints(hints.as_ref())?)
 }
 
 /// `MPI_File_get_info`.

@@ -9,6 +9,7 @@ use striate_file::{Memory, MemoryMut, Source, Target, Typed};
 
 use crate::access::Direction;
 use crate::constants::{self as mpi, MPI_Datatype};
+use crate::datarep::{Converted, Registered};
 use crate::errors::{Failure, Outcome};
 use crate::types::external::{Incoming, Outgoing};
 use crate::types::{Described, TypeProblem, describe};
@@ -74,6 +75,10 @@ enum Content {
     Outgoing(Box<Outgoing<'static>>),
     /// To be converted on its way from the file.
     Incoming(Box<Incoming<'static>>),
+    /// Converted by a function of the program before it was written.
+    Written(Box<Converted>),
+    /// To be converted by a function of the program once it was read.
+    Read(Box<Converted>),
 }
 
 impl From<TypeProblem> for Failure {
@@ -102,21 +107,60 @@ impl UserMemory {
         if len == 0 {
             return Ok(Self::empty());
         }
-        let (mut bytes, origin) = reach(buffer.address, count, &described.datatype)?;
+        let shifted;
+        let (address, described) = if buffer.address.is_null() {
+            let low = described.datatype.true_lower_bound();
+            shifted = described.displaced(low.wrapping_neg())?;
+            (place(std::ptr::null_mut(), low)?.cast(), &shifted)
+        } else {
+            (buffer.address, &*described)
+        };
+        let (mut bytes, origin) = reach(address, count, &described.datatype)?;
         let content = match direction {
             Direction::Write => {
                 // SAFETY: the program leaves its buffer to the call until that is complete, and nothing of the
                 // call outlives it.
                 let bytes = unsafe { &*std::ptr::from_ref(bytes.as_ref()) };
-                Content::Outgoing(Box::new(Outgoing::new(bytes, origin, count, &described)?))
+                Content::Outgoing(Box::new(Outgoing::new(bytes, origin, count, described)?))
             }
             Direction::Read => {
                 // SAFETY: as above; a buffer to read into is the call's alone.
                 let bytes = unsafe { &mut *std::ptr::from_mut(bytes.as_mut()) };
-                Content::Incoming(Box::new(Incoming::new(bytes, origin, count, &described)?))
+                Content::Incoming(Box::new(Incoming::new(bytes, origin, count, described)?))
             }
         };
         Ok(Self { content, len, scale: Some((described.size, external)) })
+    }
+
+    /// The memory of a buffer that functions of the program convert.
+    pub(crate) fn registered(
+        buffer: Buffer,
+        direction: Direction,
+        representation: &'static Registered,
+    ) -> Outcome<Self> {
+        let described = describe(buffer.datatype)?;
+        let function = match direction {
+            Direction::Read => representation.read,
+            Direction::Write => representation.write,
+        };
+        let Some(function) = function else { return Self::described(buffer, &described) };
+        let in_file = representation.in_file(buffer.datatype)?;
+        let (_, inside) = length(buffer.count, described.size)?;
+        let (_, len) = length(buffer.count, in_file.size)?;
+        if inside == 0 || len == 0 {
+            return Ok(Self::empty());
+        }
+        let scale = Some((described.size, in_file.size));
+        let user = (buffer.address, buffer.datatype, &*described);
+        let mut converted = Converted::new(representation, function, user, in_file, len)?;
+        let content = match direction {
+            Direction::Read => Content::Read(Box::new(converted)),
+            Direction::Write => {
+                converted.convert(len)?;
+                Content::Written(Box::new(converted))
+            }
+        };
+        Ok(Self { content, len, scale })
     }
 
     const fn empty() -> Self {
@@ -159,27 +203,26 @@ impl UserMemory {
         self.len
     }
 
-    /// What a call has moved, in bytes of memory.
+    /// Ends a call that has moved so many bytes of the file, and returns how many of memory they are. Refuses a
+    /// write of values that the file's representation could not hold.
     #[inline]
-    pub(crate) fn moved(&self, bytes: u64) -> u64 {
-        match self.scale {
-            None => bytes,
-            Some((inside, outside)) => {
-                bytes / outside * inside + bytes % outside * inside / outside
+    pub(crate) fn complete(&mut self, moved: u64) -> Outcome<u64> {
+        match &mut self.content {
+            Content::Outgoing(outgoing) if !outgoing.all_in_range() => {
+                return Err(Failure::new(
+                    mpi::ERR_CONVERSION,
+                    "a value is too large for its size in external32",
+                ));
             }
+            Content::Read(converted) => converted.convert(moved)?,
+            _ => {}
         }
-    }
-
-    /// Refuses a write of values that the file's representation cannot hold.
-    #[inline]
-    pub(crate) fn check_conversion(&self) -> Outcome {
-        match &self.content {
-            Content::Outgoing(outgoing) if !outgoing.all_in_range() => Err(Failure::new(
-                mpi::ERR_CONVERSION,
-                "a value is too large for its size in external32",
-            )),
-            _ => Ok(()),
-        }
+        Ok(match self.scale {
+            None => moved,
+            Some((inside, outside)) => {
+                moved / outside * inside + moved % outside * inside / outside
+            }
+        })
     }
 }
 
@@ -228,8 +271,9 @@ impl Source for UserMemory {
             Content::Plain(bytes) => bytes.as_ref().into(),
             Content::Typed(typed) => typed.memory(),
             Content::Outgoing(outgoing) => Memory::gathered(&**outgoing),
+            Content::Written(converted) => (&converted.bytes).into(),
             // A buffer to read into is never written from.
-            Content::Incoming(_) => (&[]).into(),
+            Content::Incoming(_) | Content::Read(_) => (&[]).into(),
         }
     }
 }
@@ -241,8 +285,9 @@ impl Target for UserMemory {
             Content::Plain(bytes) => bytes.as_mut().into(),
             Content::Typed(typed) => typed.memory_mut(),
             Content::Incoming(incoming) => MemoryMut::scattered(&mut **incoming),
+            Content::Read(converted) => (&mut converted.bytes).into(),
             // A buffer to write from is never read into.
-            Content::Outgoing(_) => (&mut []).into(),
+            Content::Outgoing(_) | Content::Written(_) => (&mut []).into(),
         }
     }
 }

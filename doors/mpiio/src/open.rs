@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi::ffi;
 use striate_comm::{Comm, CommError, Reduction};
-use striate_file::{File, Mode};
+use striate_file::{File, Hints, Mode};
 
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Group, MPI_Info};
 use crate::entry::guarded;
 use crate::errors::{Failure, Outcome, check};
+use crate::file_system;
 use crate::handle::{self, Found, Slot};
 use crate::handlers::{Handler, raise, raise_on};
 use crate::info;
@@ -39,6 +40,8 @@ pub(crate) struct Open {
     pub(crate) seen: Seen,
     /// Hints of the program.
     pub(crate) given: BTreeMap<String, String>,
+    /// Those that count more.
+    site: Vec<(String, String)>,
     pub(crate) handler: Handler,
     /// A collective call of which the program has made the first half.
     pub(crate) begun: Option<Begun>,
@@ -151,9 +154,16 @@ impl Open {
         checked
     }
 
-    /// Remembers hints of the program.
-    pub(crate) fn take_hints(&mut self, entries: Vec<(String, String)>) {
+    /// Remembers hints of the program, and returns what is to be in effect with them; `None` if there are none.
+    pub(crate) fn take_hints(&mut self, mut entries: Vec<(String, String)>) -> Option<Hints> {
+        entries.retain(|(name, _)| !self.site.iter().any(|(theirs, _)| theirs == name));
+        if entries.is_empty() {
+            return None;
+        }
+        let mut hints = self.file.hints().clone();
+        info::apply(&mut hints, &entries);
         self.given.extend(entries);
+        Some(hints)
     }
 }
 
@@ -285,14 +295,19 @@ unsafe fn open_together(
     let comm = duplicated(raw)?;
     // What is wrong on this rank must not keep others waiting.
     // SAFETY: the caller's promise.
-    let given =
-        unsafe { name_of(name).and_then(|name| Ok((name, mode(amode)?, info::entries(info)?))) };
-    let ((name, mode, mut entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
+    let given = unsafe {
+        name_of(name).and_then(|name| {
+            let place = Settings::get().place(name);
+            file_system::check(name, &place)?;
+            Ok((name, place, mode(amode)?, info::entries(info)?))
+        })
+    };
+    let ((name, place, mode, mut entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
     // Of two that say the same hint, the later one counts.
-    entries.extend(site::hints());
+    let site = site::hints();
+    entries.extend(site.iter().cloned());
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
-    let place = Settings::get().place(name);
     let mut file = File::open(&comm, &place, mode, &hints)?;
     // The communicator was duplicated for this file.
     file.own_comm();
@@ -309,6 +324,7 @@ unsafe fn open_together(
         group: Group::of(raw)?,
         seen: Seen::bytes(),
         given: entries.into_iter().collect(),
+        site,
         handler: Handler::default_of_files(),
         begun: None,
         name: record::Name::new(name.as_bytes()),

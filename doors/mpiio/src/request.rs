@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, TryLockError};
 
-use striate_file::{FileError, Request};
+use striate_file::Request;
 
 use crate::access::{Access, At, Direction, Prepared, Ranks, carry_out, check, prepare};
 use crate::constants::{self as mpi, MPI_Request, MPI_Status};
@@ -77,8 +77,8 @@ impl Job {
         }
         let done = match std::mem::replace(&mut *state, State::Done(Ok(0))) {
             State::Begun(request) => {
-                let (memory, moved) = open.file.wait(request);
-                ended(&memory, moved)
+                let (mut memory, moved) = open.file.wait(request);
+                moved.map_err(Failure::from).and_then(|moved| memory.complete(moved))
             }
             State::Declined(request, failure) => {
                 let ((), _) = open.file.wait(request);
@@ -129,13 +129,6 @@ impl Job {
             }
         }
     }
-}
-
-/// What a call came to, in bytes of memory.
-fn ended(memory: &UserMemory, moved: Result<u64, FileError>) -> Outcome<u64> {
-    let moved = moved?;
-    memory.check_conversion()?;
-    Ok(memory.moved(moved))
 }
 
 /// Begins a call.

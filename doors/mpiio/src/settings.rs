@@ -7,11 +7,7 @@ use std::sync::OnceLock;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-/// By which ROMIO lets the name of a file say its file system; here they say nothing.
-const FILE_SYSTEMS: [&str; 16] = [
-    "ufs", "nfs", "xfs", "panfs", "pvfs2", "pvfs", "gpfs", "lustre", "testfs", "ime", "daos",
-    "quobyte", "piofs", "hfs", "sfs", "gridftp",
-];
+use crate::file_system;
 
 /// What the environment says.
 #[derive(Debug)]
@@ -44,29 +40,18 @@ impl Settings {
 
     /// Whether the file of this name is left to the MPI's own implementation.
     pub(crate) fn excludes(&self, name: &OsStr) -> bool {
-        !self.exclude.is_empty() && self.exclude.is_match(without_file_system(name))
+        !self.exclude.is_empty() && self.exclude.is_match(file_system::without_word(name))
     }
 
     /// Where the file of this name lies: a path, or the URL of a file on I/O servers.
     pub(crate) fn place(&self, name: &OsStr) -> OsString {
-        let name = without_file_system(name);
+        let name = file_system::without_word(name);
         let mapped = self.map.iter().find_map(|(from, to)| {
             let rest = name.as_bytes().strip_prefix(from.as_bytes())?;
             Some(OsString::from_vec([to.as_bytes(), rest].concat()))
         });
         mapped.unwrap_or_else(|| name.to_owned())
     }
-}
-
-/// The name without ROMIO's word for a file system in front of it.
-fn without_file_system(name: &OsStr) -> &OsStr {
-    let bytes = name.as_bytes();
-    let stripped = FILE_SYSTEMS.iter().find_map(|system| {
-        let (word, rest) = bytes.split_at_checked(system.len())?;
-        let rest = rest.strip_prefix(b":")?;
-        word.eq_ignore_ascii_case(system.as_bytes()).then_some(rest)
-    });
-    stripped.map_or(name, OsStr::from_bytes)
 }
 
 /// Globs with commas between them; one that cannot be understood is told and left out.

@@ -1,6 +1,4 @@
-//! What users of ROMIO say in its environment variables: hints in a file, and the file system.
-//!
-//! They are looked up at each open, because programs set them, too.
+//! What users of ROMIO say in a file of hints. It is looked up at each open, because programs set its name, too.
 
 use std::env;
 use std::fs::File;

@@ -3,16 +3,18 @@
 use std::ffi::{CStr, c_char};
 
 use mpi::ffi;
+use striate_datatype::Datatype;
 use striate_file::View;
 
 use crate::constants::{self as mpi_constants, MPI_Datatype, MPI_Info, MPI_Offset};
+use crate::datarep::{self, Registered};
 use crate::errors::{Failure, Outcome, check};
 use crate::info;
 use crate::open::Open;
 use crate::types::{Described, describe};
 
 /// How the bytes of a file represent data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Representation {
     /// As they lie in memory.
     Native,
@@ -20,6 +22,8 @@ pub(crate) enum Representation {
     Internal,
     /// As the standard says, for every machine.
     External32,
+    /// As functions of the program say.
+    Registered(&'static Registered),
 }
 
 impl Representation {
@@ -29,19 +33,29 @@ impl Representation {
             b"native" => Ok(Self::Native),
             b"internal" => Ok(Self::Internal),
             b"external32" => Ok(Self::External32),
-            _ => Err(Failure::new(
+            _ => datarep::find(name).map(Self::Registered).ok_or(Failure::new(
                 mpi_constants::ERR_UNSUPPORTED_DATAREP,
                 "the data representation is not known",
             )),
         }
     }
 
-    const fn name(self) -> &'static CStr {
+    fn name(self) -> &'static CStr {
         match self {
             Self::Native => c"native",
             Self::Internal => c"internal",
             Self::External32 => c"external32",
+            Self::Registered(registered) => registered.name(),
         }
+    }
+
+    /// A type as the file holds it.
+    fn in_file(self, raw: MPI_Datatype, described: &Described) -> Outcome<Datatype> {
+        Ok(match self {
+            Self::Native | Self::Internal => described.datatype.clone(),
+            Self::External32 => described.external()?.datatype.clone(),
+            Self::Registered(registered) => registered.in_file(raw)?.datatype,
+        })
     }
 }
 
@@ -56,7 +70,7 @@ pub(crate) struct KeptType {
 unsafe impl Send for KeptType {}
 
 impl KeptType {
-    fn new(raw: MPI_Datatype, described: &Described) -> Outcome<Self> {
+    pub(crate) fn new(raw: MPI_Datatype, described: &Described) -> Outcome<Self> {
         if described.predefined {
             return Ok(Self { raw, predefined: true });
         }
@@ -64,6 +78,11 @@ impl KeptType {
         // SAFETY: the type exists, as it could be described.
         check(unsafe { ffi::MPI_Type_dup(raw, &raw mut copy) })?;
         Ok(Self { raw: copy, predefined: false })
+    }
+
+    /// The type, for as long as it is kept.
+    pub(crate) const fn raw(&self) -> MPI_Datatype {
+        self.raw
     }
 
     /// A handle for the program: predefined types themselves, others as copies, which it frees.
@@ -125,14 +144,18 @@ pub(crate) struct Wanted {
 /// `MPI_File_set_view`.
 pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
     let checked = check_view(open, wanted);
-    let (seen, view) = open.agreed(checked)?;
-    open.file.set_view(view)?;
+    let (seen, view, entries) = open.agreed(checked)?;
+    let hints = open.take_hints(entries);
+    open.file.set_view_and_hints(view, hints.as_ref())?;
     open.told.offset = Some(seen.displacement);
     open.seen = seen;
     Ok(())
 }
 
-fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
+/// The view, and hints that come with it.
+type Checked = (Seen, View, Vec<(String, String)>);
+
+fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<Checked> {
     open.no_split()?;
     let displacement = displacement(open, wanted.displacement)?;
     if wanted.representation.is_null() {
@@ -144,12 +167,12 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
     let filetype = describe(wanted.filetype)?;
     // SAFETY: the program's info.
     let entries = unsafe { info::entries(wanted.info) }?;
-    open.take_hints(entries);
-    let (etypes, filetypes) = match representation {
-        Representation::External32 => (&etype.external()?.datatype, &filetype.external()?.datatype),
-        _ => (&etype.datatype, &filetype.datatype),
-    };
-    let view = View::new(displacement as u64, etypes, filetypes)?;
+    let etypes = representation.in_file(wanted.etype, &etype)?;
+    let filetypes = representation.in_file(wanted.filetype, &filetype)?;
+    // Types that overlap themselves are for files that nobody writes.
+    let only_read = open.amode & mpi_constants::MODE_RDONLY != 0;
+    let view = if only_read { View::for_reading } else { View::new };
+    let view = view(displacement as u64, &etypes, &filetypes)?;
     let seen = Seen {
         displacement,
         etype: KeptType::new(wanted.etype, &etype)?,
@@ -157,7 +180,7 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<(Seen, View)> {
         representation,
         etype_size: etypes.size(),
     };
-    Ok((seen, view))
+    Ok((seen, view, entries))
 }
 
 /// Where the view begins. `MPI_DISPLACEMENT_CURRENT` is for files that are only gone through from the start to
@@ -208,8 +231,9 @@ pub(crate) unsafe fn get(
 pub(crate) fn extent(open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
     let described = describe(datatype)?;
     Ok(match open.seen.representation {
+        Representation::Native | Representation::Internal => described.extent,
         Representation::External32 => described.external()?.extent,
-        _ => described.extent,
+        Representation::Registered(registered) => registered.in_file(datatype)?.datatype.extent(),
     })
 }
 

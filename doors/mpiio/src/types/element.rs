@@ -36,6 +36,8 @@ pub(super) enum Element {
     Extended,
     /// Bytes of which only the number is known.
     Unknown(u32),
+    /// What a function of the program converts; nothing here does.
+    Foreign { native: u32, external: u32 },
 }
 
 impl Element {
@@ -65,7 +67,7 @@ impl Element {
             Self::Integer { native, .. } => native as u64,
             Self::WideCharacter => 4,
             Self::Extended => 16,
-            Self::Unknown(size) => size as u64,
+            Self::Unknown(size) | Self::Foreign { native: size, .. } => size as u64,
         }
     }
 
@@ -74,6 +76,7 @@ impl Element {
         match self {
             Self::Integer { external, .. } => external as u64,
             Self::WideCharacter => 2,
+            Self::Foreign { external, .. } => external as u64,
             _ => self.native(),
         }
     }

@@ -12,6 +12,7 @@ mod element;
 mod envelope;
 mod extended;
 pub(crate) mod external;
+pub(crate) mod foreign;
 mod named;
 mod part;
 mod signature;
@@ -134,6 +135,16 @@ impl Described {
         } else {
             Err(TypeProblem::NoExternal)
         }
+    }
+
+    /// The same type, with its bytes in memory so far away from where they were.
+    pub(crate) fn displaced(&self, by: i64) -> Result<Self, TypeProblem> {
+        Ok(Self {
+            datatype: self.datatype.displaced(by)?,
+            external: self.external.clone(),
+            predefined: false,
+            ..*self
+        })
     }
 
     /// The type to make others of.

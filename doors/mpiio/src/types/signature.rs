@@ -183,6 +183,22 @@ impl Signature {
         self.known
     }
 
+    /// How many elements are in the first `bytes` bytes of the stream of external32 as a whole.
+    pub(super) fn items_within(&self, bytes: u64) -> u64 {
+        match &self.shape {
+            Shape::Run { element, count } => (bytes / element.external()).min(*count),
+            Shape::Repeat { count, of } => {
+                let copies = (bytes / of.external).min(*count);
+                let rest = if copies < *count { bytes % of.external } else { 0 };
+                copies * of.items_within(of.external) + of.items_within(rest)
+            }
+            Shape::Sequence(items) => items
+                .iter()
+                .map(|item| item.of.items_within(bytes.saturating_sub(item.external_start)))
+                .sum(),
+        }
+    }
+
     /// The element that byte `external` of the stream of external32 belongs to, which is inside of it.
     pub(super) fn locate(&self, external: u64) -> Run {
         let (mut at, mut here) = (external, self);

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use mpi::ffi::MPI_Datatype;
 use striate_datatype::{Datatype, Distribution, Order, TypeError};
@@ -17,12 +18,31 @@ use super::{TypeProblem, cache, named};
 /// Deepest nest of constructors. Types of real programs have fewer than ten; the limit bounds the stack.
 const MAX_NESTING: u32 = 256;
 
+/// Finds parts that need not be taken apart.
+type Leaves<'a> = dyn FnMut(MPI_Datatype) -> Result<Option<Part>, TypeProblem> + 'a;
+
 /// A derived type or one of Fortran's parameterised ones.
 pub(super) fn describe(raw: MPI_Datatype, envelope: &Envelope) -> Result<Part, TypeProblem> {
-    derived(raw, envelope, 0)
+    derived(raw, envelope, 0, &mut |child| {
+        let described = match named::find(child) {
+            Some(described) => Some(Arc::clone(described)),
+            None => cache::find(child)?,
+        };
+        Ok(described.map(|described| described.part()))
+    })
 }
 
-fn derived(raw: MPI_Datatype, envelope: &Envelope, depth: u32) -> Result<Part, TypeProblem> {
+/// What the constructors of a type make of other leaves.
+pub(super) fn made_of(raw: MPI_Datatype, leaves: &mut Leaves<'_>) -> Result<Part, TypeProblem> {
+    known(raw, 0, leaves)
+}
+
+fn derived(
+    raw: MPI_Datatype,
+    envelope: &Envelope,
+    depth: u32,
+    leaves: &mut Leaves<'_>,
+) -> Result<Part, TypeProblem> {
     if depth > MAX_NESTING {
         return Err(TypeProblem::Nesting { limit: MAX_NESTING });
     }
@@ -36,10 +56,10 @@ fn derived(raw: MPI_Datatype, envelope: &Envelope, depth: u32) -> Result<Part, T
         Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer => {
             parameterised(envelope.combiner, &arguments, &measures)?
         }
-        Combiner::Struct => structure(&arguments, &children, depth)?,
+        Combiner::Struct => structure(&arguments, &children, depth, leaves)?,
         combiner => {
             let [child] = children.as_slice() else { return Err(TypeProblem::Constructor) };
-            let child = known(child, depth)?;
+            let child = known(child.raw, depth, leaves)?;
             let call = Call::new(combiner, &arguments)?;
             child.made_into(|of| call.of(of))?
         }
@@ -48,20 +68,18 @@ fn derived(raw: MPI_Datatype, envelope: &Envelope, depth: u32) -> Result<Part, T
 }
 
 /// A type that another is made of.
-fn known(child: &Child, depth: u32) -> Result<Part, TypeProblem> {
-    if let Some(described) = named::find(child.raw) {
-        return Ok(described.part());
+fn known(raw: MPI_Datatype, depth: u32, leaves: &mut Leaves<'_>) -> Result<Part, TypeProblem> {
+    match leaves(raw)? {
+        Some(part) => Ok(part),
+        None => derived(raw, &Envelope::of(raw)?, depth + 1, leaves),
     }
-    if let Some(described) = cache::find(child.raw)? {
-        return Ok(described.part());
-    }
-    derived(child.raw, &Envelope::of(child.raw)?, depth + 1)
 }
 
 fn structure(
     arguments: &Arguments<'_>,
     children: &[Child],
     depth: u32,
+    leaves: &mut Leaves<'_>,
 ) -> Result<Part, TypeProblem> {
     let [lengths, displacements] = arguments.lists()?;
     if children.len() != lengths.len() {
@@ -73,7 +91,7 @@ fn structure(
     for ((&length, &displacement), child) in lengths.iter().zip(displacements).zip(children) {
         let part = match parts.entry(named::bits(child.raw)) {
             Entry::Occupied(part) => part.into_mut(),
-            Entry::Vacant(room) => room.insert(known(child, depth)?),
+            Entry::Vacant(room) => room.insert(known(child.raw, depth, leaves)?),
         };
         fields.push((unsigned("block length", length)?, displacement, part.clone()));
     }

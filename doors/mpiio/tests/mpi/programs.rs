@@ -61,6 +61,45 @@ fn hints_of_the_site_count_more() {
 }
 
 #[test]
+fn hints_of_an_open_file_take_effect() {
+    let place = tempfile::tempdir().unwrap();
+    let stats = [("STRIATE_MPIIO_STATS", "1")];
+    let output = passes(&compile("hints.c"), &[&place.path().join("file")], &stats);
+    let methods = output.lines().find(|line| line.contains("methods:")).unwrap_or_default();
+    for method in ["posix", "two-phase", "sieve"] {
+        assert!(methods.contains(method), "no {method}: {output}");
+    }
+}
+
+#[test]
+fn words_for_file_systems() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("file_system.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
+fn views_that_overlap_themselves_are_read() {
+    let place = tempfile::tempdir().unwrap();
+    let program = compile("overlap.c");
+    for method in ["auto", "posix", "sieve", "two-phase", "list", "datatype"] {
+        let hints = format!("striate_method={method}");
+        passes(&program, &[&place.path().join("file")], &[("STRIATE_HINTS", &hints)]);
+    }
+}
+
+#[test]
+fn absolute_addresses_are_converted() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("bottom.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
+fn representations_of_the_programs_own() {
+    let place = tempfile::tempdir().unwrap();
+    passes(&compile("datarep.c"), &[&place.path().join("file")], &[]);
+}
+
+#[test]
 fn a_summary_is_printed_once() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");

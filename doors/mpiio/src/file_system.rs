@@ -1,0 +1,90 @@
+//! ROMIO's words for file systems: in front of the name of a file, or in `ROMIO_FSTYPE_FORCE`.
+//!
+//! There they choose a driver, and one that was not built in makes an open fail. Here all file systems are accessed
+//! alike. So a word is either true, and means nothing more, or it is not, and the open fails just so.
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::constants as mpi;
+use crate::errors::{Failure, Outcome};
+
+/// When a word is true.
+#[derive(Clone, Copy, Debug)]
+enum There {
+    /// Of every file system.
+    Always,
+    /// Of those that the kernel knows by this number.
+    Number(u32),
+    /// There is no way to it but a library of its own.
+    Never,
+}
+
+const FILE_SYSTEMS: [(&str, There); 16] = [
+    ("ufs", There::Always),
+    ("nfs", There::Always),
+    ("testfs", There::Always),
+    ("xfs", There::Number(0x5846_5342)),
+    ("panfs", There::Number(0xaad7_aaea)),
+    ("pvfs2", There::Number(0x2003_0528)),
+    ("pvfs", There::Number(0x2003_0528)),
+    ("gpfs", There::Number(0x4750_4653)),
+    ("lustre", There::Number(0x0bd0_0bd0)),
+    ("ime", There::Never),
+    ("daos", There::Never),
+    ("quobyte", There::Never),
+    ("piofs", There::Never),
+    ("hfs", There::Never),
+    ("sfs", There::Never),
+    ("gridftp", There::Never),
+];
+
+/// The word in front of a name, and the rest of it.
+fn split(name: &OsStr) -> (Option<There>, &OsStr) {
+    let bytes = name.as_bytes();
+    let found = FILE_SYSTEMS.iter().find_map(|(word, there)| {
+        let (first, rest) = bytes.split_at_checked(word.len())?;
+        let rest = rest.strip_prefix(b":")?;
+        first.eq_ignore_ascii_case(word.as_bytes()).then_some((Some(*there), rest))
+    });
+    found.map_or((None, name), |(there, rest)| (there, OsStr::from_bytes(rest)))
+}
+
+/// The name without a word in front of it.
+pub(crate) fn without_word(name: &OsStr) -> &OsStr {
+    split(name).1
+}
+
+/// Refuses a file whose name, or whose user, says that it is on a file system that it is not on. What is not at a
+/// path is on none.
+pub(crate) fn check(name: &OsStr, place: &OsStr) -> Outcome {
+    // Programs set it, too, so it is looked up each time.
+    let forced = std::env::var_os("ROMIO_FSTYPE_FORCE").and_then(|word| split(&word).0);
+    let is_url = place.as_bytes().windows(3).any(|part| part == b"://");
+    let is_there = |there| match there {
+        There::Always => true,
+        There::Number(_) if is_url => true,
+        There::Number(wanted) => number_of(place).is_none_or(|number| number == wanted),
+        There::Never => false,
+    };
+    if [forced, split(name).0].into_iter().flatten().all(is_there) {
+        return Ok(());
+    }
+    Err(Failure::new(mpi::ERR_IO, "the file is not on the file system that is asked for"))
+}
+
+/// The number of the file system of a file, which need not exist. `None` if there is no such directory: the open will
+/// say so.
+fn number_of(place: &OsStr) -> Option<u32> {
+    let directory = match Path::new(place).parent()?.as_os_str() {
+        here if here.is_empty() => OsStr::new("."),
+        directory => directory,
+    };
+    let directory = CString::new(directory.as_bytes()).ok()?;
+    // SAFETY: all zeros are a value of this type.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string, and a place that outlives the call.
+    let done = unsafe { libc::statfs(directory.as_ptr(), &raw mut found) };
+    (done == 0).then_some(found.f_type as u32)
+}
