@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const IMPATIENCE: Duration = Duration::from_micros(500);
 
 /// How often a rank lets others run before it sleeps: to sleep and be woken costs several times more.
-const YIELDS: u32 = 16;
+const YIELDS: u32 = 128;
 
 /// Header bytes that a rank can show the others in one call.
 pub(crate) const CARD: usize = 256;
