@@ -1,7 +1,10 @@
 //! Several processes that use the same files at a time observe what they would without Striate, also where files are
 //! at another place meanwhile; and who is killed takes nothing with it that others wrote, or that it had closed.
 //!
+//! Where it is said before which call of the kernel a process is killed, strace does it.
+//!
 //! `STRIATE_ROUNDS=100` tries so many sequences under each stack; `STRIATE_SEED=17` only that one.
+//! `STRIATE_CALLS='openat write'` kills before these.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
@@ -179,6 +182,14 @@ fn left_in(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { left_in(&path) } else { vec![path] }).collect()
 }
 
+/// Neither at the fast place nor, hidden, where the files are.
+fn nothing_is_left(place: &Place) {
+    assert_eq!(left_in(&place.beside().join("fast")), [] as [PathBuf; 0]);
+    let is_hidden = |path: &PathBuf| path.to_string_lossy().contains("/.striate");
+    let hidden: Vec<_> = left_in(&place.work()).into_iter().filter(is_hidden).collect();
+    assert_eq!(hidden, [] as [PathBuf; 0]);
+}
+
 #[test]
 fn in_turn_without_stages() {
     same_under("no stages");
@@ -250,7 +261,7 @@ fn at_a_time_under(name: &str) {
             assert!(output.status.success(), "{:?}", output.status);
         }
         check(&place.work(), &[rounds; PROCESSES], true);
-        assert_eq!(left_in(&place.beside().join("fast")), [] as [PathBuf; 0]);
+        nothing_is_left(&place);
     }
 }
 
@@ -267,6 +278,12 @@ fn at_a_time_under_path_rewrite() {
 #[test]
 fn at_a_time_under_path_rewrite_in_the_background() {
     at_a_time_under("path-rewrite, background");
+}
+
+fn recover(place: &Place, stack: &Stack) {
+    let text = stack.text(place.seen(), place.beside()).unwrap();
+    let report = recover::recover(&Configuration::parse(&text).unwrap(), &[], Wanted::Finish);
+    assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
 }
 
 fn one_is_killed_under(name: &str) {
@@ -289,11 +306,9 @@ fn one_is_killed_under(name: &str) {
         for child in children {
             assert!(child.wait_with_output().unwrap().status.success());
         }
-        let text = stack.text(place.seen(), place.beside()).unwrap();
-        let report = recover::recover(&Configuration::parse(&text).unwrap(), &[], Wanted::Finish);
-        assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
+        recover(&place, stack);
         check(&place.work(), &[done, 60, 60], false);
-        assert_eq!(left_in(&place.beside().join("fast")), [] as [PathBuf; 0]);
+        nothing_is_left(&place);
     }
 }
 
@@ -305,4 +320,71 @@ fn one_is_killed_under_path_rewrite() {
 #[test]
 fn one_is_killed_under_path_rewrite_in_the_background() {
     one_is_killed_under("path-rewrite, background");
+}
+
+/// What changes names and makes files durable. Between these little happens that others could see.
+#[cfg(feature = "peers")]
+const CALLS: &str = "rename renameat2 unlink unlinkat fsync";
+
+/// A process that is killed when one of its threads makes a call for the `nth` time, before it is done. What it has
+/// done, or nothing if it ended by itself.
+#[cfg(feature = "peers")]
+fn killed_before(place: &Place, stack: &Stack, call: &str, nth: usize) -> Option<usize> {
+    let library = format!("LD_PRELOAD={}", under::library().display());
+    let kill = format!("inject={call}:signal=KILL:when={nth}");
+    let mut command = place.command("strace", stack);
+    command.env_remove("LD_PRELOAD").args(["-f", "-qq", "-o", "/dev/null", "-E", &library]);
+    command.args(["-e", &format!("trace={call}"), "-e", &kill]).arg(writer());
+    command.args(["free", "0", &PROCESSES.to_string(), "3", "0"]);
+    let output = command.output().expect("strace");
+    let done = String::from_utf8(output.stdout).unwrap().lines().count();
+    (!output.status.success()).then_some(done)
+}
+
+/// Another process goes on with the files of one that was killed before any of its calls: its own files replace those of
+/// the other, or the others are removed. What was replaced or removed does not come back, and is in nobody's way.
+#[cfg(feature = "peers")]
+fn one_is_killed_before_any_call_under(name: &str) {
+    let (place, stack) = (Place::new(), Stack::named(name));
+    let calls = std::env::var("STRIATE_CALLS");
+    for call in calls.as_deref().unwrap_or(CALLS).split(' ') {
+        let mut kills = 0;
+        for (nth, removes) in (1..).flat_map(|nth| [(nth, false), (nth, true)]) {
+            place.renew();
+            let Some(done) = killed_before(&place, stack, call, nth) else { break };
+            kills += 1;
+            let context = format!("killed before {call} {nth}, after {done} rounds");
+            println!("{context}");
+            if removes {
+                let mut other = Obedient::start(&place, stack);
+                for last in ["last0", "last1"] {
+                    other.tell(&format!("u {last}"));
+                }
+                other.end();
+                recover(&place, stack);
+                for last in ["last0", "last1"] {
+                    assert!(!place.work().join(last).exists(), "{last} is back: {context}");
+                }
+            } else {
+                let other = start_free(&place, stack, 1, 3, false).wait_with_output().unwrap();
+                assert!(other.status.success(), "{context}");
+                recover(&place, stack);
+                check(&place.work(), &[done, 3], false);
+            }
+            nothing_is_left(&place);
+        }
+        assert!(kills > 0, "there is no {call}");
+    }
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn one_is_killed_before_any_call_under_path_rewrite() {
+    one_is_killed_before_any_call_under("path-rewrite");
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn one_is_killed_before_any_call_under_path_rewrite_in_the_background() {
+    one_is_killed_before_any_call_under("path-rewrite, background");
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::{Fate, Recovered, Report, Wanted};
 use crate::stages::path_rewrite::claim::{Base, Claim};
 use crate::stages::path_rewrite::journal::{Course, Journal};
-use crate::stages::path_rewrite::moving::{Refused, is_removed, move_claimed};
+use crate::stages::path_rewrite::moving::{Refused, is_obsolete, move_claimed};
 
 /// Looks for what is beneath a fast place.
 pub(super) fn recover_in(place: &Path, wanted: Wanted, report: &mut Report) {
@@ -33,7 +33,7 @@ pub(super) fn recover_in(place: &Path, wanted: Wanted, report: &mut Report) {
 fn recover_file(base: &Base, claim: Claim, wanted: Wanted, report: &mut Report) {
     let found = Journal::read(base).map(|journal| {
         let length = std::fs::metadata(base.data()).map(|data| data.len()).ok();
-        journal.zip(length).filter(|(journal, _)| !is_removed(base, journal))
+        journal.zip(length).filter(|(journal, _)| !is_obsolete(base, journal))
     });
     let found = match found {
         Ok(found) => found,
@@ -55,7 +55,7 @@ fn recover_file(base: &Base, claim: Claim, wanted: Wanted, report: &mut Report) 
             destination: journal.destination,
             source: base.data(),
             length,
-            closed: journal.course == Course::Closed,
+            closed: matches!(journal.course, Course::Closed | Course::Naming),
             fate,
         });
     }

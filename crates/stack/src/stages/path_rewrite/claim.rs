@@ -5,6 +5,7 @@
 //! locks of open files (`F_OFD_SETLK`): a process that was copied has them as well, and to make one that is
 //! held in common one's own either succeeds or changes nothing.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -95,9 +96,9 @@ impl Base {
     }
 
     /// How a copy at the destination is called before it is whole: it is hidden.
-    pub(crate) fn hidden(&self) -> String {
+    pub(crate) fn hidden(&self) -> Result<CString, Errno> {
         let (device, inode) = self.identity;
-        format!(".striate-move-{device}-{inode}")
+        CString::new(format!(".striate-move-{device}-{inode}")).map_err(|_| Errno::INVAL)
     }
 
     /// Whether its bytes are at the fast place.

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! striate-move 2
-//! state open                       (closed; or copying: what stands at the destination is being filled)
+//! state open                       (closed; copying: what stands at the destination is being filled; or
+//!                                   naming: a whole copy is being renamed over it)
 //! inode 2049 1234                  (what stands there)
 //! was 0 1700000000 5 33188 0 0     (its size, time of change, mode and owner when this was written)
 //! destination /slow/results/a%0Ab  (bytes that are not printable, and %, as %XX)
@@ -42,11 +43,17 @@ pub(crate) enum Course {
     Closed,
     /// What stands at the destination is being filled.
     Copying,
+    /// A whole copy gets its name. If it is not there under its hidden name, it has got it.
+    Naming,
 }
 
 impl Course {
-    const ALL: [(Self, &str); 3] =
-        [(Self::Open, "open"), (Self::Closed, "closed"), (Self::Copying, "copying")];
+    const ALL: [(Self, &str); 4] = [
+        (Self::Open, "open"),
+        (Self::Closed, "closed"),
+        (Self::Copying, "copying"),
+        (Self::Naming, "naming"),
+    ];
 
     fn text(self) -> &'static str {
         Self::ALL.iter().find(|(course, _)| *course == self).map_or("", |(_, text)| text)
@@ -77,6 +84,12 @@ impl Was {
     pub(crate) fn was_written(&self, now: &Stat) -> bool {
         let now = Self::new(now);
         now.size != self.size || self.size > 0 && now.changed != self.changed
+    }
+
+    /// Whether it is as it was.
+    pub(crate) fn is_same(&self, now: &Stat) -> bool {
+        let now = Self::new(now);
+        (now.size, now.changed) == (self.size, self.changed)
     }
 
     /// Whether a file belongs to whom it belonged to.
@@ -174,6 +187,13 @@ impl Journal {
         std::fs::rename(&new, base.journal())
     }
 
+    /// What stands at the destination is still there: no copy has got its name.
+    pub(crate) fn unname(&mut self) {
+        if self.course == Course::Naming {
+            self.course = Course::Closed;
+        }
+    }
+
     /// Changes that of a file, if it has one.
     pub(crate) fn change(base: &Base, change: impl FnOnce(&mut Self)) -> io::Result<()> {
         // A thread that moves a file and one that closes or renames it must not undo each other's words.
@@ -243,7 +263,11 @@ mod tests {
         let text = journal.to_text();
         assert_eq!(Journal::parse(&text), Some(journal.clone()));
         let short = Journal { maybe: None, course: Course::Closed, ..journal };
-        assert_eq!(Journal::parse(&short.to_text()), Some(short));
+        assert_eq!(Journal::parse(&short.to_text()), Some(short.clone()));
+        let mut named = Journal { course: Course::Naming, ..short.clone() };
+        assert_eq!(Journal::parse(&named.to_text()), Some(named.clone()));
+        named.unname();
+        assert_eq!(named, short);
         for length in 0..text.len() {
             assert_eq!(Journal::parse(&text[..length]), None);
         }

@@ -49,17 +49,18 @@ pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno
         let mut state = lock(&shared.state);
         let Some(entry) = state.entry(moved) else {
             // It was removed.
-            let _ = ready.map(|ready| give_up(&ready));
+            let _ = ready.map(|ready| give_up(&ready, &moved.base));
             return Ok(());
         };
         entry.moving = false;
         let is_same = entry.opened == opened && entry.is_closed();
         let done = match ready {
             Ok(ready) if is_same => {
-                commit(&ready, &moved.base).inspect_err(|_| give_up(&ready)).map(|()| true)
+                let done = commit(&ready, &moved.base);
+                done.inspect_err(|_| give_up(&ready, &moved.base)).map(|()| true)
             }
             Ok(ready) => {
-                give_up(&ready);
+                give_up(&ready, &moved.base);
                 Ok(false)
             }
             // It was changed while it was copied.

@@ -4,6 +4,10 @@
 //! stood for it. Where that inode has to stay – somebody has the file open, it has several names or attributes, is
 //! another user's – the bytes are copied into it, and the journal says so until they are durable: who is interrupted
 //! begins again.
+//!
+//! Once a copy has its name, others may write to it, replace or remove it as they like: the bytes at the fast place are out
+//! of date from then on, whatever is at the destination. So the journal says that the copy is being named, and that it
+//! was is seen from its hidden name, which is gone.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -85,7 +89,10 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
         Err(error) => return Err(error.into()),
     };
     let (directory, name, there) = match find(base, &journal, handle)? {
-        There::Done => return Ok(Ready::Done),
+        There::Done => {
+            remove_copy(base, &journal);
+            return Ok(Ready::Done);
+        }
         There::Nothing(directory, name) => (directory, name, None),
         There::Placeholder(handle, named) => {
             let there = rustix::fs::fstat(&handle)?;
@@ -120,8 +127,9 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
         rustix::fs::fsync(&source)?;
         None
     } else {
-        let hidden = CString::new(base.hidden()).map_err(|_| Errno::INVAL)?;
+        let hidden = base.hidden()?;
         // It may be there from a move that was interrupted.
+        let _ = Journal::change(base, Journal::unname);
         let _ = rustix::fs::unlinkat(&*directory, &hidden, AtFlags::empty());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let made = rustix::fs::openat(&*directory, &hidden, flags, Mode::RUSR | Mode::WUSR)?;
@@ -155,6 +163,14 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
                 return Err(Refused::Changed(directory.path_to(name)));
             }
         }
+        if copy.is_some() {
+            // A fast place that is full may not have room for it. Then the copy is still known as long as nobody
+            // changes it.
+            let _ = Journal::change(base, |journal| {
+                journal.course = Course::Naming;
+                journal.destination = directory.path_to(name);
+            });
+        }
         let flags = if was.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         rustix::fs::renameat_with(from, old, &**directory, name.as_c_str(), flags)?;
         // The name has to be durable before the journal goes.
@@ -168,9 +184,22 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
 }
 
 /// Gives up a file that is ready: it is out of date.
-pub(crate) fn give_up(ready: &Ready) {
-    if let Ready::ToBeNamed { directory, copy: Some(copy), .. } = ready {
+pub(crate) fn give_up(ready: &Ready, base: &Base) {
+    if let Ready::ToBeNamed { directory, copy: Some(copy), .. } = ready
+        // Else a copy that is gone would be one that has got its name.
+        && Journal::change(base, Journal::unname).is_ok()
+    {
         let _ = rustix::fs::unlinkat(&**directory, copy.as_c_str(), AtFlags::empty());
+    }
+}
+
+/// Removes the copy that who was killed has left of a file that nobody needs any more.
+pub(crate) fn remove_copy(base: &Base, journal: &Journal) {
+    let paths = [Some(&journal.destination), journal.maybe.as_ref()];
+    for parent in paths.into_iter().flatten().filter_map(|path| path.parent()) {
+        if let (Ok(directory), Ok(hidden)) = (Directory::open(parent), base.hidden()) {
+            let _ = rustix::fs::unlinkat(&*directory, hidden, AtFlags::empty());
+        }
     }
 }
 
@@ -198,7 +227,7 @@ pub(crate) fn move_claimed(
 ) -> Result<(), Refused> {
     loop {
         let ready = prepare(base, handle)?;
-        match commit(&ready, base).inspect_err(|_| give_up(&ready)) {
+        match commit(&ready, base).inspect_err(|_| give_up(&ready, base)) {
             Err(Refused::Renamed) => {}
             Err(refused) => return Err(refused),
             Ok(()) => break,
@@ -308,10 +337,14 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
     if let Some(handle) = handle {
         return Ok(find_by_handle(base, handle)?);
     }
+    let is_named = was_named(base, journal);
     let mut free = None;
     let paths = [Some(&journal.destination), journal.maybe.as_ref()];
     for path in paths.into_iter().flatten() {
         match look(base, path)? {
+            // Another file may have got the inode since.
+            At::Placeholder(found, ..)
+                if is_named && !journal.was.is_same(&rustix::fs::fstat(&found)?) => {}
             At::Placeholder(found, directory, name) => {
                 return Ok(There::Placeholder(found, Some((directory, name))));
             }
@@ -322,17 +355,26 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
         }
     }
     match free {
-        _ if base.may_be_gone() => Ok(There::Done),
+        _ if is_named || base.may_be_gone() => Ok(There::Done),
         Some((directory, name)) => Ok(There::Nothing(directory, name)),
         None => Err(Refused::Changed(journal.destination.clone())),
     }
 }
 
-/// Whether a file has lost its last name, as far as that can be known.
-pub(crate) fn is_removed(base: &Base, journal: &Journal) -> bool {
-    let paths = [Some(&journal.destination), journal.maybe.as_ref()];
-    let is_there = |path: &PathBuf| matches!(look(base, path), Ok(At::Placeholder(..)));
-    base.may_be_gone() && !paths.into_iter().flatten().any(is_there)
+/// Whether nobody needs the bytes of a file any more: its copy got its name, or it has lost its last one; as far as that
+/// can be known.
+pub(crate) fn is_obsolete(base: &Base, journal: &Journal) -> bool {
+    matches!(find(base, journal, None), Ok(There::Done))
+}
+
+/// Whether the copy of a file has got its name. Then the hidden one is not there any more.
+fn was_named(base: &Base, journal: &Journal) -> bool {
+    let hidden = || {
+        let directory = Directory::open(journal.destination.parent()?).ok()?;
+        let hidden = base.hidden().ok()?;
+        Some(rustix::fs::statat(&*directory, hidden, AtFlags::SYMLINK_NOFOLLOW))
+    };
+    journal.course == Course::Naming && matches!(hidden(), Some(Err(Errno::NOENT)))
 }
 
 /// The same with a handle. The kernel knows its name, whoever has renamed it.

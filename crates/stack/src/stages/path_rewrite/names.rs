@@ -402,11 +402,14 @@ fn stat_visited(
 fn note_rename(base: Option<&Base>, path: Option<&Path>, done: bool) -> Result<(), Errno> {
     let Some(base) = base else { return Ok(()) };
     let path = path.map(Path::to_path_buf);
-    note(base, |journal| match (done, path) {
-        (false, maybe) => journal.maybe = maybe,
-        (true, path) => {
-            journal.maybe = None;
-            journal.destination = path.unwrap_or_else(|| journal.destination.clone());
+    note(base, |journal| {
+        journal.unname();
+        match (done, path) {
+            (false, maybe) => journal.maybe = maybe,
+            (true, path) => {
+                journal.maybe = None;
+                journal.destination = path.unwrap_or_else(|| journal.destination.clone());
+            }
         }
     })
 }

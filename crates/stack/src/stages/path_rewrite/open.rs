@@ -14,7 +14,7 @@ use super::claim::{Base, Claim, Creating, Patience};
 use super::copying::copy_data;
 use super::journal::{Course, Journal, Was};
 use super::moving::{let_go, move_unused, open_handle};
-use super::state::{Entry, Handle, Left, Moved, State};
+use super::state::{Entry, Handle, Left, Moved, State, note};
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
 use crate::op::{Action, Op, Outcome, Target};
@@ -337,6 +337,8 @@ fn join(
     wanted: Wanted<'_>,
     next: Next<'_>,
 ) -> Tried {
+    // It is written from now on; who was killed before a copy got its name has left an old one.
+    let _ = note(&base, Journal::unname);
     let opened = open_fast(&base, wanted.flags & !(libc::O_CREAT | libc::O_EXCL), 0, next);
     let was = Journal::read(&base).ok().flatten().map(|journal| journal.was);
     let was = was.or_else(|| Some(Was::new(&rustix::fs::fstat(&handle).ok()?)));

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::claim::{Base, Claim};
 use super::journal::{Journal, Was};
-use super::moving::{Refused, let_go, move_unused};
+use super::moving::{Refused, let_go, move_unused, remove_copy};
 use crate::file::{OpenFile, lock};
 use crate::place::{Identity, borrow, high};
 use crate::route::Route;
@@ -290,6 +290,9 @@ impl State {
         // Who moves it just now finds out.
         if entry.is_closed() && !entry.mapped && !entry.moving {
             if moved.claim_alone() {
+                if let Ok(Some(journal)) = Journal::read(&moved.base) {
+                    remove_copy(&moved.base, &journal);
+                }
                 moved.base.forget();
                 moved.set_home();
             } else {
