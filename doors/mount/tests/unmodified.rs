@@ -37,17 +37,17 @@ fn same_with<'s>(
     environment: &[(&str, &Path)],
 ) {
     let only = std::env::var("STRIATE_STACKS").ok();
+    // Without Striate and with each stack in a directory of the same name, so that what they print is the same.
+    let mut mount = Mount::plain();
+    mount.end();
+    let native = act(script, &mount.point(""), environment);
+    let code = native.0.status.and_then(|status| status.code());
+    assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
     let mut failures = Vec::new();
     for stack in stacks {
         if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
             continue;
         }
-        let mut mount = Mount::under(stack);
-        // In a directory of the same name, so that what they print is the same.
-        mount.end();
-        let native = act(script, &mount.point(""), environment);
-        let code = native.0.status.and_then(|status| status.code());
-        assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
         mount.again(stack);
         let mut told = difference(&native, &act(script, &mount.point(""), environment));
         mount.end();
