@@ -543,14 +543,11 @@ impl Staging {
     }
 
     /// Writes of participant `p` that are under way without a lock.
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "at a multiple of a line in memory that starts at a page"
-    )]
     fn writes_unlocked(&self, p: usize) -> &AtomicU32 {
         assert!(p < self.participants, "participants are numbered");
         let place = self.at(Self::unlocked(self.participants, self.slots) + p * LINE);
-        // SAFETY: inside of the memory, between the cards and the slots, and used as an atomic only.
+        // SAFETY: inside of the memory, between the cards and the slots, at a multiple of a line from the start of a page,
+        // and used as an atomic only.
         unsafe { AtomicU32::from_ptr(place.cast()) }
     }
 
