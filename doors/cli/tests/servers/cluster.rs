@@ -71,6 +71,17 @@ pub(crate) struct Process(pub(crate) Child);
 impl Process {
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
+        if signal == Signal::STOP {
+            until("the stop of a process", || self.is_stopped());
+        }
+    }
+
+    /// Whether all threads have stopped: on a busy machine, others go on until the one that got the signal has a turn.
+    fn is_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let mut states =
+            tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")));
+        states.all(|stat| stat.unwrap().rsplit_once(") ").unwrap().1.starts_with('T'))
     }
 
     /// The status once the process has ended, which it must do soon.
