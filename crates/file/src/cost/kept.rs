@@ -12,7 +12,7 @@ use super::{COSTS, Costs};
 use crate::notes;
 
 /// The first line of a note.
-const VERSION: &str = "striate-costs 1";
+const VERSION: &str = "striate-costs 2";
 
 /// How long a note counts.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);

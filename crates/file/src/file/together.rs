@@ -220,7 +220,11 @@ impl File {
         let mut setting = self.setting_together(write);
         setting.tiled = tiled;
         let reads_back = cards.iter().all(|card| card.reads_back);
-        let methods = candidates(&self.hints, &setting, !self.atomic, reads_back);
+        let mut methods = candidates(&self.hints, &setting, !self.atomic, reads_back);
+        if methods.len() > 1 && cards.iter().all(|card| card.pieces <= 1) {
+            // One request is one request, unless it can be made together with those of others.
+            methods.retain(|method| matches!(method, Method::Posix | Method::TwoPhase));
+        }
         // The costs of rank 0 count, so that all decide alike.
         let (method, estimate) = choose(&methods, &cards, &cards[0].costs, &setting);
         let start = Instant::now();
