@@ -19,7 +19,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use striate_comm::{CommError, NodeMemory, futex};
 
@@ -31,8 +31,15 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The same where ranks also send messages, which only get on while somebody looks.
 const IMPATIENCE: Duration = Duration::from_micros(500);
 
-/// How often a rank lets others run before it sleeps: to sleep and be woken costs several times more.
-const YIELDS: u32 = 128;
+/// How long a rank lets others run before it sleeps: to sleep and be woken costs more than most waits.
+const LET_RUN: Duration = Duration::from_micros(50);
+
+/// A turn of others that takes so long is not one of ranks, who have little to do here. Somebody else wants the core, and
+/// who only lets him run waits for a turn of his every time; who sleeps is woken before it is over.
+const LONG_TURN: Duration = Duration::from_millis(1);
+
+/// Waits after such a turn in which a rank sleeps at once.
+const WARY: u32 = 256;
 
 /// Header bytes that a rank can show the others in one call.
 pub(crate) const CARD: usize = 256;
@@ -139,6 +146,8 @@ pub(crate) struct Staging {
     slots: usize,
     window: usize,
     patience: Duration,
+    /// Waits to come in which this rank sleeps at once.
+    wary: AtomicU32,
     /// Keeps the memory.
     _place: Place,
 }
@@ -184,7 +193,8 @@ impl Staging {
             Place::Own(memory) => (memory.address, memory.layout.size()),
         };
         assert!(len >= Self::len(participants, slots, window), "the ring fits its memory");
-        Self { base, participants, slots, window, patience: PATIENCE, _place: place }
+        let wary = AtomicU32::new(0);
+        Self { base, participants, slots, window, patience: PATIENCE, wary, _place: place }
     }
 
     /// For rings whose ranks also send messages.
@@ -317,12 +327,7 @@ impl Staging {
                 }
                 continue;
             }
-            // Whoever is needed is often only waiting for this core.
-            let soon = (0..YIELDS).any(|_| {
-                std::thread::yield_now();
-                self.changes().load(Ordering::SeqCst) != seen
-            });
-            if soon {
+            if self.let_run(seen) {
                 continue;
             }
             self.sleepers().fetch_add(1, Ordering::SeqCst);
@@ -334,6 +339,32 @@ impl Staging {
                 // A rank that has ended may have done its part before.
                 return attempt().ok_or(error);
             }
+        }
+    }
+
+    /// Lets others run for a while, since whoever is needed is often only waiting for this core. Returns whether
+    /// something has changed.
+    fn let_run(&self, seen: u32) -> bool {
+        let wary = self.wary.load(Ordering::Relaxed);
+        if wary > 0 {
+            self.wary.store(wary - 1, Ordering::Relaxed);
+            return false;
+        }
+        let start = Instant::now();
+        let mut turn = start;
+        loop {
+            std::thread::yield_now();
+            let now = Instant::now();
+            if now.duration_since(turn) >= LONG_TURN {
+                self.wary.store(WARY, Ordering::Relaxed);
+            }
+            if self.changes().load(Ordering::SeqCst) != seen {
+                return true;
+            }
+            if now.duration_since(start) >= LET_RUN {
+                return false;
+            }
+            turn = now;
         }
     }
 
