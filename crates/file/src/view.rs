@@ -240,3 +240,39 @@ impl Default for View {
         Self::bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_where_bytes_are() {
+        let block = Datatype::bytes(5).unwrap();
+        let byte = Datatype::bytes(1).unwrap();
+        let behind = Datatype::hindexed(&[(5, 3)], &byte).unwrap();
+        let types = [
+            block.clone(),
+            Datatype::resized(&block, 0, 8).unwrap(),
+            Datatype::resized(&behind, 0, 8).unwrap(),
+            Datatype::resized(&behind, 0, 5).unwrap(),
+        ];
+        for filetype in &types {
+            let view = View::new(100, &byte, filetype).unwrap();
+            for position in 0..23 {
+                for len in 1..12 {
+                    let at = |i| view.byte_offset(position + i).unwrap();
+                    let is_run = (1..len).all(|i| at(i) == at(0) + i);
+                    let run = view.run_at(position, len);
+                    assert_eq!(run, is_run.then(|| at(0)), "{position} {len} {filetype:?}");
+                }
+            }
+        }
+        // Two runs a copy, and copies that would overlap, are not plain to see.
+        let pair = Datatype::hindexed(&[(2, 0), (2, 4)], &byte).unwrap();
+        assert_eq!(View::new(0, &byte, &pair).unwrap().run_at(0, 1), None);
+        let narrow = Datatype::resized(&block, 0, 3).unwrap();
+        assert_eq!(View::new(0, &byte, &narrow).unwrap().run_at(0, 5), None);
+        assert_eq!(View::bytes().run_at(u64::MAX, 1), Some(u64::MAX));
+        assert_eq!(View::new(9, &byte, &byte).unwrap().run_at(u64::MAX, 1), None);
+    }
+}

@@ -585,3 +585,40 @@ fn a_rank_can_take_part_with_an_error() {
     });
     assert_eq!(std::fs::read(&path).unwrap()[..3], [7, 7, 7]);
 }
+
+#[test]
+fn ranks_that_need_nobody_and_ranks_that_do_meet_in_one_call() {
+    const LEN: usize = 3000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(4, |comm| {
+        let rank = comm.rank();
+        // Rank 0 sees one run; the others take bytes in turn behind it, and rank 3 takes nothing every other time.
+        let view = if rank == 0 { View::bytes() } else { every_third_byte(7000 + rank as u64) };
+        let mut file = open(comm, &path, BOTH | Mode::CREATE)?;
+        file.set_view(view)?;
+        for call in 0..12 {
+            let idle = rank == 3 && call % 2 == 1;
+            let mine: Vec<u8> = (0..LEN).map(|i| (i * 7 + rank * 31 + call) as u8).collect();
+            let mine = if idle { &[] } else { &mine[..] };
+            assert_eq!(file.write_at_all(0, mine)?, mine.len() as u64);
+            let mut back = vec![0; mine.len()];
+            assert_eq!(file.read_at_all(0, &mut back)?, mine.len() as u64);
+            assert_eq!(back, mine, "call {call}");
+        }
+        // What one of them cannot do is an error of all, and the next call goes well.
+        let refused = if rank == 2 {
+            file.write_at_all(u64::MAX, b"xyz")
+        } else {
+            file.write_at_all(0, b"abc")
+        };
+        assert!(refused.is_err(), "{refused:?}");
+        assert_eq!(file.write_at_all(0, b"end")?, 3);
+        file.close()
+    });
+    let found = std::fs::read(&path).unwrap();
+    assert_eq!(found.len(), 7003 + 3 * (LEN - 1) + 1);
+    assert!(found[LEN..7001].iter().all(|byte| *byte == 0), "nobody wrote there");
+    assert_eq!(&found[..3], b"end");
+    assert_eq!(&found[7001..7010], b"eeennnddd");
+}

@@ -2,7 +2,7 @@
 //!
 //! A program that is started again and again would spend more on trying out what things cost than it gains by
 //! knowing. Costs belong to a device of a machine since it was started; a build without optimisation copies
-//! slower, and has its own. A measurement of a busy hour is put right by experience, as it would be in one process.
+//! slower, and has its own. What was measured in a busy hour counts for the day, so it is measured with care (`try_file`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
