@@ -36,9 +36,9 @@ use std::sync::Arc;
 use ::mpi::ffi::{MPI_Comm, RSMPI_COMM_WORLD};
 
 use self::comm::MpiComm;
-use self::session::Session;
 pub use self::session::wait_for_reader;
-use crate::comm::Comm;
+use self::session::{RawComm, Session};
+use crate::comm::{Comm, Reduction};
 use crate::error::CommError;
 use crate::threads::panic_message;
 
@@ -76,6 +76,17 @@ pub unsafe fn from_raw(raw: MPI_Comm) -> Result<Arc<dyn Comm>, CommError> {
     let session = Session::start()?;
     // SAFETY: the caller's promise.
     unsafe { MpiComm::duplicate(&session, raw) }.map(|comm| Arc::new(comm) as Arc<dyn Comm>)
+}
+
+/// Makes of each value the largest that a rank of a communicator of the application has; for what ranks have to know of
+/// each other before they have a communicator of their own. Collective.
+///
+/// # Safety
+///
+/// As of [`from_raw`].
+pub unsafe fn largest(raw: MPI_Comm, values: &mut [i64]) -> Result<(), CommError> {
+    let comm = RawComm::lent(&Session::start()?, raw);
+    number::allreduce_i64(&comm, Reduction::Max, values)
 }
 
 /// Runs `body` as this rank of the job. Collective.

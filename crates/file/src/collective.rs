@@ -91,6 +91,9 @@ pub(crate) struct Meeting {
     room: Option<Arc<Staging>>,
     /// Meetings so far.
     pub(crate) held: u64,
+    /// Whether one of them was not as it should be: a rank came with an error, or did not come. All ranks know the
+    /// same, as long as they can reach each other.
+    pub(crate) failed: bool,
 }
 
 impl Meeting {
@@ -103,7 +106,18 @@ impl Meeting {
             let memory = comm.node_memory(Staging::len(ranks, 1, 0))?;
             room = memory.map(|memory| Arc::new(Staging::new(Place::Node(memory), ranks, 1, 0)));
         }
-        Ok(Self { room, held: 0 })
+        Ok(Self { room, held: 0, failed: false })
+    }
+
+    /// Makes the place as it was when it was found, for another file. All ranks do so before they meet for it.
+    ///
+    /// Nobody can still be looking: what is cleared here is used by calls on an open file, and this rank has met the
+    /// others after the last of them. Nobody can be looking already: that needs the next meeting.
+    pub(crate) fn begin_anew(&mut self, comm: &dyn Comm) {
+        self.failed = false;
+        if let Some(room) = self.room.as_ref().filter(|_| comm.rank() == 0) {
+            room.forget_file();
+        }
     }
 
     /// Where the ranks meet, if it is memory.
@@ -138,12 +152,19 @@ impl Meeting {
         if comm.size() == 1 {
             return Ok(tells.then(|| vec![Card::from_bytes(bytes)]));
         }
-        let Some(room) = &self.room else {
-            let all = comm.allgather(bytes)?;
-            return Ok(Some(all.iter().map(|bytes| Card::from_bytes(bytes)).collect()));
+        // Until all have come.
+        let failed = std::mem::replace(&mut self.failed, true);
+        let cards: Option<Vec<Card>> = match &self.room {
+            None => {
+                Some(comm.allgather(bytes)?.iter().map(|card| Card::from_bytes(card)).collect())
+            }
+            Some(room) => {
+                let all = room.meet(comm.rank(), number, bytes, tells, Watch::Rank(comm))?;
+                all.map(|all| all.iter().map(|card| Card::from_bytes(card)).collect())
+            }
         };
-        let all = room.meet(comm.rank(), number, bytes, tells, Watch::Rank(comm))?;
-        Ok(all.map(|all| all.iter().map(|bytes| Card::from_bytes(bytes)).collect()))
+        self.failed = failed || cards.iter().flatten().any(|card| card.failed);
+        Ok(cards)
     }
 
     /// Shows a card, or that there is an error in place of what it tells, with which all ranks end then. Collective.

@@ -5,6 +5,7 @@ mod background;
 mod data;
 mod independent;
 mod nonblocking;
+mod party;
 mod shared;
 mod together;
 mod windows;
@@ -29,6 +30,7 @@ use crate::usage::{Clock, Timed};
 use crate::{CallReport, FileError, Hints, Mode, Stats, Usage, View, striping};
 use background::Background;
 use nonblocking::Baggage;
+pub use party::Party;
 pub use shared::Seek;
 use shared::SharedPointer;
 use together::Ring;
@@ -112,9 +114,20 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let place = mode.check().and_then(|()| Place::new(path.as_ref()));
         let mut meeting = Meeting::new(comm.as_ref())?;
-        let first = first_agreement(comm.as_ref(), &mut meeting, mode, hints, place)?;
+        Self::open_at(comm, &mut meeting, path.as_ref(), mode, hints)
+    }
+
+    /// Opens a file by ranks that meet in a place where no file is open. Collective.
+    fn open_at(
+        comm: &Arc<dyn Comm>,
+        meeting: &mut Meeting,
+        path: &Path,
+        mode: Mode,
+        hints: &Hints,
+    ) -> Result<Self, FileError> {
+        let place = mode.check().and_then(|()| Place::new(path));
+        let first = first_agreement(comm.as_ref(), meeting, mode, hints, place)?;
         let First { given: place, mut hints, seed, same } = first;
         if !same {
             return Err(FileError::NotSame { call: "open", what: "modes" });
@@ -148,7 +161,8 @@ impl File {
             }
             _ => None,
         };
-        let mut file = Self::assemble(comm, meeting, store, mode, hints, seed, reads_back);
+        // From here on the ranks meet by the file, if they do.
+        let mut file = Self::assemble(comm, meeting.clone(), store, mode, hints, seed, reads_back);
         file.striping = striping;
         file.costs = Known::new(cards[0].costs);
         file.model = model;
@@ -253,6 +267,10 @@ impl File {
     ///
     /// A file that is dropped instead is closed by this rank alone; pending collective calls are lost.
     pub fn close(mut self) -> Result<(), FileError> {
+        self.close_together()
+    }
+
+    fn close_together(&mut self) -> Result<(), FileError> {
         self.carry_out_pending();
         self.join_background();
         let delete = self.mode.contains(Mode::DELETE_ON_CLOSE);
@@ -267,6 +285,11 @@ impl File {
             _ => Ok(()),
         };
         self.meeting.conclude(self.comm.as_ref(), deleted)
+    }
+
+    /// Whether nothing is under way that was begun.
+    fn is_idle(&self) -> bool {
+        self.queue.as_ref().is_some_and(Queue::is_empty) && self.background.is_idle()
     }
 
     /// Deletes the file at `path`. Not collective: one rank calls it.

@@ -57,7 +57,7 @@ mod view;
 pub use error::FileError;
 pub use error_kind::ErrorKind;
 pub use experience::CostModel;
-pub use file::{File, Seek};
+pub use file::{File, Party, Seek};
 pub use hints::{Composites, DomainChoice, Exchange, Hints, MethodChoice, Switch};
 pub use memory::{Borrowed, Gather, Memory, MemoryMut, Scatter, Source, Target, Typed};
 pub use mode::Mode;

@@ -27,6 +27,7 @@ mod open;
 mod raised;
 mod record;
 mod request;
+mod seats;
 mod settings;
 mod shared;
 mod site;

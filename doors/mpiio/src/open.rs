@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi::ffi;
-use striate_comm::{Comm, CommError, Reduction};
-use striate_file::{File, Hints, Mode};
+use striate_comm::{Comm, CommError};
+use striate_file::{File, Hints, Mode, Party};
 
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Group, MPI_Info};
 use crate::entry::guarded;
@@ -18,6 +18,7 @@ use crate::handle::{self, Found, Slot};
 use crate::handlers::{Handler, raise, raise_on};
 use crate::info;
 use crate::record;
+use crate::seats::{self, Seat, Seats};
 use crate::settings::Settings;
 use crate::site;
 use crate::split::Begun;
@@ -31,6 +32,8 @@ static OPENED: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) file: File,
+    /// What the file leaves for the next one.
+    seat: Seat,
     /// What tells it apart from every other that this process opens.
     pub(crate) number: u64,
     /// Where it is kept.
@@ -292,7 +295,7 @@ unsafe fn open_together(
     amode: c_int,
     info: MPI_Info,
 ) -> Outcome<Open> {
-    let comm = duplicated(raw)?;
+    intracommunicator(raw)?;
     // What is wrong on this rank must not keep others waiting.
     // SAFETY: the caller's promise.
     let given = unsafe {
@@ -302,14 +305,25 @@ unsafe fn open_together(
             Ok((name, place, mode(amode)?, info::entries(info)?))
         })
     };
-    let ((name, place, mode, mut entries), stats) = agree_on_mode(comm.as_ref(), amode, given)?;
+    let Agreed { given: (name, place, mode, mut entries), stats, seat, party } =
+        agree(raw, amode, given)?;
+    let party = match party {
+        Some(party) => party,
+        None => Party::new(&duplicated(raw)?)?,
+    };
     // Of two that say the same hint, the later one counts.
     let site = site::hints();
     entries.extend(site.iter().cloned());
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
-    let mut file = File::open(&comm, &place, mode, &hints)?;
-    // The communicator was duplicated for this file.
+    let mut file = match party.open(&place, mode, &hints) {
+        (Ok(file), _) => file,
+        (Err(error), party) => {
+            seat.leave(party);
+            return Err(error.into());
+        }
+    };
+    // The communicator is this file's alone, as long as it has its seat.
     file.own_comm();
     file.share_pointer()?;
     if stats {
@@ -318,6 +332,7 @@ unsafe fn open_together(
     Ok(Open {
         tally: Tally::new(&place, stats),
         file,
+        seat,
         number: OPENED.fetch_add(1, Ordering::Relaxed) + 1,
         slot: None,
         amode,
@@ -332,8 +347,8 @@ unsafe fn open_together(
     })
 }
 
-/// A communicator of our own with the same ranks.
-fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
+/// Refuses communicators that cannot open a file.
+fn intracommunicator(raw: MPI_Comm) -> Outcome {
     if raw == mpi_constants::comm_null() {
         return Err(Failure::new(mpi_constants::ERR_COMM, "the communicator is null"));
     }
@@ -346,6 +361,11 @@ fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
             "files are opened by the ranks of an intracommunicator",
         ));
     }
+    Ok(())
+}
+
+/// A communicator of our own with the same ranks.
+fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
     // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
     unsafe { striate_comm::mpi::from_raw(raw) }.map_err(|error| in_comm(&error))
 }
@@ -354,23 +374,40 @@ fn in_comm(error: &CommError) -> Failure {
     Failure::told(mpi_constants::ERR_COMM, error.to_string())
 }
 
-/// Makes sure that all ranks can go on, and in the same mode. Says whether one of them wants a summary.
-fn agree_on_mode<T>(comm: &dyn Comm, amode: c_int, given: Outcome<T>) -> Outcome<(T, bool)> {
+/// What all ranks know before they open a file.
+struct Agreed<T> {
+    given: T,
+    /// Whether one of them wants a summary.
+    stats: bool,
+    seat: Seat,
+    /// Who sits there already.
+    party: Option<Party>,
+}
+
+/// Makes sure that all ranks can go on, in the same mode and on the same seat. The program's own communicator is good
+/// enough for that: all its ranks are here, and make no other collective call on it meanwhile.
+fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>> {
     let class = given.as_ref().err().map_or(0, Failure::class);
     let stats = i64::from(Settings::get().stats);
-    let mut votes = [i64::from(amode), -i64::from(amode), i64::from(class), stats];
-    comm.allreduce_i64(Reduction::Max, &mut votes).map_err(|error| in_comm(&error))?;
+    let seats = Seats::of(raw);
+    let mut votes = [0; 4 + seats::SEEN];
+    votes[..4].copy_from_slice(&[i64::from(amode), -i64::from(amode), i64::from(class), stats]);
+    votes[4..].copy_from_slice(&Seats::seen(seats.as_deref()));
+    // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
+    unsafe { striate_comm::mpi::largest(raw, &mut votes) }.map_err(|error| in_comm(&error))?;
+    let [highest, lowest, class, stats, seen @ ..] = votes;
     let given = given?;
-    if votes[2] != 0 {
-        return Err(Failure::new(votes[2] as c_int, "another rank could not open the file"));
+    if class != 0 {
+        return Err(Failure::new(class as c_int, "another rank could not open the file"));
     }
-    if votes[0] != -votes[1] {
+    if highest != -lowest {
         return Err(Failure::new(
             mpi_constants::ERR_NOT_SAME,
             "the ranks gave different access modes",
         ));
     }
-    Ok((given, votes[3] != 0))
+    let (seat, party) = Seats::choose(seats.as_ref(), &seen);
+    Ok(Agreed { given, stats: stats != 0, seat, party })
 }
 
 /// `MPI_File_close`.
@@ -387,9 +424,11 @@ pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int 
     let (name, number) = (open.name.clone(), open.number);
     let handler = open.handler.clone();
     let done = guarded(|| {
-        let Open { mut file, tally, begun, .. } = *open;
+        let Open { mut file, seat, tally, begun, .. } = *open;
         tally.report(&mut file);
-        file.close()?;
+        let (closed, party) = file.close_and_keep();
+        seat.leave(party);
+        closed?;
         begun.map_or(Ok(()), |_| {
             Err(Failure::new(mpi_constants::ERR_OTHER, "a split collective call was not ended"))
         })

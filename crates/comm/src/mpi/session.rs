@@ -138,7 +138,7 @@ pub fn wait_for_reader() {
 #[derive(Debug)]
 pub(super) struct RawComm {
     raw: ffi::MPI_Comm,
-    /// Whether a collective on it was given up, and may go on for ever.
+    /// Whether it is not to be freed: a collective on it was given up, and may go on for ever, or it is not ours.
     abandoned: AtomicBool,
     session: Arc<Session>,
 }
@@ -164,6 +164,11 @@ impl RawComm {
         // SAFETY: `raw` exists by the caller's promise; the place for the new handle outlives the call.
         check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(raw, &raw mut copy) })?;
         Self::adopt(session, copy)
+    }
+
+    /// A communicator of the application, for as long as a call lasts. It keeps its error handler, and is not freed.
+    pub(super) fn lent(session: &Arc<Session>, raw: ffi::MPI_Comm) -> Self {
+        Self { raw, abandoned: AtomicBool::new(true), session: Arc::clone(session) }
     }
 
     /// The ranks with the same `color`, in order of `key`; `None` makes no communicator. Collective.

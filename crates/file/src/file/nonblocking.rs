@@ -30,6 +30,7 @@ pub(super) struct Baggage {
     exchange: Option<Ring>,
     calls: u64,
     meetings: u64,
+    failed: bool,
     stats: Stats,
     usage: Usage,
     last: Option<CallReport>,
@@ -273,6 +274,7 @@ impl File {
             exchange: self.exchange.take(),
             calls: self.calls,
             meetings: self.meeting.held,
+            failed: self.meeting.failed,
             stats: std::mem::take(&mut self.stats),
             usage: std::mem::take(&mut self.usage),
             last: self.last.take(),
@@ -283,6 +285,7 @@ impl File {
         self.exchange = baggage.exchange;
         self.calls = baggage.calls;
         self.meeting.held = baggage.meetings;
+        self.meeting.failed = baggage.failed;
         self.stats += baggage.stats;
         self.usage += baggage.usage;
         self.last = baggage.last.or(self.last);

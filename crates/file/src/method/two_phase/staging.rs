@@ -249,6 +249,15 @@ impl Staging {
         &pointers[which]
     }
 
+    /// Forgets what calls on a file have left here, when no rank uses it: its pointer, and that it was sieved.
+    /// Writes under way have ended, and with them their counts.
+    pub(crate) fn forget_file(&self) {
+        for which in 0..POINTERS {
+            self.pointer(which).store(0, Ordering::SeqCst);
+        }
+        self.sieving().store(0, Ordering::SeqCst);
+    }
+
     /// Runs `body` on the table, alone.
     fn with<T>(&self, body: impl FnOnce(&mut Books<'_>) -> T) -> T {
         let lock = self.lock();
