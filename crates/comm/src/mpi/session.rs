@@ -150,7 +150,8 @@ unsafe impl Send for RawComm {}
 unsafe impl Sync for RawComm {}
 
 impl RawComm {
-    /// A duplicate of `raw`. Collective.
+    /// A communicator of the ranks of `raw`. What the application has attached to it does not come along, as it would
+    /// with a duplicate: this one may be kept for longer. Collective.
     ///
     /// # Safety
     ///
@@ -159,10 +160,16 @@ impl RawComm {
         session: &Arc<Session>,
         raw: ffi::MPI_Comm,
     ) -> Result<Self, CommError> {
-        // SAFETY: a handle is plain data.
-        let mut copy = unsafe { ffi::RSMPI_COMM_NULL };
-        // SAFETY: `raw` exists by the caller's promise; the place for the new handle outlives the call.
-        check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(raw, &raw mut copy) })?;
+        // SAFETY: handles are plain data.
+        let (mut group, mut copy) = unsafe { (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_COMM_NULL) };
+        // SAFETY: `raw` exists by the caller's promise; the place for the handle outlives the call.
+        check("MPI_Comm_group", unsafe { ffi::MPI_Comm_group(raw, &raw mut group) })?;
+        // SAFETY: as above, and the group is that of all its ranks.
+        let made =
+            check("MPI_Comm_create", unsafe { ffi::MPI_Comm_create(raw, group, &raw mut copy) });
+        // SAFETY: the group is ours, and this is its end.
+        let _ = unsafe { ffi::MPI_Group_free(&raw mut group) };
+        made?;
         Self::adopt(session, copy)
     }
 

@@ -135,6 +135,15 @@ fn threads_with_files_of_their_own() {
 }
 
 #[test]
+fn one_file_after_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    let (program, file) = (compile("seats.c"), place.path().join("file"));
+    passes(&program, &[&file], &[]);
+    passes(&program, &[&file], &[("STRIATE_RANKS_PER_NODE", "1")]);
+    passes(&program, &[&file, Path::new("left-open")], &[]);
+}
+
+#[test]
 fn files_on_servers() {
     let servers = striate_server::Embedded::start(3).unwrap();
     let program = compile("families.c");
