@@ -101,7 +101,17 @@ pub trait Comm: Debug + Send + Sync {
     /// Memory of `len` bytes, zeroed, that all ranks of this rank's node share; `None` on every
     /// rank of the communicator if it cannot be had on one of them. Collective over all ranks,
     /// which ask for the same length.
-    fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError>;
+    fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError> {
+        self.node_memory_with_spare(len, 0)
+    }
+
+    /// [`Comm::node_memory`] with `spare` bytes behind, which cost nothing before a rank asks for them by
+    /// [`NodeMemory::populate`].
+    fn node_memory_with_spare(
+        &self,
+        len: usize,
+        spare: usize,
+    ) -> Result<Option<NodeMemory>, CommError>;
 
     /// So many numbers that all ranks share. Collective; all ranks ask for the same number of them.
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError>;

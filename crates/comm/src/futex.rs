@@ -9,6 +9,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 
+/// How long somebody sleeps before he looks at a lock again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
 /// Sleeps while `word` is `expected`, at most for `timeout`; returns whether it is something else now.
 ///
 /// It may return early. Wait in a loop that asks [`Comm::health`](crate::Comm::health) each time the
@@ -26,6 +29,27 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) -> bool {
         }
     }
     word.load(Ordering::Acquire) != expected
+}
+
+/// Runs `body` while `word` says that nobody else does: 0 free, 1 held, 2 held and waited for. The body is short, does not
+/// panic, and waits for nobody.
+pub fn locked<T>(word: &AtomicU32, body: impl FnOnce() -> T) -> T {
+    let mut tries = 0;
+    while word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        tries += 1;
+        if tries < 40 {
+            std::hint::spin_loop();
+        } else if word.swap(2, Ordering::Acquire) == 0 {
+            break;
+        } else {
+            wait(word, 2, PATIENCE);
+        }
+    }
+    let result = body();
+    if word.swap(0, Ordering::Release) == 2 {
+        wake(word);
+    }
+    result
 }
 
 /// Wakes all who wait for `word`; call it after the word was changed.

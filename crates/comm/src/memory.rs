@@ -2,7 +2,7 @@
 //!
 //! Ranks that are threads share anonymous memory; ranks that are processes map the same memfd, which
 //! has its pages reserved before anyone touches them. A node that is full answers "no" when memory is
-//! asked for, rather than with a signal in the middle of a transfer.
+//! asked for, rather than with a signal in the middle of a transfer. Spare memory behind it is asked for apart.
 
 use std::ffi::c_void;
 use std::fs;
@@ -38,9 +38,20 @@ impl NodeMemory {
         self.mapping.address
     }
 
-    /// Number of bytes.
+    /// Number of bytes, without the spare ones.
     pub fn len(&self) -> usize {
         self.mapping.len
+    }
+
+    /// Number of bytes behind those, which must not be touched before this rank has called [`NodeMemory::populate`].
+    pub fn spare(&self) -> usize {
+        self.mapping.spare
+    }
+
+    /// Makes the spare bytes usable for this rank; returns whether it worked. Not collective: every rank that uses them
+    /// asks by itself, and may be refused where others were not.
+    pub fn populate(&self) -> bool {
+        self.mapping.populate()
     }
 
     /// Whether there is nothing in it.
@@ -81,6 +92,8 @@ pub(crate) fn number_nodes<N: Copy + Eq + std::hash::Hash>(nodes: &[N]) -> Vec<u
 pub(crate) struct Mapping {
     address: NonNull<u8>,
     len: usize,
+    /// Bytes behind those.
+    spare: usize,
 }
 
 // SAFETY: the mapping belongs to no thread, and this type neither reads nor writes it; whoever uses the
@@ -91,51 +104,75 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Zeroed memory for the threads of this process.
-    pub(crate) fn anonymous(len: usize) -> Result<Self, Errno> {
+    pub(crate) fn anonymous(len: usize, spare: usize) -> Result<Self, Errno> {
         check_available(len)?;
+        let total = total(len, spare)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice; nothing that exists changes.
         let address = unsafe {
-            rustix::mm::mmap_anonymous(ptr::null_mut(), len.max(1), access, MapFlags::PRIVATE)
+            rustix::mm::mmap_anonymous(ptr::null_mut(), total, access, MapFlags::PRIVATE)
         }?;
-        let mapping = Self::at(address, len)?;
+        let mapping = Self::at(address, len, spare)?;
         // SAFETY: the range is the mapping just made; the advice does not change what it holds. It is
         // only advice: a kernel without huge pages may refuse.
         let _ = unsafe { rustix::mm::madvise(address, len.max(1), Advice::LinuxHugepage) };
         Ok(mapping)
     }
 
-    /// Maps `len` bytes of `memory`, which is at least that long.
+    /// Maps `len` bytes of `memory`, and spare ones behind; it is at least that long.
     #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "for ranks that are processes"))]
-    pub(crate) fn shared(memory: impl AsFd, len: usize) -> Result<Self, Errno> {
+    pub(crate) fn shared(memory: impl AsFd, len: usize, spare: usize) -> Result<Self, Errno> {
+        let total = total(len, spare)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: as for anonymous memory. Nobody shortens the file: only its makers know of it.
         let address = unsafe {
-            rustix::mm::mmap(ptr::null_mut(), len.max(1), access, MapFlags::SHARED, memory, 0)
+            rustix::mm::mmap(ptr::null_mut(), total, access, MapFlags::SHARED, memory, 0)
         }?;
-        Self::at(address, len)
+        Self::at(address, len, spare)
     }
 
-    fn at(address: *mut c_void, len: usize) -> Result<Self, Errno> {
+    fn at(address: *mut c_void, len: usize, spare: usize) -> Result<Self, Errno> {
         let address = NonNull::new(address.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { address, len })
+        Ok(Self { address, len, spare })
+    }
+
+    /// Gets pages for the spare bytes: where there are none to be had, it says so, and touching them would be a signal.
+    fn populate(&self) -> bool {
+        let first = self.len / PAGE * PAGE;
+        let len = self.len + self.spare - first;
+        // SAFETY: inside of the mapping; the advice does not change what it holds.
+        let populated = unsafe {
+            let address = self.address.as_ptr().add(first).cast();
+            rustix::mm::madvise(address, len, Advice::LinuxPopulateWrite)
+        };
+        populated.is_ok()
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made by the constructor, and its last user is gone.
-        let unmapped = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.len.max(1)) };
+        let unmapped = unsafe {
+            rustix::mm::munmap(self.address.as_ptr().cast(), (self.len + self.spare).max(1))
+        };
         debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
     }
 }
 
-/// Makes zeroed memory, with its pages reserved, that other processes can map.
+/// What advice on memory counts in.
+const PAGE: usize = 4096;
+
+/// Bytes to be mapped; there are no mappings of none.
+fn total(len: usize, spare: usize) -> Result<usize, Errno> {
+    len.checked_add(spare).map(|total| total.max(1)).ok_or(Errno::NOMEM)
+}
+
+/// Makes zeroed memory, with its pages reserved, and spare bytes behind, that other processes can map.
 #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "for ranks that are processes"))]
-pub(crate) fn reserve(len: usize) -> Result<OwnedFd, Errno> {
+pub(crate) fn reserve(len: usize, spare: usize) -> Result<OwnedFd, Errno> {
     check_available(len)?;
     let memory = rustix::fs::memfd_create(c"striate-node-memory", MemfdFlags::CLOEXEC)?;
-    rustix::fs::ftruncate(&memory, len.max(1) as u64)?;
+    rustix::fs::ftruncate(&memory, total(len, spare)? as u64)?;
     rustix::fs::fallocate(&memory, FallocateFlags::empty(), 0, len.max(1) as u64)?;
     Ok(memory)
 }
@@ -177,22 +214,30 @@ mod tests {
 
     #[test]
     fn two_mappings_of_reserved_memory_show_the_same_bytes() {
-        let memory = reserve(5000).unwrap();
-        let (one, two) =
-            (Mapping::shared(&memory, 5000).unwrap(), Mapping::shared(&memory, 5000).unwrap());
+        let memory = reserve(5000, 9000).unwrap();
+        let map = || Mapping::shared(&memory, 5000, 9000).unwrap();
+        let (one, two) = (map(), map());
         // SAFETY: both mappings live and have 5000 bytes; this thread alone uses them.
         unsafe {
             assert_eq!(two.address.add(4999).read(), 0);
             one.address.add(4999).write(17);
             assert_eq!(two.address.add(4999).read(), 17);
         }
+        assert!(one.populate() && two.populate());
+        // SAFETY: as above, with 9000 bytes more.
+        unsafe {
+            one.address.add(13999).write(19);
+            assert_eq!(two.address.add(13999).read(), 19);
+            assert_eq!(two.address.add(4999).read(), 17);
+        }
     }
 
     #[test]
     fn what_the_machine_lacks_is_refused() {
-        assert_eq!(Mapping::anonymous(1 << 60).unwrap_err(), Errno::NOMEM);
-        assert_eq!(reserve(1 << 60).unwrap_err(), Errno::NOMEM);
-        assert!(Mapping::anonymous(0).is_ok());
-        assert!(reserve(0).is_ok());
+        assert_eq!(Mapping::anonymous(1 << 60, 0).unwrap_err(), Errno::NOMEM);
+        assert_eq!(reserve(1 << 60, 0).unwrap_err(), Errno::NOMEM);
+        assert_eq!(Mapping::anonymous(1, usize::MAX).unwrap_err(), Errno::NOMEM);
+        assert!(Mapping::anonymous(0, 0).is_ok_and(|memory| memory.populate()));
+        assert!(reserve(0, 0).is_ok());
     }
 }

@@ -331,8 +331,12 @@ impl Comm for MpiComm {
         Ok((index, message?))
     }
 
-    fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError> {
-        memory::node_memory(self, len)
+    fn node_memory_with_spare(
+        &self,
+        len: usize,
+        spare: usize,
+    ) -> Result<Option<NodeMemory>, CommError> {
+        memory::node_memory(self, len, spare)
     }
 
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {

@@ -54,10 +54,14 @@ struct Address {
 ///
 /// The first rank of each node makes it, and the others open it through `/proc`. They tell each other
 /// whether it worked, so that all nodes have such memory or none.
-pub(super) fn node_memory(comm: &MpiComm, len: usize) -> Result<Option<NodeMemory>, CommError> {
+pub(super) fn node_memory(
+    comm: &MpiComm,
+    len: usize,
+    spare: usize,
+) -> Result<Option<NodeMemory>, CommError> {
     let (rank, nodes) = (comm.rank(), comm.nodes());
     let leader = ranks_of(nodes[rank], nodes)[0];
-    let made = if leader == rank { reserve(len).ok() } else { None };
+    let made = if leader == rank { reserve(len, spare).ok() } else { None };
     let address = made.as_ref().and_then(|memory| Address::of(memory).ok());
     let told = comm.allgather(&encode(len, address))?;
     let told = told.iter().map(|bytes| decode(bytes)).collect::<Option<Vec<_>>>();
@@ -69,8 +73,8 @@ pub(super) fn node_memory(comm: &MpiComm, len: usize) -> Result<Option<NodeMemor
         return Err(mismatch(format!("rank 0 asks for {first} bytes, rank {other} for {theirs}")));
     }
     let mapping = match (&made, told[leader].1) {
-        (Some(memory), Some(_)) => Mapping::shared(memory, len).ok(),
-        (None, Some(address)) => address.open(len).ok(),
+        (Some(memory), Some(_)) => Mapping::shared(memory, len, spare).ok(),
+        (None, Some(address)) => address.open(len, spare).ok(),
         (_, None) => None,
     };
     // Nobody has to find the descriptor of the first rank any more once all ranks are here.
@@ -89,15 +93,15 @@ impl Address {
         })
     }
 
-    fn open(self, len: usize) -> std::io::Result<Mapping> {
+    fn open(self, len: usize, spare: usize) -> std::io::Result<Mapping> {
         let path = format!("/proc/{}/fd/{}", self.process, self.descriptor);
         let memory = OpenOptions::new().read(true).write(true).open(path)?;
         let found = rustix::fs::fstat(&memory)?;
-        if found.st_ino != self.inode || (found.st_size as u64) < len as u64 {
+        if found.st_ino != self.inode || (found.st_size as u64) < (len + spare) as u64 {
             // Another namespace of processes, where the number means something else.
             return Err(Errno::STALE.into());
         }
-        Ok(Mapping::shared(memory, len)?)
+        Ok(Mapping::shared(memory, len, spare)?)
     }
 }
 

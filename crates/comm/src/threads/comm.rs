@@ -395,7 +395,11 @@ impl Comm for ThreadComm {
         Ok((index, message?))
     }
 
-    fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError> {
+    fn node_memory_with_spare(
+        &self,
+        len: usize,
+        spare: usize,
+    ) -> Result<Option<NodeMemory>, CommError> {
         let memory = self.meet("node_memory", len, |given| {
             if let Some(rank) = given.iter().position(|other| *other != given[0]) {
                 return Err(mismatch(
@@ -405,7 +409,7 @@ impl Comm for ThreadComm {
             }
             let nodes = self.nodes().iter().max().map_or(0, |last| last + 1);
             let mapped: Result<Vec<_>, _> =
-                (0..nodes).map(|_| Mapping::anonymous(len).map(Arc::new)).collect();
+                (0..nodes).map(|_| Mapping::anonymous(len, spare).map(Arc::new)).collect();
             Ok(mapped.ok().filter(|_| self.job.node_memory))
         })?;
         Ok(memory.as_ref().as_ref().map(|mappings| {

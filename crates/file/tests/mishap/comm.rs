@@ -103,8 +103,12 @@ impl Comm for Cut {
         self.call()?.wait_any(requests)
     }
 
-    fn node_memory(&self, len: usize) -> Result<Option<NodeMemory>, CommError> {
-        self.call()?.node_memory(len)
+    fn node_memory_with_spare(
+        &self,
+        len: usize,
+        spare: usize,
+    ) -> Result<Option<NodeMemory>, CommError> {
+        self.call()?.node_memory_with_spare(len, spare)
     }
 
     fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const IMPATIENCE: Duration = Duration::from_micros(500);
 
 /// How long a rank lets others run before it sleeps: to sleep and be woken costs more than most waits.
-const LET_RUN: Duration = Duration::from_micros(50);
+const LET_RUN: Duration = Duration::from_micros(200);
 
 /// A turn of others that takes so long is not one of ranks, who have little to do here. Somebody else wants the core, and
 /// who only lets him run waits for a turn of his every time; who sleeps is woken before it is over.
@@ -260,42 +260,28 @@ impl Staging {
 
     /// Runs `body` on the table, alone.
     fn with<T>(&self, body: impl FnOnce(&mut Books<'_>) -> T) -> T {
-        let lock = self.lock();
-        let mut tries = 0;
-        while lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            tries += 1;
-            if tries < 40 {
-                std::hint::spin_loop();
-            } else if lock.swap(2, Ordering::Acquire) == 0 {
-                break;
-            } else {
-                futex::wait(lock, 2, PATIENCE);
-            }
-        }
-        let (participants, slots) = (self.participants, self.slots);
-        // SAFETY: the lock is held, so nobody else touches the tables, which lie behind each other
-        // in memory that is long enough.
-        let mut books = unsafe {
-            #[expect(
-                clippy::cast_ptr_alignment,
-                reason = "behind the head, which is aligned to 64"
-            )]
-            let progress = self.at(size_of::<Head>()).cast::<u64>();
-            let needs = progress.add(participants);
-            let ring = needs.add(participants).cast::<Slot>();
-            Books {
-                table: &mut (*self.head()).table,
-                progress: std::slice::from_raw_parts_mut(progress, participants),
-                needs: std::slice::from_raw_parts_mut(needs, participants),
-                slots: std::slice::from_raw_parts_mut(ring, slots),
-                changed: false,
-            }
-        };
-        let result = body(&mut books);
-        if lock.swap(0, Ordering::Release) == 2 {
-            futex::wake(lock);
-        }
-        result
+        futex::locked(self.lock(), || {
+            let (participants, slots) = (self.participants, self.slots);
+            // SAFETY: the lock is held, so nobody else touches the tables, which lie behind each other
+            // in memory that is long enough.
+            let mut books = unsafe {
+                #[expect(
+                    clippy::cast_ptr_alignment,
+                    reason = "behind the head, which is aligned to 64"
+                )]
+                let progress = self.at(size_of::<Head>()).cast::<u64>();
+                let needs = progress.add(participants);
+                let ring = needs.add(participants).cast::<Slot>();
+                Books {
+                    table: &mut (*self.head()).table,
+                    progress: std::slice::from_raw_parts_mut(progress, participants),
+                    needs: std::slice::from_raw_parts_mut(needs, participants),
+                    slots: std::slice::from_raw_parts_mut(ring, slots),
+                    changed: false,
+                }
+            };
+            body(&mut books)
+        })
     }
 
     /// Like `with`, and tells sleepers if the body says that something they may wait for changed.
