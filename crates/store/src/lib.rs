@@ -44,7 +44,7 @@ pub mod trace;
 pub use aligned::AlignedBuffer;
 pub use bandwidth::Bandwidth;
 pub use count::{Counted, Counts};
-pub use error::{ErrorKind, Malformed, Operation, StoreError};
+pub use error::{Cause, ErrorKind, Malformed, Operation, StoreError};
 pub use fault::{Fault, FaultPlan, Faulty};
 pub use memory::MemoryStore;
 pub use null::NullStore;

@@ -221,6 +221,18 @@ impl PosixFile {
         self.use_ring && self.ring.is_available(&self.system)
     }
 
+    /// What tells the file from all others of this machine: its device and its inode. `None` if the system does not say.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        let about = rustix::fs::fstat(&self.system.file).ok()?;
+        Some((about.st_dev, about.st_ino))
+    }
+
+    /// Bytes that this user can still write to the file system; `None` if it does not say.
+    pub fn space_left(&self) -> Option<u64> {
+        let about = rustix::fs::fstatvfs(&self.system.file).ok()?;
+        about.f_bavail.checked_mul(about.f_frsize)
+    }
+
     /// How the file is striped beside how it was to be, if it lies on Lustre.
     pub const fn striping(&self) -> Option<&StripingReport> {
         self.striping.as_ref()
