@@ -12,7 +12,7 @@ use crate::constants::{self as mpi, MPI_Datatype};
 use crate::datarep::{Converted, Registered};
 use crate::errors::{Failure, Outcome};
 use crate::types::external::{Incoming, Outgoing};
-use crate::types::{Described, TypeProblem, describe};
+use crate::types::{Described, TypeProblem, describe, predefined};
 
 /// A buffer as a call gives it.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +91,11 @@ impl UserMemory {
     /// The memory of a buffer whose bytes are those of the file.
     #[inline]
     pub(crate) fn native(buffer: Buffer) -> Outcome<Self> {
-        let described = describe(buffer.datatype)?;
-        Self::described(buffer, &described)
+        // Most buffers are of a type of MPI's own.
+        match predefined(buffer.datatype) {
+            Some(described) => Self::described(buffer, described),
+            None => Self::described(buffer, &*describe(buffer.datatype)?),
+        }
     }
 
     /// The memory of a buffer whose elements the file holds as external32.

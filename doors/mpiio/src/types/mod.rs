@@ -157,6 +157,12 @@ impl Described {
     }
 }
 
+/// The description of a type of MPI's own; none of any other.
+#[inline]
+pub(crate) fn predefined(raw: MPI_Datatype) -> Option<&'static Described> {
+    named::find(raw).map(|described| &**described)
+}
+
 /// The description of a datatype that a program gives to a call of MPI-IO. The first time it is made, and
 /// from then on found.
 pub(crate) fn describe(raw: MPI_Datatype) -> Result<Arc<Described>, TypeProblem> {
