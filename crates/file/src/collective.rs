@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
-use striate_comm::{Comm, CommError, first_of};
+use striate_comm::{Comm, CommError, NodeMemory, first_of};
 use striate_datatype::Boundary;
+use striate_store::PosixFile;
 
+use crate::behind::{self, Behind};
 use crate::cost::Costs;
 use crate::method::two_phase::staging::{CARD, Place, Staging};
 use crate::method::two_phase::watch::Watch;
@@ -89,24 +91,106 @@ impl From<Card> for Shown {
 #[derive(Clone, Debug)]
 pub(crate) struct Meeting {
     room: Option<Arc<Staging>>,
+    /// The memory that it is in; behind it, what small writes can wait in.
+    memory: Option<NodeMemory>,
     /// Meetings so far.
     pub(crate) held: u64,
+    /// Collective calls of one kind, one after the other, to whose meetings nobody brought anything.
+    idle: u32,
+    /// Calls of this kind to come for which nobody meets.
+    spared: u32,
+    /// The kind: whether they are writes.
+    writes: bool,
+    /// Whether there were such since the last meeting.
+    is_apart: bool,
+    /// Writes so far for which nobody met.
+    unmet: u64,
     /// Whether one of them was not as it should be: a rank came with an error, or did not come. All ranks know the
     /// same, as long as they can reach each other.
     pub(crate) failed: bool,
 }
+
+/// Calls to whose meetings nobody brought anything before meetings are spared.
+const IDLE: u32 = 4;
+
+/// Calls in a row for which nobody meets: how far a rank can be ahead of another.
+const SPARED: u32 = behind::CALLS as u32;
 
 impl Meeting {
     /// Finds the place; collective.
     pub(crate) fn new(comm: &dyn Comm) -> Result<Self, CommError> {
         let ranks = comm.size();
         let one_node = comm.nodes().iter().all(|&node| node == 0);
-        let mut room = None;
+        let mut memory = None;
         if one_node && ranks > 1 {
-            let memory = comm.node_memory(Staging::len(ranks, 1, 0))?;
-            room = memory.map(|memory| Arc::new(Staging::new(Place::Node(memory), ranks, 1, 0)));
+            let (books, spare) = behind::memory_for(ranks);
+            memory = comm.node_memory_with_spare(Staging::len(ranks, 1, 0) + books, spare)?;
         }
-        Ok(Self { room, held: 0, failed: false })
+        let room =
+            memory.clone().map(|memory| Arc::new(Staging::new(Place::Node(memory), ranks, 1, 0)));
+        Ok(Self {
+            room,
+            memory,
+            held: 0,
+            idle: 0,
+            spared: 0,
+            writes: false,
+            is_apart: false,
+            unmet: 0,
+            failed: false,
+        })
+    }
+
+    /// The same for a call that goes on while others do.
+    pub(crate) fn apart(&mut self) -> Self {
+        // All ranks begin such calls alike.
+        self.spared = 0;
+        Self { idle: 0, ..self.clone() }
+    }
+
+    /// Keeps that the last meeting was one for a write, or a read, to which nobody brought anything; or that it was
+    /// another. All ranks know the same.
+    pub(crate) fn was_idle(&mut self, write: Option<bool>) {
+        self.idle = match write {
+            None => 0,
+            Some(write) if write == self.writes => self.idle.saturating_add(1),
+            Some(_) => 1,
+        };
+        self.writes = write.unwrap_or(self.writes);
+        if self.idle >= IDLE {
+            self.spared = SPARED;
+        }
+    }
+
+    /// Makes sure that no rank is at a call before, where such a call and this one must not change places. Collective.
+    pub(crate) fn catch_up(&mut self, comm: &dyn Comm, write: bool) -> Result<(), FileError> {
+        if !self.is_apart || !(write || self.writes) {
+            return Ok(());
+        }
+        let cards = self.meet(comm, &Card::default().to_bytes(), false)?;
+        someone_declined(comm, &cards.unwrap_or_default())
+    }
+
+    /// The last write for which nobody met, if ranks may still be at it.
+    pub(crate) fn last_unmet(&self) -> Option<u64> {
+        (self.is_apart && self.writes).then_some(self.unmet)
+    }
+
+    /// Whether this collective call is spared the meeting. All ranks know the same.
+    pub(crate) fn spare(&mut self, write: bool) -> bool {
+        let is_spared = self.spared > 0 && self.writes == write;
+        if is_spared {
+            self.spared -= 1;
+            self.unmet += u64::from(write);
+            self.is_apart = true;
+        }
+        is_spared
+    }
+
+    /// Where small writes to `file` can wait, if the ranks have memory in common.
+    pub(crate) fn behind(&self, file: &Arc<PosixFile>, ranks: usize) -> Option<Arc<Behind>> {
+        let memory = self.memory.clone()?;
+        Behind::new(Arc::clone(file), memory, Staging::len(ranks, 1, 0), ranks).map(Arc::new)
     }
 
     /// Makes the place as it was when it was found, for another file. All ranks do so before they meet for it.
@@ -114,9 +198,11 @@ impl Meeting {
     /// Nobody can still be looking: what is cleared here is used by calls on an open file, and this rank has met the
     /// others after the last of them. Nobody can be looking already: that needs the next meeting.
     pub(crate) fn begin_anew(&mut self, comm: &dyn Comm) {
-        self.failed = false;
-        if let Some(room) = self.room.as_ref().filter(|_| comm.rank() == 0) {
+        (self.failed, self.is_apart, self.unmet) = (false, false, 0);
+        (self.idle, self.spared) = (0, 0);
+        if let (0, Some(room), Some(memory)) = (comm.rank(), &self.room, &self.memory) {
             room.forget_file();
+            Behind::reset(memory, Staging::len(comm.size(), 1, 0), comm.size());
         }
     }
 
@@ -149,6 +235,7 @@ impl Meeting {
     ) -> Result<Option<Vec<Card>>, CommError> {
         let number = self.held;
         self.held += 1;
+        (self.spared, self.is_apart) = (0, false);
         if comm.size() == 1 {
             return Ok(tells.then(|| vec![Card::from_bytes(bytes)]));
         }

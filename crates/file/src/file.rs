@@ -22,10 +22,11 @@ use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
+use crate::behind::{Behind, Presence};
 use crate::collective::{Card, Meeting, Shown, declined, disagree, someone_declined};
 use crate::experience::{CostModel, Known, Size};
 use crate::hints::{MethodChoice, Switch};
-use crate::place::Place;
+use crate::place::{Opened, Place};
 use crate::usage::{Clock, Timed};
 use crate::{CallReport, FileError, Hints, Mode, Stats, Usage, View, striping};
 use background::Background;
@@ -53,7 +54,9 @@ use together::Ring;
 ///   and by other ranks after a collective call or [`File::sync`] on both sides. Bytes that several
 ///   ranks write at the same time hold what one of them wrote, byte by byte. In atomic mode calls
 ///   that overlap take effect one after the other as a whole; every data access then locks its range.
-/// * **Collective calls** end alike on every rank: if one fails, all get an error that names it.
+/// * **Collective calls** end alike on every rank: if one fails, all get an error that names it. There is an exception:
+///   ranks that read, or write, one request each, time and again, stop to meet for it, and may be some calls ahead of
+///   others. Then an error is that of the rank whose call has failed.
 /// * **Durability.** What was written before [`File::sync`] returned survives a crash.
 /// * A file is used by one thread of a rank at a time; ranks may be threads of one process.
 #[derive(Debug)]
@@ -62,6 +65,14 @@ pub struct File {
     /// That of calls that are begun, once there are some.
     begun_comm: Option<Arc<dyn Comm>>,
     store: Arc<Counted<Arc<dyn Store>>>,
+    /// Where small collective writes wait, below the store.
+    behind: Option<Arc<Behind>>,
+    /// Tells others in this process that the file is open.
+    presence: Option<Presence>,
+    /// Small collective writes so far.
+    small_writes: u32,
+    /// The last write for which nobody met up to which others have been let come on.
+    caught_up: Cell<u64>,
     place: Option<Place>,
     /// Rank 0's, on all ranks.
     striping: Option<StripingReport>,
@@ -137,16 +148,16 @@ impl File {
         let mut opened = None;
         let mut model = CostModel::default();
         let first = if comm.rank() == 0 {
-            place.open(mode, &hints, true).map(|store| {
+            place.open(mode, &hints, true).map(|one| {
                 if hints.method == MethodChoice::Auto {
-                    model = place.costs(store.0.as_ref());
+                    model = place.costs(one.store.as_ref());
                 }
-                opened = Some(store);
+                opened = Some(one);
             })
         } else {
             Ok(())
         };
-        let is_striped = opened.as_ref().is_some_and(|(.., striping)| striping.is_some());
+        let is_striped = opened.as_ref().is_some_and(|opened| opened.striping.is_some());
         let card =
             Card { costs: model.known().plain(), note: u8::from(is_striped), ..Card::default() };
         let ((), cards) = meeting.agree(comm.as_ref(), first, card)?;
@@ -154,15 +165,27 @@ impl File {
             Some(opened) => Ok(opened),
             None => place.open(mode, &hints, false),
         };
-        let (store, reads_back, striping) = meeting.conclude(comm.as_ref(), others)?;
+        let Opened { store, local, reads_back, striping } =
+            meeting.conclude(comm.as_ref(), others)?;
         let striping = match place {
             Place::Path(_) if cards[0].note > 0 => {
                 striping::agree(comm.as_ref(), &mut hints, striping.as_ref())?
             }
             _ => None,
         };
+        // All ranks have it, or none: they see what waits in the memory of all.
+        let may_wait = mode.contains(Mode::WRITE)
+            && hints.method == MethodChoice::Auto
+            && hints.write_behind != Switch::Disable
+            && hints.direct != Switch::Enable;
+        let behind = local.as_ref().filter(|_| may_wait);
+        let behind = behind.and_then(|file| meeting.behind(file, comm.size()));
+        let presence = local.and_then(|file| Presence::new(&file, behind.as_ref()));
+        let store = behind.clone().map_or(store, |behind| behind as _);
         // From here on the ranks meet by the file, if they do.
         let mut file = Self::assemble(comm, meeting.clone(), store, mode, hints, seed, reads_back);
+        file.behind = behind;
+        file.presence = presence;
         file.striping = striping;
         file.costs = Known::new(cards[0].costs);
         file.model = model;
@@ -202,6 +225,10 @@ impl File {
             comm: Arc::clone(comm),
             begun_comm: None,
             store: Arc::new(Counted::new(store)),
+            behind: None,
+            presence: None,
+            small_writes: 0,
+            caught_up: Cell::new(0),
             place: None,
             striping: None,
             mode,
@@ -274,17 +301,24 @@ impl File {
         self.carry_out_pending();
         self.join_background();
         let delete = self.mode.contains(Mode::DELETE_ON_CLOSE);
+        let settled = self.end_behind();
         // All ranks are done before the name goes.
-        self.meeting.conclude(self.comm.as_ref(), Ok(()))?;
+        let settled = self.meeting.conclude(self.comm.as_ref(), settled);
         self.shared.free()?;
         if !delete {
-            return Ok(());
+            return settled;
         }
         let deleted = match &self.place {
             Some(place) if self.comm.rank() == 0 => place.delete(),
             _ => Ok(()),
         };
         self.meeting.conclude(self.comm.as_ref(), deleted)
+    }
+
+    /// Writes what waits; from then on nothing does.
+    fn end_behind(&mut self) -> Result<(), FileError> {
+        self.presence = None;
+        self.behind.take().map_or(Ok(()), |behind| Ok(behind.end()?))
     }
 
     /// Whether nothing is under way that was begun.
@@ -345,7 +379,7 @@ impl File {
     }
 
     /// Changes hints; those that `hints` has as [`File::hints`] stay. What can only be chosen when a file is opened
-    /// stays, too: its striping, and whether the page cache is bypassed. Collective; the hints of rank 0 count, and
+    /// stays, too: its striping, whether the page cache is bypassed, and whether writes may wait. Collective; the hints of rank 0 count, and
     /// ranks may bring none.
     pub fn set_hints(&mut self, hints: Option<&Hints>) -> Result<(), FileError> {
         self.carry_out_pending();
@@ -404,8 +438,18 @@ impl File {
         self.mode
     }
 
+    /// What a rank does alone comes after what the ranks wrote together before, as far as they do not keep it waiting.
+    fn let_catch_up(&self) {
+        let Some(call) = self.meeting.last_unmet() else { return };
+        if let Some(behind) = self.behind.as_ref().filter(|_| self.caught_up.get() != call) {
+            behind.let_catch_up(call);
+            self.caught_up.set(call);
+        }
+    }
+
     /// Length of the file in bytes.
     pub fn size(&self) -> Result<u64, FileError> {
+        self.let_catch_up();
         Ok(self.store.len()?)
     }
 
@@ -472,7 +516,12 @@ impl File {
         } else {
             Ok(())
         };
-        self.meeting.conclude(self.comm.as_ref(), done)
+        let done = self.meeting.conclude(self.comm.as_ref(), done);
+        if let (Err(_), Some(behind)) = (&done, &self.behind) {
+            // Everyone knows.
+            behind.forget_failure();
+        }
+        done
     }
 
     /// Sets atomic mode. Collective.
@@ -542,15 +591,19 @@ impl File {
     }
 
     /// What this rank's calls have cost so far.
-    pub const fn stats(&self) -> Stats {
-        self.stats
+    pub fn stats(&self) -> Stats {
+        self.stats + self.behind.as_ref().map_or_else(Stats::default, |behind| behind.stats())
     }
 
     /// What the calls of all ranks have cost so far, rank by rank. Collective.
     pub fn stats_of_all(&mut self) -> Result<Vec<Stats>, FileError> {
         self.carry_out_pending();
         self.join_background();
-        let mine: Vec<u8> = self.stats.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
+        if let Some(behind) = &self.behind {
+            // What waits has not cost anything yet.
+            behind.settle_all();
+        }
+        let mine: Vec<u8> = self.stats().to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
         let all = self.comm.allgather(&mine)?;
         let stats = all.iter().map(|bytes| {
             let mut words = [0; 8];
@@ -594,6 +647,8 @@ impl Drop for File {
         // A deputy has nothing that others could wait for.
         if self.queue.take().is_some() {
             self.background.join(self.comm.tasks());
+            // There is nobody left to tell of an error.
+            let _ = self.end_behind();
         }
     }
 }

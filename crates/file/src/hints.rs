@@ -157,6 +157,8 @@ pub struct Hints {
     pub list_regions: u64,
     /// `striate_direct`: whether the page cache is bypassed.
     pub direct: Switch,
+    /// `striate_write_behind`: whether small collective writes may wait in memory for more of them.
+    pub write_behind: Switch,
     /// `striate_lustre_pfl`: whether striping hints count where a directory has a composite layout.
     pub lustre_pfl: Composites,
 }
@@ -183,6 +185,7 @@ impl Default for Hints {
             exchange: Exchange::Auto,
             list_regions: 64,
             direct: Switch::Disable,
+            write_behind: Switch::Automatic,
             lustre_pfl: Composites::Keep,
         }
     }
@@ -238,6 +241,7 @@ impl Hints {
             "striate_exchange" => self.exchange = value.parse()?,
             "striate_list_regions" => self.list_regions = positive(value)?,
             "striate_direct" => self.direct = value.parse()?,
+            "striate_write_behind" => self.write_behind = value.parse()?,
             "striate_lustre_pfl" => self.lustre_pfl = value.parse()?,
             _ => {}
         }
@@ -258,6 +262,7 @@ impl Hints {
             striping_unit: opened.striping_unit,
             start_iodevice: opened.start_iodevice,
             direct: opened.direct,
+            write_behind: opened.write_behind,
             lustre_pfl: opened.lustre_pfl,
             ..self
         }
@@ -286,6 +291,7 @@ impl Hints {
             ("striate_exchange", Some(self.exchange.to_string())),
             ("striate_list_regions", some(Some(self.list_regions))),
             ("striate_direct", Some(self.direct.to_string())),
+            ("striate_write_behind", Some(self.write_behind.to_string())),
             ("striate_lustre_pfl", Some(self.lustre_pfl.to_string())),
         ]
         .into_iter()

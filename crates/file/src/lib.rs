@@ -33,6 +33,7 @@
 
 mod access;
 mod auto;
+mod behind;
 mod collective;
 mod cost;
 mod error;
@@ -54,6 +55,7 @@ mod target;
 mod usage;
 mod view;
 
+pub use behind::settle_everything;
 pub use error::FileError;
 pub use error_kind::ErrorKind;
 pub use experience::CostModel;

@@ -12,8 +12,17 @@ use crate::experience::CostModel;
 use crate::hints::{Hints, Switch};
 use crate::{FileError, Mode, striping};
 
-/// A store, whether it can be read although it is only written, and how it is striped on Lustre.
-pub(crate) type Opened = (Arc<dyn Store>, bool, Option<StripingReport>);
+/// What there is of a file that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// The same, if it is a file of this machine.
+    pub(crate) local: Option<Arc<PosixFile>>,
+    /// Whether it can be read although it is only written.
+    pub(crate) reads_back: bool,
+    /// How it is striped, on Lustre.
+    pub(crate) striping: Option<StripingReport>,
+}
 
 /// Where a file lies.
 #[derive(Clone, Debug)]
@@ -49,7 +58,8 @@ impl Place {
                     first: small(hints.start_iodevice),
                 };
                 let options = RemoteOptions { create, exclusive, layout };
-                Ok((Arc::new(RemoteFile::open(url, &options)?), true, None))
+                let store = Arc::new(RemoteFile::open(url, &options)?);
+                Ok(Opened { store, local: None, reads_back: true, striping: None })
             }
         }
     }
@@ -147,5 +157,6 @@ fn open_posix(
         opened => (opened?, true),
     };
     let striping = file.striping().cloned();
-    Ok((Arc::new(file), reads_back, striping))
+    let file = Arc::new(file);
+    Ok(Opened { store: Arc::clone(&file) as _, local: Some(file), reads_back, striping })
 }

@@ -119,8 +119,11 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
     let (memory, etypes) = match check(open, access, buffer) {
         Ok(checked) => checked,
         Err(failure) => {
-            if access.ranks == Ranks::Together {
-                open.decline(&failure);
+            match access {
+                Access { ranks: Ranks::Alone, .. } => {}
+                // The others meet for the pointer first.
+                Access { at: At::Shared, .. } => open.decline(&failure),
+                Access { direction, .. } => open.decline_access(direction, &failure),
             }
             return Err(failure);
         }

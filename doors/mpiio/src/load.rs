@@ -1,4 +1,4 @@
-//! What happens when the library is loaded: nothing, unless the program has another MPI.
+//! What happens when the library is loaded: nothing, unless the program has another MPI. And when the program ends.
 //!
 //! Handles, constants and structures of two MPIs have nothing in common, so a door that was built for one must
 //! not stand before the other. A program without MPI (a launcher, a shell between) is left in peace; the MPI that
@@ -19,6 +19,15 @@ const REFUSED: i32 = 127;
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
+
+/// A program that ends without closing its files loses nothing by it.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_UNLOAD: extern "C" fn() = on_unload;
+
+extern "C" fn on_unload() {
+    striate_file::settle_everything();
+}
 
 extern "C" fn on_load() {
     let ours = built_for();

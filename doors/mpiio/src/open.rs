@@ -10,6 +10,7 @@ use mpi::ffi;
 use striate_comm::{Comm, CommError};
 use striate_file::{File, Hints, Mode, Party};
 
+use crate::access::Direction;
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Group, MPI_Info};
 use crate::entry::guarded;
 use crate::errors::{Failure, Outcome, check};
@@ -147,6 +148,12 @@ impl Open {
     pub(crate) fn decline(&mut self, failure: &Failure) {
         // All that can come of it is the error.
         let _ = self.file.decline(failure.to_error());
+    }
+
+    /// The same where the others move data.
+    #[cold]
+    pub(crate) fn decline_access(&mut self, direction: Direction, failure: &Failure) {
+        let _ = self.file.decline_access(direction == Direction::Write, failure.to_error());
     }
 
     /// Looks at the arguments of a collective call that this rank may have to decline.

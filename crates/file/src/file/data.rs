@@ -15,8 +15,10 @@ impl File {
     ) -> Result<u64, FileError> {
         let mut to = to.into();
         self.check_mode(false, "read_at")?;
+        self.let_catch_up();
         if let Some(plain) = self.plain(offset, &to.shape) {
-            let read = self.store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
+            let store = self.store.inner();
+            let read = store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
             self.account_plain(&plain, read as u64);
             return Ok(read as u64);
         }
@@ -42,10 +44,11 @@ impl File {
     ) -> Result<u64, FileError> {
         let from = from.into();
         self.check_mode(true, "write_at")?;
+        self.let_catch_up();
         if let Some(plain) = self.plain(offset, &from.shape) {
             let range = plain.offset..plain.offset + from.len();
             let guard = self.guard_plain(range)?;
-            self.store.write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
+            self.store.inner().write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
             drop(guard);
             self.account_plain(&plain, from.len());
             return Ok(from.len());
@@ -115,6 +118,7 @@ impl File {
     ) -> Result<u64, FileError> {
         let to = to.into();
         self.check_mode(false, "read_in")?;
+        self.let_catch_up();
         let side = Self::placed("read_in", place, &to.shape)?;
         self.read_side(&side, to)
     }
@@ -127,6 +131,7 @@ impl File {
     ) -> Result<u64, FileError> {
         let from = from.into();
         self.check_mode(true, "write_in")?;
+        self.let_catch_up();
         let side = Self::placed("write_in", place, &from.shape)?;
         self.independent(true, &side, &from.shape, |store, way, buffer| {
             write_independently(store, &side, &from, way, buffer)?;

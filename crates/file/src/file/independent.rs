@@ -241,7 +241,8 @@ impl File {
     }
 
     /// The access as one request, if it is contiguous on both sides, and no more is asked for: most
-    /// calls of most programs, which should cost what the system call costs.
+    /// calls of most programs, which should cost what the system call costs. Its books are kept
+    /// apart (`account_plain`), so that it goes past the store's counters.
     pub(super) fn plain(&self, offset: u64, shape: &Shape) -> Option<Plain> {
         let free =
             matches!(self.hints.method, MethodChoice::Auto | MethodChoice::Fixed(Method::Posix));

@@ -6,6 +6,7 @@
 //! [`Baggage`] while there are some, and taken back before the file itself makes a collective call. So the
 //! file can be used, and moved, while a deputy is half-way through its call.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use striate_comm::Comm;
@@ -47,6 +48,7 @@ impl File {
         B: Target,
     {
         self.check_mode(false, "iread_at")?;
+        self.let_catch_up();
         let shape = buffer.memory_mut().shape;
         if self.is_small(offset, &shape) {
             let done = guarded(|| self.read_at(offset, buffer.memory_mut()));
@@ -75,6 +77,7 @@ impl File {
         B: Source,
     {
         self.check_mode(true, "iwrite_at")?;
+        self.let_catch_up();
         let shape = buffer.memory().shape;
         if self.is_small(offset, &shape) {
             let done = guarded(|| self.write_at(offset, buffer.memory()));
@@ -232,13 +235,17 @@ impl File {
     }
 
     /// See the module.
-    fn deputy(&self, comm: Arc<dyn Comm>) -> Self {
+    fn deputy(&mut self, comm: Arc<dyn Comm>) -> Self {
         let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
         Self {
             comm,
             begun_comm: None,
             // Counted apart from what the rank does meanwhile.
             store: Arc::new(Counted::new(store)),
+            behind: None,
+            presence: None,
+            small_writes: 0,
+            caught_up: Cell::new(0),
             place: None,
             striping: None,
             mode: self.mode,
@@ -249,7 +256,7 @@ impl File {
             atomic: self.atomic,
             reads_back: self.reads_back,
             sieved: self.sieved,
-            meeting: self.meeting.clone(),
+            meeting: self.meeting.apart(),
             note: 0,
             exchange: None,
             alone: Default::default(),

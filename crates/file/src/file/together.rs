@@ -1,5 +1,6 @@
 //! How ranks carry out an access together: meet, decide alike, carry out, end alike.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,14 +13,18 @@ use striate_store::store::Store;
 use super::independent::{Guard, Plain, Way, read_independently, write_independently};
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
-use crate::collective::{Card, Shown, disagree};
+use crate::behind::{Around, Behind};
+use crate::collective::{Card, Shown, declined, disagree};
 use crate::experience::Size;
-use crate::hints::Exchange;
+use crate::hints::{Exchange, Switch};
 use crate::memory::Shape;
 use crate::method::two_phase::plan::Groups;
 use crate::method::two_phase::staging::{Place, Staging};
 use crate::method::two_phase::{Call, Holes, Outcome, guarded};
-use crate::{File, FileError, Memory, MemoryMut};
+use crate::{CallReport, File, FileError, Memory, MemoryMut, Stats};
+
+/// Small collective writes of a file after which more are expected.
+const MANY: u32 = 32;
 
 /// The ring of this rank's group, and how far it has turned.
 #[derive(Debug)]
@@ -27,6 +32,14 @@ pub(super) struct Ring {
     groups: Groups,
     staging: Staging,
     first: u64,
+}
+
+/// Whether the ranks meet in a collective call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ranks {
+    Together,
+    /// Each does its part, and goes on.
+    Apart,
 }
 
 /// What a rank wants of a collective call.
@@ -42,6 +55,8 @@ pub(super) enum Work<'a> {
     Plain {
         store: &'a dyn Store,
         plain: &'a Plain,
+        /// Where a write may wait.
+        behind: Option<&'a Arc<Behind>>,
     },
     Alone {
         store: &'a dyn Store,
@@ -81,12 +96,15 @@ impl File {
         mut to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
         const CALL: &str = "read_at_all";
+        if self.meeting.spare(false) {
+            return self.read_at(offset, to);
+        }
         let checked =
             self.check_mode(false, CALL).and_then(|()| self.overlap(CALL, offset, &to.shape));
         match checked {
             Ok(None) => {
-                let part = self.part(false, CALL, offset, &to.shape);
-                self.read_part_together(part, to)
+                let part = self.part(false, Ranks::Together, CALL, offset, &to.shape);
+                self.read_part(part, to)
             }
             Ok(Some((overlap, mut room))) => {
                 let side = Ok(overlap.side().clone());
@@ -102,13 +120,13 @@ impl File {
         side: Result<FileSide, FileError>,
         to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
-        self.read_part_together(Part::Side(side), to)
+        self.read_part(Part::Side(side), to)
     }
 
-    fn read_part_together(&mut self, part: Part, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
+    fn read_part(&mut self, part: Part, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
         let shape = to.shape.clone();
         self.together(false, part, &shape, &mut |work| match work {
-            Work::Plain { store, plain } => {
+            Work::Plain { store, plain, .. } => {
                 let bytes = store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
                 Ok(Outcome { bytes: bytes as u64, ..Outcome::default() })
             }
@@ -125,8 +143,14 @@ impl File {
         offset: u64,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        let part = self.part(true, "write_at_all", offset, &from.shape);
-        self.write_part_together(part, from)
+        let ranks = self.ranks(true);
+        let part = self.part(true, ranks, "write_at_all", offset, &from.shape);
+        self.write_part(ranks, part, from)
+    }
+
+    /// Whether the ranks meet in this call at a view. All ranks know the same.
+    fn ranks(&mut self, write: bool) -> Ranks {
+        if self.meeting.spare(write) { Ranks::Apart } else { Ranks::Together }
     }
 
     pub(super) fn write_side_together(
@@ -134,29 +158,111 @@ impl File {
         side: Result<FileSide, FileError>,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        self.write_part_together(Part::Side(side), from)
+        self.write_part(Ranks::Together, Part::Side(side), from)
     }
 
-    fn write_part_together(&mut self, part: Part, from: &Memory<'_>) -> Result<u64, FileError> {
-        self.together(true, part, &from.shape, &mut |work| match work {
-            Work::Plain { store, plain } => {
-                store.write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
-                Ok(Outcome { bytes: from.len(), ..Outcome::default() })
+    fn write_part(
+        &mut self,
+        ranks: Ranks,
+        part: Part,
+        from: &Memory<'_>,
+    ) -> Result<u64, FileError> {
+        let mut work = |work: Work<'_>| match work {
+            Work::Plain { store, plain, behind } => {
+                let bytes = &from.bytes()[plain.memory.clone()];
+                let waits = match behind {
+                    Some(behind) => behind.put(plain.offset, bytes)?,
+                    None => false,
+                };
+                if !waits {
+                    store.write_at(plain.offset, bytes)?;
+                }
+                let resent = if waits { from.len() } else { 0 };
+                Ok(Outcome { bytes: from.len(), resent, ..Outcome::default() })
             }
             Work::Alone { store, side, way, buffer } => {
                 write_independently(store, side, from, way, buffer)?;
                 Ok(Outcome { bytes: side.len(), ..Outcome::default() })
             }
             Work::TwoPhase { call, remote } => call.write(from, remote),
-        })
+        };
+        match ranks {
+            Ranks::Together => {
+                let done = self.together(true, part, &from.shape, &mut work);
+                if let (Err(_), Some(behind)) = (&done, &self.behind) {
+                    // Everyone has an error now.
+                    behind.forget_failure();
+                }
+                done
+            }
+            Ranks::Apart => self.write_apart(part, &from.shape, &mut work),
+        }
     }
 
-    fn part(&self, write: bool, call: &'static str, offset: u64, shape: &Shape) -> Part {
+    /// Writes this rank's part of a collective call for which nobody meets.
+    fn write_apart(
+        &mut self,
+        part: Part,
+        shape: &Shape,
+        work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
+    ) -> Result<u64, FileError> {
+        self.join_background();
+        let (rank, call) = (self.comm.rank(), self.meeting.last_unmet());
+        let (Some(behind), Some(call)) = (self.behind.clone(), call) else {
+            return Err(FileError::caller("ranks that have no memory in common did not meet"));
+        };
+        match part {
+            Part::Plain(plain) => {
+                let range = plain.offset..plain.offset + plain.memory.len() as u64;
+                let turn = behind.announce(rank, call, range)?;
+                self.carry_out_plain(true, &plain, &turn.taken, work)
+            }
+            Part::Side(Ok(side)) => {
+                let range = side.range().unwrap_or(0..0);
+                let turn = behind.announce_roughly(rank, call, range)?;
+                let method = self.best_alone(true, &side, shape);
+                self.carry_out_alone(true, &side, method, &turn.taken, work)
+            }
+            Part::Side(Err(error)) => {
+                drop(behind.announce(rank, call, 0..0)?);
+                Err(error)
+            }
+        }
+    }
+
+    /// [`File::decline`] where the other ranks write, or read, at their views: if they do not meet for it, they need not
+    /// know.
+    pub fn decline_access(&mut self, write: bool, error: FileError) -> FileError {
+        self.carry_out_pending();
+        match self.ranks(write) {
+            Ranks::Together => self.decline(error),
+            Ranks::Apart if write => {
+                let nothing = Part::Side(Err(error));
+                declined(self.write_apart(nothing, &Memory::from(&[]).shape, &mut |_| {
+                    Ok(Outcome::default())
+                }))
+            }
+            Ranks::Apart => error,
+        }
+    }
+
+    fn part(
+        &self,
+        write: bool,
+        ranks: Ranks,
+        call: &'static str,
+        offset: u64,
+        shape: &Shape,
+    ) -> Part {
         if let Err(error) = self.check_mode(write, call) {
             return Part::Side(Err(error));
         }
         match self.plain(offset, shape) {
-            Some(plain) if self.request_needs_nobody(write, shape.len()) => Part::Plain(plain),
+            Some(plain)
+                if ranks == Ranks::Apart || self.request_needs_nobody(write, shape.len()) =>
+            {
+                Part::Plain(plain)
+            }
             _ => Part::Side(self.side(call, offset, shape)),
         }
     }
@@ -192,22 +298,28 @@ impl File {
             // What is read back must not be under way from this rank; the others do the same.
             self.join_background();
         }
+        self.meeting.catch_up(comm.as_ref(), write)?;
         let early = match &part {
-            Part::Plain(plain) => Some(self.carry_out_plain(write, plain, work)),
+            Part::Plain(plain) => Some(self.carry_out_plain(write, plain, &[], work)),
             Part::Side(Ok(side)) if self.needs_nobody(write, side, shape) => {
                 let method = self.best_alone(write, side, shape);
-                Some(self.carry_out_alone(write, side, method, work))
+                Some(self.carry_out_alone(write, side, method, &[], work))
             }
             Part::Side(_) => None,
         };
         let Agreed { side, cards, seed } = match self.meet(write, part, shape, early.as_ref())? {
-            Meet::Over => return early.unwrap_or(Ok(0)),
+            Meet::Over => {
+                let may_be_spared = !write || self.behind.is_some();
+                self.meeting.was_idle(may_be_spared.then_some(write));
+                return early.unwrap_or(Ok(0));
+            }
             Meet::Failed(error) => {
                 return disagree(comm.as_ref(), early.unwrap_or(Ok(0)).and(Err(error)));
             }
             Meet::SomeoneFailed => return disagree(comm.as_ref(), early.unwrap_or(Ok(0))),
             Meet::Agreed(agreed) => agreed,
         };
+        self.meeting.was_idle(None);
         let mut taking_part = cards.iter().filter(|card| card.len > 0);
         let Some(first) = taking_part.next() else { return early.unwrap_or(Ok(0)) };
         let range = taking_part
@@ -231,7 +343,7 @@ impl File {
         let done = if method == Method::TwoPhase {
             self.two_phase(&side, range, point.as_ref().map(|point| (point, tiled)), work)
         } else {
-            let local = self.carry_out_alone(write, &side, method, work);
+            let local = self.carry_out_alone(write, &side, method, &[], work);
             self.meeting.conclude(comm.as_ref(), local)
         };
         // What goes on beside the program takes as long as the program lets it.
@@ -369,36 +481,70 @@ impl File {
         self.idle_cards[usize::from(write)].insert(card.into()).clone()
     }
 
-    /// This rank's part, as one request.
+    /// This rank's part, as one request; what is taken is left out.
     fn carry_out_plain(
         &mut self,
         write: bool,
         plain: &Plain,
+        taken: &[Range<u64>],
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         let range = plain.offset..plain.offset + plain.memory.len() as u64;
-        let moved = guarded(|| {
+        let may_wait = write && self.may_wait(plain.memory.len() as u64);
+        let done = guarded(|| {
             let guard = if write { self.guard_plain(range)? } else { Guard::None };
-            let done = work(Work::Plain { store: self.store.as_ref(), plain })?;
+            // Who sieves must find everything in the file.
+            let is_locked = matches!(guard, Guard::Locked { .. });
+            let may_wait = may_wait && !is_locked && taken.is_empty();
+            let behind = self.behind.as_ref().filter(|_| may_wait);
+            let around = Around { store: self.store.inner(), taken };
+            let store = around.if_needed();
+            let done = work(Work::Plain { store, plain, behind })?;
             drop(guard);
-            Ok(done.bytes)
+            Ok(done)
         })?;
-        self.account_plain(plain, moved);
-        Ok(moved)
+        if done.resent > 0 {
+            self.account_waiting(done.resent);
+        } else {
+            self.account_plain(plain, done.bytes);
+        }
+        Ok(done.bytes)
     }
 
-    /// This rank's part, by a method that needs nobody else.
+    /// Whether a collective write of so many bytes, one of many, may wait for others.
+    fn may_wait(&mut self, len: u64) -> bool {
+        let Some(behind) = &self.behind else { return false };
+        if in_task() || !Behind::is_for(len) {
+            return false;
+        }
+        self.small_writes = self.small_writes.saturating_add(1);
+        let are_many = self.small_writes > MANY || self.hints.write_behind == Switch::Enable;
+        are_many && behind.is_ready()
+    }
+
+    /// Keeps count of a write that waits where all ranks put theirs.
+    fn account_waiting(&mut self, bytes: u64) {
+        let stats = Stats { calls: 1, wanted: bytes, resent: bytes, ..Stats::default() };
+        self.stats += stats;
+        self.usage.count(Method::TwoPhase);
+        let (method, in_memory) = (Method::TwoPhase, Some(true));
+        self.last = Some(CallReport { method, domains: None, in_memory, stats });
+    }
+
+    /// This rank's part, by a method that needs nobody else; what is taken is left out.
     fn carry_out_alone(
         &mut self,
         write: bool,
         side: &FileSide,
         method: Method,
+        taken: &[Range<u64>],
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         let before = self.store.counts();
         let way = self.way_of(method, write, side);
         let local = self.with_buffer(write, side, method, |file, buffer| {
-            let store: &dyn Store = file.store.as_ref();
+            let around = Around { store: file.store.as_ref(), taken };
+            let store = around.if_needed();
             guarded(|| work(Work::Alone { store, side, way: &way, buffer }))
         });
         self.account(write, side, method, before, None, 0);

@@ -16,7 +16,7 @@ use striate_store::store::Store;
 
 use super::options::TargetStores;
 use crate::hints::Switch;
-use crate::place::Place;
+use crate::place::{Opened, Place};
 use crate::{FileError, Hints, Mode, StorageTarget};
 
 /// What the names of such files begin with.
@@ -76,8 +76,10 @@ impl Scratch {
         let mode = Mode::CREATE | Mode::EXCLUSIVE | Mode::READ | Mode::WRITE;
         let named = Named::new(target)?;
         match named.place.open(mode, &hints, true) {
-            Ok((store, ..)) if target.is_remote() => Ok(Self { store, direct, named: Some(named) }),
-            Ok((store, ..)) => {
+            Ok(Opened { store, .. }) if target.is_remote() => {
+                Ok(Self { store, direct, named: Some(named) })
+            }
+            Ok(Opened { store, .. }) => {
                 named.remove()?;
                 Ok(Self { store, direct, named: None })
             }

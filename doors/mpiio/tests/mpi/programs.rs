@@ -144,6 +144,27 @@ fn one_file_after_the_other() {
 }
 
 #[test]
+fn small_collective_calls_one_after_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    let (program, file) = (compile("unmet.c"), place.path().join("file"));
+    passes(&program, &[&file], &[]);
+    passes(&program, &[&file], &[("STRIATE_RANKS_PER_NODE", "1")]);
+    passes(&program, &[&file], &[("STRIATE_HINTS", "striate_write_behind=disable")]);
+    // What waits is written even if the program ends without closing the file.
+    let (left, closed) = (place.path().join("left"), place.path().join("closed"));
+    passes(&program, &[&left, Path::new("left-open")], &[]);
+    let hints = [("STRIATE_HINTS", "striate_write_behind=disable")];
+    passes(&program, &[&closed, Path::new("left-open")], &hints);
+    let (left, closed) = (fs::read(&left).unwrap(), fs::read(&closed).unwrap());
+    assert_eq!(left.len(), closed.len());
+    let block = |bytes: &[u8], at: usize| bytes[at..at + 1000].to_vec();
+    let ranks = left.len() / 1000 / 600;
+    let differ =
+        |i: &usize| i / ranks % 97 != 96 && block(&left, i * 1000) != block(&closed, i * 1000);
+    assert_eq!((0..left.len() / 1000).find(differ), None, "a block differs");
+}
+
+#[test]
 fn files_on_servers() {
     let servers = striate_server::Embedded::start(3).unwrap();
     let program = compile("families.c");

@@ -1,0 +1,477 @@
+//! [`Behind`]: collective writes of ranks that do not wait for each other, and small ones that wait for more of them.
+//!
+//! Ranks of a node that write one request each, call after call, spend most of the time in waiting for each other, and
+//! make requests far smaller than what file systems are good at. So they stop to meet for each call (`order.rs` keeps the
+//! order of calls), and small requests are kept: they are at about the same place of the file, so that they soon fill a
+//! *window*. Each rank copies its block into the window; when the last byte is there, a thread of one of the ranks
+//! writes it, while the ranks go on.
+//!
+//! MPI lets data wait until it is synchronised or the file is closed. We let it wait less:
+//!
+//! * Every other request of a rank passes through here, and what waits of the bytes it touches is written before. So
+//!   the ranks see each other's bytes as if nothing waited.
+//! * Few windows wait, and not for long: who waits for [`PERIOD`] without more coming is written.
+//! * Where another opening of the same file is in one of the ranks' processes, nothing waits: see `presence.rs`.
+//! * Nothing waits where a write may well fail: on a nearly full disk, or with a limit to the size of files. An error
+//!   is told by the writes that follow, until the ranks meet, or by the synchronisation or the close.
+//!
+//! # Soundness
+//!
+//! The books are touched by `Shared::with` only, under a lock in the same memory. The bytes of a slot are written
+//! between *enter* and *leave* by those who copy into it, and read by the one who has claimed it, which nobody can while
+//! somebody copies. The lock orders these. Two ranks that put the same bytes at the same time leave any of both there,
+//! as they would in the file; no reference to the bytes is ever made, but for the claimer's.
+
+mod around;
+mod books;
+mod order;
+mod presence;
+mod spans;
+mod store;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, getrlimit};
+use striate_comm::NodeMemory;
+use striate_store::store::Store;
+use striate_store::{Cause, Operation, PosixFile, StoreError};
+
+use crate::Stats;
+pub(crate) use around::Around;
+pub(crate) use books::memory_for;
+use books::{Books, Claimed, Shared, Slot, State, WINDOW};
+pub(crate) use order::CALLS;
+pub(crate) use presence::Presence;
+pub use presence::settle_everything;
+use spans::Spans;
+
+/// Larger requests gain nothing by waiting.
+const SMALL: u64 = 16 << 10;
+
+/// What waits is written when nothing has been added to it for so long, or it has waited for five times as long.
+const PERIOD: Duration = Duration::from_millis(20);
+const PERIODS: u64 = 5;
+
+/// How long the thread sleeps while nothing waits.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Space that must be left where something may wait.
+const SPACE: u64 = 256 << 20;
+
+/// How long somebody lets others run before he sleeps.
+const LET_RUN: Duration = Duration::from_micros(200);
+
+/// How long somebody waits for another who copies or writes, at most.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Windows that may be written before they are whole without more whole ones, before it is given up for a while.
+const MISSES: u32 = 8;
+
+/// Requests that are not kept then.
+const PENALTY: u32 = 512;
+
+/// What a request finds.
+enum Entry {
+    /// Copy into this slot, then leave; whether it is the first that something waits in.
+    Copy(usize, bool),
+    /// This slot has to be written first.
+    Write(Claimed),
+    /// Somebody is at work.
+    Busy,
+    Retired,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    file: Arc<PosixFile>,
+    shared: Shared,
+    /// Whether this rank may keep something: it has the memory, and no limit to the size of files.
+    usable: OnceLock<bool>,
+    /// The last window for which there was space.
+    spacious: AtomicU64,
+    /// Windows of this rank that were written before they were whole, less those that were whole.
+    misses: AtomicU32,
+    penalty: AtomicU32,
+    /// What this process has written.
+    operations: AtomicU64,
+    bytes: AtomicU64,
+    regions: AtomicU64,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    ended: AtomicBool,
+}
+
+impl Behind {
+    /// For a rank of a file. The memory is that of `memory_for`, from `books` on, and zero, or was [reset](Behind::reset);
+    /// all ranks that have it must see the file through this. `None` for more ranks than it is made for.
+    pub(crate) fn new(
+        file: Arc<PosixFile>,
+        memory: NodeMemory,
+        books: usize,
+        ranks: usize,
+    ) -> Option<Self> {
+        Some(Self {
+            file,
+            shared: Shared::new(memory, books, ranks)?,
+            usable: OnceLock::new(),
+            spacious: AtomicU64::new(u64::MAX),
+            misses: AtomicU32::new(0),
+            penalty: AtomicU32::new(0),
+            operations: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            regions: AtomicU64::new(0),
+            thread: Mutex::default(),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes the memory as it was at first. For one rank, while no other uses it.
+    pub(crate) fn reset(memory: &NodeMemory, books: usize, ranks: usize) {
+        Shared::reset(memory, books, ranks);
+    }
+
+    /// Waits for others.
+    fn wait_until(&self, is_so: impl Fn(&Books<'_>) -> bool) -> Result<(), StoreError> {
+        let mut wait = Wait::default();
+        loop {
+            let seen = self.shared.head().changes.load(Ordering::SeqCst);
+            if self.shared.with(|books| is_so(books)) {
+                return Ok(());
+            }
+            wait.for_change(self, seen)?;
+        }
+    }
+
+    /// Whether it is made for requests of so many bytes.
+    pub(crate) const fn is_for(len: u64) -> bool {
+        len > 0 && len <= SMALL
+    }
+
+    /// Whether a request may wait here.
+    pub(crate) fn is_ready(&self) -> bool {
+        if self.shared.head().retired.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let penalty = self.penalty.load(Ordering::Relaxed);
+        if penalty > 0 {
+            self.penalty.store(penalty - 1, Ordering::Relaxed);
+            return false;
+        }
+        *self.usable.get_or_init(|| {
+            getrlimit(Resource::Fsize).current.is_none() && self.shared.memory.populate()
+        })
+    }
+
+    /// Keeps a request; `false` if it cannot wait, and has to be made. Only when it [is ready](Behind::is_ready), and for requests that it is made for.
+    pub(crate) fn put(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<bool, StoreError> {
+        self.check()?;
+        let end = offset + bytes.len() as u64;
+        if !self.has_space(end / WINDOW) {
+            return Ok(false);
+        }
+        let cut = (WINDOW - offset % WINDOW).min(bytes.len() as u64) as usize;
+        let (here, next) = bytes.split_at(cut);
+        if !self.put_into_one(offset, here)? {
+            return Ok(false);
+        }
+        if !next.is_empty() && !self.put_into_one(end - next.len() as u64, next)? {
+            self.write_at(end - next.len() as u64, next)?;
+        }
+        self.see_that_it_is_served();
+        Ok(true)
+    }
+
+    /// Keeps bytes of one window.
+    fn put_into_one(&self, offset: u64, bytes: &[u8]) -> Result<bool, StoreError> {
+        let (window, from) = (offset / WINDOW, (offset % WINDOW) as u32);
+        let range = from..from + bytes.len() as u32;
+        let mut wait = Wait::default();
+        let index = loop {
+            let seen = self.shared.head().changes.load(Ordering::SeqCst);
+            match self.enter(window, range.clone()) {
+                Entry::Copy(index, is_first) => {
+                    if is_first {
+                        // The thread has slept as long as nothing waited.
+                        self.shared.call_thread();
+                    }
+                    break index;
+                }
+                Entry::Write(claimed) => self.write_out(&claimed),
+                Entry::Busy => wait.for_change(self, seen)?,
+                Entry::Retired => return Ok(false),
+            }
+        };
+        // SAFETY: the range lies inside of the slot, which is not claimed before `leave`; the bytes are another's.
+        unsafe {
+            let to = self.shared.bytes_of(index).add(from as usize);
+            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        self.leave(index);
+        Ok(true)
+    }
+
+    fn enter(&self, window: u64, range: Range<u32>) -> Entry {
+        let period = self.shared.head().period.load(Ordering::Relaxed);
+        self.shared.with(|books| {
+            if self.shared.head().retired.load(Ordering::Relaxed) != 0 {
+                return Entry::Retired;
+            }
+            let used = self.shared.head().requests.fetch_add(1, Ordering::Relaxed);
+            let is_it = |slot: &Slot| slot.state != State::FREE && slot.window == window;
+            if let Some(index) = books.slots.iter().position(is_it) {
+                let slot = &mut books.slots[index];
+                if slot.state == State::WRITING {
+                    return Entry::Busy;
+                }
+                if !slot.spans.add(range) {
+                    return books.claim(index).map_or(Entry::Busy, Entry::Write);
+                }
+                slot.copying += 1;
+                (slot.used, slot.touched) = (used, period);
+                return Entry::Copy(index, false);
+            }
+            if let Some(index) = books.slots.iter().position(|slot| slot.state == State::FREE) {
+                let mut spans = Spans::default();
+                spans.add(range);
+                let (state, taken, touched) = (State::OPEN, period, period);
+                books.slots[index] =
+                    Slot { state, copying: 1, window, used, taken, touched, spans };
+                let is_first = self.shared.head().waiting.fetch_add(1, Ordering::AcqRel) == 0;
+                return Entry::Copy(index, is_first);
+            }
+            // A whole one, else the one that was not used for the longest time.
+            let at_rest = books.slots.iter().enumerate().filter(|(_, slot)| slot.is_at_rest());
+            let next = at_rest.min_by_key(|(_, slot)| (!slot.is_whole(), slot.used));
+            let next = next.map(|(index, _)| index);
+            next.and_then(|index| books.claim(index)).map_or(Entry::Busy, Entry::Write)
+        })
+    }
+
+    fn leave(&self, index: usize) {
+        let is_whole = self.shared.with(|books| {
+            let slot = &mut books.slots[index];
+            slot.copying -= 1;
+            slot.is_whole()
+        });
+        if is_whole {
+            self.count_whole();
+            if self.shared.head().served.load(Ordering::Acquire) != 0 {
+                self.shared.call_thread();
+            } else if let Some(claimed) = self.shared.claim(Slot::is_whole) {
+                self.write_out(&claimed);
+            }
+        }
+    }
+
+    /// Writes a slot, and frees it. What fails is kept for who can tell it.
+    fn write_out(&self, claimed: &Claimed) {
+        let Claimed { index, window, spans } = claimed;
+        if !spans.are_whole(WINDOW as u32) {
+            self.count_missed();
+        }
+        for span in spans.iter() {
+            let (offset, len) = (window * WINDOW + span.start as u64, span.len());
+            // SAFETY: inside of the slot, which is claimed: nobody writes to it.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(self.shared.bytes_of(*index).add(span.start), span.len())
+            };
+            self.operations.fetch_add(1, Ordering::Relaxed);
+            self.regions.fetch_add(1, Ordering::Relaxed);
+            match self.file.write_at(offset, bytes) {
+                Ok(()) => {
+                    self.bytes.fetch_add(len as u64, Ordering::Relaxed);
+                }
+                Err(error) => self.shared.head().failed.store(number_of(&error), Ordering::SeqCst),
+            }
+        }
+        self.shared.with(|books| {
+            books.slots[*index].state = State::FREE;
+            self.shared.head().waiting.fetch_sub(1, Ordering::AcqRel);
+        });
+        self.shared.notify();
+    }
+
+    fn count_whole(&self) {
+        let misses = self.misses.load(Ordering::Relaxed);
+        self.misses.store(misses.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    fn count_missed(&self) {
+        let misses = self.misses.load(Ordering::Relaxed) + 1;
+        if misses < MISSES {
+            self.misses.store(misses, Ordering::Relaxed);
+        } else {
+            self.misses.store(0, Ordering::Relaxed);
+            self.penalty.store(PENALTY, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what waits of these bytes of the file.
+    fn settle(&self, range: &Range<u64>) {
+        let mut wait = Wait::default();
+        while self.shared.head().waiting.load(Ordering::Acquire) > 0 {
+            let seen = self.shared.head().changes.load(Ordering::SeqCst);
+            if let Some(claimed) = self.shared.claim(|slot| slot.overlaps(range)) {
+                self.write_out(&claimed);
+                continue;
+            }
+            let is_left =
+                self.shared.with(|books| books.slots.iter().any(|slot| slot.overlaps(range)));
+            if !is_left {
+                return;
+            }
+            if let Err(error) = wait.for_change(self, seen) {
+                self.shared.head().failed.store(number_of(&error), Ordering::SeqCst);
+                return;
+            }
+        }
+    }
+
+    /// Writes what waits.
+    pub(crate) fn settle_all(&self) {
+        self.settle(&(0..u64::MAX));
+    }
+
+    /// From now on nothing waits.
+    pub(crate) fn retire(&self) {
+        self.shared.head().retired.store(1, Ordering::SeqCst);
+        self.settle_all();
+    }
+
+    /// The error of a write that not all ranks were told of.
+    fn check(&self) -> Result<(), StoreError> {
+        match self.shared.head().failed.load(Ordering::Acquire) {
+            0 => Ok(()),
+            number => {
+                let source = io::Error::from_raw_os_error(number as i32);
+                Err(StoreError::system(Operation::Write, self.file.name(), source))
+            }
+        }
+    }
+
+    /// All ranks have been told of the error, if there was one.
+    pub(crate) fn forget_failure(&self) {
+        self.shared.head().failed.store(0, Ordering::Release);
+    }
+
+    /// Whether the disk has space for more than what can wait. Asked once a window.
+    fn has_space(&self, window: u64) -> bool {
+        if self.spacious.load(Ordering::Relaxed) == window {
+            return true;
+        }
+        let is_there = self.file.space_left().is_some_and(|left| left >= SPACE);
+        if is_there {
+            self.spacious.store(window, Ordering::Relaxed);
+        }
+        is_there
+    }
+
+    /// Makes a thread that writes what is whole, and what has waited, unless a rank has one.
+    fn see_that_it_is_served(self: &Arc<Self>) {
+        if self.shared.head().served.load(Ordering::Relaxed) != 0
+            || self.shared.head().served.swap(1, Ordering::AcqRel) != 0
+        {
+            return;
+        }
+        let this = Arc::clone(self);
+        let made = std::thread::Builder::new().name("striate-behind".into());
+        match made.spawn(move || this.serve()) {
+            Ok(thread) => {
+                *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+            }
+            // Nothing may wait for a thread that is not there.
+            Err(_) => self.retire(),
+        }
+    }
+
+    fn serve(&self) {
+        let mut start = Instant::now();
+        while !self.ended.load(Ordering::Acquire) {
+            let seen = self.shared.head().work.load(Ordering::SeqCst);
+            if let Some(claimed) = self.shared.claim(Slot::is_whole) {
+                self.write_out(&claimed);
+                continue;
+            }
+            if self.shared.head().waiting.load(Ordering::Acquire) == 0 {
+                self.shared.rest(seen, IDLE);
+                start = Instant::now();
+                continue;
+            }
+            if let Some(left) = PERIOD.checked_sub(start.elapsed()) {
+                self.shared.rest(seen, left);
+                continue;
+            }
+            start = Instant::now();
+            let now = self.shared.head().period.fetch_add(1, Ordering::Relaxed);
+            let is_due = |slot: &Slot| slot.touched < now || slot.taken + PERIODS < now;
+            while let Some(claimed) = self.shared.claim(is_due) {
+                self.write_out(&claimed);
+            }
+        }
+    }
+
+    /// Writes what waits, and lets nobody keep anything here who belongs to this rank. Returns an error that nobody was
+    /// told of.
+    pub(crate) fn end(&self) -> Result<(), StoreError> {
+        self.settle_all();
+        self.ended.store(true, Ordering::Release);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            self.shared.call_thread();
+            // It does not panic; if it did, what waits is written already.
+            let _ = thread.join();
+            // Others, if there are any left, may make their own.
+            self.shared.head().served.store(0, Ordering::Release);
+        }
+        self.check()
+    }
+
+    /// What this process has written so far of what has waited.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            operations: self.operations.load(Ordering::Relaxed),
+            accessed: self.bytes.load(Ordering::Relaxed),
+            regions: self.regions.load(Ordering::Relaxed),
+            ..Stats::default()
+        }
+    }
+}
+
+/// What the system calls an error.
+fn number_of(error: &StoreError) -> u32 {
+    let number = match error.cause() {
+        Cause::System(source) => source.raw_os_error(),
+        _ => None,
+    };
+    number.unwrap_or(rustix::io::Errno::IO.raw_os_error()) as u32
+}
+
+/// Waiting for others, with an end.
+#[derive(Default)]
+struct Wait {
+    since: Option<Instant>,
+}
+
+impl Wait {
+    fn for_change(&mut self, behind: &Behind, seen: u32) -> Result<(), StoreError> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() > LIMIT {
+            let cause = Cause::TimedOut(LIMIT);
+            return Err(StoreError::new(Operation::Write, behind.file.name(), cause));
+        }
+        // Who copies is done in a moment, if he is let run.
+        std::thread::yield_now();
+        if since.elapsed() > LET_RUN {
+            behind.shared.sleep(seen, Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! What waits, and what becomes of it.
+
+use striate_store::{ErrorKind, PosixOptions};
+
+use super::books::WINDOW;
+use super::*;
+
+fn behind(options: &PosixOptions) -> (tempfile::TempDir, Arc<Behind>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, [9; 10]).unwrap();
+    let file = Arc::new(PosixFile::open(&path, options).unwrap());
+    let (books, spare) = memory_for(1);
+    let memory = striate_comm::alone().node_memory_with_spare(books, spare).unwrap().unwrap();
+    (directory, Arc::new(Behind::new(file, memory, 0, 1).unwrap()))
+}
+
+#[test]
+fn what_is_asked_for_is_written_before() {
+    let (directory, behind) = behind(&PosixOptions::read_write());
+    let path = directory.path().join("file");
+    assert!(behind.is_ready() && Behind::is_for(3));
+    assert!(!Behind::is_for(0) && !Behind::is_for(SMALL + 1));
+    assert!(behind.put(WINDOW - 2, b"abc").unwrap());
+    assert!(behind.put(4, b"xy").unwrap());
+    let mut back = [0; 8];
+    assert_eq!(behind.read_at(0, &mut back).unwrap(), 8);
+    assert_eq!(&back, &[9, 9, 9, 9, b'x', b'y', 9, 9]);
+    assert_eq!(behind.len().unwrap(), WINDOW + 1);
+    behind.retire();
+    assert!(!behind.is_ready() && !behind.put(0, b"no").unwrap());
+    behind.end().unwrap();
+    assert_eq!(&std::fs::read(&path).unwrap()[WINDOW as usize - 2..], b"abc");
+    let stats = behind.stats();
+    assert_eq!((stats.operations, stats.accessed), (3, 5));
+}
+
+#[test]
+fn what_waits_makes_the_file_longer() {
+    let (_directory, behind) = behind(&PosixOptions::read_write());
+    let mut back = [7; 4];
+    assert!(behind.is_ready() && behind.put(3 * WINDOW, b"end").unwrap());
+    assert_eq!(behind.read_at(8, &mut back).unwrap(), 4);
+    assert_eq!(back, [9, 9, 0, 0]);
+    assert!(behind.put(6 * WINDOW, b"end").unwrap());
+    assert_eq!(behind.read_at(4 * WINDOW, &mut back).unwrap(), 4);
+    assert_eq!(back, [0; 4]);
+    assert_eq!(behind.read_at(6 * WINDOW + 1, &mut back).unwrap(), 2);
+}
+
+#[test]
+fn scattered_bytes_are_given_up_for_a_while() {
+    let (_directory, behind) = behind(&PosixOptions::read_write());
+    let mut refused = 0;
+    for i in 0..1000 {
+        if behind.is_ready() {
+            assert!(behind.put(i * 7919 * 4096, b"z").unwrap());
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(refused >= PENALTY, "{refused}");
+    behind.end().unwrap();
+}
+
+#[test]
+fn an_error_is_told_until_all_know() {
+    let (_directory, behind) = behind(&PosixOptions::read_only());
+    assert!(behind.put(0, b"abc").unwrap());
+    behind.settle_all();
+    for _ in 0..2 {
+        assert_eq!(behind.put(0, b"abc").unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!(behind.sync().unwrap_err().kind(), ErrorKind::Denied);
+    }
+    behind.forget_failure();
+    assert!(behind.put(0, b"abc").unwrap());
+    assert_eq!(behind.end().unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(behind.file.len().unwrap(), 10);
+}
