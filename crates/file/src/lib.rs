@@ -35,6 +35,7 @@ mod access;
 mod auto;
 mod behind;
 mod collective;
+mod cores;
 mod cost;
 mod error;
 mod error_kind;

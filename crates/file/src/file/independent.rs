@@ -1,7 +1,7 @@
 //! How a rank carries out an access by itself: the decision, the method, the books.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use striate_layout::characteristics::Method;
 use striate_store::store::{Lock, LockKind, Placement, Store};
@@ -13,6 +13,7 @@ use super::windows::Windows;
 use crate::access::FileSide;
 use crate::auto::{Setting, candidates, choose};
 use crate::collective::Card;
+use crate::cores::cores;
 use crate::experience::Size;
 use crate::hints::MethodChoice;
 use crate::memory::{Content, ContentMut, Shape};
@@ -158,7 +159,7 @@ impl File {
             capabilities: self.store.capabilities(),
             ranks_per_node: ranks as f64 / nodes as f64,
             nodes: nodes as f64,
-            cores: cores(),
+            cores: cores() as f64,
             in_memory: true,
             new_rings: if self.exchange.is_some() { 0.0 } else { 1.0 },
             tiled: false,
@@ -215,7 +216,7 @@ impl File {
             window: buffer,
             first: share as u64,
             guard,
-            beside: self.ranks_here() < cores() as usize,
+            beside: self.ranks_here() < cores(),
         }
     }
 
@@ -336,12 +337,6 @@ impl File {
             stats,
         });
     }
-}
-
-/// Cores of this machine; the standard library reads files to find out, so it is asked once.
-fn cores() -> f64 {
-    static CORES: OnceLock<f64> = OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64))
 }
 
 pub(super) fn cost_of(write: bool, wanted: u64, counts: Counts) -> Stats {

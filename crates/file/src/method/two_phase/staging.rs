@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use striate_comm::{CommError, NodeMemory, futex};
 
 use super::watch::Watch;
+use crate::cores::cores;
 
 /// How long a rank sleeps before it looks whether the others are still there.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -33,6 +34,9 @@ const IMPATIENCE: Duration = Duration::from_micros(500);
 
 /// How long a rank lets others run before it sleeps: to sleep and be woken costs more than most waits.
 const LET_RUN: Duration = Duration::from_micros(200);
+
+/// The same where each rank has a core, which then does nothing else.
+const LET_RUN_APART: Duration = Duration::from_millis(2);
 
 /// A turn of others that takes so long is not one of ranks, who have little to do here. Somebody else wants the core, and
 /// who only lets him run waits for a turn of his every time; who sleeps is woken before it is over.
@@ -146,6 +150,7 @@ pub(crate) struct Staging {
     slots: usize,
     window: usize,
     patience: Duration,
+    let_run: Duration,
     /// Waits to come in which this rank sleeps at once.
     wary: AtomicU32,
     /// Keeps the memory.
@@ -194,7 +199,9 @@ impl Staging {
         };
         assert!(len >= Self::len(participants, slots, window), "the ring fits its memory");
         let wary = AtomicU32::new(0);
-        Self { base, participants, slots, window, patience: PATIENCE, wary, _place: place }
+        let let_run = if participants <= cores() { LET_RUN_APART } else { LET_RUN };
+        let patience = PATIENCE;
+        Self { base, participants, slots, window, patience, let_run, wary, _place: place }
     }
 
     /// For rings whose ranks also send messages.
@@ -356,7 +363,7 @@ impl Staging {
             if self.changes().load(Ordering::SeqCst) != seen {
                 return true;
             }
-            if now.duration_since(start) >= LET_RUN {
+            if now.duration_since(start) >= self.let_run {
                 return false;
             }
             turn = now;
