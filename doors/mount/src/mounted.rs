@@ -257,7 +257,11 @@ impl Mounted {
                 if let Some(thread) = self.session.take() {
                     let _ = thread.join();
                 }
-                ended.map_err(MountError::Session)
+                match ended {
+                    // The kernel says so where it took the mount away while a request was on its way.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+                    ended => ended.map_err(MountError::Session),
+                }
             }
             // Its threads wait for whoever still uses it, and end with the process.
             Over::Detached => Ok(()),
