@@ -235,7 +235,8 @@ impl RawComm {
         Ok(size as usize)
     }
 
-    /// The largest tag that can be sent.
+    /// The largest tag that can be sent. It is the same everywhere; Open MPI tells it of the world and its duplicates only.
+    #[allow(clippy::unused_self, reason = "MPI has to be initialised")]
     pub(super) fn max_tag(&self) -> Result<u32, CommError> {
         /// What the standard promises at least.
         const PROMISED: u32 = 32767;
@@ -243,8 +244,8 @@ impl RawComm {
         let mut found: c_int = 0;
         // SAFETY: MPI stores a pointer to the value, which it owns, in the place given.
         check("MPI_Comm_get_attr", unsafe {
-            let key = ffi::MPI_TAG_UB as c_int;
-            ffi::MPI_Comm_get_attr(self.raw, key, (&raw mut value).cast(), &raw mut found)
+            let (key, world) = (ffi::MPI_TAG_UB as c_int, ffi::RSMPI_COMM_WORLD);
+            ffi::MPI_Comm_get_attr(world, key, (&raw mut value).cast(), &raw mut found)
         })?;
         // SAFETY: MPI says that it found the attribute, so the pointer leads to its value.
         let max = if found == 0 || value.is_null() { None } else { Some(unsafe { *value }) };
