@@ -45,6 +45,7 @@ use striate_store::store::Store;
 use striate_store::{Cause, Operation, PosixFile, StoreError};
 
 use crate::Stats;
+use crate::usage::Clock;
 pub(crate) use around::Around;
 pub(crate) use books::memory_for;
 use books::{Books, Claimed, Shared, Slot, State, WINDOW};
@@ -105,6 +106,8 @@ pub(crate) struct Behind {
     operations: AtomicU64,
     bytes: AtomicU64,
     regions: AtomicU64,
+    /// What writing took, if that is measured.
+    clock: OnceLock<Arc<Clock>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     ended: AtomicBool,
 }
@@ -128,6 +131,7 @@ impl Behind {
             operations: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             regions: AtomicU64::new(0),
+            clock: OnceLock::new(),
             thread: Mutex::default(),
             ended: AtomicBool::new(false),
         })
@@ -285,7 +289,8 @@ impl Behind {
             };
             self.operations.fetch_add(1, Ordering::Relaxed);
             self.regions.fetch_add(1, Ordering::Relaxed);
-            match self.file.write_at(offset, bytes) {
+            let write = || self.file.write_at(offset, bytes);
+            match self.clock.get().map_or_else(write, |clock| clock.time(write)) {
                 Ok(()) => {
                     self.bytes.fetch_add(len as u64, Ordering::Relaxed);
                 }
@@ -432,6 +437,12 @@ impl Behind {
             self.shared.head().served.store(0, Ordering::Release);
         }
         self.check()
+    }
+
+    /// Adds to this clock what writing takes from now on.
+    pub(crate) fn measure_time(&self, clock: &Arc<Clock>) {
+        // Another one would be the same file's.
+        let _ = self.clock.set(Arc::clone(clock));
     }
 
     /// What this process has written so far of what has waited.

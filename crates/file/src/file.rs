@@ -632,6 +632,9 @@ impl File {
             let inner: Arc<dyn Store> = Arc::clone(&self.store) as _;
             let timed: Arc<dyn Store> = Arc::new(Timed { inner, clock: Arc::clone(&clock) });
             self.store = Arc::new(Counted::new(timed));
+            if let Some(behind) = &self.behind {
+                behind.measure_time(&clock);
+            }
             self.clock = Some(clock);
         }
     }

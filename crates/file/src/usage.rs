@@ -58,7 +58,7 @@ impl Clock {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
-    fn time<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = work();
         self.0.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
