@@ -70,8 +70,8 @@ const SPACE: u64 = 256 << 20;
 /// How long somebody lets others run before he sleeps.
 const LET_RUN: Duration = Duration::from_micros(200);
 
-/// How long somebody waits for another who copies or writes, at most.
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long somebody waits for another who copies, writes or is late, at most: as for a lock.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Windows that may be written before they are whole without more whole ones, before it is given up for a while.
 const MISSES: u32 = 8;
