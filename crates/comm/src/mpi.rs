@@ -37,10 +37,10 @@ use ::mpi::ffi::{MPI_Comm, RSMPI_COMM_WORLD};
 
 use self::comm::MpiComm;
 pub use self::session::wait_for_reader;
-use self::session::{RawComm, Session};
+use self::session::{RawComm, Session, tasks};
 use crate::comm::{Comm, Reduction};
 use crate::error::CommError;
-use crate::threads::panic_message;
+use crate::threads::{alone_among, panic_message};
 
 /// Whether this process was started by an MPI launcher.
 ///
@@ -74,6 +74,10 @@ pub fn world() -> Result<Arc<dyn Comm>, CommError> {
 /// `raw` is an intracommunicator that exists, and all its ranks make this call.
 pub unsafe fn from_raw(raw: MPI_Comm) -> Result<Arc<dyn Comm>, CommError> {
     let session = Session::start()?;
+    if RawComm::lent(&session, raw).size()? == 1 {
+        // Who has nobody to talk to needs no communicator; MPIs have few that cost little.
+        return Ok(alone_among(tasks()));
+    }
     // SAFETY: the caller's promise.
     unsafe { MpiComm::duplicate(&session, raw) }.map(|comm| Arc::new(comm) as Arc<dyn Comm>)
 }

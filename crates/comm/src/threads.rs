@@ -31,6 +31,8 @@ use std::thread::{Builder, ScopedJoinHandle};
 use crate::comm::Comm;
 use crate::error::CommError;
 use crate::memory::number_nodes;
+#[cfg(feature = "mpi")]
+use crate::task::Tasks;
 
 /// Ranks to be run as threads.
 #[derive(Clone, Debug)]
@@ -148,8 +150,13 @@ where
 /// A communicator of one rank, this one, that belongs to nobody else: what is made for ranks works with it
 /// alone, also on another thread.
 pub fn alone() -> Arc<dyn Comm> {
-    let (_, mut comms) = comm::world(&[0], true);
-    comms.swap_remove(0)
+    comm::alone(Arc::default())
+}
+
+/// The same for a rank that has other communicators: what it has begun there gets on while it waits here.
+#[cfg(feature = "mpi")]
+pub(crate) fn alone_among(tasks: &Arc<Tasks>) -> Arc<dyn Comm> {
+    comm::alone(Arc::clone(tasks))
 }
 
 /// An error's words, without saying once more which rank it happened to.

@@ -9,17 +9,16 @@ use std::mem::ManuallyDrop;
 
 use ::mpi::ffi;
 
-use super::session::{RawComm, check};
+use super::session::{RawComm, check, tasks};
 use crate::error::CommError;
-use crate::task::{Tasks, in_task, pause};
+use crate::task::{in_task, pause};
 
 /// Waits for a request, and lets tasks get on meanwhile.
 pub(super) fn complete(
-    tasks: &Tasks,
     request: &mut ffi::MPI_Request,
     status: *mut ffi::MPI_Status,
 ) -> Result<(), CommError> {
-    let mut looks = 0;
+    let (tasks, mut looks) = (tasks(), 0);
     while in_task() || !tasks.is_empty() {
         let mut done: c_int = 0;
         // SAFETY: the request was started; the status is one that MPI may fill, or the one that means none.
@@ -48,6 +47,6 @@ pub(super) fn collective<B>(
     // SAFETY: a handle is plain data.
     let (mut request, ignore) = unsafe { (ffi::RSMPI_REQUEST_NULL, ffi::RSMPI_STATUS_IGNORE) };
     check(call, start(&mut buffers, &raw mut request))?;
-    complete(comm.tasks(), &mut request, ignore).inspect_err(|_| comm.abandon())?;
+    complete(&mut request, ignore).inspect_err(|_| comm.abandon())?;
     Ok(ManuallyDrop::into_inner(buffers))
 }

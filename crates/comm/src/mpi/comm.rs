@@ -17,7 +17,7 @@ use super::memory;
 use super::number;
 use super::operation::Operation;
 use super::request::MpiRequest;
-use super::session::{RawComm, Session, check};
+use super::session::{RawComm, Session, check, tasks};
 use crate::comm::{Comm, Reduction, Request};
 use crate::counters::Counters;
 use crate::error::{CommError, check_rank};
@@ -344,7 +344,7 @@ impl Comm for MpiComm {
     }
 
     fn tasks(&self) -> &Arc<Tasks> {
-        self.raw.tasks()
+        tasks()
     }
 
     /// MPI ends the job when a process dies, so nobody is left to ask. But messages under way only get

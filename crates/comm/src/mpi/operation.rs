@@ -15,7 +15,7 @@ use ::mpi::ffi;
 
 use super::bytes::{Bytes, room};
 use super::collective::complete;
-use super::session::{RawComm, Session, check};
+use super::session::{RawComm, Session, check, tasks};
 use crate::error::CommError;
 use crate::task::{in_task, pause};
 
@@ -26,7 +26,8 @@ pub(super) struct Operation {
     /// Not to be touched, not even freed, before the operation is complete.
     buffer: ManuallyDrop<Vec<u8>>,
     is_receive: bool,
-    session: Arc<Session>,
+    /// MPI goes on as long.
+    _session: Arc<Session>,
 }
 
 // SAFETY: a handle may be used from any thread, by one at a time, and the buffer belongs to nobody else.
@@ -77,13 +78,13 @@ impl Operation {
         // SAFETY: a handle is plain data.
         let raw = unsafe { ffi::RSMPI_REQUEST_NULL };
         let buffer = ManuallyDrop::new(buffer);
-        Self { raw, buffer, is_receive, session: Arc::clone(comm.session()) }
+        Self { raw, buffer, is_receive, _session: Arc::clone(comm.session()) }
     }
 
     /// Waits for completion, and takes the buffer.
     pub(super) fn wait(&mut self) -> Result<Vec<u8>, CommError> {
         let mut status = no_status();
-        complete(self.session.tasks(), &mut self.raw, &raw mut status)?;
+        complete(&mut self.raw, &raw mut status)?;
         self.finish(&status)
     }
 
@@ -96,10 +97,10 @@ impl Operation {
         let mut index = undefined;
         let mut done: c_int = 0;
         let count = raw.len() as c_int;
-        let Some(session) = operations.first().map(|first| Arc::clone(&first.session)) else {
+        if operations.is_empty() {
             return Err(CommError::NoRequests);
-        };
-        let tasks = session.tasks();
+        }
+        let tasks = tasks();
         let mut looks = 0;
         let mut code = ffi::MPI_SUCCESS as c_int;
         while done == 0 && code == ffi::MPI_SUCCESS as c_int && (in_task() || !tasks.is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ::mpi::Threading;
@@ -24,7 +24,6 @@ const HANDING_ON: Duration = Duration::from_millis(100);
 pub(super) struct Session {
     /// Finalises MPI when dropped; `None` if the application initialised it.
     _universe: Option<Universe>,
-    tasks: Arc<Tasks>,
 }
 
 impl std::fmt::Debug for Session {
@@ -35,6 +34,12 @@ impl std::fmt::Debug for Session {
 
 /// The session that all communicators of the process share.
 static CURRENT: Mutex<Weak<Session>> = Mutex::new(Weak::new());
+
+/// What this process has begun, on all communicators.
+pub(super) fn tasks() -> &'static Arc<Tasks> {
+    static TASKS: OnceLock<Arc<Tasks>> = OnceLock::new();
+    TASKS.get_or_init(Arc::default)
+}
 
 /// Turns the result of an MPI function into ours.
 pub(super) fn check(call: &'static str, code: c_int) -> Result<(), CommError> {
@@ -61,14 +66,9 @@ impl Session {
             return Err(CommError::Mpi { call: "MPI_Init_thread", code: 0, message });
         }
         let universe = initialize_with_threading(Threading::Multiple).map(|(universe, _)| universe);
-        let session = Arc::new(Self { _universe: universe, tasks: Arc::default() });
+        let session = Arc::new(Self { _universe: universe });
         *current = Arc::downgrade(&session);
         Ok(session)
-    }
-
-    /// What this process has begun, on all communicators.
-    pub(super) fn tasks(&self) -> &Arc<Tasks> {
-        &self.tasks
     }
 
     /// A communicator of all ranks over which they leave. Collective.
@@ -210,11 +210,6 @@ impl RawComm {
 
     pub(super) fn raw(&self) -> ffi::MPI_Comm {
         self.raw
-    }
-
-    /// What this process has begun.
-    pub(super) fn tasks(&self) -> &Arc<Tasks> {
-        self.session.tasks()
     }
 
     pub(super) fn session(&self) -> &Arc<Session> {

@@ -81,7 +81,8 @@ struct ThreadComm {
 
 /// The communicators of all ranks of a new job.
 pub(super) fn world(nodes: &[usize], node_memory: bool) -> (Arc<Job>, Vec<Arc<dyn Comm>>) {
-    let job = Arc::new(Job::new(nodes.len(), node_memory));
+    let tasks = nodes.iter().map(|_| Arc::default()).collect();
+    let job = Arc::new(Job::new(tasks, node_memory));
     let group = Arc::new(Group::new(&job, (0..nodes.len()).collect(), nodes));
     let comms = (0..nodes.len())
         .map(|rank| {
@@ -90,6 +91,13 @@ pub(super) fn world(nodes: &[usize], node_memory: bool) -> (Arc<Job>, Vec<Arc<dy
         })
         .collect();
     (job, comms)
+}
+
+/// The communicator of a job of one rank, which has begun this.
+pub(super) fn alone(tasks: Arc<Tasks>) -> Arc<dyn Comm> {
+    let job = Arc::new(Job::new(vec![tasks], true));
+    let group = Arc::new(Group::new(&job, vec![0], &[0]));
+    Arc::new(ThreadComm { job, group, rank: 0 })
 }
 
 /// A send or receive.

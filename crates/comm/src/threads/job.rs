@@ -32,10 +32,11 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(ranks: usize, node_memory: bool) -> Self {
+    /// For ranks that have begun this.
+    pub(super) fn new(tasks: Vec<Arc<Tasks>>, node_memory: bool) -> Self {
         Self {
-            mailboxes: (0..ranks).map(|_| Mailbox::default()).collect(),
-            tasks: (0..ranks).map(|_| Arc::default()).collect(),
+            mailboxes: tasks.iter().map(|_| Mailbox::default()).collect(),
+            tasks,
             node_memory,
             ends: Mutex::default(),
             any_end: AtomicBool::new(false),
