@@ -5,7 +5,7 @@
 //! asked for any part of it, so that a conversion happens in the copy that packing is anyway.
 
 use std::fmt::Debug;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use striate_datatype::{Datatype, PackError, Packer, TypeError};
 use striate_store::store::MemoryPlacement;
@@ -19,11 +19,11 @@ pub(crate) struct Shape {
     /// Index of the first byte, if the stream lies in one piece.
     contiguous: Option<usize>,
     runs: u64,
-    /// Plain bytes need no description until a method asks for it.
-    description: OnceLock<Description>,
+    /// Plain bytes need no description until a method asks for it. Shapes move from call to call, and are small without.
+    description: OnceLock<Arc<Description>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Description {
     packer: Packer,
     placement: MemoryPlacement,
@@ -49,7 +49,7 @@ impl Shape {
             len: all.size(),
             contiguous,
             runs: all.runs(),
-            description: Description { packer, placement }.into(),
+            description: Arc::new(Description { packer, placement }).into(),
         })
     }
 
@@ -71,7 +71,7 @@ impl Shape {
             let datatype = Datatype::bytes(self.len).expect("the length of a slice fits");
             let packer = Packer::new(&datatype, 1).expect("one copy fits");
             let placement = MemoryPlacement { origin: 0, datatype, count: 1, start: 0 };
-            Description { packer, placement }
+            Arc::new(Description { packer, placement })
         })
     }
 

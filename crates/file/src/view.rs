@@ -131,8 +131,11 @@ impl View {
     /// are one run.
     pub(crate) fn run_at(&self, position: u64, len: u64) -> Option<u64> {
         let runs = self.runs?;
+        if runs.step == runs.len {
+            return position.checked_add(runs.first)?.checked_add(self.displacement);
+        }
         let (copy, inside) = (position / runs.len, position % runs.len);
-        if runs.step != runs.len && len > runs.len - inside {
+        if len > runs.len - inside {
             return None;
         }
         let start = copy.checked_mul(runs.step)?.checked_add(runs.first)?.checked_add(inside)?;

@@ -112,7 +112,7 @@ impl UserMemory {
         }
         let shifted;
         let (address, described) = if buffer.address.is_null() {
-            let low = described.datatype.true_lower_bound();
+            let low = described.first;
             shifted = described.displaced(low.wrapping_neg())?;
             (place(std::ptr::null_mut(), low)?.cast(), &shifted)
         } else {
@@ -178,8 +178,8 @@ impl UserMemory {
             return Ok(Self::empty());
         }
         let content = if described.contiguous {
-            let low = described.datatype.true_lower_bound();
-            Content::Plain(Bytes { first: place(buffer.address, low)?, len: len as usize })
+            let first = place(buffer.address, described.first)?;
+            Content::Plain(Bytes { first, len: len as usize })
         } else {
             let typed = if buffer.address.is_null() {
                 Self::absolute(count, &described.datatype)

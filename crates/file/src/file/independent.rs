@@ -248,11 +248,13 @@ impl File {
         let free =
             matches!(self.hints.method, MethodChoice::Auto | MethodChoice::Fixed(Method::Posix));
         let memory = shape.contiguous()?;
-        let whole_etypes = shape.len().is_multiple_of(self.view.etype().size());
+        let etype = self.view.etype().size();
+        // A division is a good part of what is done here.
+        let whole_etypes = etype == 1 || shape.len().is_multiple_of(etype);
         if !free || self.atomic || shape.len() == 0 || !whole_etypes {
             return None;
         }
-        let position = offset.checked_mul(self.view.etype().size())?;
+        let position = offset.checked_mul(etype)?;
         let start = self.view.run_at(position, shape.len())?;
         start.checked_add(shape.len()).filter(|&end| i64::try_from(end).is_ok())?;
         Some(Plain { offset: start, memory: memory..memory + shape.len() as usize })

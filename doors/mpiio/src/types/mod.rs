@@ -78,6 +78,8 @@ pub(crate) struct Described {
     pub(crate) datatype: Datatype,
     /// Bytes of data in memory.
     pub(crate) size: u64,
+    /// Where its first byte lies in memory.
+    pub(crate) first: i64,
     /// Distance of copies in memory.
     pub(crate) extent: i64,
     /// Whether it is one of MPI's own, named types.
@@ -118,6 +120,7 @@ impl Described {
         Self {
             contiguous: part.native.is_contiguous() && i64::try_from(size) == Ok(extent),
             size,
+            first: part.native.true_lower_bound(),
             extent,
             predefined,
             plain: external.signature.is_plain(),
@@ -139,8 +142,10 @@ impl Described {
 
     /// The same type, with its bytes in memory so far away from where they were.
     pub(crate) fn displaced(&self, by: i64) -> Result<Self, TypeProblem> {
+        let datatype = self.datatype.displaced(by)?;
         Ok(Self {
-            datatype: self.datatype.displaced(by)?,
+            first: datatype.true_lower_bound(),
+            datatype,
             external: self.external.clone(),
             predefined: false,
             ..*self
