@@ -1,10 +1,11 @@
 //! [`Behind`]: collective writes of ranks that do not wait for each other, and small ones that wait for more of them.
 //!
 //! Ranks of a node that write one request each, call after call, spend most of the time in waiting for each other, and
-//! make requests far smaller than what file systems are good at. So they stop to meet for each call (`order.rs` keeps the
-//! order of calls), and small requests are kept: they are at about the same place of the file, so that they soon fill a
-//! *window*. Each rank copies its block into the window; when the last byte is there, a thread of one of the ranks
-//! writes it, while the ranks go on.
+//! make requests far smaller than what file systems are good at. So they stop to meet for collective calls (`order.rs`
+//! keeps the order of calls), and small requests are kept: they are at about the same place of the file, so that they soon
+//! fill a *window*. Each rank copies its block into the window; when the last byte is there, a thread of one of the ranks
+//! writes it, while the ranks go on. Requests of one rank alone are kept, too, if there are many: what a rank writes
+//! between the blocks of others, as most programs do, fills windows only together with theirs.
 //!
 //! MPI lets data wait until it is synchronised or the file is closed. We let it wait less:
 //!
@@ -13,7 +14,7 @@
 //! * Few windows wait, and not for long: who waits for [`PERIOD`] without more coming is written.
 //! * Where another opening of the same file is in one of the ranks' processes, nothing waits: see `presence.rs`.
 //! * Nothing waits where a write may well fail: on a nearly full disk, or with a limit to the size of files. An error
-//!   is told by the writes that follow, until the ranks meet, or by the synchronisation or the close.
+//!   is told by the next write of each rank that may wait, and by the synchronisation or the close.
 //!
 //! # Soundness
 //!
@@ -24,10 +25,12 @@
 
 mod around;
 mod books;
+mod one_by_one;
 mod order;
 mod presence;
 mod spans;
 mod store;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -40,7 +43,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
-use striate_comm::NodeMemory;
+use striate_comm::{Comm, CommError, NodeMemory};
 use striate_store::store::Store;
 use striate_store::{Cause, Operation, PosixFile, StoreError};
 
@@ -53,6 +56,7 @@ pub(crate) use order::CALLS;
 pub(crate) use presence::Presence;
 pub use presence::settle_everything;
 use spans::Spans;
+pub(crate) use stream::Stream;
 
 /// Larger requests gain nothing by waiting.
 const SMALL: u64 = 16 << 10;
@@ -70,14 +74,14 @@ const SPACE: u64 = 256 << 20;
 /// How long somebody lets others run before he sleeps.
 const LET_RUN: Duration = Duration::from_micros(200);
 
-/// How long somebody waits for another who copies, writes or is late, at most: as for a lock.
+/// How long somebody waits for another who copies or writes, at most: as for a lock.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Windows that may be written before they are whole without more whole ones, before it is given up for a while.
 const MISSES: u32 = 8;
 
-/// Requests that are not kept then.
-const PENALTY: u32 = 512;
+/// Requests that are not kept then: at first, and at most, if it happens again and again.
+const PENALTY: Range<u32> = 512..1 << 16;
 
 /// What a request finds.
 enum Entry {
@@ -85,7 +89,7 @@ enum Entry {
     Copy(usize, bool),
     /// This slot has to be written first.
     Write(Claimed),
-    /// Somebody is at work.
+    /// Somebody is at work, or may come and make a window whole.
     Busy,
     Retired,
 }
@@ -95,19 +99,28 @@ enum Entry {
 pub(crate) struct Behind {
     file: Arc<PosixFile>,
     shared: Shared,
+    rank: usize,
+    /// Whether the file system lets one writer in at a time.
+    is_serial: bool,
+    /// Writes so far that took turns.
+    writes: AtomicU32,
     /// Whether this rank may keep something: it has the memory, and no limit to the size of files.
     usable: OnceLock<bool>,
     /// The last window for which there was space.
     spacious: AtomicU64,
     /// Windows of this rank that were written before they were whole, less those that were whole.
     misses: AtomicU32,
+    /// Requests that are not kept because of that: those to come, and those of the next time.
     penalty: AtomicU32,
+    next_penalty: AtomicU32,
     /// What this process has written.
     operations: AtomicU64,
     bytes: AtomicU64,
     regions: AtomicU64,
     /// What writing took, if that is measured.
     clock: OnceLock<Arc<Clock>>,
+    /// Failures that this rank's writes were told of.
+    told: AtomicU32,
     thread: Mutex<Option<JoinHandle<()>>>,
     ended: AtomicBool,
 }
@@ -119,19 +132,25 @@ impl Behind {
         file: Arc<PosixFile>,
         memory: NodeMemory,
         books: usize,
+        rank: usize,
         ranks: usize,
     ) -> Option<Self> {
         Some(Self {
+            is_serial: file.capabilities().serial_writes,
             file,
             shared: Shared::new(memory, books, ranks)?,
+            rank,
+            writes: AtomicU32::new(0),
             usable: OnceLock::new(),
             spacious: AtomicU64::new(u64::MAX),
             misses: AtomicU32::new(0),
             penalty: AtomicU32::new(0),
+            next_penalty: AtomicU32::new(PENALTY.start),
             operations: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             regions: AtomicU64::new(0),
             clock: OnceLock::new(),
+            told: AtomicU32::new(0),
             thread: Mutex::default(),
             ended: AtomicBool::new(false),
         })
@@ -142,7 +161,7 @@ impl Behind {
         Shared::reset(memory, books, ranks);
     }
 
-    /// Waits for others.
+    /// Waits for what others do.
     fn wait_until(&self, is_so: impl Fn(&Books<'_>) -> bool) -> Result<(), StoreError> {
         let mut wait = Wait::default();
         loop {
@@ -151,6 +170,25 @@ impl Behind {
                 return Ok(());
             }
             wait.for_change(self, seen)?;
+        }
+    }
+
+    /// Waits for ranks to come: as long as they are there.
+    fn wait_for_ranks(
+        &self,
+        comm: &dyn Comm,
+        is_so: impl Fn(&Books<'_>) -> bool,
+    ) -> Result<(), CommError> {
+        let mut wait = Wait::default();
+        loop {
+            let seen = self.shared.head().changes.load(Ordering::SeqCst);
+            if self.shared.with(|books| is_so(books)) {
+                return Ok(());
+            }
+            wait.let_run(self, seen);
+            if wait.is_long() {
+                comm.health()?;
+            }
         }
     }
 
@@ -176,7 +214,7 @@ impl Behind {
 
     /// Keeps a request; `false` if it cannot wait, and has to be made. Only when it [is ready](Behind::is_ready), and for requests that it is made for.
     pub(crate) fn put(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<bool, StoreError> {
-        self.check()?;
+        self.tell_failure()?;
         let end = offset + bytes.len() as u64;
         if !self.has_space(end / WINDOW) {
             return Ok(false);
@@ -200,7 +238,7 @@ impl Behind {
         let mut wait = Wait::default();
         let index = loop {
             let seen = self.shared.head().changes.load(Ordering::SeqCst);
-            match self.enter(window, range.clone()) {
+            match self.enter(window, range.clone(), wait.is_long()) {
                 Entry::Copy(index, is_first) => {
                     if is_first {
                         // The thread has slept as long as nothing waited.
@@ -222,7 +260,8 @@ impl Behind {
         Ok(true)
     }
 
-    fn enter(&self, window: u64, range: Range<u32>) -> Entry {
+    /// Finds a place for some bytes of a window; for somebody who has waited for long, at the cost of another.
+    fn enter(&self, window: u64, range: Range<u32>, has_waited: bool) -> Entry {
         let period = self.shared.head().period.load(Ordering::Relaxed);
         self.shared.with(|books| {
             if self.shared.head().retired.load(Ordering::Relaxed) != 0 {
@@ -251,9 +290,12 @@ impl Behind {
                 let is_first = self.shared.head().waiting.fetch_add(1, Ordering::AcqRel) == 0;
                 return Entry::Copy(index, is_first);
             }
-            // A whole one, else the one that was not used for the longest time.
-            let at_rest = books.slots.iter().enumerate().filter(|(_, slot)| slot.is_at_rest());
-            let next = at_rest.min_by_key(|(_, slot)| (!slot.is_whole(), slot.used));
+            // A whole one, else the one that was not used for the longest time. But others may only be late, and
+            // wait for this core: who is ahead of them lets them run first.
+            let slots = books.slots.iter().enumerate();
+            let next = slots
+                .filter(|(_, slot)| slot.is_whole() || has_waited && slot.is_at_rest())
+                .min_by_key(|(_, slot)| (!slot.is_whole(), slot.used));
             let next = next.map(|(index, _)| index);
             next.and_then(|index| books.claim(index)).map_or(Entry::Busy, Entry::Write)
         })
@@ -289,12 +331,12 @@ impl Behind {
             };
             self.operations.fetch_add(1, Ordering::Relaxed);
             self.regions.fetch_add(1, Ordering::Relaxed);
-            let write = || self.file.write_at(offset, bytes);
+            let write = || self.one_by_one(bytes.len(), || self.file.write_at(offset, bytes));
             match self.clock.get().map_or_else(write, |clock| clock.time(write)) {
                 Ok(()) => {
                     self.bytes.fetch_add(len as u64, Ordering::Relaxed);
                 }
-                Err(error) => self.shared.head().failed.store(number_of(&error), Ordering::SeqCst),
+                Err(error) => self.fail(&error),
             }
         }
         self.shared.with(|books| {
@@ -307,6 +349,7 @@ impl Behind {
     fn count_whole(&self) {
         let misses = self.misses.load(Ordering::Relaxed);
         self.misses.store(misses.saturating_sub(1), Ordering::Relaxed);
+        self.next_penalty.store(PENALTY.start, Ordering::Relaxed);
     }
 
     fn count_missed(&self) {
@@ -315,7 +358,9 @@ impl Behind {
             self.misses.store(misses, Ordering::Relaxed);
         } else {
             self.misses.store(0, Ordering::Relaxed);
-            self.penalty.store(PENALTY, Ordering::Relaxed);
+            let penalty = self.next_penalty.load(Ordering::Relaxed);
+            self.penalty.store(penalty, Ordering::Relaxed);
+            self.next_penalty.store((2 * penalty).min(PENALTY.end), Ordering::Relaxed);
         }
     }
 
@@ -334,7 +379,7 @@ impl Behind {
                 return;
             }
             if let Err(error) = wait.for_change(self, seen) {
-                self.shared.head().failed.store(number_of(&error), Ordering::SeqCst);
+                self.fail(&error);
                 return;
             }
         }
@@ -349,6 +394,18 @@ impl Behind {
     pub(crate) fn retire(&self) {
         self.shared.head().retired.store(1, Ordering::SeqCst);
         self.settle_all();
+    }
+
+    /// Keeps an error for who can tell it.
+    fn fail(&self, error: &StoreError) {
+        self.shared.head().failed.store(number_of(error), Ordering::SeqCst);
+        self.shared.head().failures.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Has one write of each rank fail for what failed behind it. The rank may try again then.
+    fn tell_failure(&self) -> Result<(), StoreError> {
+        let failures = self.shared.head().failures.load(Ordering::Acquire);
+        if self.told.swap(failures, Ordering::Relaxed) == failures { Ok(()) } else { self.check() }
     }
 
     /// The error of a write that not all ranks were told of.
@@ -472,17 +529,27 @@ struct Wait {
 }
 
 impl Wait {
+    /// Whether others had time to run.
+    fn is_long(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() > LET_RUN)
+    }
+
     fn for_change(&mut self, behind: &Behind, seen: u32) -> Result<(), StoreError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() > LIMIT {
             let cause = Cause::TimedOut(LIMIT);
             return Err(StoreError::new(Operation::Write, behind.file.name(), cause));
         }
-        // Who copies is done in a moment, if he is let run.
+        self.let_run(behind, seen);
+        Ok(())
+    }
+
+    /// Lets others run, who are often done in a moment then; else sleeps a little.
+    fn let_run(&mut self, behind: &Behind, seen: u32) {
+        self.since.get_or_insert_with(Instant::now);
         std::thread::yield_now();
-        if since.elapsed() > LET_RUN {
+        if self.is_long() {
             behind.shared.sleep(seen, Duration::from_millis(1));
         }
-        Ok(())
     }
 }

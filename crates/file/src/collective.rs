@@ -188,9 +188,10 @@ impl Meeting {
     }
 
     /// Where small writes to `file` can wait, if the ranks have memory in common.
-    pub(crate) fn behind(&self, file: &Arc<PosixFile>, ranks: usize) -> Option<Arc<Behind>> {
-        let memory = self.memory.clone()?;
-        Behind::new(Arc::clone(file), memory, Staging::len(ranks, 1, 0), ranks).map(Arc::new)
+    pub(crate) fn behind(&self, file: &Arc<PosixFile>, comm: &dyn Comm) -> Option<Arc<Behind>> {
+        let (memory, ranks) = (self.memory.clone()?, comm.size());
+        let books = Staging::len(ranks, 1, 0);
+        Behind::new(Arc::clone(file), memory, books, comm.rank(), ranks).map(Arc::new)
     }
 
     /// Makes the place as it was when it was found, for another file. All ranks do so before they meet for it.

@@ -22,7 +22,7 @@ use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use crate::behind::{Behind, Presence};
+use crate::behind::{Behind, Presence, Stream};
 use crate::collective::{Card, Meeting, Shown, declined, disagree, someone_declined};
 use crate::experience::{CostModel, Known, Size};
 use crate::hints::{MethodChoice, Switch};
@@ -65,12 +65,12 @@ pub struct File {
     /// That of calls that are begun, once there are some.
     begun_comm: Option<Arc<dyn Comm>>,
     store: Arc<Counted<Arc<dyn Store>>>,
-    /// Where small collective writes wait, below the store.
+    /// Where small writes wait, below the store.
     behind: Option<Arc<Behind>>,
     /// Tells others in this process that the file is open.
     presence: Option<Presence>,
-    /// Small collective writes so far.
-    small_writes: u32,
+    /// What small writes there were so far.
+    small_writes: Stream,
     /// The last write for which nobody met up to which others have been let come on.
     caught_up: Cell<u64>,
     place: Option<Place>,
@@ -179,7 +179,7 @@ impl File {
             && hints.write_behind != Switch::Disable
             && hints.direct != Switch::Enable;
         let behind = local.as_ref().filter(|_| may_wait);
-        let behind = behind.and_then(|file| meeting.behind(file, comm.size()));
+        let behind = behind.and_then(|file| meeting.behind(file, comm.as_ref()));
         let presence = local.and_then(|file| Presence::new(&file, behind.as_ref()));
         let store = behind.clone().map_or(store, |behind| behind as _);
         // From here on the ranks meet by the file, if they do.
@@ -227,7 +227,7 @@ impl File {
             store: Arc::new(Counted::new(store)),
             behind: None,
             presence: None,
-            small_writes: 0,
+            small_writes: Stream::default(),
             caught_up: Cell::new(0),
             place: None,
             striping: None,

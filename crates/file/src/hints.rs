@@ -157,7 +157,7 @@ pub struct Hints {
     pub list_regions: u64,
     /// `striate_direct`: whether the page cache is bypassed.
     pub direct: Switch,
-    /// `striate_write_behind`: whether small collective writes may wait in memory for more of them.
+    /// `striate_write_behind`: whether small writes may wait in memory for more of them.
     pub write_behind: Switch,
     /// `striate_lustre_pfl`: whether striping hints count where a directory has a composite layout.
     pub lustre_pfl: Composites,

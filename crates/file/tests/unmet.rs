@@ -144,6 +144,111 @@ fn later_calls_win_however_late_a_rank_is() {
     random_calls(99, 3, "striate_write_behind=disable");
 }
 
+/// Ranks that write alone, apart from each other or one after the other; who looks sees what was written before.
+fn random_calls_alone(seed: u64, ranks: usize, hints: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(ranks, |comm| {
+        let rank = comm.rank();
+        let mut draw = Draw(seed);
+        let mut model = vec![0; LEN];
+        let mut end = 0;
+        let mut file = open(comm, &path, hints)?;
+        for call in 0..1500 {
+            let parts = ranges(&mut draw, ranks);
+            let byte = |rank: usize, i: usize| (call * 31 + rank * 7 + i) as u8;
+            let mut put = |of: usize, start: usize, len: usize| {
+                let bytes: Vec<u8> = (0..len).map(|i| byte(of, i)).collect();
+                model[start..start + len].copy_from_slice(&bytes);
+                end = if len > 0 { end.max(start + len) } else { end };
+                bytes
+            };
+            if draw.below(5) > 0 {
+                // All at once, apart from each other.
+                for (of, &(start, len)) in parts.iter().enumerate() {
+                    let bytes = put(of, start, len);
+                    if of == rank {
+                        file.write_at(start as u64, &bytes)?;
+                    }
+                }
+            } else {
+                // One, and then another over a part of it.
+                let ((start, len), who) = (parts[0], draw.below(ranks));
+                for (of, len) in [(who, len), ((who + 1) % ranks, len / 2)] {
+                    let bytes = put(of, start, len);
+                    comm.barrier()?;
+                    if of == rank {
+                        file.write_at(start as u64, &bytes)?;
+                    }
+                }
+            }
+            // Calls of the others must not come before this one's.
+            comm.barrier()?;
+            match draw.below(40) {
+                0 => {
+                    let (start, len) = parts[(rank + 1) % ranks];
+                    let mut back = vec![0; len];
+                    file.read_at(start as u64, &mut back)?;
+                    assert!(back == model[start..start + len], "seed {seed}, call {call}");
+                    comm.barrier()?;
+                }
+                1 => {
+                    assert_eq!(file.size()?, end as u64, "seed {seed}, call {call}");
+                    comm.barrier()?;
+                }
+                2 => file.sync()?,
+                3 => {
+                    let (start, len) = parts[rank];
+                    let bytes: Vec<u8> = (0..len).map(|i| byte(rank + 1, i)).collect();
+                    for (of, &(start, len)) in parts.iter().enumerate() {
+                        let bytes: Vec<u8> = (0..len).map(|i| byte(of + 1, i)).collect();
+                        model[start..start + len].copy_from_slice(&bytes);
+                        end = if len > 0 { end.max(start + len) } else { end };
+                    }
+                    file.write_at_all(start as u64, &bytes)?;
+                }
+                _ => {}
+            }
+        }
+        file.close()?;
+        let found = std::fs::read(&path).unwrap();
+        assert_eq!(found.len(), end, "seed {seed}");
+        assert!(found == model[..end], "seed {seed}: the file");
+        comm.barrier()?;
+        Ok(())
+    });
+}
+
+#[test]
+fn what_ranks_write_alone_is_seen_by_all() {
+    for seed in 0..6 {
+        random_calls_alone(seed, 2 + seed as usize % 3, "");
+    }
+    random_calls_alone(7, 3, "striate_write_behind=enable");
+    random_calls_alone(8, 3, "striate_write_behind=disable");
+}
+
+#[test]
+fn small_writes_of_ranks_alone_become_few_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    run(4, |comm| {
+        let mut file = open(comm, &path, "")?;
+        for call in 0..1000 {
+            let at = (call * 4 + comm.rank()) * 4096;
+            let mine: Vec<u8> = (at..at + 4096).map(|i| (i / 7) as u8).collect();
+            file.write_at(at as u64, &mine)?;
+        }
+        let all = file.stats_of_all()?;
+        let requests: u64 = all.iter().map(|stats| stats.operations).sum();
+        // How many windows are written before they are whole depends on how busy the machine is.
+        assert!(requests < 3000, "{requests} requests");
+        assert_eq!(all.iter().map(|stats| stats.accessed).sum::<u64>(), 16_384_000);
+        file.close()
+    });
+    assert!(is_in_turn(&std::fs::read(&path).unwrap()));
+}
+
 /// Writes blocks in turn.
 fn write_in_turn(file: &mut File, calls: usize, block: usize) -> Result<(), FileError> {
     let (rank, ranks) = (file.comm().rank(), file.comm().size());

@@ -28,6 +28,8 @@ pub(super) struct Head {
     pub(super) retired: AtomicU32,
     /// The number of an error that not all ranks were told of yet.
     pub(super) failed: AtomicU32,
+    /// Counts errors.
+    pub(super) failures: AtomicU32,
     /// Counts changes; sleepers wait for the next.
     pub(super) changes: AtomicU32,
     sleepers: AtomicU32,
@@ -40,7 +42,12 @@ pub(super) struct Head {
     pub(super) period: AtomicU64,
     /// Requests so far.
     pub(super) requests: AtomicU64,
+    /// Who writes to the file, in a line of its own: see `one_by_one.rs`.
+    pub(super) writer: Line,
 }
+
+#[repr(C, align(64))]
+pub(super) struct Line(pub(super) AtomicU32);
 
 /// A place for a window.
 #[repr(C)]

@@ -57,7 +57,7 @@ impl Store for Behind {
 
     fn write_at(&self, offset: u64, buffer: &[u8]) -> Result<(), StoreError> {
         self.settle(&(offset..offset.saturating_add(buffer.len() as u64)));
-        self.file.write_at(offset, buffer)
+        self.one_by_one(buffer.len(), || self.file.write_at(offset, buffer))
     }
 
     fn read_list(&self, regions: &[Region], memory: &mut [u8]) -> Result<u64, StoreError> {

@@ -4,11 +4,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use striate_comm::Comm;
 use striate_store::StoreError;
 
 use super::books::Books;
 use super::order::{self, Heed};
 use super::{Behind, LET_RUN};
+use crate::FileError;
 
 /// How long a rank that goes on alone lets others come on to where it is.
 const CATCH_UP: Duration = Duration::from_millis(10);
@@ -17,29 +19,23 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     behind: &'a Behind,
-    rank: usize,
     /// What later calls have written.
     pub(crate) taken: Vec<Range<u64>>,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.behind.shared.with(|books| books.trails[self.rank].finish());
+        self.behind.shared.with(|books| books.trails[self.behind.rank].finish());
         self.behind.shared.notify();
     }
 }
 
 impl Behind {
-    /// Announces what `rank` writes in a call for which nobody meets, and waits until it is its turn.
-    pub(crate) fn announce(
-        &self,
-        rank: usize,
-        call: u64,
-        range: Range<u64>,
-    ) -> Result<Turn<'_>, StoreError> {
+    /// Announces what this rank writes in a call for which nobody meets, and waits until it is its turn.
+    pub(crate) fn announce(&self, call: u64, range: Range<u64>) -> Result<Turn<'_>, StoreError> {
         let Heed { taken, writing } =
-            self.shared.with(|books| order::announce(books.trails, rank, call, range));
-        let turn = Turn { behind: self, rank, taken };
+            self.shared.with(|books| order::announce(books.trails, self.rank, call, range));
+        let turn = Turn { behind: self, taken };
         if !writing.is_empty() {
             self.wait_until(|books| {
                 writing.iter().all(|(other, call)| books.trails[*other].has_done(*call))
@@ -52,15 +48,15 @@ impl Behind {
     /// them, so nobody may be left behind.
     pub(crate) fn announce_roughly(
         &self,
-        rank: usize,
+        comm: &dyn Comm,
         call: u64,
         range: Range<u64>,
-    ) -> Result<Turn<'_>, StoreError> {
-        self.wait_until(|books| {
-            let mut others = books.trails.iter().enumerate().filter(|(other, _)| *other != rank);
-            others.all(|(_, trail)| trail.has_done(call - 1))
+    ) -> Result<Turn<'_>, FileError> {
+        self.wait_for_ranks(comm, |books| {
+            let mut all = books.trails.iter().enumerate();
+            all.all(|(rank, trail)| rank == self.rank || trail.has_done(call - 1))
         })?;
-        self.announce(rank, call, range)
+        Ok(self.announce(call, range)?)
     }
 
     /// Lets ranks that are late come on to this call, but not for long: they may wait for something else.

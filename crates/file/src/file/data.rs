@@ -46,12 +46,7 @@ impl File {
         self.check_mode(true, "write_at")?;
         self.let_catch_up();
         if let Some(plain) = self.plain(offset, &from.shape) {
-            let range = plain.offset..plain.offset + from.len();
-            let guard = self.guard_plain(range)?;
-            self.store.inner().write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
-            drop(guard);
-            self.account_plain(&plain, from.len());
-            return Ok(from.len());
+            return self.write_plain_alone(&plain, &from);
         }
         let side = self.side("write_at", offset, &from.shape)?;
         self.independent(true, &side, &from.shape, |store, way, buffer| {

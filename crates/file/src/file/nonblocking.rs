@@ -17,6 +17,7 @@ use super::background;
 use super::independent::{cost_of, read_independently, write_independently};
 use super::shared::SharedPointer;
 use super::together::Ring;
+use crate::behind::Stream;
 use crate::memory::Shape;
 use crate::method::two_phase::guarded;
 use crate::request::Slot;
@@ -244,7 +245,7 @@ impl File {
             store: Arc::new(Counted::new(store)),
             behind: None,
             presence: None,
-            small_writes: 0,
+            small_writes: Stream::default(),
             caught_up: Cell::new(0),
             place: None,
             striping: None,

@@ -23,9 +23,6 @@ use crate::method::two_phase::staging::{Place, Staging};
 use crate::method::two_phase::{Call, Holes, Outcome, guarded};
 use crate::{CallReport, File, FileError, Memory, MemoryMut, Stats};
 
-/// Small collective writes of a file after which more are expected.
-const MANY: u32 = 32;
-
 /// The ring of this rank's group, and how far it has turned.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -89,7 +86,40 @@ struct Agreed {
     seed: u64,
 }
 
+/// Writes one request, or has it wait.
+fn write_plain(
+    store: &dyn Store,
+    plain: &Plain,
+    behind: Option<&Arc<Behind>>,
+    from: &Memory<'_>,
+) -> Result<Outcome, FileError> {
+    let bytes = &from.bytes()[plain.memory.clone()];
+    let waits = match behind {
+        Some(behind) => behind.put(plain.offset, bytes)?,
+        None => false,
+    };
+    if !waits {
+        store.write_at(plain.offset, bytes)?;
+    }
+    let resent = if waits { from.len() } else { 0 };
+    Ok(Outcome { bytes: from.len(), resent, ..Outcome::default() })
+}
+
 impl File {
+    /// Writes one request of this rank alone.
+    pub(super) fn write_plain_alone(
+        &mut self,
+        plain: &Plain,
+        from: &Memory<'_>,
+    ) -> Result<u64, FileError> {
+        self.carry_out_plain(true, plain, &[], &mut |work| match work {
+            Work::Plain { store, plain, behind } => write_plain(store, plain, behind, from),
+            Work::Alone { .. } | Work::TwoPhase { .. } => {
+                Err(FileError::caller("one request became something else"))
+            }
+        })
+    }
+
     pub(super) fn read_together(
         &mut self,
         offset: u64,
@@ -168,18 +198,7 @@ impl File {
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
         let mut work = |work: Work<'_>| match work {
-            Work::Plain { store, plain, behind } => {
-                let bytes = &from.bytes()[plain.memory.clone()];
-                let waits = match behind {
-                    Some(behind) => behind.put(plain.offset, bytes)?,
-                    None => false,
-                };
-                if !waits {
-                    store.write_at(plain.offset, bytes)?;
-                }
-                let resent = if waits { from.len() } else { 0 };
-                Ok(Outcome { bytes: from.len(), resent, ..Outcome::default() })
-            }
+            Work::Plain { store, plain, behind } => write_plain(store, plain, behind, from),
             Work::Alone { store, side, way, buffer } => {
                 write_independently(store, side, from, way, buffer)?;
                 Ok(Outcome { bytes: side.len(), ..Outcome::default() })
@@ -207,24 +226,24 @@ impl File {
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         self.join_background();
-        let (rank, call) = (self.comm.rank(), self.meeting.last_unmet());
-        let (Some(behind), Some(call)) = (self.behind.clone(), call) else {
+        let unmet = self.meeting.last_unmet();
+        let (Some(behind), Some(call)) = (self.behind.clone(), unmet) else {
             return Err(FileError::caller("ranks that have no memory in common did not meet"));
         };
         match part {
             Part::Plain(plain) => {
                 let range = plain.offset..plain.offset + plain.memory.len() as u64;
-                let turn = behind.announce(rank, call, range)?;
+                let turn = behind.announce(call, range)?;
                 self.carry_out_plain(true, &plain, &turn.taken, work)
             }
             Part::Side(Ok(side)) => {
                 let range = side.range().unwrap_or(0..0);
-                let turn = behind.announce_roughly(rank, call, range)?;
+                let turn = behind.announce_roughly(self.comm.as_ref(), call, range)?;
                 let method = self.best_alone(true, &side, shape);
                 self.carry_out_alone(true, &side, method, &turn.taken, work)
             }
             Part::Side(Err(error)) => {
-                drop(behind.announce(rank, call, 0..0)?);
+                drop(behind.announce(call, 0..0)?);
                 Err(error)
             }
         }
@@ -511,15 +530,15 @@ impl File {
         Ok(done.bytes)
     }
 
-    /// Whether a collective write of so many bytes, one of many, may wait for others.
+    /// Whether a write of so many bytes may wait for others.
     fn may_wait(&mut self, len: u64) -> bool {
         let Some(behind) = &self.behind else { return false };
         if in_task() || !Behind::is_for(len) {
             return false;
         }
-        self.small_writes = self.small_writes.saturating_add(1);
-        let are_many = self.small_writes > MANY || self.hints.write_behind == Switch::Enable;
-        are_many && behind.is_ready()
+        let is_one_of_many =
+            self.small_writes.goes_on() || self.hints.write_behind == Switch::Enable;
+        is_one_of_many && behind.is_ready()
     }
 
     /// Keeps count of a write that waits where all ranks put theirs.

@@ -1,0 +1,74 @@
+//! Writers of one file, one after the other.
+//!
+//! Most file systems let one writer into a file at a time. Who finds another there sleeps in the kernel, and to sleep and be
+//! woken takes longer than a small write: two ranks that write 64 KiB each in turn are slower than one that writes all of it
+//! (`benches/results/mpiio.md`). Ranks of a node know of each other, so they wait here, awake, until the other is out.
+//!
+//! It is a courtesy, not a lock: nothing depends on it. Who has waited for [`PATIENCE`] goes ahead, and takes the place of
+//! a writer that has not moved since, who may be dead.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Behind;
+
+/// How long a writer waits for the one before him.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Looks before he lets others run.
+const LOOKS: u32 = 200;
+
+/// Smaller writes are over before it matters; larger ones take longer than to sleep and be woken.
+const WORTH_IT: RangeInclusive<usize> = 32 << 10..=512 << 10;
+
+impl Behind {
+    /// Runs `write`, which writes so many bytes, while no other rank of the node writes to the file, if they would wait for
+    /// each other.
+    pub(super) fn one_by_one<T>(&self, len: usize, write: impl FnOnce() -> T) -> T {
+        if !self.is_serial || !WORTH_IT.contains(&len) {
+            return write();
+        }
+        let writer = &self.shared.head().writer.0;
+        let mine = self.sign();
+        enter(writer, mine);
+        let result = write();
+        // Unless somebody took the place.
+        let _ = writer.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed);
+        result
+    }
+
+    /// A number for a write, unlike those that others have at the same time.
+    fn sign(&self) -> u32 {
+        let count = self.writes.fetch_add(1, Ordering::Relaxed);
+        count << 8 | (self.rank as u32 + 1)
+    }
+}
+
+fn enter(writer: &AtomicU32, mine: u32) {
+    let mut looks = 0_u32;
+    // When the wait became long, and who was there then.
+    let mut long = None;
+    loop {
+        let now = writer.load(Ordering::Relaxed);
+        if now == 0 {
+            if writer.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return;
+            }
+            continue;
+        }
+        looks = looks.wrapping_add(1);
+        if !looks.is_multiple_of(LOOKS) {
+            std::hint::spin_loop();
+            continue;
+        }
+        let (since, before) = *long.get_or_insert_with(|| (Instant::now(), now));
+        if since.elapsed() > PATIENCE {
+            if now == before {
+                let _ = writer.compare_exchange(now, mine, Ordering::Acquire, Ordering::Relaxed);
+            }
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
