@@ -102,8 +102,9 @@ pub(crate) struct Behind {
     rank: usize,
     /// Whether the file system lets one writer in at a time.
     is_serial: bool,
-    /// Writes so far that took turns.
+    /// Writes so far that took turns, and those to come that do not.
     writes: AtomicU32,
+    hurry: AtomicU32,
     /// Whether this rank may keep something: it has the memory, and no limit to the size of files.
     usable: OnceLock<bool>,
     /// The last window for which there was space.
@@ -141,6 +142,7 @@ impl Behind {
             shared: Shared::new(memory, books, ranks)?,
             rank,
             writes: AtomicU32::new(0),
+            hurry: AtomicU32::new(0),
             usable: OnceLock::new(),
             spacious: AtomicU64::new(u64::MAX),
             misses: AtomicU32::new(0),

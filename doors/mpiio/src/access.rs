@@ -63,7 +63,8 @@ pub(crate) struct Prepared {
 /// # Safety
 ///
 /// Buffer and status are as the function of MPI demands.
-#[inline]
+// Frames above a system call cost more than code that is there several times.
+#[inline(always)]
 pub(crate) unsafe fn blocking(
     open: &mut Open,
     access: Access,

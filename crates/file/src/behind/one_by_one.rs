@@ -4,8 +4,8 @@
 //! woken takes longer than a small write: two ranks that write 64 KiB each in turn are slower than one that writes all of it
 //! (`benches/results/mpiio.md`). Ranks of a node know of each other, so they wait here, awake, until the other is out.
 //!
-//! It is a courtesy, not a lock: nothing depends on it. Who has waited for [`PATIENCE`] goes ahead, and takes the place of
-//! a writer that has not moved since, who may be dead.
+//! It is a courtesy, not a lock: nothing depends on it. Who has waited for one of them for [`PATIENCE`] goes ahead, and takes
+//! the place of that one, who may be dead.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,14 +13,18 @@ use std::time::{Duration, Instant};
 
 use super::Behind;
 
-/// How long a writer waits for the one before him.
+/// How long a writer waits for another to be done, and how many of them may come before him.
 const PATIENCE: Duration = Duration::from_millis(2);
+const OTHERS: u32 = 64;
 
 /// Looks before he lets others run.
 const LOOKS: u32 = 200;
 
+/// Writes that do not mind when he did so in vain: where they take longer, they are waited for asleep.
+const IN_A_HURRY: u32 = 64;
+
 /// Smaller writes are over before it matters; larger ones take longer than to sleep and be woken.
-const WORTH_IT: RangeInclusive<usize> = 32 << 10..=512 << 10;
+const WORTH_IT: RangeInclusive<usize> = 32 << 10..=4 << 20;
 
 impl Behind {
     /// Runs `write`, which writes so many bytes, while no other rank of the node writes to the file, if they would wait for
@@ -29,9 +33,16 @@ impl Behind {
         if !self.is_serial || !WORTH_IT.contains(&len) {
             return write();
         }
+        let hurry = self.hurry.load(Ordering::Relaxed);
+        if hurry > 0 {
+            self.hurry.store(hurry - 1, Ordering::Relaxed);
+            return write();
+        }
         let writer = &self.shared.head().writer.0;
         let mine = self.sign();
-        enter(writer, mine);
+        if !enter(writer, mine) {
+            self.hurry.store(IN_A_HURRY, Ordering::Relaxed);
+        }
         let result = write();
         // Unless somebody took the place.
         let _ = writer.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed);
@@ -45,15 +56,17 @@ impl Behind {
     }
 }
 
-fn enter(writer: &AtomicU32, mine: u32) {
+/// Waits for the writers before; whether that was not in vain.
+fn enter(writer: &AtomicU32, mine: u32) -> bool {
     let mut looks = 0_u32;
-    // When the wait became long, and who was there then.
-    let mut long = None;
+    // Who was there when the wait became long, since when, and how many have been.
+    let mut long: Option<(u32, Instant)> = None;
+    let mut others = 0;
     loop {
         let now = writer.load(Ordering::Relaxed);
         if now == 0 {
             if writer.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return;
+                return true;
             }
             continue;
         }
@@ -62,12 +75,19 @@ fn enter(writer: &AtomicU32, mine: u32) {
             std::hint::spin_loop();
             continue;
         }
-        let (since, before) = *long.get_or_insert_with(|| (Instant::now(), now));
-        if since.elapsed() > PATIENCE {
-            if now == before {
-                let _ = writer.compare_exchange(now, mine, Ordering::Acquire, Ordering::Relaxed);
+        match long {
+            Some((before, since)) if before == now => {
+                if since.elapsed() > PATIENCE {
+                    let _ =
+                        writer.compare_exchange(now, mine, Ordering::Acquire, Ordering::Relaxed);
+                    return false;
+                }
             }
-            return;
+            _ if others == OTHERS => return false,
+            _ => {
+                others += 1;
+                long = Some((now, Instant::now()));
+            }
         }
         std::thread::yield_now();
     }

@@ -8,6 +8,7 @@ use crate::{File, FileError, Memory, MemoryMut};
 
 impl File {
     /// Reads at `offset` etypes. Returns the bytes read.
+    #[inline]
     pub fn read_at<'m>(
         &mut self,
         offset: u64,
@@ -22,6 +23,10 @@ impl File {
             self.account_plain(&plain, read as u64);
             return Ok(read as u64);
         }
+        self.read_at_in_pieces(offset, to)
+    }
+
+    fn read_at_in_pieces(&mut self, offset: u64, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
         if let Some((overlap, mut room)) = self.overlap("read_at", offset, &to.shape)? {
             let read = self.read_side(overlap.side(), (&mut room).into())?;
             return overlap.hand_on(&room[..read as usize], &mut to);

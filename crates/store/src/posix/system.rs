@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use nix::libc;
+use nix::sys::uio::{pread, pwrite};
 
 /// The system calls that a [`SystemFaults`] sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +74,8 @@ impl System {
     #[inline]
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(SystemCall::Read, offset, 0, buffer.len(), |done, len| {
-            self.file.read_at(&mut buffer[done..done + len], offset + done as u64)
+            // Every frame above a system call costs: the processor has forgotten where it returns to.
+            Ok(pread(&self.file, &mut buffer[done..done + len], (offset + done as u64) as i64)?)
         })
     }
 
@@ -83,7 +84,7 @@ impl System {
     pub(super) fn write(&self, offset: u64, buffer: &[u8]) -> io::Result<()> {
         let all = buffer.len();
         self.repeat(SystemCall::Write, offset, 0, all, |done, len| {
-            self.file.write_at(&buffer[done..done + len], offset + done as u64)
+            Ok(pwrite(&self.file, &buffer[done..done + len], (offset + done as u64) as i64)?)
         })?;
         Ok(())
     }
@@ -121,7 +122,7 @@ impl System {
 
     /// Whether a read of so many bytes has met the end of the file for sure.
     pub(super) fn met_end(&self, got: usize) -> bool {
-        got == 0 || !got.is_multiple_of(self.unit)
+        got == 0 || self.unit > 1 && !got.is_multiple_of(self.unit)
     }
 
     /// One vectored call.
