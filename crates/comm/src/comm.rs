@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::counters::Counters;
 use crate::error::CommError;
 use crate::memory::NodeMemory;
 use crate::task::Tasks;
@@ -112,9 +111,6 @@ pub trait Comm: Debug + Send + Sync {
         len: usize,
         spare: usize,
     ) -> Result<Option<NodeMemory>, CommError>;
-
-    /// So many numbers that all ranks share. Collective; all ranks ask for the same number of them.
-    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError>;
 
     /// What this rank has begun and not finished, on all its communicators. Calls that wait let it get on.
     fn tasks(&self) -> &Arc<Tasks>;

@@ -24,15 +24,6 @@ pub enum CommError {
         size: usize,
     },
 
-    /// A counter was named that does not exist.
-    #[error("there is no counter {counter}: there are {count}")]
-    NoSuchCounter {
-        /// The counter named.
-        counter: usize,
-        /// Number of counters.
-        count: usize,
-    },
-
     /// A message was longer than its receive allowed.
     #[error("a message from rank {from} has {len} bytes, but may have {capacity} only")]
     Truncated {

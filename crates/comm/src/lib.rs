@@ -19,7 +19,6 @@
 //! ```
 
 pub mod comm;
-mod counters;
 mod error;
 mod ext;
 pub mod futex;
@@ -31,7 +30,6 @@ pub mod task;
 pub mod threads;
 
 pub use comm::{Comm, Reduction, Request};
-pub use counters::Counters;
 pub use error::CommError;
 pub use ext::{CommExt, agree, first_of};
 pub use memory::NodeMemory;

@@ -21,7 +21,6 @@
 mod bytes;
 mod collective;
 mod comm;
-mod counters;
 mod memory;
 mod number;
 mod operation;

@@ -2,6 +2,7 @@
 //! `nonblocking.rs`; how it is carried out in `independent.rs` and `together.rs`.
 
 mod background;
+mod beside;
 mod data;
 mod independent;
 mod nonblocking;
@@ -189,6 +190,7 @@ impl File {
         file.striping = striping;
         file.costs = Known::new(cards[0].costs);
         file.model = model;
+        file.shared.keep_beside(&place, seed);
         file.place = Some(place);
         file.start_at_end()?;
         Ok(file)
@@ -304,7 +306,9 @@ impl File {
         let settled = self.end_behind();
         // All ranks are done before the name goes.
         let settled = self.meeting.conclude(self.comm.as_ref(), settled);
-        self.shared.free()?;
+        if self.comm.rank() == 0 {
+            self.shared.free();
+        }
         if !delete {
             return settled;
         }
@@ -363,7 +367,7 @@ impl File {
         if self.comm.rank() == 0
             && let Err(error) = self.shared.prepare_reset()
         {
-            return Err(self.decline(error.into()));
+            return Err(self.decline(error));
         }
         let note = u8::from(hints.is_some());
         let card = Card { len: view.etype().size(), note, ..Card::default() };

@@ -1,5 +1,6 @@
 //! [`Place`]: where a file lies, on a file system or on I/O servers.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,6 +41,24 @@ impl Place {
                 reason: error.to_string(),
             }),
             None => Ok(Self::Path(path.to_path_buf())),
+        }
+    }
+
+    /// A hidden name beside that of the file.
+    pub(crate) fn hidden_beside(&self, what: &str) -> Self {
+        match self {
+            Self::Path(path) => {
+                let mut name = OsString::from(".");
+                name.push(path.file_name().unwrap_or_default());
+                name.push(format!(".{what}"));
+                Self::Path(path.with_file_name(name))
+            }
+            Self::Servers(url) => {
+                let (directory, name) = url.path.rsplit_once('/').unwrap_or(("", &url.path));
+                let slash = if directory.is_empty() { "" } else { "/" };
+                let path = format!("{directory}{slash}.{name}.{what}");
+                Self::Servers(RemoteUrl { path, ..url.clone() })
+            }
         }
     }
 

@@ -31,9 +31,8 @@ fn run(body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync) {
 
 fn open(party: Party, path: &Path, mode: Mode, hints: &Hints) -> Result<File, FileError> {
     let (file, kept) = party.open(path, mode, hints);
-    let mut file = file?;
+    let file = file?;
     assert!(kept.is_none(), "the file has it");
-    file.share_pointer()?;
     assert_eq!(file.position_shared()?, 0);
     Ok(file)
 }

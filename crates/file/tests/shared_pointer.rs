@@ -1,4 +1,4 @@
-//! The pointer that all ranks share, wherever it is kept: in memory of the node, or in the communicator.
+//! The pointer that all ranks share, wherever it is kept: in memory of the node, or in a file beside theirs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -31,9 +31,7 @@ fn run(body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync) {
 }
 
 fn open(comm: &Arc<dyn Comm>, path: &Path, mode: Mode) -> Result<File, FileError> {
-    let mut file = File::open(comm, path, mode, &Hints::default())?;
-    file.share_pointer()?;
-    Ok(file)
+    File::open(comm, path, mode, &Hints::default())
 }
 
 #[test]
@@ -146,4 +144,40 @@ fn a_rank_that_cannot_take_part_keeps_nobody_waiting() {
         assert_eq!(file.write_ordered(b"even")?, 4);
         file.close()
     });
+}
+
+#[test]
+fn nothing_is_left_beside_a_file_that_was_closed() {
+    let nodes = Threads::on_nodes(&[0, 0, 1]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let names = || {
+        let entries = std::fs::read_dir(directory.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    nodes
+        .try_run(|comm| {
+            let mut file = open(&comm, &path, BOTH)?;
+            assert_eq!(file.position_shared()?, 0);
+            file.set_view(View::new(0, &Datatype::bytes(2)?, &Datatype::bytes(2)?)?)?;
+            comm.barrier()?;
+            assert_eq!(names(), ["file"], "nobody has moved it");
+            comm.barrier()?;
+            file.write_shared(b"ab")?;
+            comm.barrier()?;
+            assert!(
+                names().iter().any(|name| name.starts_with(".file.pointers-")),
+                "{:?}",
+                names()
+            );
+            // Another opening has a pointer of its own.
+            let mut other = open(&comm, &path, BOTH)?;
+            assert_eq!(other.position_shared()?, 0);
+            other.seek_shared(Seek::Start(5))?;
+            assert_eq!(file.position_shared()?, 3);
+            other.close()?;
+            file.close()
+        })
+        .unwrap();
+    assert_eq!(names(), ["file"]);
 }

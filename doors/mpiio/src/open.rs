@@ -332,7 +332,6 @@ unsafe fn open_together(
     };
     // The communicator is this file's alone, as long as it has its seat.
     file.own_comm();
-    file.share_pointer()?;
     if stats {
         file.measure_time();
     }

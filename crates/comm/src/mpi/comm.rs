@@ -12,14 +12,12 @@ use ::mpi::ffi;
 
 use super::bytes::room;
 use super::collective::collective;
-use super::counters;
 use super::memory;
 use super::number;
 use super::operation::Operation;
 use super::request::MpiRequest;
 use super::session::{RawComm, Session, check, tasks};
 use crate::comm::{Comm, Reduction, Request};
-use crate::counters::Counters;
 use crate::error::{CommError, check_rank};
 use crate::memory::{NodeMemory, number_nodes};
 use crate::task::Tasks;
@@ -337,10 +335,6 @@ impl Comm for MpiComm {
         spare: usize,
     ) -> Result<Option<NodeMemory>, CommError> {
         memory::node_memory(self, len, spare)
-    }
-
-    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
-        counters::counters(self, &self.raw, count)
     }
 
     fn tasks(&self) -> &Arc<Tasks> {

@@ -6,14 +6,12 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::job::{End, Job};
 use super::mailbox::{Inbox, Outcome, Source, Ticket};
 use super::reduce::{Number, reduce};
 use crate::comm::{Comm, Reduction, Request};
-use crate::counters::Counters;
 use crate::error::{CommError, check_length, check_rank};
 use crate::memory::{Mapping, NodeMemory, number_nodes};
 use crate::request::Pending;
@@ -424,18 +422,6 @@ impl Comm for ThreadComm {
             let mapping = Arc::clone(&mappings[self.nodes()[self.rank]]);
             NodeMemory::new(mapping, self.rank, self.nodes())
         }))
-    }
-
-    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
-        let counters = self.meet("counters", count, |given| {
-            if let Some(rank) = given.iter().position(|other| *other != given[0]) {
-                let detail =
-                    format!("rank 0 asks for {}, rank {rank} for {}", given[0], given[rank]);
-                return Err(mismatch("counters", detail));
-            }
-            Ok((0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>())
-        })?;
-        Ok(Box::new(counters))
     }
 
     fn tasks(&self) -> &Arc<Tasks> {

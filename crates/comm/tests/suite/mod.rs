@@ -3,7 +3,6 @@
 //! Each check is a collective function; all ranks run the same list of them.
 
 mod collectives;
-mod counters;
 mod memory;
 mod messages;
 mod random;
@@ -43,8 +42,6 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("node memory", memory::handshake),
     ("node memory of other lengths", memory::lengths),
     ("node memory of a group", memory::group),
-    ("counters", counters::tickets),
-    ("counters of one rank alone", counters::alone),
     ("random programs", random::programs),
 ];
 

@@ -1,8 +1,7 @@
 //! The pointer that all ranks share: a number of etypes that each rank can move on alone.
 //!
-//! It lies where the ranks have memory in common anyway, if they have, and in [`Counters`] of the
-//! communicator otherwise. These take a window of MPI, which few programs have a use for: so they are made when
-//! asked for ([`File::share_pointer`]), and not with every file.
+//! It lies where the ranks have memory in common anyway, if they have. Ranks of several nodes keep it in a file beside
+//! theirs ([`Beside`]), as ROMIO does.
 //!
 //! There are two numbers, of which one counts. A new view puts the pointer at 0: rank 0 clears the other
 //! number *before* the ranks meet, and all change over to it when they have met. So nobody sees the old
@@ -11,10 +10,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use striate_comm::{Comm, CommError, Counters};
+use striate_comm::Comm;
 
+use super::beside::Beside;
 use crate::collective::{Card, Meeting, disagree, someone_declined};
 use crate::method::two_phase::staging::{POINTERS, Staging};
+use crate::place::Place;
 use crate::{File, FileError, Memory, MemoryMut};
 
 /// Where to put the shared pointer; offsets are in etypes.
@@ -41,8 +42,8 @@ enum Kept {
     /// There is only one rank.
     Here([AtomicU64; POINTERS]),
     Room(Arc<Staging>),
-    Apart(Box<dyn Counters>),
-    /// Ranks have no memory in common, and nobody has asked for it.
+    Beside(Beside),
+    /// Ranks have no memory in common, and nobody knows where their file lies.
     Nowhere,
 }
 
@@ -57,20 +58,18 @@ impl SharedPointer {
         Self { kept, current: 0 }
     }
 
-    /// Makes a place for it; says whether it had none. Collective.
-    fn place(&mut self, comm: &dyn Comm) -> Result<bool, CommError> {
-        let nowhere = matches!(self.kept, Kept::Nowhere);
-        if nowhere {
-            self.kept = Kept::Apart(comm.counters(POINTERS)?);
+    /// Keeps it beside the file, if there is no better place; all ranks give the same number.
+    pub(super) fn keep_beside(&mut self, place: &Place, number: u64) {
+        if matches!(self.kept, Kept::Nowhere) {
+            self.kept = Kept::Beside(Beside::new(place, number));
         }
-        Ok(nowhere)
     }
 
     fn check(&self) -> Result<(), FileError> {
         match self.kept {
             Kept::Nowhere => Err(FileError::Argument {
-                call: "share_pointer",
-                reason: "ranks of several nodes have not asked for a shared pointer".into(),
+                call: "shared pointer",
+                reason: "there is no place for one that ranks of several nodes share".into(),
             }),
             _ => Ok(()),
         }
@@ -81,11 +80,11 @@ impl SharedPointer {
         Self { kept: Kept::Here(std::array::from_fn(|_| AtomicU64::new(0))), current: 0 }
     }
 
-    fn add_to(&self, which: usize, n: u64) -> Result<u64, CommError> {
+    fn add_to(&self, which: usize, n: u64) -> Result<u64, FileError> {
         match &self.kept {
             Kept::Here(numbers) => Ok(numbers[which].fetch_add(n, Ordering::AcqRel)),
             Kept::Room(room) => Ok(room.pointer(which).fetch_add(n, Ordering::AcqRel)),
-            Kept::Apart(counters) => counters.add(which, n),
+            Kept::Beside(beside) => beside.add(which, n),
             Kept::Nowhere => Ok(0),
         }
     }
@@ -93,15 +92,15 @@ impl SharedPointer {
     /// Moves it on, and returns where it was.
     pub(super) fn add(&self, etypes: u64) -> Result<u64, FileError> {
         self.check()?;
-        Ok(self.add_to(self.current, etypes)?)
+        self.add_to(self.current, etypes)
     }
 
     /// Sets it; nobody else uses it now.
-    pub(super) fn set(&self, etypes: u64) -> Result<(), CommError> {
+    pub(super) fn set(&self, etypes: u64) -> Result<(), FileError> {
         self.set_to(self.current, etypes)
     }
 
-    fn set_to(&self, which: usize, etypes: u64) -> Result<(), CommError> {
+    fn set_to(&self, which: usize, etypes: u64) -> Result<(), FileError> {
         let now = self.add_to(which, 0)?;
         if now != etypes {
             self.add_to(which, etypes.wrapping_sub(now))?;
@@ -110,7 +109,7 @@ impl SharedPointer {
     }
 
     /// For one rank, before all meet: makes the other number 0.
-    pub(super) fn prepare_reset(&self) -> Result<(), CommError> {
+    pub(super) fn prepare_reset(&self) -> Result<(), FileError> {
         self.set_to(1 - self.current, 0)
     }
 
@@ -119,26 +118,15 @@ impl SharedPointer {
         self.current = 1 - self.current;
     }
 
-    /// Gives up the place. Collective.
-    pub(super) fn free(&mut self) -> Result<(), CommError> {
-        match std::mem::replace(self, Self::none()).kept {
-            Kept::Apart(counters) => counters.free(),
-            Kept::Here(_) | Kept::Room(_) | Kept::Nowhere => Ok(()),
+    /// Gives up the place; for one rank, when no other uses it any more.
+    pub(super) fn free(&mut self) {
+        if let Kept::Beside(beside) = std::mem::replace(self, Self::none()).kept {
+            beside.remove();
         }
     }
 }
 
 impl File {
-    /// Sees to it that the ranks share a pointer. Those of one node do so anyway; ranks of several nodes have to
-    /// ask for it once, before they use it. Collective.
-    pub fn share_pointer(&mut self) -> Result<(), FileError> {
-        let comm = Arc::clone(&self.comm);
-        if self.shared.place(comm.as_ref())? {
-            self.start_at_end()?;
-        }
-        Ok(())
-    }
-
     /// Moves the shared pointer on by so many etypes, and returns where it was. Not collective: each rank
     /// that asks gets etypes of its own.
     pub fn take_shared(&mut self, etypes: u64) -> Result<u64, FileError> {

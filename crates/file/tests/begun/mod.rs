@@ -187,7 +187,6 @@ fn shared_pointer(comm: &Arc<dyn Comm>, directory: &Path) -> Result<(), FileErro
     let path = directory.join("shared");
     let mode = Mode::READ | Mode::WRITE | Mode::CREATE;
     let mut file = File::open(comm, &path, mode, &Hints::default())?;
-    file.share_pointer()?;
     let size = comm.size();
     for _ in 0..10 {
         file.write_shared(&[comm.rank() as u8; 100])?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use striate_comm::task::Tasks;
-use striate_comm::{Comm, CommError, Counters, NodeMemory, Reduction, Request};
+use striate_comm::{Comm, CommError, NodeMemory, Reduction, Request};
 
 /// From its `at`-th call on (once it is armed) every call fails.
 #[derive(Debug)]
@@ -109,10 +109,6 @@ impl Comm for Cut {
         spare: usize,
     ) -> Result<Option<NodeMemory>, CommError> {
         self.call()?.node_memory_with_spare(len, spare)
-    }
-
-    fn counters(&self, count: usize) -> Result<Box<dyn Counters>, CommError> {
-        self.call()?.counters(count)
     }
 
     fn tasks(&self) -> &Arc<Tasks> {
