@@ -407,7 +407,11 @@ impl Behind {
     /// Has one write of each rank fail for what failed behind it. The rank may try again then.
     fn tell_failure(&self) -> Result<(), StoreError> {
         let failures = self.shared.head().failures.load(Ordering::Acquire);
-        if self.told.swap(failures, Ordering::Relaxed) == failures { Ok(()) } else { self.check() }
+        if self.told.load(Ordering::Relaxed) == failures {
+            return Ok(());
+        }
+        self.told.store(failures, Ordering::Relaxed);
+        self.check()
     }
 
     /// The error of a write that not all ranks were told of.

@@ -63,7 +63,10 @@ pub(crate) struct Prepared {
 /// # Safety
 ///
 /// Buffer and status are as the function of MPI demands.
-// Frames above a system call cost more than code that is there several times.
+#[expect(
+    clippy::inline_always,
+    reason = "a frame above a system call costs more than code that is there twice"
+)]
 #[inline(always)]
 pub(crate) unsafe fn blocking(
     open: &mut Open,
