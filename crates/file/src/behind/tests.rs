@@ -123,27 +123,28 @@ fn writers_take_turns_and_wait_for_nobody_who_is_gone() {
 }
 
 #[test]
-fn who_is_ahead_lets_others_make_windows_whole() {
+fn who_is_ahead_waits_before_a_window_is_written_that_is_not_whole() {
     let (_directory, behind) = behind(&PosixOptions::read_write());
-    let block = 4096;
-    let blocks = 64 * WINDOW / block;
-    assert!(behind.is_ready());
-    std::thread::scope(|scope| {
-        // The second begins when the first has no room left.
-        for first in 0..2 {
-            let behind = &behind;
-            scope.spawn(move || {
-                for i in (first..blocks).step_by(2) {
-                    assert!(behind.put(i * block, &[i as u8; 4096]).unwrap());
-                }
-            });
-            std::thread::sleep(Duration::from_micros(50 * first));
-        }
-    });
-    behind.settle_all();
-    let stats = behind.stats();
-    assert_eq!(stats.accessed, 64 * WINDOW);
-    // Without that, all of them would be requests of a block.
-    assert!(stats.operations < blocks, "{} requests", stats.operations);
-    behind.end().unwrap();
+    // A byte of as many windows as there is room for.
+    let mut next = 0;
+    while let Entry::Copy(index, _) = behind.enter(next, 0..1, false) {
+        behind.leave(index);
+        next += 1;
+    }
+    assert!(next > 1 && matches!(behind.enter(next, 0..1, false), Entry::Busy));
+    // One that is whole is written at once.
+    let Entry::Copy(index, _) = behind.enter(1, 1..WINDOW as u32, false) else {
+        panic!("there is room in a window that is there");
+    };
+    // Without a thread, who completes it does.
+    behind.leave(index);
+    assert_eq!(behind.stats().operations, 1);
+    assert!(matches!(behind.enter(next, 0..1, false), Entry::Copy(..)));
+    // Who has waited may have the one that was not used for the longest time.
+    let Entry::Write(claimed) = behind.enter(next + 1, 0..1, true) else {
+        panic!("there is something to write");
+    };
+    assert_eq!(claimed.window, 0);
+    behind.write_out(&claimed);
+    assert!(matches!(behind.enter(next + 1, 0..1, false), Entry::Copy(..)));
 }
