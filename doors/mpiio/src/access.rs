@@ -65,7 +65,7 @@ pub(crate) struct Prepared {
 /// Buffer and status are as the function of MPI demands.
 #[expect(
     clippy::inline_always,
-    reason = "a frame above a system call costs more than code that is there twice"
+    reason = "a frame less above the system call was measurably faster"
 )]
 #[inline(always)]
 pub(crate) unsafe fn blocking(

@@ -1,8 +1,8 @@
 //! Writers of one file, one after the other.
 //!
 //! Most file systems let one writer into a file at a time. Who finds another there sleeps in the kernel, and to sleep and be
-//! woken takes longer than a small write: two ranks that write 64 KiB each in turn are slower than one that writes all of it
-//! (`benches/results/mpiio.md`). Ranks of a node know of each other, so they wait here, awake, until the other is out.
+//! woken takes longer than a small write: two processes that wrote 64 KiB each in turn were slower than one that wrote all of
+//! it (ARCHITECTURE.md). Ranks of a node know of each other, so they wait here, awake, until the other is out.
 //!
 //! It is a courtesy, not a lock: nothing depends on it. Who has waited for one of them for [`PATIENCE`] goes ahead, and takes
 //! the place of that one, who may be dead.
