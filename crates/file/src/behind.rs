@@ -51,8 +51,7 @@ use crate::Stats;
 use crate::usage::Clock;
 pub(crate) use around::Around;
 pub(crate) use books::memory_for;
-use books::{Books, Claimed, Shared, Slot, State, WINDOW};
-pub(crate) use order::CALLS;
+use books::{Claimed, Shared, Slot, State, WINDOW};
 pub(crate) use presence::Presence;
 pub use presence::settle_everything;
 use spans::Spans;
@@ -73,6 +72,9 @@ const SPACE: u64 = 256 << 20;
 
 /// How long somebody lets others run before he sleeps.
 const LET_RUN: Duration = Duration::from_micros(200);
+
+/// How long somebody sleeps, at most, before he looks again.
+const NAP: Duration = Duration::from_millis(1);
 
 /// How long somebody waits for another who copies or writes, at most: as for a lock.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -164,34 +166,24 @@ impl Behind {
     }
 
     /// Waits for what others do.
-    fn wait_until(&self, is_so: impl Fn(&Books<'_>) -> bool) -> Result<(), StoreError> {
-        let mut wait = Wait::default();
-        loop {
-            let seen = self.shared.head().changes.load(Ordering::SeqCst);
-            if self.shared.with(|books| is_so(books)) {
-                return Ok(());
-            }
-            wait.for_change(self, seen)?;
+    fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<(), StoreError> {
+        let mut wait = Wait::new(self);
+        while !is_so() {
+            wait.for_change()?;
         }
+        Ok(())
     }
 
     /// Waits for ranks to come: as long as they are there.
-    fn wait_for_ranks(
-        &self,
-        comm: &dyn Comm,
-        is_so: impl Fn(&Books<'_>) -> bool,
-    ) -> Result<(), CommError> {
-        let mut wait = Wait::default();
-        loop {
-            let seen = self.shared.head().changes.load(Ordering::SeqCst);
-            if self.shared.with(|books| is_so(books)) {
-                return Ok(());
-            }
-            wait.let_run(self, seen);
+    fn wait_for_ranks(&self, comm: &dyn Comm, is_so: impl Fn() -> bool) -> Result<(), CommError> {
+        let mut wait = Wait::new(self);
+        while !is_so() {
+            wait.let_run();
             if wait.is_long() {
                 comm.health()?;
             }
         }
+        Ok(())
     }
 
     /// Whether it is made for requests of so many bytes.
@@ -237,9 +229,8 @@ impl Behind {
     fn put_into_one(&self, offset: u64, bytes: &[u8]) -> Result<bool, StoreError> {
         let (window, from) = (offset / WINDOW, (offset % WINDOW) as u32);
         let range = from..from + bytes.len() as u32;
-        let mut wait = Wait::default();
+        let mut wait = Wait::new(self);
         let index = loop {
-            let seen = self.shared.head().changes.load(Ordering::SeqCst);
             match self.enter(window, range.clone(), wait.is_long()) {
                 Entry::Copy(index, is_first) => {
                     if is_first {
@@ -249,7 +240,7 @@ impl Behind {
                     break index;
                 }
                 Entry::Write(claimed) => self.write_out(&claimed),
-                Entry::Busy => wait.for_change(self, seen)?,
+                Entry::Busy => wait.for_change()?,
                 Entry::Retired => return Ok(false),
             }
         };
@@ -368,9 +359,8 @@ impl Behind {
 
     /// Writes what waits of these bytes of the file.
     fn settle(&self, range: &Range<u64>) {
-        let mut wait = Wait::default();
+        let mut wait = Wait::new(self);
         while self.shared.head().waiting.load(Ordering::Acquire) > 0 {
-            let seen = self.shared.head().changes.load(Ordering::SeqCst);
             if let Some(claimed) = self.shared.claim(|slot| slot.overlaps(range)) {
                 self.write_out(&claimed);
                 continue;
@@ -380,7 +370,7 @@ impl Behind {
             if !is_left {
                 return;
             }
-            if let Err(error) = wait.for_change(self, seen) {
+            if let Err(error) = wait.for_change() {
                 self.fail(&error);
                 return;
             }
@@ -529,33 +519,56 @@ fn number_of(error: &StoreError) -> u32 {
 }
 
 /// Waiting for others, with an end.
-#[derive(Default)]
-struct Wait {
+///
+/// Who waits looks, and calls it if what he waits for is not so. That lets others run, who are often done in a moment
+/// then; after a while it sleeps until something changes.
+struct Wait<'a> {
+    behind: &'a Behind,
     since: Option<Instant>,
+    /// The changes that were counted when he looked last, if he is one of the sleepers: they are told of changes, so he
+    /// has to be one before he looks for the last time.
+    seen: Option<u32>,
 }
 
-impl Wait {
+impl<'a> Wait<'a> {
+    const fn new(behind: &'a Behind) -> Self {
+        Self { behind, since: None, seen: None }
+    }
+
     /// Whether others had time to run.
     fn is_long(&self) -> bool {
         self.since.is_some_and(|since| since.elapsed() > LET_RUN)
     }
 
-    fn for_change(&mut self, behind: &Behind, seen: u32) -> Result<(), StoreError> {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() > LIMIT {
+    fn for_change(&mut self) -> Result<(), StoreError> {
+        if self.since.is_some_and(|since| since.elapsed() > LIMIT) {
             let cause = Cause::TimedOut(LIMIT);
-            return Err(StoreError::new(Operation::Write, behind.file.name(), cause));
+            return Err(StoreError::new(Operation::Write, self.behind.file.name(), cause));
         }
-        self.let_run(behind, seen);
+        self.let_run();
         Ok(())
     }
 
-    /// Lets others run, who are often done in a moment then; else sleeps a little.
-    fn let_run(&mut self, behind: &Behind, seen: u32) {
+    fn let_run(&mut self) {
+        let shared = &self.behind.shared;
         self.since.get_or_insert_with(Instant::now);
-        std::thread::yield_now();
+        match self.seen {
+            None => std::thread::yield_now(),
+            Some(seen) => shared.sleep(seen, NAP),
+        }
         if self.is_long() {
-            behind.shared.sleep(seen, Duration::from_millis(1));
+            if self.seen.is_none() {
+                shared.head().sleepers.fetch_add(1, Ordering::SeqCst);
+            }
+            self.seen = Some(shared.head().changes.load(Ordering::SeqCst));
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if self.seen.is_some() {
+            self.behind.shared.head().sleepers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

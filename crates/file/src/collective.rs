@@ -4,6 +4,7 @@
 //! rank comes to the same decisions. At the end all learn whether one has failed. Ranks of one node
 //! meet in shared memory; others by the communicator.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use striate_comm::{Comm, CommError, NodeMemory, first_of};
@@ -97,8 +98,9 @@ pub(crate) struct Meeting {
     pub(crate) held: u64,
     /// Collective calls of one kind, one after the other, to whose meetings nobody brought anything.
     idle: u32,
-    /// Calls of this kind to come for which nobody meets.
+    /// Calls of this kind to come for which nobody meets, and how many that will be the next time.
     spared: u32,
+    next_spared: u32,
     /// The kind: whether they are writes.
     writes: bool,
     /// Whether there were such since the last meeting.
@@ -113,8 +115,9 @@ pub(crate) struct Meeting {
 /// Calls to whose meetings nobody brought anything before meetings are spared.
 const IDLE: u32 = 4;
 
-/// Calls in a row for which nobody meets: how far a rank can be ahead of another.
-const SPARED: u32 = behind::CALLS as u32;
+/// Calls in a row for which nobody meets: at first, and at most, if nobody brings anything to the meetings between. A rank
+/// that would rather meet has as many to wait as there have been, about.
+const SPARED: RangeInclusive<u32> = 64..=4096;
 
 impl Meeting {
     /// Finds the place; collective.
@@ -134,6 +137,7 @@ impl Meeting {
             held: 0,
             idle: 0,
             spared: 0,
+            next_spared: *SPARED.start(),
             writes: false,
             is_apart: false,
             unmet: 0,
@@ -157,8 +161,11 @@ impl Meeting {
             Some(_) => 1,
         };
         self.writes = write.unwrap_or(self.writes);
-        if self.idle >= IDLE {
-            self.spared = SPARED;
+        if self.idle < IDLE {
+            self.next_spared = *SPARED.start();
+        } else {
+            self.spared = self.next_spared;
+            self.next_spared = (2 * self.spared).min(*SPARED.end());
         }
     }
 
@@ -200,7 +207,7 @@ impl Meeting {
     /// others after the last of them. Nobody can be looking already: that needs the next meeting.
     pub(crate) fn begin_anew(&mut self, comm: &dyn Comm) {
         (self.failed, self.is_apart, self.unmet) = (false, false, 0);
-        (self.idle, self.spared) = (0, 0);
+        (self.idle, self.spared, self.next_spared) = (0, 0, *SPARED.start());
         if let (0, Some(room), Some(memory)) = (comm.rank(), &self.room, &self.memory) {
             room.forget_file();
             Behind::reset(memory, Staging::len(comm.size(), 1, 0), comm.size());

@@ -1,15 +1,15 @@
 //! [`Shared`]: the books of what waits, and the windows themselves, in memory that the ranks share.
 //!
-//! All numbers of the [`Head`] are atomic; slots and trails are touched by [`Shared::with`] only, under a lock in the same
-//! memory. See the module above for the bytes of the windows.
+//! All numbers of the [`Head`] and of the trails are atomic; slots are touched by [`Shared::with`] only, under a lock in the
+//! same memory. See the module above for the bytes of the windows.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use striate_comm::{NodeMemory, futex};
 
-use super::order::Trail;
+use super::order::{Trail, Trails};
 use super::spans::Spans;
 
 /// Bytes of a window, and where windows begin in the file.
@@ -30,9 +30,9 @@ pub(super) struct Head {
     pub(super) failed: AtomicU32,
     /// Counts errors.
     pub(super) failures: AtomicU32,
-    /// Counts changes; sleepers wait for the next.
+    /// Counts changes while there are sleepers, who wait for the next.
     pub(super) changes: AtomicU32,
-    sleepers: AtomicU32,
+    pub(super) sleepers: AtomicU32,
     /// Whether a rank has a thread that writes.
     pub(super) served: AtomicU32,
     /// Counts what there was to do for it; and whether it sleeps until there is more.
@@ -96,7 +96,6 @@ impl Slot {
 /// What the lock is for, while it is held.
 pub(super) struct Books<'a> {
     pub(super) slots: &'a mut [Slot],
-    pub(super) trails: &'a mut [Trail],
 }
 
 /// A slot that is this one's to write.
@@ -139,7 +138,7 @@ pub(super) struct Shared {
     pub(super) memory: NodeMemory,
     /// Where the books begin in the memory; the windows are its spare part.
     books: usize,
-    ranks: usize,
+    pub(super) ranks: usize,
 }
 
 impl Shared {
@@ -172,19 +171,25 @@ impl Shared {
         unsafe { &*self.first() }
     }
 
+    fn first_trail(&self) -> *mut Trail {
+        self.first().wrapping_add(1).cast()
+    }
+
+    /// What the ranks have announced.
+    pub(super) fn trails(&self) -> Trails<'_> {
+        // SAFETY: they lie behind the head, at a multiple of 64, in memory that is long enough; all of them is atomic.
+        Trails(unsafe { std::slice::from_raw_parts(self.first_trail(), self.ranks) })
+    }
+
     /// Runs `body` on the books, alone.
     pub(super) fn with<T>(&self, body: impl FnOnce(&mut Books<'_>) -> T) -> T {
         futex::locked(&self.head().lock, || {
             let count = slots(self.ranks);
-            // SAFETY: the lock is held, so nobody else touches the slots and the trails, which lie behind the head in
-            // memory that is long enough. All are made of 8-byte numbers, or pairs of smaller ones.
+            // SAFETY: the lock is held, so nobody else touches the slots, which lie behind the trails in memory that is
+            // long enough. They are made of 8-byte numbers, or pairs of smaller ones.
             let mut books = unsafe {
-                let slots = self.first().add(1).cast::<Slot>();
-                let trails = slots.add(count).cast::<Trail>();
-                Books {
-                    slots: std::slice::from_raw_parts_mut(slots, count),
-                    trails: std::slice::from_raw_parts_mut(trails, self.ranks),
-                }
+                let slots = self.first_trail().add(self.ranks).cast::<Slot>();
+                Books { slots: std::slice::from_raw_parts_mut(slots, count) }
             };
             body(&mut books)
         })
@@ -198,29 +203,30 @@ impl Shared {
         })
     }
 
+    /// Bytes of all windows.
+    pub(super) const fn windows_len(&self) -> u64 {
+        slots(self.ranks) as u64 * WINDOW
+    }
+
     /// The bytes of a slot.
     pub(super) fn bytes_of(&self, index: usize) -> *mut u8 {
         let first = self.memory.as_ptr().as_ptr().wrapping_add(self.memory.len());
         first.wrapping_add(index * WINDOW as usize)
     }
 
-    /// Tells those who sleep that something has changed.
+    /// Tells those who sleep that something has changed, after it has.
     pub(super) fn notify(&self) {
         let head = self.head();
-        head.changes.fetch_add(1, Ordering::SeqCst);
-        if head.sleepers.load(Ordering::SeqCst) > 0 {
+        fence(Ordering::SeqCst);
+        if head.sleepers.load(Ordering::Relaxed) > 0 {
+            head.changes.fetch_add(1, Ordering::SeqCst);
             futex::wake(&head.changes);
         }
     }
 
-    /// Sleeps until something changes after `seen`, or the time is over.
+    /// Sleeps until something changes after `seen`, or the time is over. For one of the sleepers.
     pub(super) fn sleep(&self, seen: u32, limit: Duration) {
-        let head = self.head();
-        head.sleepers.fetch_add(1, Ordering::SeqCst);
-        if head.changes.load(Ordering::SeqCst) == seen {
-            futex::wait(&head.changes, seen, limit);
-        }
-        head.sleepers.fetch_sub(1, Ordering::SeqCst);
+        futex::wait(&self.head().changes, seen, limit);
     }
 
     /// Tells the thread that there is something to do.

@@ -1,39 +1,51 @@
-//! [`Trail`]: what a rank writes in collective calls for which nobody meets, so that later calls win.
+//! [`Trails`]: what ranks write in collective calls for which nobody meets, so that later calls win.
 //!
 //! Where ranks write together without meeting, one of them may be some calls ahead of another. If the late one came to
 //! bytes that a later call has written, and wrote over them, the file would hold what no order of calls leaves there. So
-//! each rank announces its bytes before it writes them, one after the other under a lock. Who finds that a later call of
-//! another rank has announced some of his bytes leaves them out; who finds that an earlier call is still writing some of
-//! his waits for it. He waits for those only who announced before him, so nobody waits in a circle.
+//! each rank announces its bytes before it writes them, and then looks at what the others have announced. Who finds that a
+//! later call of another rank has announced some of his bytes leaves them out; who finds that an earlier call is still
+//! writing some of his waits for it. All wait for earlier calls only, so nobody waits in a circle.
+//!
+//! There is no lock: a rank's trail is written by that rank alone. Of two ranks that announce at the same time at least one
+//! sees the other, because both look after they have announced. If the earlier call sees the later, it leaves its bytes out; if it does not,
+//! the later one sees it, and waits. A rank waits before it is more than
+//! [`CALLS`] ahead of another, so what somebody still has to look at is not overwritten.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Calls by which a rank may be ahead.
-pub(crate) const CALLS: usize = 64;
+/// Calls by which a rank can be ahead.
+pub(super) const CALLS: u64 = 256;
 
+/// Bytes of a file that a call writes.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Entry {
-    call: u64,
-    start: u64,
-    end: u64,
+    start: AtomicU64,
+    end: AtomicU64,
 }
 
 impl Entry {
-    const fn overlaps(&self, range: &Range<u64>) -> bool {
-        self.start < range.end && range.start < self.end
+    fn set(&self, range: &Range<u64>) {
+        self.start.store(range.start, Ordering::Relaxed);
+        self.end.store(range.end, Ordering::Relaxed);
+    }
+
+    /// What it is, if some of these bytes are among it.
+    fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
+        (start < range.end && range.start < end).then_some(start..end)
     }
 }
 
 /// What a rank has announced; zero at first, as fresh memory is.
-#[repr(C)]
-#[derive(Clone, Copy)]
+#[repr(C, align(64))]
 pub(super) struct Trail {
     /// The last call it has announced.
-    call: u64,
-    /// 1 until it has written that.
-    is_writing: u64,
-    entries: [Entry; CALLS],
+    call: AtomicU64,
+    /// The last call it has done with.
+    done: AtomicU64,
+    entries: [Entry; CALLS as usize],
 }
 
 /// What there is to heed.
@@ -46,60 +58,102 @@ pub(super) struct Heed {
 }
 
 impl Trail {
-    /// Whether it has done with this call.
-    pub(super) const fn has_done(&self, call: u64) -> bool {
-        self.call > call || self.call == call && self.is_writing == 0
+    fn entry(&self, call: u64) -> &Entry {
+        &self.entries[(call % CALLS) as usize]
     }
 
-    pub(super) const fn finish(&mut self) {
-        self.is_writing = 0;
+    /// Whether it has done with this call.
+    pub(super) fn has_done(&self, call: u64) -> bool {
+        self.done.load(Ordering::Acquire) >= call
+    }
+
+    pub(super) fn finish(&self) {
+        self.done.store(self.call.load(Ordering::Relaxed), Ordering::Release);
     }
 }
 
-/// Announces what `rank` writes in `call`, which is one more than its last one.
-pub(super) fn announce(trails: &mut [Trail], rank: usize, call: u64, range: Range<u64>) -> Heed {
-    let mine = &mut trails[rank];
-    (mine.call, mine.is_writing) = (call, 1);
-    let slot = |call: u64| (call % CALLS as u64) as usize;
-    mine.entries[slot(call)] = Entry { call, start: range.start, end: range.end };
-    let mut heed = Heed::default();
-    for (other, trail) in trails.iter().enumerate().filter(|(other, _)| *other != rank) {
-        for later in call + 1..=trail.call {
-            let entry = &trail.entries[slot(later)];
-            if entry.call == later && entry.overlaps(&range) {
-                heed.taken.push(entry.start..entry.end);
-            }
-        }
-        let last = &trail.entries[slot(trail.call)];
-        if trail.call < call && trail.is_writing != 0 && last.overlaps(&range) {
-            heed.writing.push((other, trail.call));
-        }
+/// The trails of all ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Trails<'a>(pub(super) &'a [Trail]);
+
+impl Trails<'_> {
+    /// Whether all ranks but one have done with a call.
+    pub(super) fn others_have_done(self, rank: usize, call: u64) -> bool {
+        let mut all = self.0.iter().enumerate();
+        all.all(|(other, trail)| other == rank || trail.has_done(call))
     }
-    heed
+
+    /// Announces what `rank` writes in `call`, which is one more than its last one. All others have done with the call that
+    /// was [`CALLS`] before: none of them still looks at what this takes the place of.
+    pub(super) fn announce(self, rank: usize, call: u64, range: Range<u64>) -> Heed {
+        let mine = &self.0[rank];
+        mine.entry(call).set(&range);
+        mine.call.store(call, Ordering::Release);
+        // First to announce, then to look: see the module.
+        fence(Ordering::SeqCst);
+        let mut heed = Heed::default();
+        for (other, trail) in self.0.iter().enumerate().filter(|(other, _)| *other != rank) {
+            let last = trail.call.load(Ordering::Acquire);
+            if last < call {
+                if !trail.has_done(last) && trail.entry(last).overlap(&range).is_some() {
+                    heed.writing.push((other, last));
+                }
+                continue;
+            }
+            let later = (call + 1..=last).filter_map(|later| trail.entry(later).overlap(&range));
+            heed.taken.extend(later);
+        }
+        heed
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn trails<const RANKS: usize>() -> [Trail; RANKS] {
+        std::array::from_fn(|_| Trail {
+            call: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            entries: std::array::from_fn(|_| Entry::default()),
+        })
+    }
+
     #[test]
     fn later_calls_are_left_out_and_earlier_ones_waited_for() {
-        let mut trails = [Trail { call: 0, is_writing: 0, entries: [Entry::default(); CALLS] }; 3];
-        assert_eq!(announce(&mut trails, 0, 1, 0..10), Heed::default());
-        trails[0].finish();
-        assert_eq!(announce(&mut trails, 0, 2, 5..15), Heed::default());
+        let all = trails::<3>();
+        let trails = Trails(&all);
+        assert_eq!(trails.announce(0, 1, 0..10), Heed::default());
+        all[0].finish();
+        assert_eq!(trails.announce(0, 2, 5..15), Heed::default());
         // Rank 0 is still writing, but in a later call.
-        let late = announce(&mut trails, 1, 1, 0..20);
+        let late = trails.announce(1, 1, 0..20);
         assert_eq!((late.taken.len(), &late.taken[0], late.writing.len()), (1, &(5..15), 0));
         // Of the same call, nobody is first; of an earlier one, rank 1 is under way.
         let writing = vec![(1, 1)];
-        assert_eq!(announce(&mut trails, 2, 2, 0..20), Heed { taken: vec![], writing });
-        assert!(trails[0].has_done(1) && !trails[0].has_done(2) && !trails[1].has_done(1));
-        trails[1].finish();
-        assert!(trails[1].has_done(1));
+        assert_eq!(trails.announce(2, 2, 0..20), Heed { taken: vec![], writing });
+        assert!(all[0].has_done(1) && !all[0].has_done(2) && !all[1].has_done(1));
+        all[1].finish();
+        assert!(all[1].has_done(1));
         // What does not overlap is nobody's business, nor is a call without bytes.
-        assert_eq!(announce(&mut trails, 1, 2, 20..30), Heed::default());
-        trails[1].finish();
-        assert_eq!(announce(&mut trails, 1, 3, 0..0), Heed::default());
+        assert_eq!(trails.announce(1, 2, 20..30), Heed::default());
+        all[1].finish();
+        assert_eq!(trails.announce(1, 3, 0..0), Heed::default());
+    }
+
+    #[test]
+    fn a_late_rank_finds_all_that_were_ahead() {
+        let all = trails::<2>();
+        let trails = Trails(&all);
+        for call in 1..=CALLS {
+            assert!(trails.others_have_done(0, call.saturating_sub(CALLS)));
+            assert_eq!(trails.announce(0, call, call..call + 1), Heed::default());
+            all[0].finish();
+        }
+        assert!(!trails.others_have_done(0, 1));
+        assert_eq!(trails.announce(1, 1, 0..1000).taken.len() as u64, CALLS - 1);
+        assert!(!trails.others_have_done(0, 1), "it is still looking");
+        all[1].finish();
+        assert!(trails.others_have_done(0, 1) && !trails.others_have_done(0, 2));
     }
 }

@@ -6,13 +6,24 @@ use super::books::WINDOW;
 use super::*;
 
 fn behind(options: &PosixOptions) -> (tempfile::TempDir, Arc<Behind>) {
+    let (directory, [only]) = ranks_behind(options);
+    (directory, only)
+}
+
+/// As many ranks of a file as are asked for.
+fn ranks_behind<const RANKS: usize>(
+    options: &PosixOptions,
+) -> (tempfile::TempDir, [Arc<Behind>; RANKS]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     std::fs::write(&path, [9; 10]).unwrap();
     let file = Arc::new(PosixFile::open(&path, options).unwrap());
-    let (books, spare) = memory_for(1);
+    let (books, spare) = memory_for(RANKS);
     let memory = striate_comm::alone().node_memory_with_spare(books, spare).unwrap().unwrap();
-    (directory, Arc::new(Behind::new(file, memory, 0, 0, 1).unwrap()))
+    let ranks = std::array::from_fn(|rank| {
+        Arc::new(Behind::new(Arc::clone(&file), memory.clone(), 0, rank, RANKS).unwrap())
+    });
+    (directory, ranks)
 }
 
 #[test]
@@ -147,4 +158,30 @@ fn who_is_ahead_waits_before_a_window_is_written_that_is_not_whole() {
     assert_eq!(claimed.window, 0);
     behind.write_out(&claimed);
     assert!(matches!(behind.enter(next + 1, 0..1, false), Entry::Copy(..)));
+}
+
+#[test]
+fn a_rank_waits_before_it_is_too_far_ahead() {
+    let (_directory, [early, late]) = ranks_behind(&PosixOptions::read_write());
+    let comm = striate_comm::alone();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for call in 1..=200 {
+                drop(early.announce(comm.as_ref(), call, call * 4096..(call + 1) * 4096).unwrap());
+                tell.send(call).unwrap();
+            }
+        });
+        // Half of 14 windows hold 112 blocks of either rank.
+        assert!((1..=112).all(|call| told.recv() == Ok(call)));
+        for call in 1..=88 {
+            // It is not clear how long to wait for what must not come; too short would let a fault pass.
+            let limit = Duration::from_millis(if call == 1 { 50 } else { 1 });
+            assert!(told.recv_timeout(limit).is_err(), "it did not wait for call {call}");
+            let turn = late.announce(comm.as_ref(), call, call * 4096..call * 4096 + 1).unwrap();
+            assert!(turn.taken.is_empty(), "the other rank's blocks of later calls lie behind");
+            drop(turn);
+            assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(call + 112));
+        }
+    });
 }

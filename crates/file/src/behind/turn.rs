@@ -1,19 +1,20 @@
 //! [`Turn`]: a rank's part in collective calls for which nobody meets; `order.rs` says why.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use striate_comm::Comm;
-use striate_store::StoreError;
 
-use super::books::Books;
-use super::order::{self, Heed};
-use super::{Behind, LET_RUN};
+use super::order::{CALLS, Heed};
+use super::{Behind, Wait};
 use crate::FileError;
 
 /// How long a rank that goes on alone lets others come on to where it is.
 const CATCH_UP: Duration = Duration::from_millis(10);
+
+/// Calls by which a rank may be ahead of another where nothing waits, and at least.
+const AHEAD: u64 = 64;
+const AT_LEAST: u64 = 8;
 
 /// A rank's announcement, until it has written what it announced.
 #[derive(Debug)]
@@ -25,20 +26,37 @@ pub(crate) struct Turn<'a> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.behind.shared.with(|books| books.trails[self.behind.rank].finish());
+        self.behind.shared.trails().0[self.behind.rank].finish();
         self.behind.shared.notify();
     }
 }
 
 impl Behind {
+    /// Calls by which this rank may be ahead of another, if all write as much as it does. What waits of small ones must fit
+    /// into the windows, and leave others to be written meanwhile; else they are written before they are whole.
+    fn ahead(&self, len: u64) -> u64 {
+        if !Self::is_for(len) {
+            return AHEAD;
+        }
+        let half = self.shared.windows_len() / 2;
+        (half / (len * self.shared.ranks as u64)).clamp(AT_LEAST, CALLS)
+    }
+
     /// Announces what this rank writes in a call for which nobody meets, and waits until it is its turn.
-    pub(crate) fn announce(&self, call: u64, range: Range<u64>) -> Result<Turn<'_>, StoreError> {
-        let Heed { taken, writing } =
-            self.shared.with(|books| order::announce(books.trails, self.rank, call, range));
+    pub(crate) fn announce(
+        &self,
+        comm: &dyn Comm,
+        call: u64,
+        range: Range<u64>,
+    ) -> Result<Turn<'_>, FileError> {
+        let trails = self.shared.trails();
+        let before = call.saturating_sub(self.ahead(range.end - range.start));
+        self.wait_for_ranks(comm, || trails.others_have_done(self.rank, before))?;
+        let Heed { taken, writing } = trails.announce(self.rank, call, range);
         let turn = Turn { behind: self, taken };
         if !writing.is_empty() {
-            self.wait_until(|books| {
-                writing.iter().all(|(other, call)| books.trails[*other].has_done(*call))
+            self.wait_until(|| {
+                writing.iter().all(|(other, call)| trails.0[*other].has_done(*call))
             })?;
         }
         Ok(turn)
@@ -52,23 +70,17 @@ impl Behind {
         call: u64,
         range: Range<u64>,
     ) -> Result<Turn<'_>, FileError> {
-        self.wait_for_ranks(comm, |books| {
-            let mut all = books.trails.iter().enumerate();
-            all.all(|(rank, trail)| rank == self.rank || trail.has_done(call - 1))
-        })?;
-        Ok(self.announce(call, range)?)
+        let trails = self.shared.trails();
+        self.wait_for_ranks(comm, || trails.others_have_done(self.rank, call - 1))?;
+        self.announce(comm, call, range)
     }
 
     /// Lets ranks that are late come on to this call, but not for long: they may wait for something else.
     pub(crate) fn let_catch_up(&self, call: u64) {
-        let start = Instant::now();
-        let has_come = |books: &mut Books<'_>| books.trails.iter().all(|one| one.has_done(call));
-        while !self.shared.with(has_come) && start.elapsed() < CATCH_UP {
-            let seen = self.shared.head().changes.load(Ordering::SeqCst);
-            std::thread::yield_now();
-            if start.elapsed() > LET_RUN {
-                self.shared.sleep(seen, Duration::from_millis(1));
-            }
+        let trails = self.shared.trails();
+        let (start, mut wait) = (Instant::now(), Wait::new(self));
+        while !trails.others_have_done(self.rank, call) && start.elapsed() < CATCH_UP {
+            wait.let_run();
         }
     }
 }

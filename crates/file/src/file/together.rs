@@ -233,7 +233,7 @@ impl File {
         match part {
             Part::Plain(plain) => {
                 let range = plain.offset..plain.offset + plain.memory.len() as u64;
-                let turn = behind.announce(call, range)?;
+                let turn = behind.announce(self.comm.as_ref(), call, range)?;
                 self.carry_out_plain(true, &plain, &turn.taken, work)
             }
             Part::Side(Ok(side)) => {
@@ -243,7 +243,7 @@ impl File {
                 self.carry_out_alone(true, &side, method, &turn.taken, work)
             }
             Part::Side(Err(error)) => {
-                drop(behind.announce(call, 0..0)?);
+                drop(behind.announce(self.comm.as_ref(), call, 0..0)?);
                 Err(error)
             }
         }
