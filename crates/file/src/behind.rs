@@ -37,7 +37,7 @@ mod turn;
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -73,6 +73,9 @@ const SPACE: u64 = 256 << 20;
 /// How long somebody lets others run before he sleeps.
 const LET_RUN: Duration = Duration::from_micros(200);
 
+/// How often somebody lets others run between two looks, at most, as a power of two.
+const MOST_LOOKS: u32 = 4;
+
 /// How long somebody sleeps, at most, before he looks again.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -107,6 +110,10 @@ pub(crate) struct Behind {
     /// Writes so far that took turns, and those to come that do not.
     writes: AtomicU32,
     hurry: AtomicU32,
+    /// The slot that this rank has put something into last, which is likely to be the next one, too.
+    last: AtomicUsize,
+    /// A call that all other ranks have done with, as far as this one has looked.
+    others_done: AtomicU64,
     /// Whether this rank may keep something: it has the memory, and no limit to the size of files.
     usable: OnceLock<bool>,
     /// The last window for which there was space.
@@ -145,6 +152,8 @@ impl Behind {
             rank,
             writes: AtomicU32::new(0),
             hurry: AtomicU32::new(0),
+            last: AtomicUsize::new(0),
+            others_done: AtomicU64::new(0),
             usable: OnceLock::new(),
             spacious: AtomicU64::new(u64::MAX),
             misses: AtomicU32::new(0),
@@ -262,7 +271,10 @@ impl Behind {
             }
             let used = self.shared.head().requests.fetch_add(1, Ordering::Relaxed);
             let is_it = |slot: &Slot| slot.state != State::FREE && slot.window == window;
-            if let Some(index) = books.slots.iter().position(is_it) {
+            let last = self.last.load(Ordering::Relaxed);
+            let found = is_it(&books.slots[last]).then_some(last);
+            if let Some(index) = found.or_else(|| books.slots.iter().position(is_it)) {
+                self.last.store(index, Ordering::Relaxed);
                 let slot = &mut books.slots[index];
                 if slot.state == State::WRITING {
                     return Entry::Busy;
@@ -525,6 +537,7 @@ fn number_of(error: &StoreError) -> u32 {
 struct Wait<'a> {
     behind: &'a Behind,
     since: Option<Instant>,
+    looks: u32,
     /// The changes that were counted when he looked last, if he is one of the sleepers: they are told of changes, so he
     /// has to be one before he looks for the last time.
     seen: Option<u32>,
@@ -532,7 +545,7 @@ struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     const fn new(behind: &'a Behind) -> Self {
-        Self { behind, since: None, seen: None }
+        Self { behind, since: None, looks: 0, seen: None }
     }
 
     /// Whether others had time to run.
@@ -553,7 +566,11 @@ impl<'a> Wait<'a> {
         let shared = &self.behind.shared;
         self.since.get_or_insert_with(Instant::now);
         match self.seen {
-            None => std::thread::yield_now(),
+            None => {
+                // Who looks all the time takes the words that he looks at from those who change them.
+                (0..1 << self.looks).for_each(|_| std::thread::yield_now());
+                self.looks = (self.looks + 1).min(MOST_LOOKS);
+            }
             Some(seen) => shared.sleep(seen, NAP),
         }
         if self.is_long() {

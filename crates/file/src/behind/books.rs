@@ -3,7 +3,7 @@
 //! All numbers of the [`Head`] and of the trails are atomic; slots are touched by [`Shared::with`] only, under a lock in the
 //! same memory. See the module above for the bytes of the windows.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
@@ -18,36 +18,51 @@ pub(super) const WINDOW: u64 = 128 << 10;
 /// Ranks that are worth it: each has to look at what the others do.
 const MOST_RANKS: usize = 64;
 
-/// What the ranks know in common; zero at first, as fresh memory is.
+/// What the ranks know in common; zero at first, as fresh memory is. What changes with every request and what hardly ever
+/// does lie in lines of their own, so that to look at the latter costs nothing.
 #[repr(C, align(64))]
 pub(super) struct Head {
     lock: AtomicU32,
     /// Slots that hold something.
     pub(super) waiting: AtomicU32,
+    /// Periods so far.
+    pub(super) period: AtomicU64,
+    /// Requests so far.
+    pub(super) requests: AtomicU64,
+    /// Counts what there was to do for the thread that writes; and whether it sleeps until there is more.
+    pub(super) work: AtomicU32,
+    rests: AtomicU32,
+    /// Who writes to the file: see `one_by_one.rs`.
+    pub(super) writer: Line<AtomicU32>,
+    rarely: Line<Rarely>,
+}
+
+/// What hardly ever changes.
+#[repr(C)]
+pub(super) struct Rarely {
     /// Whether nothing may wait any more.
     pub(super) retired: AtomicU32,
     /// The number of an error that not all ranks were told of yet.
     pub(super) failed: AtomicU32,
     /// Counts errors.
     pub(super) failures: AtomicU32,
+    /// Whether a rank has a thread that writes.
+    pub(super) served: AtomicU32,
     /// Counts changes while there are sleepers, who wait for the next.
     pub(super) changes: AtomicU32,
     pub(super) sleepers: AtomicU32,
-    /// Whether a rank has a thread that writes.
-    pub(super) served: AtomicU32,
-    /// Counts what there was to do for it; and whether it sleeps until there is more.
-    pub(super) work: AtomicU32,
-    rests: AtomicU32,
-    /// Periods so far.
-    pub(super) period: AtomicU64,
-    /// Requests so far.
-    pub(super) requests: AtomicU64,
-    /// Who writes to the file, in a line of its own: see `one_by_one.rs`.
-    pub(super) writer: Line,
+}
+
+impl Deref for Head {
+    type Target = Rarely;
+
+    fn deref(&self) -> &Rarely {
+        &self.rarely.0
+    }
 }
 
 #[repr(C, align(64))]
-pub(super) struct Line(pub(super) AtomicU32);
+pub(super) struct Line<T>(pub(super) T);
 
 /// A place for a window.
 #[repr(C)]

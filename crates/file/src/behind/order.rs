@@ -77,10 +77,10 @@ impl Trail {
 pub(super) struct Trails<'a>(pub(super) &'a [Trail]);
 
 impl Trails<'_> {
-    /// Whether all ranks but one have done with a call.
-    pub(super) fn others_have_done(self, rank: usize, call: u64) -> bool {
-        let mut all = self.0.iter().enumerate();
-        all.all(|(other, trail)| other == rank || trail.has_done(call))
+    /// The last call that all ranks but one have done with; for a rank alone, all calls.
+    pub(super) fn done_by_others(self, rank: usize) -> u64 {
+        let others = self.0.iter().enumerate().filter(|(other, _)| *other != rank);
+        others.map(|(_, trail)| trail.done.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
     }
 
     /// Announces what `rank` writes in `call`, which is one more than its last one. All others have done with the call that
@@ -146,14 +146,14 @@ mod tests {
         let all = trails::<2>();
         let trails = Trails(&all);
         for call in 1..=CALLS {
-            assert!(trails.others_have_done(0, call.saturating_sub(CALLS)));
+            assert!(trails.done_by_others(0) + CALLS >= call);
             assert_eq!(trails.announce(0, call, call..call + 1), Heed::default());
             all[0].finish();
         }
-        assert!(!trails.others_have_done(0, 1));
+        assert_eq!(trails.done_by_others(0), 0);
         assert_eq!(trails.announce(1, 1, 0..1000).taken.len() as u64, CALLS - 1);
-        assert!(!trails.others_have_done(0, 1), "it is still looking");
+        assert_eq!(trails.done_by_others(0), 0, "it is still looking");
         all[1].finish();
-        assert!(trails.others_have_done(0, 1) && !trails.others_have_done(0, 2));
+        assert_eq!((trails.done_by_others(0), trails.done_by_others(1)), (1, CALLS));
     }
 }

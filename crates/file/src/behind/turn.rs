@@ -1,6 +1,7 @@
 //! [`Turn`]: a rank's part in collective calls for which nobody meets; `order.rs` says why.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use striate_comm::Comm;
@@ -42,6 +43,15 @@ impl Behind {
         (half / (len * self.shared.ranks as u64)).clamp(AT_LEAST, CALLS)
     }
 
+    /// Whether all other ranks have done with a call. They are looked at only if it is not known yet.
+    fn others_have_done(&self, call: u64) -> bool {
+        if self.others_done.load(Ordering::Relaxed) < call {
+            let now = self.shared.trails().done_by_others(self.rank);
+            self.others_done.store(now, Ordering::Relaxed);
+        }
+        self.others_done.load(Ordering::Relaxed) >= call
+    }
+
     /// Announces what this rank writes in a call for which nobody meets, and waits until it is its turn.
     pub(crate) fn announce(
         &self,
@@ -50,8 +60,12 @@ impl Behind {
         range: Range<u64>,
     ) -> Result<Turn<'_>, FileError> {
         let trails = self.shared.trails();
-        let before = call.saturating_sub(self.ahead(range.end - range.start));
-        self.wait_for_ranks(comm, || trails.others_have_done(self.rank, before))?;
+        let ahead = self.ahead(range.end - range.start);
+        if !self.others_have_done(call.saturating_sub(ahead)) {
+            // Long enough not to wait for each of the next calls.
+            let enough = call.saturating_sub(ahead / 2);
+            self.wait_for_ranks(comm, || self.others_have_done(enough))?;
+        }
         let Heed { taken, writing } = trails.announce(self.rank, call, range);
         let turn = Turn { behind: self, taken };
         if !writing.is_empty() {
@@ -70,16 +84,14 @@ impl Behind {
         call: u64,
         range: Range<u64>,
     ) -> Result<Turn<'_>, FileError> {
-        let trails = self.shared.trails();
-        self.wait_for_ranks(comm, || trails.others_have_done(self.rank, call - 1))?;
+        self.wait_for_ranks(comm, || self.others_have_done(call - 1))?;
         self.announce(comm, call, range)
     }
 
     /// Lets ranks that are late come on to this call, but not for long: they may wait for something else.
     pub(crate) fn let_catch_up(&self, call: u64) {
-        let trails = self.shared.trails();
         let (start, mut wait) = (Instant::now(), Wait::new(self));
-        while !trails.others_have_done(self.rank, call) && start.elapsed() < CATCH_UP {
+        while !self.others_have_done(call) && start.elapsed() < CATCH_UP {
             wait.let_run();
         }
     }
