@@ -11,6 +11,7 @@ use striate_comm::{Comm, CommError, NodeMemory, first_of};
 use striate_datatype::Boundary;
 use striate_store::PosixFile;
 
+use crate::apart::{self, Apart};
 use crate::behind::{self, Behind};
 use crate::cost::Costs;
 use crate::method::two_phase::staging::{CARD, Place, Staging};
@@ -98,6 +99,8 @@ pub(crate) struct Meeting {
     pub(crate) held: u64,
     /// Collective calls of one kind, one after the other, to whose meetings nobody brought anything.
     idle: u32,
+    /// How they come together again, if they have memory in common.
+    apart: Option<Apart>,
     /// Calls of this kind to come for which nobody meets, and how many that will be the next time.
     spared: u32,
     next_spared: u32,
@@ -115,8 +118,8 @@ pub(crate) struct Meeting {
 /// Calls to whose meetings nobody brought anything before meetings are spared.
 const IDLE: u32 = 4;
 
-/// Calls in a row for which nobody meets: at first, and at most, if nobody brings anything to the meetings between. A rank
-/// that would rather meet has as many to wait as there have been, about.
+/// Calls in a row for which nobody meets, unless somebody asks to: at first, and at most, if nobody brings anything to the
+/// meetings between. Where nobody can ask, it stays at the first.
 const SPARED: RangeInclusive<u32> = 64..=4096;
 
 impl Meeting {
@@ -127,8 +130,11 @@ impl Meeting {
         let mut memory = None;
         if one_node && ranks > 1 {
             let (books, spare) = behind::memory_for(ranks);
-            memory = comm.node_memory_with_spare(Staging::len(ranks, 1, 0) + books, spare)?;
+            memory = comm.node_memory_with_spare(Self::books_at(ranks) + books, spare)?;
         }
+        let apart = memory
+            .clone()
+            .map(|memory| Apart::new(memory, Staging::len(ranks, 1, 0), comm.rank(), ranks));
         let room =
             memory.clone().map(|memory| Arc::new(Staging::new(Place::Node(memory), ranks, 1, 0)));
         Ok(Self {
@@ -136,6 +142,7 @@ impl Meeting {
             memory,
             held: 0,
             idle: 0,
+            apart,
             spared: 0,
             next_spared: *SPARED.start(),
             writes: false,
@@ -165,7 +172,9 @@ impl Meeting {
             self.next_spared = *SPARED.start();
         } else {
             self.spared = self.next_spared;
-            self.next_spared = (2 * self.spared).min(*SPARED.end());
+            if self.apart.is_some() {
+                self.next_spared = (2 * self.spared).min(*SPARED.end());
+            }
         }
     }
 
@@ -184,20 +193,38 @@ impl Meeting {
     }
 
     /// Whether this collective call is spared the meeting. All ranks know the same.
-    pub(crate) fn spare(&mut self, write: bool) -> bool {
-        let is_spared = self.spared > 0 && self.writes == write;
-        if is_spared {
-            self.spared -= 1;
-            self.unmet += u64::from(write);
-            self.is_apart = true;
+    pub(crate) fn spare(&mut self, comm: &dyn Comm, write: bool) -> Result<bool, CommError> {
+        if self.spared == 0 || self.writes != write {
+            return Ok(false);
         }
-        is_spared
+        if let Some(apart) = &mut self.apart
+            && !apart.stays(comm)?
+        {
+            self.spared = 0;
+            return Ok(false);
+        }
+        self.spared -= 1;
+        self.unmet += u64::from(write);
+        self.is_apart = true;
+        Ok(true)
+    }
+
+    /// For a rank that would rather have met for this call: the next ones are not spared.
+    pub(crate) fn ask(&self) {
+        if let Some(apart) = &self.apart {
+            apart.ask();
+        }
+    }
+
+    /// Where the books of what waits begin in the memory: behind those of meetings, and of ranks that do not meet.
+    const fn books_at(ranks: usize) -> usize {
+        Staging::len(ranks, 1, 0) + apart::memory_for(ranks)
     }
 
     /// Where small writes to `file` can wait, if the ranks have memory in common.
     pub(crate) fn behind(&self, file: &Arc<PosixFile>, comm: &dyn Comm) -> Option<Arc<Behind>> {
         let (memory, ranks) = (self.memory.clone()?, comm.size());
-        let books = Staging::len(ranks, 1, 0);
+        let books = Self::books_at(ranks);
         Behind::new(Arc::clone(file), memory, books, comm.rank(), ranks).map(Arc::new)
     }
 
@@ -210,7 +237,10 @@ impl Meeting {
         (self.idle, self.spared, self.next_spared) = (0, 0, *SPARED.start());
         if let (0, Some(room), Some(memory)) = (comm.rank(), &self.room, &self.memory) {
             room.forget_file();
-            Behind::reset(memory, Staging::len(comm.size(), 1, 0), comm.size());
+            Behind::reset(memory, Self::books_at(comm.size()), comm.size());
+        }
+        if let Some(apart) = &mut self.apart {
+            apart.begin_anew();
         }
     }
 
@@ -258,6 +288,9 @@ impl Meeting {
                 all.map(|all| all.iter().map(|card| Card::from_bytes(card)).collect())
             }
         };
+        if let Some(apart) = &mut self.apart {
+            apart.have_met();
+        }
         self.failed = failed || cards.iter().flatten().any(|card| card.failed);
         Ok(cards)
     }
@@ -333,4 +366,44 @@ fn rank_failed(rank: usize, bytes: &[u8]) -> FileError {
     let (code, text) = bytes.split_first_chunk().unwrap_or((&[0; 8], bytes));
     let kind = ErrorKind::from_code(u64::from_le_bytes(*code));
     FileError::Rank { rank, reason: String::from_utf8_lossy(text).into_owned(), kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use striate_comm::Threads;
+
+    use super::*;
+
+    #[test]
+    fn meetings_become_rarer_until_somebody_asks_for_one() {
+        let all = Threads::new(3).try_run(|comm| {
+            let mut meeting = Meeting::new(comm.as_ref())?;
+            // Calls without a meeting after so many meetings to which nobody brings anything, asking in one of them.
+            let mut spared_after = |meetings: usize, ask: Option<u32>| {
+                for _ in 0..meetings {
+                    meeting.conclude(comm.as_ref(), Ok(()))?;
+                    meeting.was_idle(Some(false));
+                }
+                let mut calls = 0;
+                while meeting.spare(comm.as_ref(), false)? {
+                    calls += 1;
+                    if ask == Some(calls) && comm.rank() == 1 {
+                        meeting.ask();
+                    }
+                }
+                Ok::<_, FileError>(calls)
+            };
+            assert_eq!(spared_after(3, None)?, 0);
+            assert_eq!(spared_after(1, None)?, 64);
+            assert_eq!(spared_after(1, None)?, 128);
+            assert_eq!(spared_after(1, None)?, 256);
+            let asked = spared_after(1, Some(20))?;
+            assert!((20..=276).contains(&asked), "{asked} calls: nobody is more than 256 ahead");
+            meeting.conclude(comm.as_ref(), Ok(()))?;
+            meeting.was_idle(None);
+            Ok::<_, FileError>(asked)
+        });
+        let all = all.unwrap();
+        assert!(all.iter().all(|calls| *calls == all[0]), "{all:?}");
+    }
 }

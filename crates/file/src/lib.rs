@@ -32,6 +32,7 @@
 //! ```
 
 mod access;
+mod apart;
 mod auto;
 mod behind;
 mod collective;

@@ -126,7 +126,12 @@ impl File {
         mut to: MemoryMut<'_>,
     ) -> Result<u64, FileError> {
         const CALL: &str = "read_at_all";
-        if self.meeting.spare(false) {
+        if self.ranks(false)? == Ranks::Apart {
+            if self.plain(offset, &to.shape).is_none()
+                && let Ok(side) = self.side(CALL, offset, &to.shape)
+            {
+                self.ask_to_meet(false, &side, &to.shape);
+            }
             return self.read_at(offset, to);
         }
         let checked =
@@ -173,14 +178,22 @@ impl File {
         offset: u64,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        let ranks = self.ranks(true);
+        let ranks = self.ranks(true)?;
         let part = self.part(true, ranks, "write_at_all", offset, &from.shape);
         self.write_part(ranks, part, from)
     }
 
     /// Whether the ranks meet in this call at a view. All ranks know the same.
-    fn ranks(&mut self, write: bool) -> Ranks {
-        if self.meeting.spare(write) { Ranks::Apart } else { Ranks::Together }
+    fn ranks(&mut self, write: bool) -> Result<Ranks, FileError> {
+        let is_spared = self.meeting.spare(self.comm.as_ref(), write)?;
+        Ok(if is_spared { Ranks::Apart } else { Ranks::Together })
+    }
+
+    /// Has the ranks meet for the next calls, if it would have been better for this one.
+    fn ask_to_meet(&self, write: bool, side: &FileSide, shape: &Shape) {
+        if side.len() > 0 && !self.needs_nobody(write, side, shape) {
+            self.meeting.ask();
+        }
     }
 
     pub(super) fn write_side_together(
@@ -238,6 +251,7 @@ impl File {
             }
             Part::Side(Ok(side)) => {
                 let range = side.range().unwrap_or(0..0);
+                self.ask_to_meet(true, &side, shape);
                 let turn = behind.announce_roughly(self.comm.as_ref(), call, range)?;
                 let method = self.best_alone(true, &side, shape);
                 self.carry_out_alone(true, &side, method, &turn.taken, work)
@@ -254,14 +268,15 @@ impl File {
     pub fn decline_access(&mut self, write: bool, error: FileError) -> FileError {
         self.carry_out_pending();
         match self.ranks(write) {
-            Ranks::Together => self.decline(error),
-            Ranks::Apart if write => {
+            Err(error) => error,
+            Ok(Ranks::Together) => self.decline(error),
+            Ok(Ranks::Apart) if write => {
                 let nothing = Part::Side(Err(error));
                 declined(self.write_apart(nothing, &Memory::from(&[]).shape, &mut |_| {
                     Ok(Outcome::default())
                 }))
             }
-            Ranks::Apart => error,
+            Ok(Ranks::Apart) => error,
         }
     }
 
