@@ -39,6 +39,13 @@ enum Ranks {
     Apart,
 }
 
+/// Whose call it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Alone,
+    All,
+}
+
 /// What a rank wants of a collective call.
 pub(super) enum Part {
     /// One request, for which it waits for nobody.
@@ -112,7 +119,7 @@ impl File {
         plain: &Plain,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        self.carry_out_plain(true, plain, &[], &mut |work| match work {
+        self.carry_out_plain(true, Who::Alone, plain, &[], &mut |work| match work {
             Work::Plain { store, plain, behind } => write_plain(store, plain, behind, from),
             Work::Alone { .. } | Work::TwoPhase { .. } => {
                 Err(FileError::caller("one request became something else"))
@@ -247,7 +254,7 @@ impl File {
             Part::Plain(plain) => {
                 let range = plain.offset..plain.offset + plain.memory.len() as u64;
                 let turn = behind.announce(self.comm.as_ref(), call, range)?;
-                self.carry_out_plain(true, &plain, &turn.taken, work)
+                self.carry_out_plain(true, Who::All, &plain, &turn.taken, work)
             }
             Part::Side(Ok(side)) => {
                 let range = side.range().unwrap_or(0..0);
@@ -334,7 +341,7 @@ impl File {
         }
         self.meeting.catch_up(comm.as_ref(), write)?;
         let early = match &part {
-            Part::Plain(plain) => Some(self.carry_out_plain(write, plain, &[], work)),
+            Part::Plain(plain) => Some(self.carry_out_plain(write, Who::All, plain, &[], work)),
             Part::Side(Ok(side)) if self.needs_nobody(write, side, shape) => {
                 let method = self.best_alone(write, side, shape);
                 Some(self.carry_out_alone(write, side, method, &[], work))
@@ -519,12 +526,13 @@ impl File {
     fn carry_out_plain(
         &mut self,
         write: bool,
+        who: Who,
         plain: &Plain,
         taken: &[Range<u64>],
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         let range = plain.offset..plain.offset + plain.memory.len() as u64;
-        let may_wait = write && self.may_wait(plain.memory.len() as u64);
+        let may_wait = write && self.may_wait(who, plain.memory.len() as u64);
         let done = guarded(|| {
             let guard = if write { self.guard_plain(range)? } else { Guard::None };
             // Who sieves must find everything in the file.
@@ -546,14 +554,14 @@ impl File {
     }
 
     /// Whether a write of so many bytes may wait for others.
-    fn may_wait(&mut self, len: u64) -> bool {
+    fn may_wait(&mut self, who: Who, len: u64) -> bool {
         let Some(behind) = &self.behind else { return false };
         if in_task() || !Behind::is_for(len) {
             return false;
         }
-        let is_one_of_many =
-            self.small_writes.goes_on() || self.hints.write_behind == Switch::Enable;
-        is_one_of_many && behind.is_ready()
+        let is_wanted = self.hints.write_behind == Switch::Enable
+            || behind.gains(len, who == Who::All) && self.small_writes.goes_on();
+        is_wanted && behind.is_ready()
     }
 
     /// Keeps count of a write that waits where all ranks put theirs.
