@@ -248,7 +248,7 @@ impl Behind {
         let range = from..from + bytes.len() as u32;
         let mut wait = Wait::new(self);
         let index = loop {
-            match self.enter(window, range.clone(), wait.is_long()) {
+            match self.enter(window, range.clone(), wait.has_slept) {
                 Entry::Copy(index, is_first) => {
                     if is_first {
                         // The thread has slept as long as nothing waited.
@@ -546,6 +546,8 @@ struct Wait<'a> {
     behind: &'a Behind,
     since: Option<Instant>,
     looks: u32,
+    /// Whether he has slept: then others had all the time that they needed.
+    has_slept: bool,
     /// The changes that were counted when he looked last, if he is one of the sleepers: they are told of changes, so he
     /// has to be one before he looks for the last time.
     seen: Option<u32>,
@@ -553,7 +555,7 @@ struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     const fn new(behind: &'a Behind) -> Self {
-        Self { behind, since: None, looks: 0, seen: None }
+        Self { behind, since: None, looks: 0, has_slept: false, seen: None }
     }
 
     /// Whether others had time to run.
@@ -579,7 +581,10 @@ impl<'a> Wait<'a> {
                 (0..1 << self.looks).for_each(|_| std::thread::yield_now());
                 self.looks = (self.looks + 1).min(MOST_LOOKS);
             }
-            Some(seen) => shared.sleep(seen, NAP),
+            Some(seen) => {
+                shared.sleep(seen, NAP);
+                self.has_slept = true;
+            }
         }
         if self.is_long() {
             if self.seen.is_none() {
