@@ -443,6 +443,7 @@ impl File {
     }
 
     /// What a rank does alone comes after what the ranks wrote together before, as far as they do not keep it waiting.
+    #[inline]
     fn let_catch_up(&self) {
         let Some(call) = self.meeting.last_unmet() else { return };
         if let Some(behind) = self.behind.as_ref().filter(|_| self.caught_up.get() != call) {

@@ -60,6 +60,7 @@ impl Shape {
         Self { len, contiguous: None, runs, description: OnceLock::new() }
     }
 
+    #[inline]
     const fn bytes(len: usize) -> Self {
         let runs = if len > 0 { 1 } else { 0 };
         Self { len: len as u64, contiguous: Some(0), runs, description: OnceLock::new() }
@@ -183,6 +184,7 @@ impl<'a> Memory<'a> {
 }
 
 impl<'a> From<&'a [u8]> for Memory<'a> {
+    #[inline]
     fn from(bytes: &'a [u8]) -> Self {
         Self { content: Content::Bytes(bytes), shape: Shape::bytes(bytes.len()) }
     }
@@ -245,6 +247,7 @@ impl<'a> MemoryMut<'a> {
 }
 
 impl<'a> From<&'a mut [u8]> for MemoryMut<'a> {
+    #[inline]
     fn from(bytes: &'a mut [u8]) -> Self {
         let shape = Shape::bytes(bytes.len());
         Self { content: ContentMut::Bytes(bytes), shape }

@@ -47,6 +47,7 @@ impl Stats {
         Self { calls, wanted, accessed, operations, read_back, read_backs, resent, regions }
     }
 
+    #[inline]
     fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
         let mut words = self.to_words();
         for (word, other) in words.iter_mut().zip(other.to_words()) {
@@ -59,12 +60,14 @@ impl Stats {
 impl Add for Stats {
     type Output = Self;
 
+    #[inline]
     fn add(self, other: Self) -> Self {
         self.zip(other, u64::wrapping_add)
     }
 }
 
 impl AddAssign for Stats {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }

@@ -24,6 +24,7 @@ pub struct Usage {
     pub exchange: Duration,
 }
 
+#[inline]
 fn index(method: Method) -> usize {
     Method::ALL.iter().position(|one| *one == method).unwrap_or(0)
 }
@@ -34,6 +35,7 @@ impl Usage {
         self.calls[index(method)]
     }
 
+    #[inline]
     pub(crate) fn count(&mut self, method: Method) {
         self.calls[index(method)] += 1;
     }

@@ -129,6 +129,7 @@ impl View {
 
     /// Where in the file `len` bytes from `position` of the view's stream on lie, if it is plain to see that they
     /// are one run.
+    #[inline]
     pub(crate) fn run_at(&self, position: u64, len: u64) -> Option<u64> {
         let runs = self.runs?;
         if runs.step == runs.len {

@@ -80,8 +80,25 @@ pub(crate) unsafe fn blocking(
 }
 
 /// Moves the bytes of a call, and returns how many.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "so that the parts of an access arrive in registers: a structure in memory was waited for"
+)]
+#[inline(always)]
 pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
+    let Access { direction, at, ranks } = access;
+    transfer(open, direction, at, ranks, buffer)
+}
+
+#[inline(never)]
+fn transfer(
+    open: &mut Open,
+    direction: Direction,
+    at: At,
+    ranks: Ranks,
+    buffer: Buffer,
+) -> Outcome<u64> {
+    let access = Access { direction, at, ranks };
     let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
     let file = &mut open.file;
     let moved = match (access.ranks, access.direction, offset) {

@@ -8,9 +8,9 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::constants::{self as mpi, MPI_File};
+use crate::lock::{Guard, Lock};
 use crate::open::Open;
 
 /// Files that can be open at a time.
@@ -23,10 +23,10 @@ const FIRST: c_int = 1 << 30;
 #[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Slot {
-    open: Mutex<Option<Box<Open>>>,
+    open: Lock<Option<Box<Open>>>,
 }
 
-static SLOTS: [Slot; COUNT] = [const { Slot { open: Mutex::new(None) } }; COUNT];
+static SLOTS: [Slot; COUNT] = [const { Slot { open: Lock::new(None) } }; COUNT];
 
 /// What a handle is.
 #[derive(Debug)]
@@ -73,18 +73,13 @@ impl Slot {
 
     /// The file, for as long as a call needs it. `None` if it is closed.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Box<Open>>> {
-        // A call that panicked has told so; what it left is as good as after an error.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Guard<'_, Option<Box<Open>>> {
+        self.open.lock()
     }
 
     /// The file, unless a call has it.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<Box<Open>>>> {
-        match self.open.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, Option<Box<Open>>>> {
+        self.open.try_lock()
     }
 
     /// What Fortran calls it.

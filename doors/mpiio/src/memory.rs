@@ -173,23 +173,31 @@ impl UserMemory {
 
     #[inline]
     fn described(buffer: Buffer, described: &Described) -> Outcome<Self> {
+        if !described.contiguous {
+            return Self::typed(buffer, described);
+        }
+        let (_, len) = length(buffer.count, described.size)?;
+        if len == 0 {
+            return Ok(Self::empty());
+        }
+        let first = place(buffer.address, described.first)?;
+        let content = Content::Plain(Bytes { first, len: len as usize });
+        Ok(Self { content, len, scale: None })
+    }
+
+    #[inline(never)]
+    fn typed(buffer: Buffer, described: &Described) -> Outcome<Self> {
         let (count, len) = length(buffer.count, described.size)?;
         if len == 0 {
             return Ok(Self::empty());
         }
-        let content = if described.contiguous {
-            let first = place(buffer.address, described.first)?;
-            Content::Plain(Bytes { first, len: len as usize })
+        let typed = if buffer.address.is_null() {
+            Self::absolute(count, &described.datatype)?
         } else {
-            let typed = if buffer.address.is_null() {
-                Self::absolute(count, &described.datatype)
-            } else {
-                let (bytes, origin) = reach(buffer.address, count, &described.datatype)?;
-                Typed::new(bytes, origin, count, &described.datatype).map_err(does_not_fit)
-            };
-            Content::Typed(Box::new(typed?))
+            let (bytes, origin) = reach(buffer.address, count, &described.datatype)?;
+            Typed::new(bytes, origin, count, &described.datatype).map_err(does_not_fit)?
         };
-        Ok(Self { content, len, scale: None })
+        Ok(Self { content: Content::Typed(Box::new(typed)), len, scale: None })
     }
 
     /// Memory whose places are addresses, counted from `MPI_BOTTOM`: it is described again from its first byte
@@ -259,6 +267,7 @@ fn reach(address: *mut c_void, count: u64, datatype: &Datatype) -> Outcome<(Byte
 }
 
 /// The first byte of a buffer; addresses may be absolute, counted from `MPI_BOTTOM`.
+#[inline]
 fn place(address: *mut c_void, offset: i64) -> Outcome<*mut u8> {
     let first = address.cast::<u8>().wrapping_offset(offset as isize);
     if first.is_null() {

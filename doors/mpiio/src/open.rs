@@ -11,15 +11,16 @@ use striate_comm::{Comm, CommError};
 use striate_file::{File, Hints, Mode, Party};
 
 use crate::access::Direction;
-use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Group, MPI_Info};
+use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Info};
 use crate::entry::guarded;
 use crate::errors::{Failure, Outcome, check};
 use crate::file_system;
+use crate::group::Group;
 use crate::handle::{self, Found, Slot};
 use crate::handlers::{Handler, raise, raise_on};
 use crate::info;
 use crate::record;
-use crate::seats::{self, Seat, Seats};
+use crate::seats::{self, Ballot, Seat};
 use crate::settings::Settings;
 use crate::site;
 use crate::split::Begun;
@@ -74,38 +75,6 @@ impl Told {
     pub(crate) const fn done(&self, file: u64, outcome: Result<u64, c_int>) -> record::Done {
         let Self { offset, length, count, .. } = *self;
         record::Done { file, offset, length, count, outcome }
-    }
-}
-
-/// A group of processes that is ours.
-#[derive(Debug)]
-pub(crate) struct Group(MPI_Group);
-
-// SAFETY: a handle names a group from any thread.
-unsafe impl Send for Group {}
-
-impl Group {
-    /// That of a communicator.
-    fn of(comm: MPI_Comm) -> Outcome<Self> {
-        let mut group = mpi_constants::group_null();
-        // SAFETY: the communicator exists, as it was duplicated.
-        check(unsafe { ffi::MPI_Comm_group(comm, &raw mut group) })?;
-        Ok(Self(group))
-    }
-
-    /// A copy that the program frees.
-    pub(crate) fn copy(&self) -> Outcome<MPI_Group> {
-        let mut copy = mpi_constants::group_null();
-        // SAFETY: the group is ours, and nobody is left out.
-        check(unsafe { ffi::MPI_Group_excl(self.0, 0, std::ptr::null(), &raw mut copy) })?;
-        Ok(copy)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // SAFETY: the group is ours, and this is its end.
-        let _ = unsafe { ffi::MPI_Group_free(&raw mut self.0) };
     }
 }
 
@@ -395,10 +364,10 @@ struct Agreed<T> {
 fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>> {
     let class = given.as_ref().err().map_or(0, Failure::class);
     let stats = i64::from(Settings::get().stats);
-    let seats = Seats::of(raw);
+    let ballot = Ballot::of(raw);
     let mut votes = [0; 4 + seats::SEEN];
     votes[..4].copy_from_slice(&[i64::from(amode), -i64::from(amode), i64::from(class), stats]);
-    votes[4..].copy_from_slice(&Seats::seen(seats.as_deref()));
+    votes[4..].copy_from_slice(&ballot.seen());
     // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
     unsafe { striate_comm::mpi::largest(raw, &mut votes) }.map_err(|error| in_comm(&error))?;
     let [highest, lowest, class, stats, seen @ ..] = votes;
@@ -412,7 +381,7 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
             "the ranks gave different access modes",
         ));
     }
-    let (seat, party) = Seats::choose(seats.as_ref(), &seen);
+    let (seat, party) = ballot.choose(&seen);
     Ok(Agreed { given, stats: stats != 0, seat, party })
 }
 

@@ -1,14 +1,16 @@
-//! [`Seats`]: what was made to open a file stays with the program's communicator, for the next file.
+//! [`Seats`]: what was made to open a file stays with the processes that opened it, for their next file.
 //!
-//! A duplicate of the communicator, and the memory that its ranks share, cost more than all else of an open and
-//! depend on the communicator alone. A file takes a seat, has it for itself while it is open, and leaves it when it is
-//! closed. Seats are an attribute of the communicator: they go with it, and its duplicates have their own.
+//! A communicator of our own, and the memory that its ranks share, cost more than all else of an open and depend on
+//! nothing but the processes and their order. A file takes a seat, has it for itself while it is open, and leaves
+//! it when it is closed. Seats are those of a group, not of a communicator: libraries such as HDF5 duplicate the
+//! program's for every file.
 //!
 //! All ranks must take the same seat, but not all have to see the same seats free: threads may close files in another
-//! order on other ranks, and a close may fail on one of them. So each says what it sees ([`Seats::seen`]), and
-//! from what all have seen together each comes to the same choice ([`Seats::choose`]).
+//! order on other ranks, a close may fail on one of them, and each forgets groups when it likes. So each says what it sees
+//! ([`Ballot::seen`]), and from what all have seen together each comes to the same choice ([`Ballot::choose`]).
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mpi::ffi;
@@ -16,9 +18,13 @@ use striate_file::Party;
 
 use crate::constants::{self as mpi_constants, MPI_Comm};
 use crate::errors::{Outcome, check};
+use crate::group::Group;
 
-/// Seats of a communicator. Files beyond that are opened as if there were none.
+/// Seats of a group. Files beyond that are opened as if there were none.
 const COUNT: usize = 4;
+
+/// Groups that keep their seats when the program has freed their communicators. MPIs have some thousand communicators.
+const KEPT: usize = 16;
 
 /// Numbers that tell what ranks see of them.
 pub(crate) const SEEN: usize = 2 * COUNT;
@@ -47,11 +53,15 @@ impl Place {
     }
 }
 
-/// The seats of a communicator.
+/// The seats of a group.
 #[derive(Debug)]
 pub(crate) struct Seats {
+    /// The ranks in the world; `None` if some are not of it.
+    group: Option<Box<[c_int]>>,
     /// `None` when MPI ends.
     places: Mutex<Option<[Place; COUNT]>>,
+    /// Whether a thread has told what it sees, and has not chosen yet.
+    is_being_chosen: AtomicBool,
 }
 
 /// What a file has: which seat it is to leave, if it has one.
@@ -61,32 +71,23 @@ pub(crate) struct Seat(Option<(Weak<Seats>, usize)>);
 /// What this rank sees, or all ranks together: of each seat the largest number, and the largest negative one.
 pub(crate) type Seen = [i64; SEEN];
 
-impl Seats {
-    /// Those of a communicator that exists. `None` if there can be none.
-    pub(crate) fn of(raw: MPI_Comm) -> Option<Arc<Self>> {
-        let key = *key().as_ref().ok()?;
-        if let Some(found) = find(raw, key).ok()? {
-            return Some(found);
-        }
-        freed_at_the_end()?;
-        let seats = Arc::new(Self { places: Mutex::new(Some(Default::default())) });
-        let value = Arc::into_raw(Arc::clone(&seats)).cast_mut().cast::<c_void>();
-        // SAFETY: the key is ours, and so is the value, which from here on belongs to the attribute.
-        if check(unsafe { ffi::PMPI_Comm_set_attr(raw, key, value) }).is_err() {
-            // SAFETY: made above, and not taken by the MPI.
-            drop(unsafe { Arc::from_raw(value.cast::<Self>()) });
-            return None;
-        }
-        let mut all = lock(&ALL);
-        all.retain(|seats| seats.strong_count() > 0);
-        all.push(Arc::downgrade(&seats));
-        Some(seats)
+/// The choice of a seat, from what this rank sees to what all have seen.
+///
+/// Threads may open files at the same time, with communicators of one group. Only the first of them can choose on this
+/// rank, and another may be the first on another rank: who is not sees all seats taken, so that nobody gets one.
+#[derive(Debug)]
+pub(crate) struct Ballot(Option<Arc<Seats>>);
+
+impl Ballot {
+    /// Of the seats of a communicator that exists.
+    pub(crate) fn of(raw: MPI_Comm) -> Self {
+        Self(Seats::of(raw).filter(|seats| !seats.is_being_chosen.swap(true, Ordering::Acquire)))
     }
 
-    /// What this rank sees. A rank without seats sees them all taken.
-    pub(crate) fn seen(seats: Option<&Self>) -> Seen {
+    /// What this rank sees.
+    pub(crate) fn seen(&self) -> Seen {
         let mut seen = [TAKEN; SEEN];
-        if let Some(seats) = seats {
+        if let Some(seats) = &self.0 {
             for (place, seen) in lock(&seats.places).iter().flatten().zip(&mut seen) {
                 *seen = place.number();
             }
@@ -99,8 +100,8 @@ impl Seats {
 
     /// Takes a seat that all ranks have seen free, with the party in it, or else one that all have seen empty. What
     /// some have lost, the others give up.
-    pub(crate) fn choose(seats: Option<&Arc<Self>>, seen: &Seen) -> (Seat, Option<Party>) {
-        let Some(seats) = seats else { return (Seat::default(), None) };
+    pub(crate) fn choose(self, seen: &Seen) -> (Seat, Option<Party>) {
+        let Some(seats) = &self.0 else { return (Seat::default(), None) };
         let mut guard = lock(&seats.places);
         let Some(places) = &mut *guard else { return (Seat::default(), None) };
         let (largest, least) = seen.split_at(COUNT);
@@ -122,6 +123,52 @@ impl Seats {
             Some(Place::Free(party)) => (seat, Some(party)),
             _ => (seat, None),
         }
+    }
+}
+
+impl Drop for Ballot {
+    fn drop(&mut self) {
+        if let Some(seats) = &self.0 {
+            seats.is_being_chosen.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Seats {
+    /// Those of a communicator that exists. `None` if there can be none.
+    fn of(raw: MPI_Comm) -> Option<Arc<Self>> {
+        let key = *key().as_ref().ok()?;
+        if let Some(found) = find(raw, key).ok()? {
+            return Some(found);
+        }
+        freed_at_the_end()?;
+        let seats = Self::of_group(in_world(raw).ok()?);
+        let value = Arc::into_raw(Arc::clone(&seats)).cast_mut().cast::<c_void>();
+        // SAFETY: the key is ours, and so is the value, which from here on belongs to the attribute.
+        if check(unsafe { ffi::PMPI_Comm_set_attr(raw, key, value) }).is_err() {
+            // SAFETY: made above, and not taken by the MPI.
+            drop(unsafe { Arc::from_raw(value.cast::<Self>()) });
+            return None;
+        }
+        Some(seats)
+    }
+
+    /// Those of a group, which are made if there are none.
+    fn of_group(group: Option<Box<[c_int]>>) -> Arc<Self> {
+        let mut all = lock(&ALL);
+        let same = |seats: &&Arc<Self>| group.is_some() && seats.group == group;
+        if let Some(found) = all.iter().find(same) {
+            return Arc::clone(found);
+        }
+        let (places, is_being_chosen) =
+            (Mutex::new(Some(Default::default())), AtomicBool::new(false));
+        let seats = Arc::new(Self { group, places, is_being_chosen });
+        all.push(Arc::clone(&seats));
+        let forgotten = forget(&mut all);
+        // Dropped when the lock is free: that calls MPI.
+        drop(all);
+        drop(forgotten);
+        seats
     }
 
     /// Frees what nobody has taken, for good.
@@ -154,8 +201,30 @@ impl Drop for Seat {
     }
 }
 
-/// The seats of all communicators.
-static ALL: Mutex<Vec<Weak<Seats>>> = Mutex::new(Vec::new());
+/// The seats of all groups, the newest last.
+static ALL: Mutex<Vec<Arc<Seats>>> = Mutex::new(Vec::new());
+
+/// Takes out those that no communicator leads to: all that no other can lead to again, and of the others all but the newest.
+fn forget(all: &mut Vec<Arc<Seats>>) -> Vec<Arc<Seats>> {
+    let idle = |seats: &Arc<Seats>| Arc::strong_count(seats) == 1;
+    let surplus = all.iter().filter(|seats| idle(seats)).count().saturating_sub(KEPT);
+    let mut older = 0..surplus;
+    all.extract_if(.., |seats| idle(seats) && (seats.group.is_none() || older.next().is_some()))
+        .collect()
+}
+
+/// The ranks of a communicator as they are in the world; `None` if some are not of it, or if there is no world.
+fn in_world(raw: MPI_Comm) -> Outcome<Option<Box<[c_int]>>> {
+    let mut is_there = 0;
+    // SAFETY: the address is that of a number.
+    check(unsafe { ffi::MPI_Initialized(&raw mut is_there) })?;
+    if is_there == 0 {
+        return Ok(None);
+    }
+    let (group, world) = (Group::of(raw)?, Group::of(mpi_constants::comm_world())?);
+    let in_world = group.translated(&world)?;
+    Ok((!in_world.contains(&mpi_constants::UNDEFINED)).then_some(in_world))
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -234,7 +303,7 @@ unsafe extern "C" fn delete(_: MPI_Comm, _: c_int, value: *mut c_void, _: *mut c
 /// Called when MPI ends, before anything else does.
 unsafe extern "C" fn end(_: MPI_Comm, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
     let all = std::mem::take(&mut *lock(&ALL));
-    for seats in all.iter().filter_map(Weak::upgrade) {
+    for seats in &all {
         seats.close();
     }
     mpi_constants::SUCCESS

@@ -42,6 +42,7 @@ impl File {
     }
 
     /// Writes at `offset` etypes. Returns the bytes written: all.
+    #[inline]
     pub fn write_at<'m>(
         &mut self,
         offset: u64,
@@ -53,9 +54,13 @@ impl File {
         if let Some(plain) = self.plain(offset, &from.shape) {
             return self.write_plain_alone(&plain, &from);
         }
+        self.write_at_in_pieces(offset, &from)
+    }
+
+    fn write_at_in_pieces(&mut self, offset: u64, from: &Memory<'_>) -> Result<u64, FileError> {
         let side = self.side("write_at", offset, &from.shape)?;
         self.independent(true, &side, &from.shape, |store, way, buffer| {
-            write_independently(store, &side, &from, way, buffer)?;
+            write_independently(store, &side, from, way, buffer)?;
             Ok(side.len())
         })
     }

@@ -55,6 +55,7 @@ pub(super) enum WriteGuard {
 }
 
 impl File {
+    #[inline]
     pub(super) fn check_mode(&self, write: bool, call: &'static str) -> Result<(), FileError> {
         let (mode, needed) = if write { (Mode::WRITE, "writing") } else { (Mode::READ, "reading") };
         if self.mode.contains(mode) {
@@ -228,7 +229,8 @@ impl File {
         }
     }
 
-    fn needs_guard(&self) -> bool {
+    #[inline]
+    pub(super) fn needs_guard(&self) -> bool {
         self.sieved && (self.comm.size() > 1 || !self.background.is_idle())
     }
 
@@ -244,6 +246,7 @@ impl File {
     /// The access as one request, if it is contiguous on both sides, and no more is asked for: most
     /// calls of most programs, which should cost what the system call costs. Its books are kept
     /// apart (`account_plain`), so that it goes past the store's counters.
+    #[inline]
     pub(super) fn plain(&self, offset: u64, shape: &Shape) -> Option<Plain> {
         let free =
             matches!(self.hints.method, MethodChoice::Auto | MethodChoice::Fixed(Method::Posix));
@@ -260,6 +263,7 @@ impl File {
         Some(Plain { offset: start, memory: memory..memory + shape.len() as usize })
     }
 
+    #[inline]
     pub(super) fn account_plain(&mut self, plain: &Plain, moved: u64) {
         let stats = Stats {
             calls: 1,

@@ -119,7 +119,15 @@ impl File {
         plain: &Plain,
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
-        self.carry_out_plain(true, Who::Alone, plain, &[], &mut |work| match work {
+        let len = plain.memory.len() as u64;
+        let may_wait = self.may_wait(Who::Alone, len);
+        if !may_wait && !self.needs_guard() {
+            // Most writes of most programs are this, and no more.
+            self.store.inner().write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
+            self.account_plain(plain, len);
+            return Ok(len);
+        }
+        self.carry_out_plain(true, may_wait, plain, &[], &mut |work| match work {
             Work::Plain { store, plain, behind } => write_plain(store, plain, behind, from),
             Work::Alone { .. } | Work::TwoPhase { .. } => {
                 Err(FileError::caller("one request became something else"))
@@ -254,7 +262,8 @@ impl File {
             Part::Plain(plain) => {
                 let range = plain.offset..plain.offset + plain.memory.len() as u64;
                 let turn = behind.announce(self.comm.as_ref(), call, range)?;
-                self.carry_out_plain(true, Who::All, &plain, &turn.taken, work)
+                let may_wait = self.may_wait(Who::All, plain.memory.len() as u64);
+                self.carry_out_plain(true, may_wait, &plain, &turn.taken, work)
             }
             Part::Side(Ok(side)) => {
                 let range = side.range().unwrap_or(0..0);
@@ -341,7 +350,10 @@ impl File {
         }
         self.meeting.catch_up(comm.as_ref(), write)?;
         let early = match &part {
-            Part::Plain(plain) => Some(self.carry_out_plain(write, Who::All, plain, &[], work)),
+            Part::Plain(plain) => {
+                let may_wait = write && self.may_wait(Who::All, plain.memory.len() as u64);
+                Some(self.carry_out_plain(write, may_wait, plain, &[], work))
+            }
             Part::Side(Ok(side)) if self.needs_nobody(write, side, shape) => {
                 let method = self.best_alone(write, side, shape);
                 Some(self.carry_out_alone(write, side, method, &[], work))
@@ -522,17 +534,16 @@ impl File {
         self.idle_cards[usize::from(write)].insert(card.into()).clone()
     }
 
-    /// This rank's part, as one request; what is taken is left out.
+    /// This rank's part, as one request, which may wait if it is a write; what is taken is left out.
     fn carry_out_plain(
         &mut self,
         write: bool,
-        who: Who,
+        may_wait: bool,
         plain: &Plain,
         taken: &[Range<u64>],
         work: &mut dyn FnMut(Work<'_>) -> Result<Outcome, FileError>,
     ) -> Result<u64, FileError> {
         let range = plain.offset..plain.offset + plain.memory.len() as u64;
-        let may_wait = write && self.may_wait(who, plain.memory.len() as u64);
         let done = guarded(|| {
             let guard = if write { self.guard_plain(range)? } else { Guard::None };
             // Who sieves must find everything in the file.

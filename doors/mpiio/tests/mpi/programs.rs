@@ -129,9 +129,11 @@ fn excluded_files_are_left_to_the_mpi() {
 }
 
 #[test]
-fn threads_with_files_of_their_own() {
+fn threads_at_the_same_time_and_in_turn() {
     let place = tempfile::tempdir().unwrap();
-    passes(&compile("threads.c"), &[&place.path().join("file")], &[]);
+    let (program, file) = (compile("threads.c"), place.path().join("file"));
+    passes(&program, &[&file], &[]);
+    passes(&program, &[&file, Path::new("in-turn")], &[]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-// One file after the other, and several at a time, with one communicator: what an open leaves for the next must not
-// show, but in what it costs.
+// One file after the other, and several at a time, with one communicator and with others of the same processes: what an
+// open leaves for the next must not show, but in what it costs.
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -100,6 +100,7 @@ static void at_a_time(void) {
 static void other_communicators(void) {
     MPI_File file;
     MPI_Comm comm, half;
+    int before = duplicates;
     for (int n = 0; n < 10; n++) {
         PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
         for (int again = 0; again < 3; again++) {
@@ -114,6 +115,8 @@ static void other_communicators(void) {
         exchange(MPI_COMM_WORLD, file, n);
         CHECK(MPI_File_close(&file));
     }
+    // The processes are the same, in the same order.
+    EXPECT(duplicates == before);
     // Windows of two halves of a node have one name in Open MPI 4.1, which makes them where nodes are pretended.
     if (getenv("STRIATE_RANKS_PER_NODE")) return;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
@@ -126,6 +129,37 @@ static void other_communicators(void) {
         CHECK(MPI_File_close(&file));
     }
     // It is not freed before MPI ends.
+}
+
+// The same processes in many orders: more groups than are remembered, which some ranks forget before others do.
+static void many_groups(void) {
+    for (int n = 0; n < 60; n++) {
+        MPI_Comm comm;
+        MPI_File file;
+        int order = rank * 7919 % 31 * (n % 29 + 1) % 31;
+        MPI_Comm_split(MPI_COMM_WORLD, 0, order, &comm);
+        file = opened(comm, 20, NEW);
+        is_fresh(file);
+        exchange(comm, file, n);
+        CHECK(MPI_File_close(&file));
+        MPI_Comm_free(&comm);
+        if (rank % 2) {
+            // Only these ranks are in more groups.
+            file = opened(MPI_COMM_SELF, 200 + rank, NEW);
+            exchange(MPI_COMM_SELF, file, n);
+            CHECK(MPI_File_close(&file));
+            MPI_Group world, alone;
+            MPI_Comm_group(MPI_COMM_WORLD, &world);
+            MPI_Group_incl(world, 1, &rank, &alone);
+            MPI_Comm_create_group(MPI_COMM_WORLD, alone, n, &comm);
+            file = opened(comm, 300 + rank, NEW);
+            exchange(comm, file, n);
+            CHECK(MPI_File_close(&file));
+            MPI_Comm_free(&comm);
+            MPI_Group_free(&alone);
+            MPI_Group_free(&world);
+        }
+    }
 }
 
 static void that_fail(void) {
@@ -265,6 +299,7 @@ int main(int argc, char **argv) {
     in_sequence();
     at_a_time();
     other_communicators();
+    many_groups();
     that_fail();
     sieved();
     begun();
