@@ -60,9 +60,6 @@ pub(crate) use stream::Stream;
 /// Larger requests gain nothing by waiting.
 const SMALL: u64 = 16 << 10;
 
-/// Those of a collective call gain nothing from this size on, if the file is memory itself: they are one copy more.
-const PAGE: u64 = 4 << 10;
-
 /// What waits is written when nothing has been added to it for so long, or it has waited for five times as long.
 const PERIOD: Duration = Duration::from_millis(20);
 const PERIODS: u64 = 5;
@@ -201,11 +198,6 @@ impl Behind {
     /// Whether it is made for requests of so many bytes.
     pub(crate) const fn is_for(len: u64) -> bool {
         len > 0 && len <= SMALL
-    }
-
-    /// Whether it gains by waiting here, as one of a collective call or alone.
-    pub(crate) fn gains(&self, len: u64, together: bool) -> bool {
-        !(together && len >= PAGE && self.file.is_memory())
     }
 
     /// Whether a request may wait here.

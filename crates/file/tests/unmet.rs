@@ -5,7 +5,6 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use striate_comm::{Comm, Threads};
@@ -279,28 +278,6 @@ fn small_writes_become_few_requests() {
 #[test]
 fn small_writes_of_ranks_alone_become_few_requests() {
     small_writes(|file, at, mine| file.write_at(at, mine));
-}
-
-#[test]
-fn collective_writes_of_pages_do_not_wait_where_files_are_memory() {
-    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let requests = |hints: &str, block: usize| {
-        let path = directory.path().join("file");
-        let total = AtomicU64::new(0);
-        run(2, |comm| {
-            let mut file = open(comm, &path, hints)?;
-            write_in_turn(&mut file, 300, block)?;
-            let all = file.stats_of_all()?;
-            total.store(all.iter().map(|stats| stats.operations).sum(), Ordering::SeqCst);
-            file.close()
-        });
-        assert!(is_in_turn(&std::fs::read(&path).unwrap()));
-        std::fs::remove_file(&path).unwrap();
-        total.into_inner()
-    };
-    assert_eq!(requests("", 4096), 600, "each is a request");
-    assert!(requests("striate_write_behind=enable", 4096) < 600, "unless it is asked for");
-    assert!(requests("striate_write_behind=enable", 512) < 600);
 }
 
 #[test]

@@ -74,9 +74,6 @@ impl FileSystem {
         0x2FC1_2FC1,
     ];
 
-    /// Those of them whose files are memory: tmpfs, ramfs.
-    const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
-
     /// By the `f_type` of `statfs`, which some systems extend by its sign.
     pub const fn from_type(magic: u64) -> Self {
         Self { magic: magic & 0xFFFF_FFFF }
@@ -90,11 +87,6 @@ impl FileSystem {
     /// Whether it is one of this machine, where the writers of one file take turns.
     pub fn is_local(self) -> bool {
         Self::LOCAL.contains(&self.magic)
-    }
-
-    /// Whether its files are memory, which a small write reaches as fast as a copy of it elsewhere.
-    pub fn is_memory(self) -> bool {
-        Self::MEMORY.contains(&self.magic)
     }
 }
 

@@ -147,7 +147,6 @@ pub struct PosixFile {
     direct: Option<Direct>,
     ring: Ring,
     use_ring: bool,
-    is_memory: bool,
     locks: Locks,
     writable: bool,
     capabilities: Capabilities,
@@ -203,7 +202,6 @@ impl PosixFile {
             direct,
             ring: Ring::default(),
             use_ring,
-            is_memory: file_system.is_some_and(FileSystem::is_memory),
             locks: Locks::new(options.lock_limit),
             writable: options.write,
             capabilities,
@@ -227,11 +225,6 @@ impl PosixFile {
     pub fn identity(&self) -> Option<(u64, u64)> {
         let about = rustix::fs::fstat(&self.system.file).ok()?;
         Some((about.st_dev, about.st_ino))
-    }
-
-    /// Whether it lies in memory, not on a disk.
-    pub const fn is_memory(&self) -> bool {
-        self.is_memory
     }
 
     /// Bytes that this user can still write to the file system; `None` if it does not say.

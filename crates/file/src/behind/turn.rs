@@ -34,13 +34,13 @@ impl Drop for Turn<'_> {
 
 impl Behind {
     /// Calls by which this rank may be ahead of another, if all write as much as it does. What waits of small ones must fit
-    /// into the windows, and leave others to be written meanwhile; else they are written before they are whole.
+    /// into the windows; else they are written before they are whole.
     fn ahead(&self, len: u64) -> u64 {
         if !Self::is_for(len) {
             return AHEAD;
         }
-        let half = self.shared.windows_len() / 2;
-        (half / (len * self.shared.ranks as u64)).clamp(AT_LEAST, CALLS)
+        let of_all = len * self.shared.ranks as u64;
+        (self.shared.windows_len() / of_all).clamp(AT_LEAST, CALLS)
     }
 
     /// Whether all other ranks have done with a call. They are looked at only if it is not known yet.
@@ -63,7 +63,7 @@ impl Behind {
         let ahead = self.ahead(range.end - range.start);
         if !self.others_have_done(call.saturating_sub(ahead)) {
             // Long enough not to wait for each of the next calls.
-            let enough = call.saturating_sub(ahead / 2);
+            let enough = call.saturating_sub(ahead * 3 / 4);
             self.wait_for_ranks(comm, || self.others_have_done(enough))?;
         }
         let Heed { taken, writing } = trails.announce(self.rank, call, range);

@@ -39,13 +39,6 @@ enum Ranks {
     Apart,
 }
 
-/// Whose call it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Alone,
-    All,
-}
-
 /// What a rank wants of a collective call.
 pub(super) enum Part {
     /// One request, for which it waits for nobody.
@@ -120,7 +113,7 @@ impl File {
         from: &Memory<'_>,
     ) -> Result<u64, FileError> {
         let len = plain.memory.len() as u64;
-        let may_wait = self.may_wait(Who::Alone, len);
+        let may_wait = self.may_wait(len);
         if !may_wait && !self.needs_guard() {
             // Most writes of most programs are this, and no more.
             self.store.inner().write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
@@ -262,7 +255,7 @@ impl File {
             Part::Plain(plain) => {
                 let range = plain.offset..plain.offset + plain.memory.len() as u64;
                 let turn = behind.announce(self.comm.as_ref(), call, range)?;
-                let may_wait = self.may_wait(Who::All, plain.memory.len() as u64);
+                let may_wait = self.may_wait(plain.memory.len() as u64);
                 self.carry_out_plain(true, may_wait, &plain, &turn.taken, work)
             }
             Part::Side(Ok(side)) => {
@@ -351,7 +344,7 @@ impl File {
         self.meeting.catch_up(comm.as_ref(), write)?;
         let early = match &part {
             Part::Plain(plain) => {
-                let may_wait = write && self.may_wait(Who::All, plain.memory.len() as u64);
+                let may_wait = write && self.may_wait(plain.memory.len() as u64);
                 Some(self.carry_out_plain(write, may_wait, plain, &[], work))
             }
             Part::Side(Ok(side)) if self.needs_nobody(write, side, shape) => {
@@ -565,14 +558,14 @@ impl File {
     }
 
     /// Whether a write of so many bytes may wait for others.
-    fn may_wait(&mut self, who: Who, len: u64) -> bool {
+    fn may_wait(&mut self, len: u64) -> bool {
         let Some(behind) = &self.behind else { return false };
         if in_task() || !Behind::is_for(len) {
             return false;
         }
-        let is_wanted = self.hints.write_behind == Switch::Enable
-            || behind.gains(len, who == Who::All) && self.small_writes.goes_on();
-        is_wanted && behind.is_ready()
+        let is_one_of_many =
+            self.small_writes.goes_on() || self.hints.write_behind == Switch::Enable;
+        is_one_of_many && behind.is_ready()
     }
 
     /// Keeps count of a write that waits where all ranks put theirs.
