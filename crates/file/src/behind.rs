@@ -73,6 +73,9 @@ const SPACE: u64 = 256 << 20;
 /// How long somebody lets others run before he sleeps.
 const LET_RUN: Duration = Duration::from_micros(200);
 
+/// How long somebody who is ahead waits for ranks that will come to his windows.
+const LATE: Duration = Duration::from_millis(100);
+
 /// How often somebody lets others run between two looks, at most, as a power of two.
 const MOST_LOOKS: u32 = 4;
 
@@ -240,7 +243,8 @@ impl Behind {
         let range = from..from + bytes.len() as u32;
         let mut wait = Wait::new(self);
         let index = loop {
-            match self.enter(window, range.clone(), wait.has_slept) {
+            let has_waited = wait.has_slept && (wait.is_over(LATE) || self.nobody_is_late());
+            match self.enter(window, range.clone(), has_waited) {
                 Entry::Copy(index, is_first) => {
                     if is_first {
                         // The thread has slept as long as nothing waited.
@@ -550,13 +554,18 @@ impl<'a> Wait<'a> {
         Self { behind, since: None, looks: 0, has_slept: false, seen: None }
     }
 
+    /// Whether he waits for longer than that.
+    fn is_over(&self, time: Duration) -> bool {
+        self.since.is_some_and(|since| since.elapsed() > time)
+    }
+
     /// Whether others had time to run.
     fn is_long(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() > LET_RUN)
+        self.is_over(LET_RUN)
     }
 
     fn for_change(&mut self) -> Result<(), StoreError> {
-        if self.since.is_some_and(|since| since.elapsed() > LIMIT) {
+        if self.is_over(LIMIT) {
             let cause = Cause::TimedOut(LIMIT);
             return Err(StoreError::new(Operation::Write, self.behind.file.name(), cause));
         }

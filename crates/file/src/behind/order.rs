@@ -67,6 +67,16 @@ impl Trail {
         self.done.load(Ordering::Acquire) >= call
     }
 
+    /// The last call it has announced.
+    pub(super) fn announced(&self) -> u64 {
+        self.call.load(Ordering::Acquire)
+    }
+
+    /// Whether it is in no call.
+    pub(super) fn is_idle(&self) -> bool {
+        self.has_done(self.announced())
+    }
+
     pub(super) fn finish(&self) {
         self.done.store(self.call.load(Ordering::Relaxed), Ordering::Release);
     }

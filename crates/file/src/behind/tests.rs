@@ -178,6 +178,22 @@ fn only_who_has_slept_has_waited_for_long() {
 }
 
 #[test]
+fn who_is_ahead_knows_that_others_will_come() {
+    let (_directory, [early, late]) = ranks_behind(&PosixOptions::read_write());
+    let comm = striate_comm::alone();
+    let is_free = || (early.nobody_is_late(), late.nobody_is_late());
+    assert_eq!(is_free(), (true, true), "in calls of a rank alone");
+    drop(early.announce(comm.as_ref(), 1, 0..4096).unwrap());
+    let second = early.announce(comm.as_ref(), 2, 8192..12288).unwrap();
+    let first = late.announce(comm.as_ref(), 1, 4096..8192).unwrap();
+    assert_eq!(is_free(), (false, true), "the last one waits for nobody");
+    drop(first);
+    assert_eq!(is_free(), (true, true), "in the same call nobody is late");
+    drop(second);
+    assert_eq!(is_free(), (true, true));
+}
+
+#[test]
 fn a_rank_waits_before_it_is_too_far_ahead() {
     let (_directory, [early, late]) = ranks_behind(&PosixOptions::read_write());
     let comm = striate_comm::alone();

@@ -52,6 +52,12 @@ impl Behind {
         self.others_done.load(Ordering::Relaxed) >= call
     }
 
+    /// Whether no rank has yet to come to calls that this one has done with, as in calls that nobody else makes.
+    pub(super) fn nobody_is_late(&self) -> bool {
+        let mine = &self.shared.trails().0[self.rank];
+        mine.is_idle() || self.others_have_done(mine.announced() - 1)
+    }
+
     /// Announces what this rank writes in a call for which nobody meets, and waits until it is its turn.
     pub(crate) fn announce(
         &self,
