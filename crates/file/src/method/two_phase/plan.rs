@@ -12,10 +12,12 @@ use striate_store::store::Capabilities;
 
 use crate::hints::{DomainChoice, Hints};
 
-/// The window of a ring that ranks share, by default: the ring stays in the cores' caches.
-const SHARED_WINDOW: u64 = 512 << 10;
+/// The window of a ring that ranks share, by default, and what it has for each of them at least: the ring stays in the
+/// cores' caches, and a rank has something to do between two meetings.
+const SHARED_WINDOW: u64 = 256 << 10;
+const SHARE: u64 = 32 << 10;
 /// Windows in such a ring.
-const SHARED_SLOTS: usize = 8;
+const SHARED_SLOTS: usize = 4;
 /// The window of an aggregator that works alone, by default, as in \[CHING\].
 const OWN_WINDOW: u64 = 4 << 20;
 /// Two: one is exchanged while the other is written.
@@ -94,11 +96,13 @@ impl Groups {
         } else {
             u64::MAX
         };
-        let (window, slots) = match (hints.cb_buffer_size, in_memory) {
-            (Some(size), true) => (size, 4),
-            (None, true) => (SHARED_WINDOW, SHARED_SLOTS),
-            (size, false) => (size.unwrap_or(OWN_WINDOW), OWN_SLOTS),
+        let most = ranks.iter().map(Vec::len).max().unwrap_or(1) as u64;
+        let (window, slots) = if in_memory {
+            (SHARED_WINDOW.max(SHARE * most), SHARED_SLOTS)
+        } else {
+            (OWN_WINDOW, OWN_SLOTS)
         };
+        let window = hints.cb_buffer_size.unwrap_or(window);
         Self {
             ranks,
             aggregator,
