@@ -10,6 +10,8 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::Args;
@@ -160,13 +162,17 @@ fn serve(
     json: bool,
 ) -> Result<Result<(), MountError>, CommandError> {
     let unmounter = mounted.unmounter();
-    end_by_signal(signals, unmounter.clone());
+    let ending = end_by_signal(signals, unmounter.clone());
     unmounter.notices().iter().for_each(|notice| say(notice));
     tell(&Ready { point: mounted.point(), source }, json)?;
     if args.serving {
         background::be_silent();
     }
     let ended = mounted.wait();
+    // Whoever ended it may still have something to say.
+    if let Some(thread) = lock(&ending).take() {
+        let _ = thread.join();
+    }
     unmounter.notices().iter().for_each(|notice| say(notice));
     Ok(ended)
 }
@@ -191,15 +197,26 @@ fn tell(ready: &Ready<'_>, json: bool) -> Result<(), CommandError> {
     terminal::print(&format!("{} shows {}\n", ready.point.display(), ready.source))
 }
 
+/// The thread that ends the mount, once there is one.
+type Ending = Arc<Mutex<Option<JoinHandle<()>>>>;
+
+fn lock(ending: &Ending) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+    ending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The first signal ends the mount in order; a second one does not wait.
-fn end_by_signal(mut signals: Signals, unmounter: Unmounter) {
+fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> Ending {
+    let ending = Ending::default();
+    let place = Arc::clone(&ending);
     std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
                 std::process::exit(1);
             }
             let unmounter = unmounter.clone();
-            std::thread::spawn(move || match unmounter.unmount() {
+            // Nobody looks for the thread before it is there.
+            let mut place = lock(&place);
+            *place = Some(std::thread::spawn(move || match unmounter.unmount() {
                 Ok(How::Unmounted) => {}
                 Ok(How::Detached) => {
                     say(
@@ -207,9 +224,10 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) {
                     );
                 }
                 Err(error) => say(&error.to_string()),
-            });
+            }));
         }
     });
+    ending
 }
 
 fn say(text: &str) {
