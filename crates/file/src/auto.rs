@@ -26,7 +26,7 @@ pub(crate) struct Setting {
     pub(crate) cores: f64,
     /// Whether two-phase works in shared memory.
     pub(crate) in_memory: bool,
-    /// Rings of windows that two-phase has to make first, as far as this call has to pay for them.
+    /// Rings of windows that two-phase has to make first: one or none.
     pub(crate) new_rings: f64,
     /// Whether the accesses tile their range.
     pub(crate) tiled: bool,

@@ -162,8 +162,7 @@ impl File {
             nodes: nodes as f64,
             cores: cores() as f64,
             in_memory: true,
-            // Files that were met for often will be again: what a ring costs is shared out among these calls.
-            new_rings: if self.exchange.is_some() { 0.0 } else { 1.0 / self.calls.max(1) as f64 },
+            new_rings: if self.exchange.is_some() { 0.0 } else { 1.0 },
             tiled: false,
             window: self.hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
             sieve_buffer: sieve_buffer as f64,
