@@ -21,7 +21,7 @@ mod gate;
 mod here;
 mod kind;
 pub mod layer;
-mod lock;
+pub mod lock;
 mod memory;
 mod op;
 mod origin;

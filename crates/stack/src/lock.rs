@@ -1,13 +1,15 @@
-//! [`Lock`]: a mutual exclusion that costs next to nothing while the process has one thread.
+//! [`Lock`]: a mutual exclusion that costs next to nothing while nobody else can come.
 //!
 //! Every write of a program passes two locks, and one that nobody contends still takes two atomic operations
-//! (16 ns together on some machines). The C library knows whether there is another thread at all; where there
-//! is none, plain loads and stores do.
+//! (16 ns together on some machines). The C library knows whether there is another thread at all ([`OnlyThread`]), and a
+//! door may have been promised that its threads come one at a time; where that is so, plain loads and stores do.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::Timespec;
 use rustix::thread::futex;
 
 use crate::gate::is_only_thread;
@@ -17,25 +19,51 @@ const HELD: u32 = 1;
 /// Held, and somebody waits for it.
 const AWAITED: u32 = 2;
 
+/// How long somebody sleeps, at most, before he looks again: nobody wakes him where the promise was broken.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// Who knows whether another thread can come while this one has the lock.
+///
+/// # Safety
+///
+/// While it says that none can, none does. It may say so until another thread begins, and not again.
+pub unsafe trait Alone {
+    /// Whether none can.
+    fn is_alone() -> bool;
+}
+
+/// The C library, which knows whether there is another thread.
+#[derive(Debug, Default)]
+pub struct OnlyThread;
+
+// SAFETY: the C library takes it back before another thread begins.
+unsafe impl Alone for OnlyThread {
+    #[inline]
+    fn is_alone() -> bool {
+        is_only_thread()
+    }
+}
+
 /// A value that one thread at a time can have.
 #[derive(Debug, Default)]
-pub(crate) struct Lock<T> {
+pub struct Lock<T, A = OnlyThread> {
     state: AtomicU32,
     value: UnsafeCell<T>,
+    alone: PhantomData<fn() -> A>,
 }
 
 // SAFETY: only who holds the lock gets at the value, one thread at a time.
-unsafe impl<T: Send> Sync for Lock<T> {}
+unsafe impl<T: Send, A: Alone> Sync for Lock<T, A> {}
 
-impl<T> Lock<T> {
+impl<T, A: Alone> Lock<T, A> {
     /// A lock that nobody holds.
-    pub(crate) const fn new(value: T) -> Self {
-        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+    pub const fn new(value: T) -> Self {
+        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value), alone: PhantomData }
     }
 
     /// Waits for it.
     #[inline]
-    pub(crate) fn lock(&self) -> Locked<'_, T> {
+    pub fn lock(&self) -> Locked<'_, T, A> {
         if !self.take() {
             self.wait();
         }
@@ -44,13 +72,13 @@ impl<T> Lock<T> {
 
     /// Takes it if nobody has it.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
+    pub fn try_lock(&self) -> Option<Locked<'_, T, A>> {
         self.take().then(|| Locked { lock: self })
     }
 
     #[inline]
     fn take(&self) -> bool {
-        if is_only_thread() {
+        if A::is_alone() {
             let free = self.state.load(Ordering::Relaxed) == FREE;
             if free {
                 self.state.store(HELD, Ordering::Relaxed);
@@ -69,18 +97,18 @@ impl<T> Lock<T> {
             std::hint::spin_loop();
         }
         while self.state.swap(AWAITED, Ordering::Acquire) != FREE {
-            let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, None);
+            let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, Some(&NAP));
         }
     }
 }
 
 /// While it lives, nobody else has the value.
 #[derive(Debug)]
-pub(crate) struct Locked<'l, T> {
-    lock: &'l Lock<T>,
+pub struct Locked<'l, T, A: Alone = OnlyThread> {
+    lock: &'l Lock<T, A>,
 }
 
-impl<T> Deref for Locked<'_, T> {
+impl<T, A: Alone> Deref for Locked<'_, T, A> {
     type Target = T;
 
     #[inline]
@@ -90,7 +118,7 @@ impl<T> Deref for Locked<'_, T> {
     }
 }
 
-impl<T> DerefMut for Locked<'_, T> {
+impl<T, A: Alone> DerefMut for Locked<'_, T, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: we hold the lock.
@@ -98,11 +126,11 @@ impl<T> DerefMut for Locked<'_, T> {
     }
 }
 
-impl<T> Drop for Locked<'_, T> {
+impl<T, A: Alone> Drop for Locked<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
         let state = &self.lock.state;
-        if is_only_thread() {
+        if A::is_alone() {
             state.store(FREE, Ordering::Relaxed);
         } else if state.swap(FREE, Ordering::Release) == AWAITED {
             wake(state);
@@ -121,7 +149,7 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time_has_it() {
-        let (count, alone) = (Lock::new(0u64), Lock::new(()));
+        let (count, alone) = (Lock::<_>::new(0u64), Lock::<_>::new(()));
         drop(alone.lock());
         std::thread::scope(|scope| {
             for _ in 0..8 {

@@ -9,8 +9,10 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use striate_stack::lock::{Lock, Locked};
+
 use crate::constants::{self as mpi, MPI_File};
-use crate::lock::{Guard, Lock};
+use crate::lock::Promised;
 use crate::open::Open;
 
 /// Files that can be open at a time.
@@ -23,7 +25,7 @@ const FIRST: c_int = 1 << 30;
 #[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Slot {
-    open: Lock<Option<Box<Open>>>,
+    open: Lock<Option<Box<Open>>, Promised>,
 }
 
 static SLOTS: [Slot; COUNT] = [const { Slot { open: Lock::new(None) } }; COUNT];
@@ -73,12 +75,12 @@ impl Slot {
 
     /// The file, for as long as a call needs it. `None` if it is closed.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, Option<Box<Open>>> {
+    pub(crate) fn lock(&self) -> Locked<'_, Option<Box<Open>>, Promised> {
         self.open.lock()
     }
 
     /// The file, unless a call has it.
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, Option<Box<Open>>>> {
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_, Option<Box<Open>>, Promised>> {
         self.open.try_lock()
     }
 

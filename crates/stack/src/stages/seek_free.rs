@@ -91,7 +91,7 @@ impl Stage for SeekFree {
                 // SAFETY: it was just opened, and nobody knows it yet.
                 let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor as RawFd) };
                 let size = rustix::fs::fstat(fd).map_or(0, |stat| stat.st_size as u64);
-                file.set_state(slot, Lock::new(Believed { position: 0, size }));
+                file.set_state(slot, Lock::<_>::new(Believed { position: 0, size }));
                 Ok(descriptor)
             }
             Action::Read { file, .. } if believed(file) => read(op, next),
