@@ -8,7 +8,7 @@ use std::time::Duration;
 use striate_comm::{Comm, CommError, Reduction, Threads, futex};
 
 /// Whether waiting for ever is what a change has brought.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `body`, and fails if it takes too long.
 fn within_limit<T: Send + 'static>(what: &str, body: impl FnOnce() -> T + Send + 'static) -> T {

@@ -111,7 +111,7 @@ fn run(parts: &[Part], hints: &Hints, write: bool) -> Vec<Stats> {
 
 #[test]
 fn the_formula_and_the_count_agree() {
-    let watchdog = Watchdog::new(Duration::from_secs(60), "characteristics");
+    let watchdog = Watchdog::new(Duration::from_secs(180), "characteristics");
     let cases = match number_from("STRIATE_CASE") {
         Some(case) => case..case + 1,
         None => 0..number_from("STRIATE_CASES").unwrap_or(CASES),

@@ -7,7 +7,7 @@
 //! is still one.
 //!
 //! * `STRIATE_CASE=17` runs case 17 alone, and tells what it does.
-//! * `STRIATE_LIMIT=10` says after how many seconds a case counts as hanging (60).
+//! * `STRIATE_LIMIT=10` says after how many seconds a case counts as hanging (180).
 //! * `STRIATE_CASES=100000` runs so many cases instead of the usual ones.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -511,7 +511,7 @@ fn run_on(number: u64, case: &Case, object: &Object) {
 fn run_group(group: u64) {
     let disk = tempfile::tempdir().unwrap();
     let shm = tempfile::tempdir_in("/dev/shm").unwrap();
-    let watchdog = Watchdog::new(Duration::from_secs(60), "the start");
+    let watchdog = Watchdog::new(Duration::from_secs(180), "the start");
     let run = |number: u64, talk: bool| {
         watchdog.at(format!("case {number} of the differential test"));
         run_case(number, disk.path(), shm.path(), talk);
@@ -550,7 +550,7 @@ fn last_quarter_of_the_cases() {
 #[test]
 fn on_servers() {
     let embedded = Embedded::start(3).unwrap();
-    let watchdog = Watchdog::new(Duration::from_secs(60), "the start");
+    let watchdog = Watchdog::new(Duration::from_secs(180), "the start");
     let run = |number: u64| {
         watchdog.at(format!("case {number} on servers"));
         let case = Case::new(number);
@@ -612,7 +612,7 @@ mod processes {
     fn ranks_of_a_job() {
         let directory = PathBuf::from(std::env::var_os("STRIATE_DIRECTORY").unwrap());
         let first = number_from("STRIATE_FIRST").unwrap();
-        let watchdog = Watchdog::new(Duration::from_secs(60), "the start");
+        let watchdog = Watchdog::new(Duration::from_secs(180), "the start");
         striate_comm::mpi::run(|comm| -> Result<(), FileError> {
             for number in first..first + CASES {
                 watchdog.at(format!("case {number} of a job"));

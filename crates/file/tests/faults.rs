@@ -25,7 +25,7 @@ const FIRST: u64 = 2;
 const SECOND: u64 = 3;
 
 fn watchdog(name: &str) -> Watchdog {
-    Watchdog::new(Duration::from_secs(60), name)
+    Watchdog::new(Duration::from_secs(180), name)
 }
 
 fn image(object: &MemoryStore) -> Vec<u8> {

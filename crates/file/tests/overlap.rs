@@ -93,7 +93,7 @@ impl Shown {
 }
 
 fn run(body: impl Fn(&Arc<dyn Comm>) -> Result<(), FileError> + Sync) {
-    let _watchdog = Watchdog::new(Duration::from_secs(60), "a test of overlapping views");
+    let _watchdog = Watchdog::new(Duration::from_secs(180), "a test of overlapping views");
     Threads::new(RANKS).try_run(|comm| body(&comm)).unwrap();
 }
 

@@ -16,7 +16,7 @@ const BOTH: Mode = Mode::READ.union(Mode::WRITE).union(Mode::CREATE);
 
 /// Runs `body` as ranks on one node, on two, on one without memory in common, and alone.
 fn run(body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync) {
-    let _watchdog = Watchdog::new(Duration::from_secs(60), "a test of parties");
+    let _watchdog = Watchdog::new(Duration::from_secs(180), "a test of parties");
     let jobs = [
         Threads::new(4),
         Threads::on_nodes(&[0, 0, 1, 1]),

@@ -42,7 +42,7 @@ fn all_succeed(children: Vec<Child>) {
 #[test]
 fn plays_its_part() {
     let Ok(part) = std::env::var(PART) else { return };
-    let _watchdog = Watchdog::new(Duration::from_secs(60), &part);
+    let _watchdog = Watchdog::new(Duration::from_secs(180), &part);
     let mut words = part.splitn(3, ' ');
     let mut next = || words.next().unwrap();
     let (role, number, path) = (next(), next().parse().unwrap(), next());
@@ -97,7 +97,7 @@ fn interleave(number: u64, path: &str) -> Result<(), FileError> {
 
 #[test]
 fn interleaved_sieves_of_processes_lose_nothing() {
-    let _watchdog = Watchdog::new(Duration::from_secs(60), "interleaved sieves");
+    let _watchdog = Watchdog::new(Duration::from_secs(180), "interleaved sieves");
     for directory in ["/dev/shm", "/tmp"] {
         let directory = tempfile::tempdir_in(directory).unwrap();
         let path = directory.path().join("file");
@@ -155,7 +155,7 @@ fn read_whole(path: &str, method: &str) -> Result<(), FileError> {
 
 #[test]
 fn atomic_writes_of_processes_take_effect_as_a_whole() {
-    let _watchdog = Watchdog::new(Duration::from_secs(60), "atomic mode");
+    let _watchdog = Watchdog::new(Duration::from_secs(180), "atomic mode");
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     for method in ["posix", "sieve", "list", "datatype"] {
         let path = directory.path().join(method);
@@ -178,7 +178,7 @@ fn atomic_writes_of_processes_take_effect_as_a_whole() {
 /// The same among the ranks of one world, collectively: one of the writes as a whole.
 #[test]
 fn atomic_collective_writes_take_effect_as_a_whole() {
-    let _watchdog = Watchdog::new(Duration::from_secs(60), "atomic collective writes");
+    let _watchdog = Watchdog::new(Duration::from_secs(180), "atomic collective writes");
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     for method in ["auto", "posix", "sieve", "two-phase", "list", "datatype"] {
         let path = directory.path().join(method);

@@ -33,7 +33,7 @@ fn image(object: &MemoryStore) -> Vec<u8> {
 }
 
 fn watchdog(name: &str) -> Watchdog {
-    Watchdog::new(Duration::from_secs(30), name)
+    Watchdog::new(Duration::from_secs(120), name)
 }
 
 /// A ring slot that was still being written was taken for that of a later window that nobody needed.

@@ -23,7 +23,7 @@ fn run<T: Send>(
     ranks: usize,
     body: impl Fn(&Arc<dyn Comm>) -> Result<T, FileError> + Sync,
 ) -> Vec<T> {
-    let _watchdog = Watchdog::new(Duration::from_secs(30), "a test of semantics");
+    let _watchdog = Watchdog::new(Duration::from_secs(120), "a test of semantics");
     Threads::new(ranks).try_run(|comm| body(&comm)).unwrap()
 }
 

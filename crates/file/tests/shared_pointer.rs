@@ -16,7 +16,7 @@ const BOTH: Mode = Mode::READ.union(Mode::WRITE).union(Mode::CREATE);
 
 /// Runs `body` as four ranks on one node, on two, and on one without memory in common.
 fn run(body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync) {
-    let _watchdog = Watchdog::new(Duration::from_secs(60), "a test of shared pointers");
+    let _watchdog = Watchdog::new(Duration::from_secs(180), "a test of shared pointers");
     let jobs = [
         Threads::new(4),
         Threads::on_nodes(&[0, 0, 1, 1]),

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::door::{On, compile, library, passes, run, start};
 use crate::job::{self, is_openmpi, ranks};
@@ -18,7 +17,6 @@ fn a_rank_that_is_killed() {
     let place = tempfile::tempdir().unwrap();
     let ended = run(On::Door, &compile("killed.c"), &[&place.path().join("file")], &[]);
     assert!(!ended.success);
-    assert!(ended.after < Duration::from_secs(60), "it took {:?}", ended.after);
 }
 
 #[test]
