@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 /// A column of words does not become narrower than this.
 const NARROWEST: usize = 12;
+/// A name of a column that is not longer than this stays in one line.
+const SHORT: usize = 6;
 /// Spaces before each column.
 const GAP: usize = 2;
 
@@ -66,10 +68,7 @@ impl Table {
         let Some(width) = width.filter(|width| total(&shown) > *width) else {
             return self.block(&shown);
         };
-        for one in &mut shown {
-            let words = self.names[one.column].split(' ').map(|word| word.chars().count());
-            one.width = self.widest_cell(one.column).max(words.max().unwrap_or(0));
-        }
+        self.break_names(&mut shown, width);
         let mut left_out = Vec::new();
         for &column in &self.spare {
             if total(&shown) > width {
@@ -91,6 +90,26 @@ impl Table {
     fn widest_cell(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+
+    /// Lets names of columns take several lines, those first that gain most by it, until all fit.
+    fn break_names(&self, shown: &mut [Shown], width: usize) {
+        let least = |column: usize| {
+            let name = &self.names[column];
+            let words = name.split(' ').map(|word| word.chars().count());
+            let whole = name.chars().count();
+            let name = if whole <= SHORT { whole } else { words.max().unwrap_or(0) };
+            self.widest_cell(column).max(name)
+        };
+        while total(shown) > width {
+            let gain = |one: &&mut Shown| one.width - least(one.column);
+            let Some(most) = shown.iter_mut().max_by_key(gain) else { return };
+            let least = least(most.column);
+            if most.width == least {
+                return;
+            }
+            most.width = least;
+        }
     }
 
     /// Takes from the widest columns of words until all fit, or none can give more.

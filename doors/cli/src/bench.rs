@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_bench::io::AtSignal;
 use striate_bench::ratio::Ratio;
-use striate_comm::{Comm, agree};
+use striate_comm::Comm;
 use striate_store::remote::{Client, RemoteUrl, UrlError};
 
 use crate::document::available_memory;
@@ -99,7 +99,7 @@ pub(crate) fn routed(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// Shows itself on a terminal only.
 pub(crate) fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}")
+        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     )
 }
@@ -128,7 +128,7 @@ pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> At
     })
 }
 
-/// Refuses files of so many bytes where there is no room for them, in a directory or on servers. Rank 0 looks, for all.
+/// Refuses files of so many bytes where there is no room for them, in a directory or on servers. Collective.
 fn check_space(comm: &dyn Comm, needed: u64, directory: &Path) -> Result<(), CommandError> {
     let hint = "use smaller sizes or fewer ranks, or another place for the files";
     let look = || {
@@ -148,10 +148,7 @@ fn check_space(comm: &dyn Comm, needed: u64, directory: &Path) -> Result<(), Com
         }
         Err(space::refused("the benchmark", needed, free, &url.to_string(), hint))
     };
-    let found = if comm.rank() == 0 { look() } else { Ok(()) };
-    let agreed = agree(comm, found.as_ref().map(|()| ()).map_err(ToString::to_string));
-    found?;
-    agreed.map_err(CommandError::from)
+    space::agreed(comm, look())
 }
 
 fn failed_to_look(url: &str, error: UrlError) -> CommandError {

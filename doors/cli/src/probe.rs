@@ -217,7 +217,7 @@ pub(crate) fn run(args: &ProbeArgs, json: bool) -> Result<(), CommandError> {
     if well { Ok(()) } else { Err(CommandError::NotWell) }
 }
 
-/// Refuses data that does not fit onto the targets that are directories. Rank 0 looks, for all.
+/// Refuses data that does not fit onto the targets that are directories. Collective.
 fn check_space(
     comm: &dyn Comm,
     targets: &[StorageTarget],
@@ -236,10 +236,7 @@ fn check_space(
         }
         Ok(())
     };
-    let found = if comm.rank() == 0 { look() } else { Ok(()) };
-    let agreed = agree(comm, found.as_ref().map(|()| ()).map_err(ToString::to_string));
-    found?;
-    agreed.map_err(CommandError::from)
+    space::agreed(comm, look())
 }
 
 fn options(args: &ProbeArgs, stop: &Arc<AtomicBool>, written: &Arc<AtomicU64>) -> ProbeOptions {

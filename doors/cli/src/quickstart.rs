@@ -360,7 +360,7 @@ fn next(
     if !divided.is_kept() {
         let keep: &[&str] = &[own, "quickstart", "--keep climate"];
         try_out(
-            "keep that dataset, and look at its master and a partition",
+            "keep that dataset; look at its master, and a partition",
             &[keep, &["ncdump -h climate/climate.nc"], &["ncdump climate/target-0/*.nc"]],
         );
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use striate_comm::{Comm, CommExt, Reduction};
 use striate_datatype::Bytes;
 
 use crate::CommandError;
@@ -25,6 +26,14 @@ pub(crate) fn check(
         }
         // A directory that is not there is a matter of whoever writes to it.
         _ => Ok(()),
+    }
+}
+
+/// What this rank found, unless another found that there is not enough space. Collective.
+pub(crate) fn agreed(comm: &dyn Comm, found: Result<(), CommandError>) -> Result<(), CommandError> {
+    match (comm.reduce_u64(Reduction::Max, u64::from(found.is_err()))?, found) {
+        (0, found) | (_, found @ Err(_)) => found,
+        _ => Err(CommandError::failed("cannot begin", "another rank has not enough space", "")),
     }
 }
 

@@ -80,6 +80,24 @@ fn help_of_every_command_has_an_example() {
 }
 
 #[test]
+fn json_is_one_document_wherever_help_offers_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    for arguments in [
+        &["describe", "i32"][..],
+        &["probe", place, "--size", "4KiB"],
+        &["stack", "list"],
+        &["stack", "show", "count"],
+        &["stack", "check", "count"],
+        &["stack", "recover", "combine", place],
+        &["completions", "bash"],
+    ] {
+        let document = document(&[arguments, &["--json"]].concat());
+        assert!(document["rows"].is_array(), "{arguments:?}: {document}");
+    }
+}
+
+#[test]
 fn version() {
     assert_eq!(answer(&["--version"]), format!("striate {}\n", env!("CARGO_PKG_VERSION")));
 }
@@ -567,7 +585,7 @@ fn bench_called_wrongly_is_2() {
         (&["tile-reader", "--overlap", "2000x1"], "--overlap"),
         (&["flash", "--blocks", "0"], "0"),
         (&["ior", "-b", "10", "-t", "3"], "multiple"),
-        (&["ior", "-b", "1t", "-t", "1"], "smaller"),
+        (&["ior", "-b", "1000t", "-t", "1"], "smaller"),
         (&["ior", "-n", "0"], "0"),
         (&["ior", "--api", "socket"], "servers"),
         (&["strided", "--servers", "2", "--api", "striate,socket"], "calls in one piece"),

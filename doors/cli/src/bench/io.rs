@@ -387,7 +387,7 @@ fn check_memory(comm: &dyn Comm, pattern: &dyn Pattern) -> Result<(), CommandErr
     super::check_memory(comm, each)
 }
 
-/// Refuses files that do not fit where they are to go. Rank 0 looks, for all.
+/// Refuses files that do not fit where they are to go. Collective.
 fn check_space(
     comm: &dyn Comm,
     pattern: &dyn Pattern,

@@ -26,8 +26,8 @@ use crate::{CommandError, terminal};
 const TARGETS: usize = 4;
 /// The one that is slow.
 const SLOW: usize = 2;
-/// Bytes per second of a target, and of the slow one.
-const RATES: [u64; 2] = [64 << 20, (64 << 20) / 9];
+/// Bytes per second of a target, and of the slow one: so few that a busy machine is not slower still.
+const RATES: [u64; 2] = [16 << 20, (16 << 20) / 9];
 /// Bytes that are written to a target to find that out.
 const PROBE: u64 = 1 << 20;
 /// Ranks that write, each some of the longitudes, and ranks that read.

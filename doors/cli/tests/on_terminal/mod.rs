@@ -62,9 +62,13 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 impl Session {
-    /// Lines that are wider than the terminal, without those that are one long word, as paths are.
+    /// Lines that are wider than the terminal, without those that are one long word, as paths and quoted ones are.
     pub(crate) fn too_wide(&self, columns: usize) -> Vec<&str> {
-        let wide = |line: &&str| line.chars().count() > columns && line.trim().contains(' ');
+        let one_word = |line: &str| {
+            let line = line.trim().trim_end_matches(" \\");
+            !line.contains(' ') || (line.starts_with('\'') && line.ends_with('\''))
+        };
+        let wide = |line: &&str| line.trim_end().chars().count() > columns && !one_word(line);
         self.text.lines().filter(wide).collect()
     }
 }
