@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use striate_bench::io::{
-    self, Api, Contender, Goals, IoBenchError, Ior, Op, Options, Pattern, Repeated, Results,
-    paper_hints,
+    self, Api, Contender, FileChoice, Goals, IoBenchError, Ior, Op, Options, Pattern, Repeated,
+    Results, paper_hints,
 };
 use striate_bench::workload::{Block3d, Flash, Strided, TileReader};
 use striate_comm::Threads;
@@ -22,6 +22,7 @@ fn options(directory: &Path, contenders: Vec<Contender>) -> Options {
         include_open: false,
         directory: directory.to_path_buf(),
         local_directory: directory.to_path_buf(),
+        files: FileChoice::default(),
         store: Some("test".into()),
         hints: paper_hints(4),
         goals: Goals { posix: Some(0.0), ..Goals::default() },
@@ -42,6 +43,41 @@ fn run(pattern: &dyn Pattern, options: &Options) -> Result<Results, IoBenchError
 
 fn small_flash() -> Flash {
     Flash { processes: 3, blocks: 2, cells: 3, guard: 1, variables: 5, ..Flash::default() }
+}
+
+#[test]
+fn a_named_file_stays_if_asked_and_is_not_written_over_unasked() {
+    let directory = tempfile::tempdir().unwrap();
+    let ior = Ior {
+        ranks: 2,
+        block: 4096,
+        transfer: 1024,
+        segments: 2,
+        file_per_process: false,
+        reorder: false,
+        random: false,
+    };
+    let name = directory.path().join("kept");
+    let mut options = options(directory.path(), vec![Contender::peer(Api::Posix)]);
+    options.files = FileChoice { name: Some(name.clone()), keep: true, overwrite: false };
+    run(&ior, &options).unwrap();
+    assert_eq!(std::fs::metadata(&name).unwrap().len(), ior.file_bytes().unwrap());
+    // It is in the way of the next one, but can be read, and is still there.
+    let error = run(&ior, &options).unwrap_err().to_string();
+    assert!(error.contains("kept is there already"), "{error}");
+    let reads = Options { write: false, ..options.clone() };
+    let reads = Options { files: FileChoice { keep: false, ..options.files.clone() }, ..reads };
+    assert_eq!(run(&ior, &reads).unwrap().rows.len(), 1);
+    assert!(name.exists());
+    let error = run(&Ior { segments: 1, ..ior.clone() }, &reads).unwrap_err().to_string();
+    assert!(error.contains("has 16384 bytes, but the pattern has 8192"), "{error}");
+    options.files.overwrite = true;
+    run(&ior, &options).unwrap();
+    assert!(name.exists());
+    options.files.keep = false;
+    run(&ior, &options).unwrap();
+    assert!(!name.exists());
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod model;
 pub mod mpi_io;
 pub mod page;
 mod summary;
+pub mod table;
 pub mod text;
 pub mod what_if;
 mod words;

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use crate::advice::Finding;
 use crate::model::{Class, Model};
 use crate::summary;
+use crate::table::{Side, Table};
 use crate::words::{counted, cut_path, grouped, moment, part, percent, rate, short, size, time};
 
 /// How text is set.
@@ -187,7 +188,7 @@ impl Style {
                 }
             }
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(self.width)));
         if let Some(found) = model.what_if.iter().find_map(|answer| answer.measured.as_ref()) {
             let _ = writeln!(
                 out,
@@ -268,7 +269,7 @@ impl Style {
                 time(sizes.writes.time_ns),
             ]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(self.width)));
     }
 
     fn files(&self, out: &mut String, model: &Model) {
@@ -278,7 +279,7 @@ impl Style {
         let _ = writeln!(out, "\n{}", self.heading("Files with most time in calls"));
         let mut rows =
             vec![row(&["file", ">time", ">read", ">written", ">calls", ">opens", ">processes"])];
-        let room = self.width.saturating_sub(56).max(32);
+        let room = self.width.saturating_sub(56).max(20);
         for file in model.files.iter().take(15) {
             rows.push(vec![
                 plain(&cut_path(&file.path, room)),
@@ -290,7 +291,7 @@ impl Style {
                 grouped(file.processes),
             ]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(self.width)));
         let more = model.totals.files.saturating_sub(rows.len() as u64 - 1);
         if more > 0 {
             let _ = writeln!(out, "  and {} more", grouped(more));
@@ -311,7 +312,7 @@ impl Style {
             ">calls",
             "command",
         ])];
-        let room = self.width.saturating_sub(66).max(20);
+        let room = self.width.saturating_sub(54).max(20);
         for process in model.processes.iter().take(32) {
             let time_ns = process.sums.time_ns.all();
             let span = process.until_ns.saturating_sub(process.from_ns);
@@ -325,7 +326,7 @@ impl Style {
                 plain(&cut_path(&process.command, room)),
             ]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(self.width)));
         let more = model.totals.processes.saturating_sub(rows.len() as u64 - 1);
         if more > 0 {
             let _ = writeln!(out, "  and {} more", grouped(more));
@@ -348,7 +349,7 @@ impl Style {
                 time(function.durations.median().unwrap_or(0.0) as u64),
             ]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(self.width)));
     }
 }
 
@@ -361,35 +362,21 @@ pub(crate) fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
-/// Columns that line up; those whose heading begins with `>` stand to the right.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let Some(head) = rows.first() else { return String::new() };
-    let right: Vec<bool> = head.iter().map(|cell| cell.starts_with('>')).collect();
-    let text = |cell: &str| cell.strip_prefix('>').unwrap_or(cell).to_owned();
-    let head: Vec<String> = head.iter().map(|cell| text(cell)).collect();
-    let all = || std::iter::once(&head).chain(&rows[1..]);
-    let widths: Vec<usize> = (0..head.len())
-        .map(|place| {
-            all()
-                .filter_map(|row| row.get(place))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut out = String::new();
-    for row in all() {
-        let mut line = String::new();
-        for ((cell, width), right) in row.iter().zip(&widths).zip(&right) {
-            let _ = if *right {
-                write!(line, "  {cell:>width$}")
-            } else {
-                write!(line, "  {cell:<width$}")
-            };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
+/// Columns that line up and fit, if a width is given; those whose heading begins with `>` stand to the right.
+pub(crate) fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
+    let Some((head, rows)) = rows.split_first() else { return String::new() };
+    let column = |cell: &String| match cell.strip_prefix('>') {
+        Some(name) => (name.to_owned(), Side::Right),
+        None => (cell.clone(), Side::Left),
+    };
+    let columns: Vec<(String, Side)> = head.iter().map(column).collect();
+    let columns: Vec<(&str, Side)> =
+        columns.iter().map(|(name, side)| (name.as_str(), *side)).collect();
+    let mut table = Table::new(&columns);
+    for row in rows {
+        table.row(row.iter().cloned());
     }
-    out
+    table.within(width)
 }
 
 #[cfg(test)]
@@ -419,6 +406,6 @@ mod tests {
     #[test]
     fn tables_line_up() {
         let rows = [row(&["a", ">bytes"]), row(&["long", "1"])];
-        assert_eq!(table(&rows), "  a     bytes\n  long      1\n");
+        assert_eq!(table(&rows, None), "  a     bytes\n  long      1\n");
     }
 }

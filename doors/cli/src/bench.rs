@@ -10,16 +10,19 @@ mod rows;
 mod workloads;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use striate_bench::io::AtSignal;
 use striate_bench::ratio::Ratio;
 use striate_comm::Comm;
+use striate_store::remote::{Client, RemoteUrl, UrlError};
 
 use crate::document::available_memory;
 use crate::table::{Side, Table};
-use crate::{CommandError, terminal};
+use crate::{CommandError, ranks, space, terminal};
 
 pub(crate) use io::io_failed;
 pub(crate) use rows::{COST_COLUMNS, WIRE_COLUMNS, cost_cells, wire_cells, wire_of};
@@ -96,7 +99,7 @@ pub(crate) fn routed(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// Shows itself on a terminal only.
 pub(crate) fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}")
+        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     )
 }
@@ -112,6 +115,44 @@ fn check_memory(comm: &dyn Comm, each: u64) -> Result<(), CommandError> {
     let what = format!("the data of {ranks} ranks, to write and to read,");
     let hint = "use smaller sizes or fewer ranks".into();
     Err(CommandError::Memory { what, needed, available, hint })
+}
+
+/// What is said if a signal ends the program, after all else that is done then. `what` says what became of its files.
+pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> AtSignal {
+    let bar = bar.clone();
+    AtSignal::new(move || {
+        bar.finish_and_clear();
+        if ranks::speaks() {
+            eprintln!("striate: interrupted: nothing was measured to the end, and {what}");
+        }
+    })
+}
+
+/// Refuses files of so many bytes where there is no room for them, in a directory or on servers. Collective.
+fn check_space(comm: &dyn Comm, needed: u64, directory: &Path) -> Result<(), CommandError> {
+    let hint = "use smaller sizes or fewer ranks, or another place for the files";
+    let look = || {
+        let url = directory.to_str().filter(|text| RemoteUrl::is_remote(text));
+        let Some(url) = url else {
+            let directory =
+                if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            return space::check("the benchmark", needed, directory, hint);
+        };
+        let url: RemoteUrl = url.parse().map_err(|error| failed_to_look(url, error))?;
+        let client = Client::shared(&url)?;
+        let free = client.servers()?.iter().try_fold(0u64, |sum, server| {
+            Ok::<_, CommandError>(sum.saturating_add(client.space(server)?.available))
+        })?;
+        if free >= needed {
+            return Ok(());
+        }
+        Err(space::refused("the benchmark", needed, free, &url.to_string(), hint))
+    };
+    space::agreed(comm, look())
+}
+
+fn failed_to_look(url: &str, error: UrlError) -> CommandError {
+    CommandError::failed(format!("cannot use {url}"), error, "")
 }
 
 /// Shows where a benchmark is: what is done of how much, and what is under way.

@@ -35,9 +35,7 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(vec![comparison], Vec::new()).print();
     }
-    let text = render(&comparison, args.all);
-    let text = if terminal::is_utf8() { text } else { terminal::to_ascii(&text) };
-    terminal::print(&text)
+    terminal::print_fitted(&render(&comparison, args.all, terminal::width()))
 }
 
 fn refused(error: CompareError) -> CommandError {

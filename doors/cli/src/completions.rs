@@ -2,7 +2,9 @@
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use serde::Serialize;
 
+use crate::document::Document;
 use crate::{Cli, CommandError, terminal};
 
 /// Print a completion script for a shell
@@ -16,8 +18,20 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs) -> Result<(), CommandError> {
+/// The row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Row {
+    shell: String,
+    script: String,
+}
+
+pub(crate) fn run(args: &CompletionsArgs, json: bool) -> Result<(), CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "striate", &mut script);
-    terminal::print(&String::from_utf8_lossy(&script))
+    let script = String::from_utf8_lossy(&script).into_owned();
+    if json {
+        let shell = args.shell.to_string();
+        return Document::new(vec![Row { shell, script }], Vec::new()).print();
+    }
+    terminal::print(&script)
 }

@@ -131,7 +131,7 @@ pub(crate) fn run(args: &DescribeArgs, json: bool) -> Result<(), CommandError> {
     if ascii {
         text = terminal::to_ascii(&text);
     }
-    terminal::print(&text)
+    terminal::print(&terminal::fitted(&text, terminal::width()))
 }
 
 /// Longest description that is read from standard input.

@@ -8,6 +8,7 @@ mod bench;
 mod compare;
 mod completions;
 mod describe;
+mod doctor;
 mod document;
 mod error;
 mod fs;
@@ -23,7 +24,9 @@ mod replay;
 mod report;
 mod run;
 mod serve;
+mod shell;
 mod signals;
+mod space;
 mod stack;
 mod table;
 mod terminal;
@@ -45,20 +48,26 @@ use crate::error::CommandError;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  striate quickstart                                   see it work, in a second
+  striate quickstart                                   see it work
   striate describe 'vector(768, 3KiB, stride=7596)'    look at an access pattern
   striate bench strided --block 64 --method all        measure one
   striate serve --embedded 4                           try a parallel file system
   striate run -- python3 analyse.py                    see what a program does with files
   striate report traces -o report.html                 and what would help
   striate mount data view                              the same for all programs that use a directory
+  striate doctor                                       what of this works on this machine
 
+Tables fit the terminal, or COLUMNS; --wide shows them whole, as a file or a pipe gets them.
 Exit status: 0 success, 1 it failed, 2 it was called wrongly."
 )]
 struct Cli {
     /// Print one JSON document for machines instead of text
     #[arg(long, global = true)]
     json: bool,
+
+    /// Do not fit tables and paragraphs into the terminal: show every column
+    #[arg(long, global = true)]
+    wide: bool,
 
     #[command(subcommand)]
     command: Command,
@@ -81,6 +90,7 @@ enum Command {
     Report(report::ReportArgs),
     Compare(compare::CompareArgs),
     Replay(replay::ReplayArgs),
+    Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -94,6 +104,9 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    if cli.wide {
+        terminal::set_wide();
+    }
     let result = match &cli.command {
         Command::Describe(args) => describe::run(args, cli.json),
         Command::Quickstart(args) => quickstart::run(args, cli.json),
@@ -113,7 +126,8 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args, cli.json),
         Command::Compare(args) => compare::run(args, cli.json),
         Command::Replay(args) => replay::run(args, cli.json),
-        Command::Completions(args) => completions::run(args),
+        Command::Doctor(args) => doctor::run(args, cli.json),
+        Command::Completions(args) => completions::run(args, cli.json),
     };
     result.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)
 }

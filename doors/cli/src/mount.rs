@@ -34,7 +34,7 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate mount /scratch/run /mnt/run                           the same files in another place
-  striate mount /scratch/run view --stack etc/stacks/write-back.toml
+  striate mount /scratch/run view --stack write-back
   striate mount data view --count                               what programs do there, told at the end
   striate mount data view --trace traces --background           and recorded; the shell is free
   striate mount striate://io.example/run7 view                  files of I/O servers
@@ -49,8 +49,8 @@ pub(crate) struct MountArgs {
     source: PathBuf,
     /// An empty directory, where it is mounted
     point: PathBuf,
-    /// The stages, as a file ('striate stack check' explains it)
-    #[arg(long, value_name = "FILE")]
+    /// The stages: a name that 'striate stack list' shows, or a file
+    #[arg(long, value_name = "STACK")]
     stack: Option<PathBuf>,
     /// Record all operations before they reach the stages, in files of this directory
     #[arg(long, value_name = "DIR")]

@@ -30,6 +30,17 @@ pub(crate) fn bytes(number: impl Into<i128>) -> String {
     }
 }
 
+/// A number with what is counted, in the plural unless it is one: `1 rank`, `1,200 ranks`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let plural = match (number, what) {
+        (1, _) => what.to_owned(),
+        (_, "entry" | "directory") => format!("{}ies", what.trim_end_matches('y')),
+        (_, "process") => format!("{what}es"),
+        _ => format!("{what}s"),
+    };
+    format!("{} {plural}", grouped(number))
+}
+
 /// Two significant digits or more, without a tail of zeros: `118.7`, `0.25`, `3`.
 pub(crate) fn short(number: f64) -> String {
     if number >= 1000.0 {
@@ -64,6 +75,13 @@ mod tests {
         assert_eq!(bytes(1000), "1,000 bytes");
         assert_eq!(bytes(3072), "3,072 bytes (3 KiB)");
         assert_eq!(bytes(-4096), "-4,096 bytes");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(counted(1, "rank"), "1 rank");
+        assert_eq!(counted(0, "rank"), "0 ranks");
+        assert_eq!(counted(1200, "process"), "1,200 processes");
     }
 
     #[test]

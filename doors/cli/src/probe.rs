@@ -1,12 +1,15 @@
 //! `striate probe`: how fast storage targets are, and which of them are worth using.
 
 mod plot;
+mod progress;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use clap::Args;
@@ -18,10 +21,10 @@ use striate_file::{FileError, Measured, Probe, ProbeOptions, StorageTarget, prob
 use striate_server::parse_duration;
 
 use crate::document::Document;
-use crate::number::{grouped, short};
+use crate::number::{counted, grouped, short};
 use crate::table::{Side, Table};
 use crate::time::length;
-use crate::{CommandError, ranks, signals, terminal};
+use crate::{CommandError, ranks, signals, space, terminal};
 
 /// Write to storage targets, see how fast each is, and which to leave out
 #[derive(Debug, Args)]
@@ -176,11 +179,20 @@ impl Row {
 
 pub(crate) fn run(args: &ProbeArgs, json: bool) -> Result<(), CommandError> {
     let stop = signals::flag()?;
+    let written = Arc::new(AtomicU64::new(0));
+    let shown = progress::Shown::new(&written);
     let found = ranks::run(1, |comm| {
         let targets = expanded(comm.as_ref(), &args.targets)?;
-        let probe = probe(comm, &targets, &options(args, &stop)).map_err(failed)?;
+        check_space(comm.as_ref(), &targets, args)?;
+        if comm.rank() == 0 {
+            // Each rank measures some of them, and sees only those.
+            shown.begin(args.size * (targets.len().div_ceil(comm.size()) as u64));
+        }
+        let probe = probe(comm, &targets, &options(args, &stop, &written)).map_err(failed)?;
         Ok(Row::new(&probe, comm.size()))
-    })?;
+    });
+    drop(shown);
+    let found = found?;
     let Some(row) = found else { return Ok(()) };
     if let Some(path) = &args.svg {
         std::fs::write(path, plot::svg(&row))
@@ -199,12 +211,35 @@ pub(crate) fn run(args: &ProbeArgs, json: bool) -> Result<(), CommandError> {
         if let Some(path) = &args.svg {
             let _ = writeln!(text, "drawn in {}", path.display());
         }
+        let text = terminal::fitted(&text, terminal::width());
         terminal::print(&if ascii { terminal::to_ascii(&text) } else { text })?;
     }
     if well { Ok(()) } else { Err(CommandError::NotWell) }
 }
 
-fn options(args: &ProbeArgs, stop: &Arc<AtomicBool>) -> ProbeOptions {
+/// Refuses data that does not fit onto the targets that are directories. Collective.
+fn check_space(
+    comm: &dyn Comm,
+    targets: &[StorageTarget],
+    args: &ProbeArgs,
+) -> Result<(), CommandError> {
+    let look = || -> Result<(), CommandError> {
+        let is_directory = |target: &&StorageTarget| !target.is_remote() && args.reuse.is_none();
+        let mut needed: BTreeMap<u64, u64> = BTreeMap::new();
+        for target in targets.iter().filter(is_directory) {
+            let Ok(data) = std::fs::metadata(target.base()) else { continue };
+            // Those on one file system are written to at the same time, as many as that.
+            let all = needed.entry(data.dev()).or_default();
+            *all = (*all + args.size).min(args.size * u64::from(args.at_once));
+            let hint = "write less: --size";
+            space::check("the probe", *all, &target.base(), hint)?;
+        }
+        Ok(())
+    };
+    space::agreed(comm, look())
+}
+
+fn options(args: &ProbeArgs, stop: &Arc<AtomicBool>, written: &Arc<AtomicU64>) -> ProbeOptions {
     ProbeOptions {
         size: args.size,
         delta: args.delta,
@@ -212,6 +247,7 @@ fn options(args: &ProbeArgs, stop: &Arc<AtomicBool>) -> ProbeOptions {
         limit: args.limit,
         at_once: args.at_once.into(),
         stop: Some(Arc::clone(stop)),
+        written: Some(Arc::clone(written)),
         ..ProbeOptions::default()
     }
 }
@@ -251,7 +287,9 @@ fn failed(error: FileError) -> CommandError {
     match error {
         FileError::Store(error) => error.into(),
         FileError::Interrupted { .. } => {
-            CommandError::failed("the probe is not complete", "it was interrupted", "")
+            let what =
+                "it was interrupted; what it wrote is removed, unless a server did not answer";
+            CommandError::failed("the probe is not complete", what, "")
         }
         other => CommandError::failed("cannot probe the targets", other, ""),
     }
@@ -300,9 +338,10 @@ fn summary(row: &Row) -> String {
         return "no target could be measured\n".to_owned();
     }
     let mut text = format!(
-        "{} of {} targets are kept: {} MiB/s or more each, {} MiB/s together",
+        "{} of {} {}: {} MiB/s or more each, {} MiB/s together",
         grouped(row.kept as u64),
-        grouped(row.targets.len() as u64),
+        counted(row.targets.len() as u64, "target"),
+        if row.kept == 1 { "is kept" } else { "are kept" },
         rate(row.lower_bound),
         rate(row.kept_aggregate),
     );

@@ -13,13 +13,14 @@ mod recorded;
 mod targets;
 
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use striate_bench::io;
+use striate_bench::io::{self, AtSignal};
 use striate_bench::workload::{Block3d, Workload};
 use striate_datatype::notation::Notation;
 use striate_datatype::{Bytes, Order, Packer};
@@ -28,9 +29,10 @@ use self::methods::{EDGE_ON_SERVERS, Measured, REPETITIONS, SERVERS};
 use self::recorded::Recorded;
 use self::targets::Divided;
 use crate::document::{Document, available_memory};
-use crate::number::grouped;
+use crate::number::{counted, grouped};
+use crate::shell::{continued, own_command, quoted, quoted_path};
 use crate::table::{Side, Table};
-use crate::{CommandError, terminal};
+use crate::{CommandError, space, terminal};
 
 /// Bytes of an element of the array.
 const ELEMENT: usize = 4;
@@ -48,7 +50,7 @@ Examples:
   striate quickstart --keep climate         then: ncdump -h climate/climate.nc")]
 pub(crate) struct QuickstartArgs {
     /// Elements along each of the three dimensions; an element is a 4-byte integer
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
     edge: u64,
 
     /// Ranks that share the array
@@ -91,9 +93,16 @@ struct Block {
 
 pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError> {
     let array_bytes = check_memory(args.edge)?;
+    let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let hint = "use a smaller --edge, or another --dir";
+    space::check("the array as a file", array_bytes as u64, &directory, hint)?;
+    let _interrupted = AtSignal::new(|| {
+        // Over the bar that is shown.
+        let clear = if std::io::stderr().is_terminal() { "\r\u{1b}[2K" } else { "" };
+        eprintln!("{clear}striate: interrupted: what the quickstart wrote is removed");
+    });
     let workload = Block3d::near_cubic(args.edge, args.ranks);
     let blocks = distribute(&workload, array_bytes)?;
-    let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let in_file = methods::in_directory(&workload, &directory)?;
     let small = Block3d::near_cubic(args.edge.min(EDGE_ON_SERVERS), args.ranks);
     let on_servers = methods::on_servers(&small, &directory)?;
@@ -109,8 +118,10 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
         return Document::new(rows.collect(), ratios).print();
     }
     let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers));
-    let text = text + &last_words(&workload, &divided, &recorded);
-    terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
+    terminal::print_fitted(&(text + &last_words(&divided, &recorded)))?;
+    // Commands are broken as a shell takes them, so that they can be pasted.
+    let next = next(&own_command(), &workload, &divided, &recorded, terminal::width());
+    terminal::print(&if terminal::is_utf8() { next } else { terminal::to_ascii(&next) })
 }
 
 /// Bytes of the array, if two of them and a block fit into memory.
@@ -260,10 +271,10 @@ fn text(
     let edge = workload.edge;
     let [planes, rows, columns] = workload.grid;
     let mut text = format!(
-        "An array of {edge} × {edge} × {edge} integers ({}), dealt to {} ranks in a grid of {planes} × \
+        "An array of {edge} × {edge} × {edge} integers ({}), dealt to {} in a grid of {planes} × \
          {rows} × {columns}:\n  {}\n\n",
         Bytes(array_bytes as u64),
-        grouped(workload.ranks()),
+        counted(workload.ranks(), "rank"),
         workload.notation(0).to_string().replace("rank=0", "rank=…"),
     );
     let _ = writeln!(
@@ -284,7 +295,7 @@ fn text(
     for block in blocks.iter().take(LISTED) {
         table.row([
             grouped(block.rank),
-            compact(&block.notation),
+            placed(&block.notation),
             Bytes(block.size).to_string(),
             grouped(block.runs),
             grouped(block.binary_bytes),
@@ -296,12 +307,17 @@ fn text(
         let _ = writeln!(text, "  … and {} more", grouped((blocks.len() - LISTED) as u64));
     }
     text.push_str(
-        "Verified: every block was packed and compared byte by byte with values counted by hand,\n\
+        "Verified: every block was packed and compared byte by byte with values counted by hand, \
          then unpacked into a second array, which is equal to the first.\n\n",
     );
     let heading = format!("The array as a file on {}: MiB/s, and what a rank pays", in_file.store);
     let _ = writeln!(text, "{}", terminal::heading(&heading));
     text.push_str(&methods::table(&in_file.results));
+    text.push_str(
+        "A file system has no call that takes a description: there 'datatype' is one operation for the \
+         program, but a system call for every region, as 'posix' is, and so the two tie. I/O servers take \
+         the description as it is:\n",
+    );
     let heading = format!(
         "An array of {0} × {0} × {0} on {SERVERS} I/O servers within this program: the same, and what \
          is asked of servers",
@@ -317,29 +333,59 @@ fn text(
     text
 }
 
-/// The dataset, the recording, and what to try next.
-fn last_words(workload: &Block3d, divided: &Divided, recorded: &Recorded) -> String {
+/// The dataset and the recording.
+fn last_words(divided: &Divided, recorded: &Recorded) -> String {
     let mut text = format!("\n{}\n", terminal::heading(&Divided::heading()));
     text.push_str(&divided.text());
     let _ = writeln!(text, "\n{}", terminal::heading("What this program did with files"));
     text.push_str(&recorded.text());
-    let _ = write!(text, "\n{}\n", terminal::heading("Next"));
+    text
+}
+
+/// What to try next, as commands to paste.
+fn next(
+    own: &str,
+    workload: &Block3d,
+    divided: &Divided,
+    recorded: &Recorded,
+    width: Option<usize>,
+) -> String {
+    let mut text = format!("\n{}\n", terminal::heading("Next"));
+    let mut try_out = |why: &str, commands: &[&[&str]]| {
+        let _ = writeln!(text, "  # {why}");
+        for words in commands {
+            let _ = writeln!(text, "{}", continued(words, width));
+        }
+    };
     if !divided.is_kept() {
-        text.push_str("  striate quickstart --keep climate  keeps that dataset; then\n");
-        text.push_str("  ncdump -h climate/climate.nc       shows its master, and\n");
-        text.push_str("  ncdump climate/target-0/*.nc       a partition\n");
+        let keep: &[&str] = &[own, "quickstart", "--keep climate"];
+        try_out(
+            "keep that dataset; look at its master, and a partition",
+            &[keep, &["ncdump -h climate/climate.nc"], &["ncdump climate/target-0/*.nc"]],
+        );
     }
     if (workload.edge, workload.ranks()) != (600, 8) {
-        text.push_str("  striate quickstart --edge 600      the paper's numbers for this table\n");
+        try_out("the paper's numbers for these tables", &[&[own, "quickstart", "--edge 600"]]);
     }
     let block = Block3d::default();
     let example = compact(&BlockOfArray::of(&block, 2).notation(&block).to_string());
-    let _ = writeln!(text, "  striate describe '{example}' --svg block.svg");
-    let _ = writeln!(text, "  striate report {}", recorded.trace().display());
-    text.push_str("  striate bench strided --block 64 --api striate,posix\n");
-    text.push_str("  striate bench tile-reader --servers 16 --independent --contiguous\n");
-    text.push_str("  striate bench --help\n");
+    let example = quoted(&example);
+    try_out("draw a block", &[&[own, "describe", &example, "--svg block.svg"]]);
+    let trace = quoted_path(recorded.trace());
+    try_out("what the requests of this program tell", &[&[own, "report", &trace]]);
+    try_out("see what another program does with files", &[&[own, "run", "-- ls -l"]]);
+    let strided: &[&str] = &[own, "bench strided", "--block 64", "--api striate,posix"];
+    let tiles: &[&str] =
+        &[own, "bench tile-reader", "--servers 16", "--independent", "--contiguous"];
+    try_out("measure other patterns", &[strided, tiles, &[own, "bench", "--help"]]);
     text
+}
+
+/// What differs from block to block: its size and its place.
+fn placed(notation: &str) -> String {
+    let compact = compact(notation);
+    let place = compact.split_once(" of i32, ").map(|(_, place)| place.trim_end_matches(')'));
+    place.unwrap_or(&compact).to_owned()
 }
 
 /// The notation with less space in its lists.

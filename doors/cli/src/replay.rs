@@ -19,7 +19,7 @@ Examples:
   striate run --trace traces -- ./simulation               record a program
   striate replay traces                                    do the same again, at the same pace
   striate replay traces --timing as-fast                   as fast as it goes
-  striate replay traces --stack write-back.toml --timing think
+  striate replay traces --stack write-back --timing think
                                                            what would this stack change?
   striate replay traces --trace again --strict             and record that; fail if anything differs
   striate replay traces --store striate://io.example/try   try it on I/O servers
@@ -29,8 +29,8 @@ generated contents. Rules of a stack are for paths as they were recorded. docs/r
 pub(crate) struct ReplayArgs {
     /// A trace, a merged one, or a directory of traces
     recording: PathBuf,
-    /// The stages that calls pass through, as a file
-    #[arg(long, value_name = "FILE", conflicts_with = "store")]
+    /// The stages that calls pass through: a name that 'striate stack list' shows, or a file
+    #[arg(long, value_name = "STACK", conflicts_with = "store")]
     stack: Option<PathBuf>,
     /// The directory that stands for '/': the recorded /data/x is DIR/data/x
     #[arg(long, value_name = "DIR", conflicts_with = "store")]

@@ -86,9 +86,8 @@ pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
 
 /// How text is set on this terminal.
 fn style() -> Style {
-    let width = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
     Style {
-        width: width.unwrap_or(100usize).clamp(60, 200),
+        width: terminal::width().unwrap_or(100).clamp(60, 200),
         unicode: terminal::is_utf8(),
         bold: true,
     }
@@ -100,9 +99,7 @@ fn candidates(files: &[PathBuf]) -> Result<Vec<Option<Candidate>>, CommandError>
         if path.as_os_str() == "auto" {
             return Ok(None);
         }
-        crate::stack::read(path)?;
-        let stack = fs::read_to_string(path)
-            .map_err(|error| CommandError::failed(path.display().to_string(), error, ""))?;
+        let (_, stack) = crate::stack::read_text(path)?;
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Some(Candidate { name, stack }))
     };

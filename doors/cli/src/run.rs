@@ -8,8 +8,9 @@
 
 pub(crate) mod directory;
 mod launcher;
+pub(crate) mod layout;
 pub(crate) mod library;
-mod mpi;
+pub(crate) mod mpi;
 pub(crate) mod plan;
 pub(crate) mod summary;
 mod watch;
@@ -36,7 +37,7 @@ const STACK: &str = "STRIATE_STACK";
 Examples:
   striate run -- ./simulation input.nml                         count what it does
   striate run --trace traces -- python3 analyse.py              and record it
-  striate run --stack etc/stacks/write-back.toml -- ./simulation
+  striate run --stack write-back -- ./simulation                with small writes collected
   striate run --json --summary counts.json -- make -j4
   striate run -- mpiexec -n 4 ./simulation                      ranks on this node, with the MPI-IO door
   mpiexec -n 4 striate run ./simulation                         each rank for itself
@@ -46,12 +47,12 @@ rights. MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms 
 are recognised, also behind timeout, env and the like: MPI-IO of the ranks is then carried out by
 Striate, and recorded above the calls on files that it causes. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
 Environment:
-  STRIATE_PRELOAD   the library libstriate_preload.so, if it is not beside this program
+  STRIATE_PRELOAD   the library libstriate_preload.so, if it is not where 'striate doctor' looks
   STRIATE_MPIIO     the MPI-IO door, if it is not beside this program as libstriate_mpiio_openmpi.so or
                     libstriate_mpiio_mpich.so")]
 pub(crate) struct RunArgs {
-    /// The stages, as a file ('striate stack check' explains it); without it, calls are only counted
-    #[arg(long, value_name = "FILE")]
+    /// The stages: a name that 'striate stack list' shows, or a file; without them, calls are only counted
+    #[arg(long, value_name = "STACK")]
     stack: Option<PathBuf>,
     /// Record all calls before they reach the stages, in files of this directory
     #[arg(long, value_name = "DIR")]

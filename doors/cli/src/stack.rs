@@ -2,7 +2,9 @@
 
 mod check;
 mod list;
+pub(crate) mod named;
 mod recover;
+mod show;
 mod unpack;
 
 use std::path::Path;
@@ -12,15 +14,16 @@ use striate_stack::{Configuration, ConfigurationError};
 
 use crate::CommandError;
 
-/// List the stages that programs can be run with, check a stack of them, finish what one left behind
+/// List the stages and stacks that programs can be run with, check a stack, finish what one left behind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate stack list                     which stages there are
-  striate stack check write-back.toml    what a file makes of them
-  striate run --stack write-back.toml -- ./simulation
+  striate stack list                     which stages there are, and which stacks come along
+  striate run --stack write-back -- ./simulation
+  striate stack show write-back > my.toml
+  striate stack check my.toml            what a file makes of stages
 
-docs/stack.md tells how to write such files; etc/stacks has some.")]
+docs/stack.md tells how to write such files.")]
 pub(crate) struct StackArgs {
     #[command(subcommand)]
     command: StackCommand,
@@ -29,6 +32,7 @@ pub(crate) struct StackArgs {
 #[derive(Debug, Subcommand)]
 enum StackCommand {
     List(list::ListArgs),
+    Show(show::ShowArgs),
     Check(check::CheckArgs),
     Recover(recover::RecoverArgs),
     Unpack(unpack::UnpackArgs),
@@ -37,15 +41,23 @@ enum StackCommand {
 pub(crate) fn run(args: &StackArgs, json: bool) -> Result<(), CommandError> {
     match &args.command {
         StackCommand::List(args) => list::run(args, json),
+        StackCommand::Show(args) => show::run(args, json),
         StackCommand::Check(args) => check::run(args, json),
         StackCommand::Recover(args) => recover::run(args, json),
         StackCommand::Unpack(args) => unpack::run(args, json),
     }
 }
 
-/// The configuration in a file.
-pub(crate) fn read(path: &Path) -> Result<Configuration, CommandError> {
-    Configuration::read(path).map_err(|error| refused(path, &error))
+/// The stack of a name that comes along, or of a file.
+pub(crate) fn read(given: &Path) -> Result<Configuration, CommandError> {
+    Ok(read_text(given)?.0)
+}
+
+/// The same, and the text that it is made of.
+pub(crate) fn read_text(given: &Path) -> Result<(Configuration, String), CommandError> {
+    let text = named::text(given)?;
+    let configuration = Configuration::parse(&text).map_err(|error| refused(given, &error))?;
+    Ok((configuration, text.into_owned()))
 }
 
 /// A file is not a configuration.

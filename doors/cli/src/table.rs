@@ -1,69 +1,31 @@
-//! Columns that line up.
-//!
-//! Cells are single lines of text; a column is as wide as its widest cell. Numbers stand to the
-//! right, words to the left.
+//! [`Table`]: columns that line up, and fit the terminal.
 
-use std::fmt::Write as _;
+pub(crate) use striate_report::table::Side;
 
-/// Which side the cells of a column stand at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Left,
-    Right,
-}
+use crate::terminal;
 
 /// Rows of cells under a header.
 #[derive(Debug)]
-pub(crate) struct Table {
-    sides: Vec<Side>,
-    rows: Vec<Vec<String>>,
-}
+pub(crate) struct Table(striate_report::table::Table);
 
 impl Table {
     /// A table with these columns.
     pub(crate) fn new(columns: &[(&str, Side)]) -> Self {
-        let header = columns.iter().map(|column| column.0.to_owned()).collect();
-        Self { sides: columns.iter().map(|column| column.1).collect(), rows: vec![header] }
+        Self(striate_report::table::Table::new(columns))
+    }
+
+    /// Columns that a narrow terminal does without, the first of these first. Names that there are not are ignored.
+    pub(crate) fn spare(self, names: &[&str]) -> Self {
+        Self(self.0.spare(names))
     }
 
     /// Adds a row, one cell per column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.0.row(cells);
     }
 
-    /// The table as lines, each indented by two spaces.
+    /// The table as lines for the terminal, each indented by two spaces.
     pub(crate) fn render(&self) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.sides.len()).map(width).collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            for ((cell, &width), side) in row.iter().zip(&widths).zip(&self.sides) {
-                line.push_str("  ");
-                let _ = match side {
-                    Side::Left => write!(line, "{cell:<width$}"),
-                    Side::Right => write!(line, "{cell:>width$}"),
-                };
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let mut table = Table::new(&[("method", Side::Left), ("ops", Side::Right)]);
-        table.row(["posix".into(), "768".into()]);
-        table.row(["two-phase".into(), "1".into()]);
-        assert_eq!(table.render(), "  method     ops\n  posix      768\n  two-phase    1\n");
+        self.0.within(terminal::width())
     }
 }

@@ -35,7 +35,8 @@ fn the_table_in_the_documentation_is_that_of_the_program() {
 fn every_stage_has_a_section_in_the_documentation() {
     let guide = fs::read_to_string(root().join("docs/stack.md")).unwrap();
     let document: Value = serde_json::from_str(&answer(&["stack", "list", "--json"])).unwrap();
-    let stages = document["rows"].as_array().unwrap();
+    let stages = document["rows"].as_array().unwrap().iter();
+    let stages: Vec<&Value> = stages.filter(|row| row["stage"].is_string()).collect();
     assert!(!stages.is_empty());
     for stage in stages {
         let name = stage["stage"].as_str().unwrap();
@@ -110,4 +111,65 @@ fn nonsense_is_rejected_with_its_place() {
     }
     let output = striate(&["stack", "check", "/nowhere/stack.toml"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("No such file"));
+}
+
+#[test]
+fn stacks_that_come_along_have_names() {
+    let list = answer(&["stack", "list"]);
+    for entry in fs::read_dir(root().join("etc/stacks")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(list.contains(&format!("\n  {name} ")), "{name}\n{list}");
+        assert_eq!(answer(&["stack", "show", name]), fs::read_to_string(&path).unwrap());
+    }
+    assert!(answer(&["stack", "check", "combine"]).contains("limit = \"64KiB\""));
+    let shown = answer(&["stack", "show", "combine", "--json"]);
+    let document: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(document["rows"][0]["stack"], "combine");
+}
+
+/// Every command that takes a stack takes it by its name.
+#[test]
+fn names_are_taken_wherever_stacks_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
+        command.args(arguments).env("NO_COLOR", "1").env_remove("STRIATE_PRELOAD");
+        command.current_dir(&directory).output().unwrap()
+    };
+    let stderr = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let program = ["--", "sh", "-c", "for i in 1 2 3; do echo $i > file$i; done; cat file2"];
+    for stack in ["combine", "write-back", "read-ahead", "before-and-after", "count"] {
+        let output = run(&[&["run", "--stack", stack, "--trace", "traces"], &program[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{stack}: {}", stderr(&output));
+        assert_eq!(output.stdout, b"2\n", "{stack}");
+        assert_eq!(fs::read(directory.path().join("file3")).unwrap(), b"3\n", "{stack}");
+    }
+    let output = run(&["replay", "traces", "--stack", "write-back"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = run(&["report", "traces", "--what-if", "write-back", "--stack", "slow-storage"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("write-back"));
+    let output = run(&["stack", "recover", "combine", "."]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // Before anything is mounted.
+    let output = run(&["mount", "traces", "nowhere", "--stack", "combin"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no stack 'combin'"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("combine, count"), "{}", stderr(&output));
+    // Those with paths of others are to be changed first.
+    let output = run(&["run", "--stack", "fast-place", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("striate stack show fast-place"), "{}", stderr(&output));
+
+    // A file of that name is not taken silently for the other; by its path it is.
+    let own = "[[stage]]\nkind = 'count'\nlabel = 'my own'\n";
+    fs::write(directory.path().join("count"), own).unwrap();
+    let output = run(&["stack", "check", "count"]);
+    assert!(stderr(&output).contains("./count would be the file"), "{}", stderr(&output));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("my own"));
+    let output = run(&["stack", "check", "./count"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("my own"));
+    fs::write(directory.path().join("mine"), own).unwrap();
+    assert!(String::from_utf8_lossy(&run(&["stack", "check", "mine"]).stdout).contains("my own"));
 }

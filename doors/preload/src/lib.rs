@@ -26,6 +26,7 @@ mod spin;
 mod start;
 mod stream_mode;
 mod table;
+mod version;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Own = allocator::Own;

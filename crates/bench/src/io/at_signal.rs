@@ -23,11 +23,12 @@ static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 /// Something that is done if a signal ends the program while this is there.
 #[derive(Debug)]
-pub(super) struct AtSignal(u64);
+#[must_use = "it is only done while this is there"]
+pub struct AtSignal(u64);
 
 impl AtSignal {
-    /// From now on, `work` is done.
-    pub(super) fn new(work: impl FnOnce() + Send + 'static) -> Self {
+    /// From now on, `work` is done. What is asked for last is done first.
+    pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         static INSTALLED: Once = Once::new();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -41,6 +42,12 @@ impl Drop for AtSignal {
     fn drop(&mut self) {
         left().retain(|(number, _)| *number != self.0);
     }
+}
+
+/// While this is there, no signal ends the program: what is made now is known to who removes it. Not to be kept while
+/// an [`AtSignal`] comes or goes.
+pub(super) fn hold_off() -> impl Sized {
+    left()
 }
 
 fn left() -> std::sync::MutexGuard<'static, Vec<(u64, Work)>> {

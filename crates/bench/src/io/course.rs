@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use striate_comm::{Comm, CommExt, Reduction};
@@ -24,7 +25,7 @@ pub(super) struct Course {
     pub(super) scratch: Scratch,
     /// Number of files.
     pub(super) files: u64,
-    file_bytes: u64,
+    pub(super) file_bytes: u64,
     /// Bytes that all ranks want in one measurement.
     pub(super) wanted: u64,
     /// For writing and for reading; only one if they are alike.
@@ -34,12 +35,13 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Collective; `name` is that of the files.
+    /// Collective; `name` is that of the files in `directory`. Those that are only read have been there before.
     pub(super) fn new(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,
         options: &Options,
-        name: &str,
+        (directory, name): (&Path, &str),
+        only_read: bool,
     ) -> Result<Self, IoBenchError> {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
         let mut plans = vec![pattern.plan(rank, Op::Write)?];
@@ -61,7 +63,8 @@ impl Course {
         };
         Ok(Self {
             sharing,
-            scratch: Scratch::new(&options.directory, name, files, &options.hints, rank == 0),
+            scratch: Scratch::new(directory, name, files, &options.hints, rank == 0 && !only_read)
+                .keeping(options.files.keep),
             files,
             file_bytes,
             wanted: comm.reduce_u64(Reduction::Sum, plans[0].bytes())?,

@@ -1,7 +1,7 @@
 //! The loop that measures.
 
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::course::Course;
 use super::engine::{Engine, EngineError, Report, engine};
 use super::plan::Pattern;
 use super::report::{Results, Sample, Series, WireSums};
-use super::scratch::remote;
+use super::scratch::{Scratch, length, remote};
 use super::socket::{SocketServers, Sockets};
 use super::wire::{self, Watch, process_of};
 use super::{Api, Contender, IoBenchError, Op, Options, Progress};
@@ -43,7 +43,7 @@ pub fn run(
         .into_iter()
         .filter_map(|(wanted, op)| wanted.then_some(op))
         .collect();
-    if !options.write {
+    if !options.write && !bench.existing {
         bench.prepare_files()?;
     }
     let mut series: Vec<Series> = contenders.iter().map(Series::new).collect();
@@ -88,6 +88,8 @@ struct Bench<'b> {
     modelled: Option<At>,
     /// What is read into.
     memory: AlignedBuffer,
+    /// Whether the files were there before, and are only read.
+    existing: bool,
     /// There if the files are on servers.
     watch: Option<Watch>,
     sockets: Option<Sockets>,
@@ -106,10 +108,14 @@ impl<'b> Bench<'b> {
             return Err(IoBenchError::Ranks { pattern: patterns[0].ranks(), ranks });
         }
         let run = comm.broadcast_u64(0, RandomState::new().hash_one(std::process::id()))?;
-        let name = format!("striate-bench-{run:016x}");
+        let own = options.directory.join(format!("striate-bench-{run:016x}"));
+        let path = options.files.name.clone().unwrap_or(own);
+        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let existing = Self::look(comm, patterns[0], options, (&directory, &name))?;
         let process = process_of(comm.as_ref())?;
         let course = |(pattern, suffix): (&&dyn Pattern, &str)| {
-            Course::new(comm, *pattern, options, &format!("{name}{suffix}"))
+            Course::new(comm, *pattern, options, (&directory, &format!("{name}{suffix}")), existing)
         };
         let courses = patterns.iter().zip(["", "-contiguous"]).map(course);
         let courses = courses.collect::<Result<Vec<_>, _>>()?;
@@ -126,6 +132,7 @@ impl<'b> Bench<'b> {
             model,
             modelled: None,
             memory,
+            existing,
             watch: None,
             sockets: None,
             socket_servers: None,
@@ -138,6 +145,54 @@ impl<'b> Bench<'b> {
             bench.start_sockets(options.local_directory.join(format!("{name}-socket")))?;
         }
         Ok(bench)
+    }
+
+    /// Whether files of this name are there already, to be read only. Those that are in the way, or that are not of the
+    /// pattern, are refused. Every rank looks before any makes files.
+    fn look(
+        comm: &Arc<dyn Comm>,
+        pattern: &dyn Pattern,
+        options: &Options,
+        (directory, name): (&Path, &str),
+    ) -> Result<bool, IoBenchError> {
+        let look = || -> Result<bool, IoBenchError> {
+            if options.files.name.is_none() {
+                return Ok(false);
+            }
+            let files = pattern.files();
+            let scratch = Scratch::new(directory, name, files, &options.hints, false);
+            let mut lengths = Vec::new();
+            for file in 0..files {
+                lengths.push(length(scratch.path(file))?);
+            }
+            let Some(first) = (0..files).find(|file| lengths[*file as usize].is_some()) else {
+                return Ok(false);
+            };
+            if options.write && options.files.overwrite {
+                return Ok(false);
+            }
+            if options.write {
+                return Err(IoBenchError::Exists { path: scratch.path(first).to_path_buf() });
+            }
+            let expected = pattern.file_bytes()?;
+            for (file, found) in (0..files).zip(lengths) {
+                let found = found.unwrap_or(0);
+                if found != expected {
+                    let path = scratch.path(file).to_path_buf();
+                    return Err(IoBenchError::OtherPattern { path, found, expected });
+                }
+            }
+            Ok(true)
+        };
+        let found = look();
+        let refused = comm.reduce_u64(Reduction::Max, u64::from(found.is_err()))?;
+        match found {
+            Ok(_) if refused != 0 => {
+                let reason = "other ranks see other files".to_owned();
+                Err(IoBenchError::Rank { rank: comm.rank() as u64, reason })
+            }
+            found => found,
+        }
     }
 
     /// Rank 0 starts plain servers, as many as there are I/O servers.
@@ -386,21 +441,26 @@ impl<'b> Bench<'b> {
 
     /// Makes an error of one rank an error of all. Collective.
     fn agree<T>(&self, local: Result<T, IoBenchError>) -> Result<T, IoBenchError> {
-        let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
-        // Who only heard of another's error comes after those who have one.
-        let mine = match &local {
-            Ok(_) => u64::MAX,
-            Err(IoBenchError::Engine { source, .. }) if source.is_echo() => ranks + rank,
-            Err(_) => rank,
-        };
-        let first = self.comm.reduce_u64(Reduction::Min, mine)?;
-        let mut reason = match local {
-            Ok(value) if first == u64::MAX => return Ok(value),
-            Ok(_) => Vec::new(),
-            Err(error) => error.to_string().into_bytes(),
-        };
-        let rank = first % ranks;
-        self.comm.broadcast(rank as usize, &mut reason)?;
-        Err(IoBenchError::Rank { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
+        agreed(self.comm.as_ref(), local)
     }
+}
+
+/// Makes an error of one rank an error of all. Collective.
+fn agreed<T>(comm: &dyn Comm, local: Result<T, IoBenchError>) -> Result<T, IoBenchError> {
+    let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
+    // Who only heard of another's error comes after those who have one.
+    let mine = match &local {
+        Ok(_) => u64::MAX,
+        Err(IoBenchError::Engine { source, .. }) if source.is_echo() => ranks + rank,
+        Err(_) => rank,
+    };
+    let first = comm.reduce_u64(Reduction::Min, mine)?;
+    let mut reason = match local {
+        Ok(value) if first == u64::MAX => return Ok(value),
+        Ok(_) => Vec::new(),
+        Err(error) => error.to_string().into_bytes(),
+    };
+    let rank = first % ranks;
+    comm.broadcast(rank as usize, &mut reason)?;
+    Err(IoBenchError::Rank { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
 }

@@ -32,6 +32,7 @@ use striate_store::StoreError;
 use striate_store::remote::UrlError;
 use thiserror::Error;
 
+pub use self::at_signal::AtSignal;
 use self::content::Mismatch;
 pub use self::engine::EngineError;
 pub use self::measure::run;
@@ -149,6 +150,18 @@ pub fn paper_hints(ranks: u64) -> Hints {
     }
 }
 
+/// Which files a benchmark uses, and whether they stay. By default they have names of their own and go away.
+#[derive(Clone, Debug, Default)]
+pub struct FileChoice {
+    /// The file (IOR's `-o`), instead of one with a random name in [`Options::directory`]; a URL for one on servers.
+    /// If it is there already and nothing is to be written, it is read.
+    pub name: Option<PathBuf>,
+    /// Whether files stay (IOR's `-k`).
+    pub keep: bool,
+    /// Whether a file that is there already may be written over.
+    pub overwrite: bool,
+}
+
 /// What to measure, and how.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
@@ -173,6 +186,8 @@ pub struct Options {
     pub directory: PathBuf,
     /// The directory for what must be on this machine: the files of [`Api::Socket`].
     pub local_directory: PathBuf,
+    /// Which files, and whether they stay.
+    pub files: FileChoice,
     /// What kind of file system the files are on, for reports.
     pub store: Option<String>,
     /// Our settings; method and domains are those of the contender.
@@ -229,6 +244,22 @@ pub enum IoBenchError {
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// A file that is to be written is there already.
+    #[error("{} is there already", .path.display())]
+    Exists {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A file that is there already is not one of this pattern.
+    #[error("{} has {found} bytes, but the pattern has {expected}", .path.display())]
+    OtherPattern {
+        /// Which.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+        /// What it should be.
+        expected: u64,
     },
     /// An engine failed.
     #[error("{contender} cannot {attempted} {}: {source}", .path.display())]

@@ -143,6 +143,13 @@ pub trait Pattern: Sync {
     /// What `rank` does.
     fn plan(&self, rank: u64, op: Op) -> Result<Plan, TypeError>;
 
+    /// Bytes of memory that one rank needs at least: its data to write and to read, and the list of its calls. Found
+    /// without the plan where that could be large itself.
+    fn memory_of_rank(&self) -> Result<u64, TypeError> {
+        let plans = [self.plan(0, Op::Write)?, self.plan(0, Op::Read)?];
+        Ok(plans.iter().map(|plan| plan.buffer as u64).max().unwrap_or(0).saturating_mul(2))
+    }
+
     /// Bytes of each file.
     fn file_bytes(&self) -> Result<u64, TypeError>;
 
@@ -255,6 +262,14 @@ impl Pattern for Ior {
         Plan::new(file, &Datatype::bytes(1)?, &memory, 1, vec![calls])
     }
 
+    fn memory_of_rank(&self) -> Result<u64, TypeError> {
+        let data = self.block.saturating_mul(self.segments);
+        let calls = data.checked_div(self.transfer).unwrap_or(0);
+        // Plans for writing and for reading; each is copied once while it is made.
+        let lists = calls.saturating_mul(4 * size_of::<Call>() as u64);
+        Ok(data.saturating_mul(2).saturating_add(lists))
+    }
+
     fn file_bytes(&self) -> Result<u64, TypeError> {
         let blocks = if self.file_per_process { 1 } else { self.ranks };
         Ok(Datatype::contiguous(blocks * self.segments, &Datatype::bytes(self.block)?)?.size())
@@ -338,6 +353,25 @@ mod tests {
                 random: bits & 4 != 0,
             });
         }
+    }
+
+    #[test]
+    fn the_memory_of_a_rank_is_known_without_its_plan() {
+        let mut ior = Ior {
+            ranks: 4,
+            block: 1 << 20,
+            transfer: 1 << 10,
+            segments: 3,
+            file_per_process: false,
+            reorder: true,
+            random: false,
+        };
+        let plan = ior.plan(0, Op::Read).unwrap();
+        let least = ior.memory_of_rank().unwrap();
+        assert!((2 * plan.buffer as u64..4 * plan.buffer as u64).contains(&least), "{least}");
+        // A plan of this one would need more memory than most machines have.
+        ior = Ior { block: 100 << 40, transfer: 1 << 20, segments: 1, ..ior };
+        assert!(ior.memory_of_rank().unwrap() > 200 << 40);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl
 use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
 use super::IoBenchError;
-use super::at_signal::AtSignal;
+use super::at_signal::{AtSignal, hold_off};
 
 /// A directory of one's own. It is gone with all that is in it when this is dropped, and when a signal
 /// ends the program.
@@ -30,8 +30,12 @@ impl ScratchDirectory {
         fs::create_dir(&path)?;
         let at_signal = AtSignal::new({
             let path = path.clone();
-            // Nothing more can be done about a directory that does not go; here and below.
-            move || drop(fs::remove_dir_all(path))
+            move || {
+                // Others may still write there. Nothing more can be done about a directory that does not go; here
+                // and below.
+                let gone = |_: &u32| fs::remove_dir_all(&path).is_ok() || !path.exists();
+                let _ = (0..10).find(gone);
+            }
         });
         Ok(Self { path, _at_signal: at_signal })
     }
@@ -53,8 +57,9 @@ impl Drop for ScratchDirectory {
 pub(crate) struct Scratch {
     paths: Vec<PathBuf>,
     layout: Layout,
-    /// There on rank 0.
+    /// There on rank 0, unless the files were there before.
     at_signal: Option<AtSignal>,
+    keep: bool,
 }
 
 impl Scratch {
@@ -81,7 +86,13 @@ impl Scratch {
             servers: small(hints.striping_factor),
             first: small(hints.start_iodevice),
         };
-        Self { paths, layout, at_signal }
+        Self { paths, layout, at_signal, keep: false }
+    }
+
+    /// The same; the files stay when this is dropped, but not when a signal ends the program.
+    pub(super) fn keeping(mut self, keep: bool) -> Self {
+        self.keep = keep;
+        self
     }
 
     /// The name of a file.
@@ -96,6 +107,8 @@ impl Scratch {
 
     /// Makes all files anew and empty.
     pub(super) fn renew(&self) -> Result<(), IoBenchError> {
+        // A file that is made after a signal's thread has removed all would stay.
+        let _made = hold_off();
         for path in &self.paths {
             remove(path)?;
             if let Some(url) = remote(path)? {
@@ -121,9 +134,26 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if self.at_signal.take().is_some() {
+        if self.at_signal.take().is_some() && !self.keep {
             remove_all(&self.paths);
         }
+    }
+}
+
+/// How long a file is; `None` if there is none.
+pub(super) fn length(path: &Path) -> Result<Option<u64>, IoBenchError> {
+    if let Some(url) = remote(path)? {
+        let open = RemoteFile::open(&url, &RemoteOptions::default());
+        return match open.and_then(|file| file.len()) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        };
+    }
+    match fs::symlink_metadata(path) {
+        Ok(data) => Ok(Some(data.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("look at", path)(error)),
     }
 }
 

@@ -23,8 +23,9 @@ const PIECE: usize = 4 << 20;
 /// How long a target that has reached its limit may take to notice.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a target that was asked to stop may take to remove its file.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// How long a target that was asked to stop may take to remove its file. Whoever asked waits; local files have no name
+/// any more, and what stays on servers goes with a later probe.
+const FAREWELL: Duration = Duration::from_millis(700);
 
 /// How often it is looked whether the probe shall stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -199,6 +200,9 @@ fn write_once(
         scratch.store.write_at(bytes, &data[..piece as usize])?;
         bytes += piece;
         progress.bytes.store(bytes, Ordering::Release);
+        if let Some(written) = &options.written {
+            written.fetch_add(piece, Ordering::Relaxed);
+        }
     }
     if !scratch.direct {
         scratch.store.sync()?;

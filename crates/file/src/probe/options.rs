@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use striate_datatype::parse_size;
@@ -41,6 +41,8 @@ pub struct ProbeOptions {
     pub cache: Option<PathBuf>,
     /// Once it is set, the probe ends in order, with [`FileError::Interrupted`].
     pub stop: Option<Arc<AtomicBool>>,
+    /// Counts the bytes that this process writes, for whoever shows progress.
+    pub written: Option<Arc<AtomicU64>>,
     /// Where the data goes, if not to files on the targets; for tests and simulations.
     pub stores: Option<Arc<dyn TargetStores>>,
 }
@@ -56,6 +58,7 @@ impl Default for ProbeOptions {
             at_once: 4,
             cache: None,
             stop: None,
+            written: None,
             stores: None,
         }
     }

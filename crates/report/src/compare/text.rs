@@ -6,8 +6,9 @@ use super::{Change, Comparison, Kind, Unit, Verdict};
 use crate::text::table;
 use crate::words::{counted, grouped, short, size, time};
 
-/// A comparison as text. What is the same on both sides is only counted, unless all is wanted.
-pub fn render(comparison: &Comparison, all: bool) -> String {
+/// A comparison as text, with tables that fit a width if one is given. What is the same on both sides is only counted,
+/// unless all is wanted.
+pub fn render(comparison: &Comparison, all: bool, width: Option<usize>) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "A  {}\nB  {}\n", comparison.a, comparison.b);
     let shown: Vec<&Change> =
@@ -32,7 +33,7 @@ pub fn render(comparison: &Comparison, all: bool) -> String {
     if shown.is_empty() {
         out.push_str("Nothing differs.\n");
     } else {
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, width));
     }
     let same = comparison.changes.len() - shown.len();
     if same > 0 && !shown.is_empty() {

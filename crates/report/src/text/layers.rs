@@ -34,7 +34,7 @@ pub(super) fn calls(style: &Style, out: &mut String, model: &Model) {
         cells.extend(sums(&function.sums));
         rows.push(cells);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
 
     let _ = writeln!(out, "\n{}", style.heading("MPI-IO calls by rank"));
     rows.truncate(1);
@@ -51,7 +51,7 @@ pub(super) fn calls(style: &Style, out: &mut String, model: &Model) {
             }
         }
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
     let more = mpi_io.processes.len().saturating_sub(MOST_PROCESSES) as u64;
     let more = more + mpi_io.other_processes;
     if more > 0 {

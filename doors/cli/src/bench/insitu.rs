@@ -65,6 +65,7 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
         only: args.case.clone(),
     };
     let bar = super::progress_bar();
+    let _interrupted = super::said_when_interrupted(&bar, "what the benchmark wrote is removed");
     let results = insitu::run(&options, |case, place, cases| {
         bar.set_length(cases as u64);
         bar.set_position(place as u64);
@@ -87,7 +88,7 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(results.rows, results.ratios).print();
     }
-    terminal::print(&render(&results))
+    terminal::print_fitted(&render(&results))
 }
 
 fn render(results: &Results) -> String {

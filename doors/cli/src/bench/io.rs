@@ -1,17 +1,18 @@
 //! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use striate_bench::io::{
-    self, Api, Contender, Goals, IoBenchError, Op, Options, Pattern, Results, paper_hints,
+    self, Api, Contender, FileChoice, Goals, IoBenchError, Options, Pattern, Results, paper_hints,
 };
 use striate_comm::Comm;
 use striate_file::{DomainChoice, Hints, Method, MethodChoice};
 
 use super::place::{Place, PlaceArgs};
-use super::progress_bar;
 use super::rows::render;
+use super::{progress_bar, said_when_interrupted};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -135,7 +136,19 @@ impl IoArgs {
         setting: Setting,
         pattern: impl Fn(u64) -> Result<Box<dyn Pattern>, CommandError> + Sync,
     ) -> Result<(), CommandError> {
+        self.run_on(json, setting, &FileChoice::default(), pattern)
+    }
+
+    /// The same on files that were chosen.
+    pub(super) fn run_on(
+        &self,
+        json: bool,
+        setting: Setting,
+        files: &FileChoice,
+        pattern: impl Fn(u64) -> Result<Box<dyn Pattern>, CommandError> + Sync,
+    ) -> Result<(), CommandError> {
         let bar = progress_bar();
+        let _interrupted = said_when_interrupted(&bar, "what the benchmark wrote is removed");
         let found = ranks::run(self.ranks.unwrap_or(setting.ranks), |comm| {
             let ranks = comm.size() as u64;
             if let Some(asked) = self.ranks.filter(|asked| *asked != ranks) {
@@ -149,7 +162,9 @@ impl IoArgs {
             let hints = self.hints(setting, comm.as_ref())?;
             check_memory(comm.as_ref(), pattern.as_ref())?;
             let place = self.place.find(comm.as_ref())?;
-            let options = self.options(setting, contenders, hints, &place);
+            let mut options = self.options(setting, contenders, hints, &place);
+            options.files = self.place.chosen(files, &place)?;
+            check_space(comm.as_ref(), pattern.as_ref(), &options)?;
             let results = measure(comm, pattern.as_ref(), &options, &bar)?;
             Ok((results, options))
         });
@@ -158,8 +173,12 @@ impl IoArgs {
         if json {
             return Document::new(results.rows, results.ratios).print();
         }
-        let text = render(&results, &options);
-        terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
+        terminal::print_fitted(&render(&results, &options))
+    }
+
+    /// The file that stays if no name is given: IOR's.
+    pub(super) fn default_file(&self) -> PathBuf {
+        self.place.directory().join("testFile")
     }
 
     fn options(
@@ -183,6 +202,7 @@ impl IoArgs {
             store: place.store.clone(),
             directory: place.files.clone(),
             local_directory: place.local.clone(),
+            files: FileChoice::default(),
             hints,
             goals: goals.or(setting.goals),
         }
@@ -354,6 +374,7 @@ pub(crate) fn io_failed(error: IoBenchError) -> CommandError {
             "--dir names the directory for the files: it must be writable and have room for them; \
              servers, if there are any, must be running"
         }
+        IoBenchError::Exists { .. } => "remove it, or give --overwrite",
         IoBenchError::Type(_) => "use smaller sizes or fewer ranks",
         _ => "",
     };
@@ -362,9 +383,26 @@ pub(crate) fn io_failed(error: IoBenchError) -> CommandError {
 
 /// Refuses what does not fit: every rank has its data twice, to write and to read.
 fn check_memory(comm: &dyn Comm, pattern: &dyn Pattern) -> Result<(), CommandError> {
-    let plan = pattern.plan(comm.rank() as u64, Op::Read);
-    let plan = plan.map_err(|error| io_failed(error.into()))?;
-    super::check_memory(comm, (plan.buffer as u64).saturating_mul(2))
+    let each = pattern.memory_of_rank().map_err(|error| io_failed(error.into()))?;
+    super::check_memory(comm, each)
+}
+
+/// Refuses files that do not fit where they are to go. Collective.
+fn check_space(
+    comm: &dyn Comm,
+    pattern: &dyn Pattern,
+    options: &Options,
+) -> Result<(), CommandError> {
+    let bytes = pattern.file_bytes().map_err(|error| io_failed(error.into()))?;
+    let once = bytes.saturating_mul(pattern.files());
+    // The limit for the methods, and plain sockets, have files of their own.
+    let limited = options.contenders.iter().any(|contender| contender.contiguous);
+    let needed = once.saturating_mul(1 + u64::from(limited));
+    let directory = match &options.files.name {
+        Some(name) => name.parent().unwrap_or(Path::new("")),
+        None => &options.directory,
+    };
+    super::check_space(comm, needed, directory)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
@@ -17,7 +18,7 @@ use striate_stack::Configuration;
 use super::ratio_table;
 use crate::document::Document;
 use crate::table::{Side, Table};
-use crate::{CommandError, terminal};
+use crate::{CommandError, signals, space, terminal};
 
 /// Measure reading and writing through mounts, beside the source itself
 ///
@@ -71,6 +72,9 @@ impl Drop for Place {
 }
 
 pub(super) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
+    let hint = "use a smaller --size, or another --dir";
+    space::check("the benchmark", args.size, &args.dir, hint)?;
+    let stop = signals::flag()?;
     let place = Place(args.dir.join(format!("striate-bench-mount-{}", std::process::id())));
     let source = made(&place.0.join("source"))?;
     let mut mounts = Vec::new();
@@ -92,8 +96,16 @@ pub(super) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
             );
             for (way, directory) in directories.iter().enumerate() {
                 let path = directory.join("data");
-                let took =
-                    if reads { read(&path, request) } else { write(&path, request, args.size) };
+                let took = if reads {
+                    read(&path, request, &stop)
+                } else {
+                    write(&path, request, args.size, &stop)
+                };
+                if stop.load(Ordering::Relaxed) {
+                    bar.finish_and_clear();
+                    let what = "the mounts are gone, and what was written is removed";
+                    return Err(CommandError::failed("interrupted", what, ""));
+                }
                 let seconds = took.map_err(|error| failed(&path, error))?;
                 samples[case][way].push(args.size as f64 / f64::from(1 << 20) / seconds);
             }
@@ -115,7 +127,7 @@ pub(super) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
         return Document::new(rows, ratios).print();
     }
     let heading = terminal::heading("Rates in MiB/s, median [95 % interval]");
-    terminal::print(&format!("{heading}\n{}{}", table(&rows), ratio_table(&ratios)))
+    terminal::print_fitted(&format!("{heading}\n{}{}", table(&rows), ratio_table(&ratios)))
 }
 
 fn made(path: &Path) -> Result<PathBuf, CommandError> {
@@ -153,22 +165,25 @@ fn memory(request: usize) -> Vec<u8> {
     vec![0x5a; request]
 }
 
-fn write(path: &Path, request: usize, size: u64) -> std::io::Result<f64> {
+fn write(path: &Path, request: usize, size: u64, stop: &AtomicBool) -> std::io::Result<f64> {
     let bytes = memory(request);
     let start = Instant::now();
     let mut file = File::create(path)?;
     for _ in 0..size.div_ceil(request as u64) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         file.write_all(&bytes)?;
     }
     drop(file);
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn read(path: &Path, request: usize) -> std::io::Result<f64> {
+fn read(path: &Path, request: usize, stop: &AtomicBool) -> std::io::Result<f64> {
     let mut bytes = memory(request);
     let start = Instant::now();
     let mut file = File::open(path)?;
-    while file.read(&mut bytes)? > 0 {}
+    while file.read(&mut bytes)? > 0 && !stop.load(Ordering::Relaxed) {}
     Ok(start.elapsed().as_secs_f64())
 }
 

@@ -40,6 +40,7 @@ pub(super) fn run(args: &PackArgs, json: bool) -> Result<(), CommandError> {
         sample_time: Duration::from_millis(args.sample_time),
     };
     let bar = super::progress_bar();
+    let _interrupted = super::said_when_interrupted(&bar, "no files were written");
     let results = pack::run(&options, |case, place, cases| {
         bar.set_length(cases as u64);
         bar.set_position(place as u64);
@@ -63,7 +64,7 @@ pub(super) fn run(args: &PackArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(results.rows, results.ratios).print();
     }
-    terminal::print(&render(&results))
+    terminal::print_fitted(&render(&results))
 }
 
 fn render(results: &Results) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use striate_bench::io::LocalServers;
+use striate_bench::io::{FileChoice, LocalServers};
 use striate_comm::{Comm, agree};
 use striate_datatype::{Bytes, parse_size};
 use striate_server::parse_duration;
@@ -74,6 +74,11 @@ impl PlaceArgs {
         self.bandwidth
     }
 
+    /// The directory that was said, or none: the working directory.
+    pub(super) fn directory(&self) -> PathBuf {
+        self.dir.clone().filter(|_| !self.is_remote()).unwrap_or_default()
+    }
+
     /// Whether the files are on servers.
     pub(super) fn is_remote(&self) -> bool {
         self.store.is_some() || self.servers.is_some()
@@ -82,6 +87,23 @@ impl PlaceArgs {
     /// The bytes of a strip, if there are any.
     pub(super) fn strip(&self) -> Option<u64> {
         self.is_remote().then_some(self.strip)
+    }
+
+    /// Files that were chosen by a name: a path, or on servers one below their URL.
+    pub(super) fn chosen(
+        &self,
+        files: &FileChoice,
+        place: &Place,
+    ) -> Result<FileChoice, CommandError> {
+        let Some(name) = &files.name else { return Ok(files.clone()) };
+        if self.is_remote() && name.is_absolute() {
+            return Err(CommandError::usage(
+                "a file on servers is named below their URL",
+                "give -o a name without a / at its beginning",
+            ));
+        }
+        let name = if self.is_remote() { place.files.join(name) } else { name.clone() };
+        Ok(FileChoice { name: Some(name), ..files.clone() })
     }
 
     /// Finds the place, and starts servers on rank 0 if they are asked for. Collective.

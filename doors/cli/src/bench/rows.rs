@@ -6,7 +6,7 @@ use striate_bench::io::{Cost, Options, Results, Row, Wire};
 use striate_datatype::Bytes;
 
 use super::ratio_table;
-use crate::number::{grouped, short};
+use crate::number::{counted, grouped, short};
 use crate::table::{Side, Table};
 use crate::terminal;
 
@@ -22,9 +22,9 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
     let place =
         if on_servers { String::new() } else { format!(" ({})", options.directory.display()) };
     let mut text = format!(
-        "{}: {} ranks, {calls}, {files} on {store}{place}, {} in blocks of {}, {verified}\n\n",
+        "{}: {}, {calls}, {files} on {store}{place}, {} in blocks of {}, {verified}\n\n",
         first.workload,
-        first.ranks,
+        counted(first.ranks, "rank"),
         Bytes(first.bytes),
         Bytes(first.block),
     );
@@ -40,7 +40,10 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
     if on_servers {
         columns.extend(WIRE_COLUMNS);
     }
-    let mut table = Table::new(&columns);
+    // What a narrow terminal does without: what tells least of a method first.
+    let spare =
+        ["per server", "region size", "resent", "their bytes", "wanted", "requests", "accessed"];
+    let mut table = Table::new(&columns).spare(&spare);
     for row in &results.rows {
         let mut cells = vec![row.op.name().into(), row.api.clone(), method_cell(row)];
         cells.extend(rate_cells(row));
@@ -52,7 +55,19 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
     }
     text.push_str(&table.render());
     text.push_str(&ratio_table(&results.ratios));
+    if options.files.keep {
+        text.push_str(&kept(first, options));
+    }
     text
+}
+
+/// Where the files are that stay.
+fn kept(first: &Row, options: &Options) -> String {
+    let Some(name) = &options.files.name else { return String::new() };
+    match (first.file_per_process, first.ranks) {
+        (true, ranks) if ranks > 1 => format!("\nKept: {}.0 to .{}\n", name.display(), ranks - 1),
+        _ => format!("\nKept: {}\n", name.display()),
+    }
 }
 
 /// The method, and what it came to.

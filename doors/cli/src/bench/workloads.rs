@@ -1,7 +1,9 @@
 //! The workloads of `striate bench` that do file I/O, each with its own options.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
-use striate_bench::io::{Goals, Ior, Op, Pattern, Repeated};
+use striate_bench::io::{FileChoice, Goals, Ior, Op, Pattern, Repeated};
 use striate_bench::workload::{Block3d, Flash, Strided, TileReader};
 use striate_datatype::parse_size;
 
@@ -301,6 +303,8 @@ Examples:
   striate bench ior -b 16m -t 1m -i 5
   striate bench ior -b 1m -t 4k -s 16 -F -a striate,posix
   striate bench ior -b 64m -t 16m --servers 4 -a striate,socket
+  striate bench ior -w -k -o testfile -b 16m -t 1m     keep what is written, to read it
+  striate bench ior -r -o testfile -b 16m -t 1m        another time
   mpiexec -n 4 striate bench ior -c -a striate,mpiio -t 64k -b 64k -s 256 -C -i 9")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(super) struct IorArgs {
@@ -337,6 +341,16 @@ pub(super) struct IorArgs {
     /// Verify what was read: the default, see --no-verify
     #[arg(short = 'R')]
     check_read: bool,
+    /// The file, instead of one in --dir; with -F, FILE.0, FILE.1 and so on. If only -r is given and it is there, it is
+    /// read
+    #[arg(short = 'o', long = "file", value_name = "FILE", conflicts_with = "dir")]
+    file: Option<PathBuf>,
+    /// Keep the file when all is done; without -o it is called testFile
+    #[arg(short, long)]
+    keep: bool,
+    /// Write over the file of -o if it is there
+    #[arg(long, requires = "file")]
+    overwrite: bool,
     #[command(flatten)]
     io: IoArgs,
 }
@@ -363,10 +377,15 @@ impl IorArgs {
             contiguous: false,
             goals: Goals { socket: Some(0.7), ..Goals::default() },
         };
-        self.io.run(json, setting, |ranks| {
+        let files = FileChoice {
+            name: self.file.clone().or_else(|| self.keep.then(|| self.io.default_file())),
+            keep: self.keep,
+            overwrite: self.overwrite,
+        };
+        self.io.run_on(json, setting, &files, |ranks| {
             let bytes = u128::from(self.block) * u128::from(self.segments) * u128::from(ranks);
-            if i64::try_from(bytes).is_err() || self.block / self.transfer * self.segments > 1 << 28
-            {
+            let transfers = u128::from(self.block / self.transfer) * u128::from(self.segments);
+            if i64::try_from(bytes).is_err() || transfers > 1 << 40 {
                 return Err(CommandError::usage(
                     "the ranks would have more data or transfers than can be counted",
                     "use a smaller -b or -s, or a larger -t",

@@ -67,6 +67,7 @@ fn measure(
         store: Some(store.into()),
         directory: files.into(),
         local_directory: directory.into(),
+        files: io::FileChoice::default(),
         hints: paper_hints(workload.ranks()),
         goals: io::Goals::default(),
     };
@@ -91,7 +92,9 @@ pub(super) fn table(measured: &Results) -> String {
     if on_servers {
         columns.extend(WIRE_COLUMNS);
     }
-    let mut table = Table::new(&columns);
+    // What a narrow terminal does without.
+    let spare = ["per server", "region size", "wanted", "resent", "accessed", "their bytes"];
+    let mut table = Table::new(&columns).spare(&spare);
     let (writes, reads): (Vec<_>, Vec<_>) =
         measured.rows.iter().partition(|row| row.op == io::Op::Write);
     for (write, read) in writes.iter().zip(&reads) {

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use striate_bench::io::{ScratchDirectory, paper_hints};
+use striate_bench::io::{AtSignal, ScratchDirectory, paper_hints};
 use striate_bench::workload::{Block3d, Workload};
 use striate_comm::{Comm, Threads};
 use striate_datatype::{Bytes, Datatype};
@@ -58,6 +58,10 @@ pub(super) fn run(
         None => kept_directory(directory),
     };
     let place = place.map_err(failed)?;
+    let _unfinished = keep.is_none().then(|| {
+        let place = place.clone();
+        AtSignal::new(move || drop(std::fs::remove_dir_all(place)))
+    });
     let scratch = ScratchDirectory::new(directory).map_err(failed)?;
     let (trace, path) = (place.join("quickstart.trace"), place.join("report.html"));
     let attempted = || format!("cannot record into {}", trace.display());
@@ -251,11 +255,11 @@ impl Recorded {
     /// What was done, for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "{} requests of this program are in {}, and what they tell in\n  {} ({}), a page for your browser:\n",
+            "{} requests of this program are in\n  {}\nand what they tell is in this page for your browser ({}):\n  {}\n",
             grouped(self.records),
             self.trace.display(),
-            self.report.display(),
             Bytes(self.page_bytes),
+            self.report.display(),
         );
         for finding in &self.findings {
             let _ = writeln!(text, "  - {finding}");

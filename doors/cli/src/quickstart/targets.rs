@@ -11,22 +11,23 @@ use std::time::Duration;
 
 use serde::Serialize;
 use striate_array::{ArrayError, Dataset, Format, Options, Owner, Sink, Slab, Source, Type};
-use striate_bench::io::ScratchDirectory;
+use striate_bench::io::{AtSignal, ScratchDirectory};
 use striate_comm::{Comm, Threads};
 use striate_datatype::Bytes;
 use striate_file::{FileError, Measured, Probe, StorageTarget, TargetStores, probe};
 use striate_store::{MemoryStore, Store, Throttled};
 
-use crate::CommandError;
 use crate::number::{grouped, short};
+use crate::shell::{continued, own_command, quoted, quoted_path};
 use crate::table::{Side, Table};
+use crate::{CommandError, terminal};
 
 /// Storage targets.
 const TARGETS: usize = 4;
 /// The one that is slow.
 const SLOW: usize = 2;
-/// Bytes per second of a target, and of the slow one.
-const RATES: [u64; 2] = [64 << 20, (64 << 20) / 9];
+/// Bytes per second of a target, and of the slow one: so few that a busy machine is not slower still.
+const RATES: [u64; 2] = [16 << 20, (16 << 20) / 9];
 /// Bytes that are written to a target to find that out.
 const PROBE: u64 = 1 << 20;
 /// Ranks that write, each some of the longitudes, and ranks that read.
@@ -94,6 +95,7 @@ pub(super) fn run(directory: &Path, keep: Option<&Path>) -> Result<Divided, Comm
         )
     };
     let scratch = ScratchDirectory::new(directory).map_err(failed)?;
+    let _unfinished = keep.and_then(removed_if_new);
     let place = keep.unwrap_or_else(|| scratch.path());
     for target in 0..TARGETS {
         std::fs::create_dir_all(place.join(directory_name(target))).map_err(failed)?;
@@ -104,6 +106,12 @@ pub(super) fn run(directory: &Path, keep: Option<&Path>) -> Result<Divided, Comm
     })?;
     done.kept = keep.is_some();
     Ok(done)
+}
+
+/// A directory that is kept, but is not there yet, goes away again if a signal ends the program.
+pub(super) fn removed_if_new(keep: &Path) -> Option<AtSignal> {
+    let keep = keep.to_path_buf();
+    (!keep.exists()).then(|| AtSignal::new(move || drop(std::fs::remove_dir_all(keep))))
 }
 
 fn divide(place: &Path, samples: &Path) -> Result<Divided, ArrayError> {
@@ -273,10 +281,15 @@ impl Divided {
         );
         if self.kept {
             let part = self.partitions.first().map(|part| part.file.display().to_string());
-            let _ = writeln!(text, "Look at it:");
-            let _ = writeln!(text, "  ncdump -h {}    the master", self.dataset.display());
-            let _ = writeln!(text, "  ncdump {}    a partition", part.unwrap_or_default());
-            let _ = writeln!(text, "  striate nc header {}    the dataset", self.dataset.display());
+            let _ = writeln!(text, "Look at the master, a partition, and the dataset:");
+            let dataset = quoted_path(&self.dataset);
+            let part = quoted(&part.unwrap_or_default());
+            let own = own_command();
+            let commands: [&[&str]; 3] =
+                [&["ncdump -h", &dataset], &["ncdump", &part], &[&own, "nc header", &dataset]];
+            for words in commands {
+                let _ = writeln!(text, "{}", continued(words, terminal::width()));
+            }
         }
         text
     }

@@ -5,34 +5,54 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::layout::{self, Library};
 use crate::CommandError;
 
 /// The variable by which the loader is told.
-pub(super) const VARIABLE: &str = "LD_PRELOAD";
+pub(crate) const VARIABLE: &str = "LD_PRELOAD";
 /// The variable by which people tell us.
 const OURS: &str = "STRIATE_PRELOAD";
 const NAME: &str = "libstriate_preload.so";
-const HINT: &str = "'cargo build --workspace' makes it; STRIATE_PRELOAD may say where it is";
+const PACKAGE: &str = "striate-preload";
+/// What the library carries before its version (`doors/preload/src/version.rs`).
+const MARK: &[u8] = b"striate-preload version ";
 
-/// Finds it: where it was said to be, here or in the environment, beside this program, or where packages put
-/// libraries.
+/// Finds it: where it was said to be, here or in the environment, beside this program, or where libraries of installed
+/// programs are.
 pub(crate) fn find(said: Option<&Path>) -> Result<PathBuf, CommandError> {
     let in_environment = || env::var_os(OURS).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let candidates = match said.map(Path::to_path_buf).or_else(in_environment) {
-        Some(path) => vec![path],
-        None => candidates(&env::current_exe().unwrap_or_default()),
-    };
-    let found = candidates.iter().find_map(|path| path.canonicalize().ok());
-    let Some(found) = found.filter(|path| path.is_file()) else {
-        let places: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-        let places = places.join(", nor ");
-        return Err(CommandError::failed(
-            "the library to run programs with is missing",
-            places,
-            HINT,
-        ));
+    let is_file = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
+    let missing = "the library to run programs with is missing";
+    if let Some(path) = said.map(Path::to_path_buf).or_else(in_environment) {
+        let Some(found) = is_file(&path) else {
+            let hint = format!("without --preload and {OURS} it is looked for");
+            return Err(CommandError::failed(missing, path.display().to_string(), hint));
+        };
+        return for_the_loader(found, OURS);
+    }
+    let program = env::current_exe().unwrap_or_default();
+    let places = layout::directories(&program);
+    let Some(found) = places.iter().map(|place| place.join(NAME)).find_map(|path| is_file(&path))
+    else {
+        let beside = places.first().map(|place| place.display().to_string()).unwrap_or_default();
+        let reason = format!("{NAME} is neither in {beside} nor where libraries are installed");
+        return Err(CommandError::failed(missing, reason, remedy()));
     };
     for_the_loader(found, OURS)
+}
+
+/// What makes it, as a command to paste.
+pub(crate) fn remedy() -> String {
+    let library = Library { package: PACKAGE, built: NAME, installed: NAME, mpi: None };
+    library.command(&env::current_exe().unwrap_or_default())
+}
+
+/// The version that a library says it has; `None` if it is none of ours, or cannot be read.
+pub(crate) fn version(library: &Path) -> Option<String> {
+    let bytes = std::fs::read(library).ok()?;
+    let start = bytes.windows(MARK.len()).position(|window| window == MARK)? + MARK.len();
+    let end = start + bytes[start..].iter().take(64).position(|byte| *byte == b'\n')?;
+    Some(String::from_utf8_lossy(&bytes[start..end]).into_owned())
 }
 
 /// A library whose name the loader can take; `variable` may say another.
@@ -45,16 +65,6 @@ pub(super) fn for_the_loader(found: PathBuf, variable: &str) -> Result<PathBuf, 
         return Err(CommandError::usage(message, hint));
     }
     Ok(found)
-}
-
-fn candidates(program: &Path) -> Vec<PathBuf> {
-    let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
-    let beside = program.parent().unwrap_or(Path::new("."));
-    vec![
-        beside.join(NAME),
-        beside.join("../lib/striate").join(NAME),
-        beside.join("../lib").join(NAME),
-    ]
 }
 
 /// The list for the loader: libraries that were on it before come first.
@@ -97,9 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_looked_for_beside_the_program() {
-        let places = candidates(Path::new("/nowhere/bin/striate"));
-        assert_eq!(places[0], Path::new("/nowhere/bin/libstriate_preload.so"));
-        assert!(places[1].ends_with("../lib/striate/libstriate_preload.so"));
+    fn a_library_tells_its_version() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lib.so");
+        std::fs::write(&path, b"\x7fELF striate-preload version 1.2.3\nmore").unwrap();
+        assert_eq!(version(&path).as_deref(), Some("1.2.3"));
+        std::fs::write(&path, b"\x7fELF striate-preload version 1.2.3").unwrap();
+        assert_eq!(version(&path), None);
+        assert_eq!(version(directory.path()), None);
     }
 }

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::launcher::{self, Launcher, Named};
+use super::layout::{self, Library};
 use super::library::for_the_loader;
 use crate::CommandError;
 
@@ -27,7 +28,7 @@ const MOST_SAID: u64 = 1 << 20;
 
 /// An implementation of MPI, as far as programs for one do not run with the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mpi {
+pub(crate) enum Mpi {
     /// Open MPI.
     OpenMpi,
     /// MPICH and what shares its binary interface.
@@ -35,7 +36,7 @@ pub(super) enum Mpi {
 }
 
 impl Mpi {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::OpenMpi => "Open MPI",
             Self::Mpich => "MPICH",
@@ -43,7 +44,7 @@ impl Mpi {
     }
 
     /// How directories and files of it are called.
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::OpenMpi => "openmpi",
             Self::Mpich => "mpich",
@@ -132,7 +133,7 @@ fn linked(path: &Path) -> Option<Mpi> {
 }
 
 /// The file that a shell would run for a word.
-fn found(word: &OsStr) -> Option<PathBuf> {
+pub(crate) fn found(word: &OsStr) -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
     };
@@ -144,7 +145,7 @@ fn found(word: &OsStr) -> Option<PathBuf> {
 }
 
 /// What a command prints, unless it takes too long.
-fn printed(command: &mut Command) -> Option<String> {
+pub(crate) fn printed(command: &mut Command) -> Option<String> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().ok()?;
     let texts = [
@@ -193,7 +194,7 @@ pub(super) fn said(here: Option<&Path>) -> Result<Option<PathBuf>, CommandError>
 }
 
 /// The door for an MPI: the one that people say, or one that is found.
-pub(super) fn door(mpi: Mpi, here: Option<&Path>) -> Result<Option<PathBuf>, CommandError> {
+pub(crate) fn door(mpi: Mpi, here: Option<&Path>) -> Result<Option<PathBuf>, CommandError> {
     if let Some(door) = said(here)? {
         return Ok(Some(door));
     }
@@ -219,9 +220,9 @@ fn candidates(program: &Path, mpi: Mpi) -> Vec<Place> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
     let beside = program.parent().unwrap_or(Path::new("."));
     let (named, plain) = (format!("{NAME}_{}.so", mpi.word()), format!("{NAME}.so"));
-    let mut places: Vec<Place> = ["", "../lib/striate", "../lib"]
+    let mut places: Vec<Place> = layout::directories(&program)
         .into_iter()
-        .map(|directory| Place { path: beside.join(directory).join(&named), certain: true })
+        .map(|directory| Place { path: directory.join(&named), certain: true })
         .collect();
     places.push(Place { path: beside.join(&plain), certain: false });
     // Where it is built: a target directory for each MPI, within or beside that of this program.
@@ -232,6 +233,29 @@ fn candidates(program: &Path, mpi: Mpi) -> Vec<Place> {
         }
     }
     places
+}
+
+/// The program that starts ranks of an MPI on this machine, if there is one.
+pub(crate) fn launcher_of(mpi: Mpi) -> Option<PathBuf> {
+    let names = ["mpiexec", "mpirun"].map(|name| format!("{name}.{}", mpi.word()));
+    let plain = ["mpiexec", "mpirun"].map(str::to_owned);
+    let is_of = |name: &OsStr| recognised(name).and_then(Launcher::mpi) == Some(mpi);
+    let names = names.into_iter().chain(plain).map(OsString::from);
+    names.into_iter().filter(|name| is_of(name)).find_map(|name| found(&name))
+}
+
+/// What makes the door for an MPI, as a command to paste.
+pub(crate) fn remedy(mpi: Mpi) -> String {
+    let named = format!("mpicc.{}", mpi.word());
+    let compiler = if found(named.as_ref()).is_some() { named.as_str() } else { "mpicc" };
+    let (built, installed) = (format!("{NAME}.so"), format!("{NAME}_{}.so", mpi.word()));
+    let library = Library {
+        package: "striate-mpiio",
+        built: &built,
+        installed: &installed,
+        mpi: Some((mpi.word(), compiler)),
+    };
+    library.command(&env::current_exe().unwrap_or_default())
 }
 
 /// What is said when there is no door.

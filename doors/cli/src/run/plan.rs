@@ -6,12 +6,12 @@ use striate_stack::Configuration;
 use toml::{Table, Value};
 
 use crate::CommandError;
-use crate::stack::{read, refused};
+use crate::stack::{read_text, refused};
 
 /// What is wanted of a run.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
-    /// The file with the stages.
+    /// The stages: the name of a stack that comes along, or a file.
     pub(crate) stack: Option<&'a Path>,
     /// Where traces go.
     pub(crate) trace: Option<&'a Path>,
@@ -30,11 +30,8 @@ impl Plan<'_> {
         let document = match self.stack {
             None => Table::new(),
             Some(path) => {
-                // Told of the file as it is, not of what is made of it.
-                read(path)?;
-                let text = std::fs::read_to_string(path);
-                let text = text
-                    .map_err(|error| CommandError::failed(path.display().to_string(), error, ""))?;
+                // Told of the stack as it is, not of what is made of it.
+                let (_, text) = read_text(path)?;
                 text.parse().map_err(|error| unwritable(&error))?
             }
         };

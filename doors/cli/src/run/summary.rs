@@ -11,8 +11,8 @@ use striate_datatype::Bytes;
 use striate_stack::count::{Calls, Counters, Report};
 
 use super::watch;
-use crate::CommandError;
 use crate::document::Document;
+use crate::{CommandError, terminal};
 
 /// What is told at the end of a run.
 #[derive(Debug)]
@@ -116,6 +116,8 @@ impl Summary {
                 .map_err(|source| CommandError::Write { path: path.into(), source });
         }
         // If standard error is gone, the status still tells how the program ended.
+        let width = if json { None } else { terminal::error_width() };
+        let text = terminal::fitted(&text, width);
         let _ = anstream::stderr().write_all(text.as_bytes());
         Ok(())
     }

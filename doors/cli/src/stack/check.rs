@@ -13,16 +13,17 @@ use crate::document::Document;
 use crate::terminal::heading;
 use crate::{CommandError, terminal};
 
-/// Explain the chain of stages that a file describes, or say what is wrong with it
+/// Explain the chain of stages that a stack is, or say what is wrong with it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate stack check etc/stacks/write-back.toml
+  striate stack check write-back
   striate stack check --json my-stack.toml
 
-Fails if the file is not a stack that programs could be run with.")]
+Fails if it is no stack that programs could be run with.")]
 pub(crate) struct CheckArgs {
-    /// The file
+    /// A name that 'striate stack list' shows, or a file
+    #[arg(value_name = "STACK")]
     file: PathBuf,
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(rows, Vec::new()).print();
     }
-    terminal::print(&text(configuration.paths(), &rows))
+    terminal::print_fitted(&text(configuration.paths(), &rows))
 }
 
 fn text(paths: &PlannedPaths, rows: &[Row]) -> String {

@@ -1,4 +1,4 @@
-//! `striate stack list`: the stages there are, and what sort of optimisation each is.
+//! `striate stack list`: the stages there are, what sort of optimisation each is, and the stacks that come along.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,19 @@ use clap::Args;
 use serde::Serialize;
 use striate_stack::stages::{SORTS, Sort};
 
+use super::named::{NamedStack, STACKS};
 use crate::document::Document;
 use crate::table::{Side, Table};
+use crate::terminal::heading;
 use crate::{CommandError, terminal};
 
-/// List the stages there are, and what sort of optimisation each is
+/// List the stages there are, what sort of optimisation each is, and the stacks that come along
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate stack list
-  striate stack list --markdown    the table of docs/stack.md
+  striate stack list --markdown    the table of stages in docs/stack.md
+  striate run --stack combine -- ./simulation    a stack by its name
 
 scope: what a stage touches. interference: how much has to pass through it.
 state: whether it remembers anything. files: whether they become what they would be without it (kept),
@@ -37,6 +40,28 @@ struct Row {
     files: String,
 }
 
+/// A stack that comes along; a row of the JSON document, behind those of the stages.
+#[derive(Debug, Serialize)]
+struct StackRow {
+    stack: &'static str,
+    about: String,
+    /// Whether its paths have to be changed before it is used.
+    has_paths: bool,
+}
+
+impl From<&NamedStack> for StackRow {
+    fn from(stack: &NamedStack) -> Self {
+        Self { stack: stack.name, about: stack.about(), has_paths: stack.has_paths }
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum AnyRow {
+    Stage(Row),
+    Stack(StackRow),
+}
+
 impl From<&Sort> for Row {
     fn from(sort: &Sort) -> Self {
         let classification = sort.classification;
@@ -53,15 +78,22 @@ impl From<&Sort> for Row {
 
 pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), CommandError> {
     let rows: Vec<Row> = SORTS.iter().map(Row::from).collect();
+    let stacks: Vec<StackRow> = STACKS.iter().map(StackRow::from).collect();
     if json {
+        let stacks = stacks.into_iter().map(AnyRow::Stack);
+        let rows = rows.into_iter().map(AnyRow::Stage).chain(stacks).collect();
         return Document::new(rows, Vec::new()).print();
     }
-    terminal::print(&if args.markdown { markdown(&rows) } else { text(&rows) })
+    if args.markdown {
+        return terminal::print(&markdown(&rows));
+    }
+    terminal::print_fitted(&(text(&rows) + &stacks_text(&stacks)))
 }
 
 fn text(rows: &[Row]) -> String {
     let headings = ["stage", "scope", "interference", "state", "files", "what it does"];
     let mut table = Table::new(&headings.map(|heading| (heading, Side::Left)));
+    table = table.spare(&["interference", "scope", "state"]);
     for row in rows {
         table.row([
             row.stage.to_owned(),
@@ -72,7 +104,20 @@ fn text(rows: &[Row]) -> String {
             row.about.to_owned(),
         ]);
     }
-    table.render()
+    format!("{}\n{}", heading("Stages"), table.render())
+}
+
+fn stacks_text(stacks: &[StackRow]) -> String {
+    let mut table = Table::new(&[("stack", Side::Left), ("what it is for", Side::Left)]);
+    for row in stacks {
+        let more = if row.has_paths { " (change its paths first)" } else { "" };
+        table.row([row.stack.to_owned(), format!("{}{more}", row.about)]);
+    }
+    format!(
+        "\n{}\n{}'striate stack show NAME' prints one; 'striate run --stack NAME -- PROGRAM' uses it.\n",
+        heading("Stacks that come along"),
+        table.render()
+    )
 }
 
 fn markdown(rows: &[Row]) -> String {

@@ -16,12 +16,13 @@ use crate::{CommandError, terminal};
 Examples:
   striate stack recover --list fast.toml           only tell what there is
   striate stack recover fast.toml                  finish it
-  striate stack recover combine.toml /scratch/run  logs that are beside the files, below this directory
+  striate stack recover combine /scratch/run       logs that are beside the files, below this directory
 
-The file is the one that the programs were run with. What belongs to processes that still run is left
+The stack is the one that the programs were run with. What belongs to processes that still run is left
 alone. Fails if something could not be finished.")]
 pub(crate) struct RecoverArgs {
-    /// The stack that programs were run with
+    /// The stack that programs were run with: a name that 'striate stack list' shows, or a file
+    #[arg(value_name = "STACK")]
     file: PathBuf,
     /// Directories in and below which 'combine' without a directory of its own has left logs
     places: Vec<PathBuf>,
@@ -92,7 +93,7 @@ pub(super) fn tell(report: &Report, json: bool) -> Result<(), CommandError> {
         Document::new(rows, Vec::new()).print()?;
     } else {
         let text = report.to_string();
-        terminal::print(if text.is_empty() { "Nothing was left behind.\n" } else { &text })?;
+        terminal::print_fitted(if text.is_empty() { "Nothing was left behind.\n" } else { &text })?;
     }
     if report.failures() > 0 { Err(CommandError::NotWell) } else { Ok(()) }
 }

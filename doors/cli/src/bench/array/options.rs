@@ -1,15 +1,19 @@
 //! What the benchmarks of datasets have in common: options, and the run over ranks.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use striate_bench::array::{
     self, Api, ArrayBenchError, Format, Goals, Options, Progress, Results, Workload,
 };
-use striate_comm::Comm;
+use striate_comm::{Comm, CommExt, Reduction};
 
 use super::super::place::{Place, PlaceArgs};
-use super::super::{check_memory as check_memory_for, progress_bar, show};
+use super::super::{
+    check_memory as check_memory_for, check_space as check_space_for, progress_bar,
+    said_when_interrupted, show,
+};
 use super::layouts::LayoutArgs;
 use super::render::render;
 use crate::document::Document;
@@ -117,6 +121,7 @@ impl CommonArgs {
     ) -> Result<(), CommandError> {
         let contenders = self.contenders(setting)?;
         let bar = progress_bar();
+        let _interrupted = said_when_interrupted(&bar, "what the benchmark wrote is removed");
         let found = ranks::run(self.ranks.unwrap_or(setting.ranks), |comm| {
             let ranks = comm.size() as u64;
             if let Some(asked) = self.ranks.filter(|asked| *asked != ranks) {
@@ -129,6 +134,7 @@ impl CommonArgs {
             check_memory(comm.as_ref(), workload.as_ref())?;
             let bandwidth = self.layouts.bandwidth(&self.place);
             let place = self.place.find_with(comm.as_ref(), bandwidth)?;
+            check_space(comm.as_ref(), workload.as_ref(), &place.files)?;
             let options = self.options(setting, &contenders, &place);
             let results = measure(comm, workload.as_ref(), &options, &bar)?;
             Ok((results, options))
@@ -138,8 +144,7 @@ impl CommonArgs {
         if json {
             return Document::new(results.rows, results.ratios).print();
         }
-        let text = render(&results, &options);
-        terminal::print(&if terminal::is_utf8() { text } else { terminal::to_ascii(&text) })
+        terminal::print_fitted(&render(&results, &options))
     }
 
     fn options(&self, setting: &Setting, contenders: &[Api], place: &Place) -> Options {
@@ -272,6 +277,13 @@ fn check_memory(comm: &dyn Comm, workload: &dyn Workload) -> Result<(), CommandE
     let plan = workload.plan(comm.rank() as u64).map_err(failed)?;
     let each = plan.memory().saturating_mul(2).saturating_add(plan.bytes());
     check_memory_for(comm, each)
+}
+
+/// Refuses files that do not fit where they are to go.
+fn check_space(comm: &dyn Comm, workload: &dyn Workload, files: &Path) -> Result<(), CommandError> {
+    let each = workload.plan(comm.rank() as u64).map_err(failed)?.bytes();
+    let all = comm.reduce_u64(Reduction::Sum, each)?;
+    check_space_for(comm, all, files)
 }
 
 #[cfg(test)]
