@@ -8,13 +8,14 @@
 
 pub mod advice;
 pub mod compare;
+pub mod darshan;
 mod distinct;
 mod durations;
 mod gather;
 pub mod model;
 pub mod mpi_io;
 pub mod page;
-mod summary;
+pub mod summary;
 pub mod text;
 pub mod what_if;
 mod words;

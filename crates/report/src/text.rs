@@ -1,5 +1,6 @@
 //! A model for terminals: the same words, tables, and charts of characters.
 
+mod darshan;
 mod layers;
 
 use std::fmt::Write as _;
@@ -44,6 +45,7 @@ pub fn render(model: &Model, style: &Style) -> String {
         style.finding(&mut out, finding);
     }
     style.what_if(&mut out, model);
+    darshan::log(style, &mut out, model);
     layers::calls(style, &mut out, model);
     style.timeline(&mut out, model);
     style.rates(&mut out, model);

@@ -4,15 +4,16 @@ mod what_if;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use striate_datatype::Bytes;
 use striate_recording::{Recording, RecordingError};
+use striate_report::summary;
 use striate_report::text::Style;
 use striate_report::what_if::Candidate;
-use striate_report::{Model, Options, page, report, text};
+use striate_report::{Model, Options, darshan, page, report, text};
 use striate_server::parse_duration;
 
 use self::what_if::Repeating;
@@ -31,11 +32,13 @@ Examples:
   striate report traces --stack slow.toml --what-if my-stack.toml
                                                           it ran with slow.toml already
   striate report --json traces
+  striate report job.darshan -o report.html               the log of a job that Darshan watched
 
-A recording is a trace, a file of several ('striate trace merge'), or a directory of traces. What
+A recording is a trace, a file of several ('striate trace merge'), or a directory of traces. Logs of
+Darshan (3.0 to 3.5) are read as they are; with DXT they have a time line and advice, too. What
 is damaged is read up to the damage. docs/report.md tells what the rules of the advice are.")]
 pub(crate) struct ReportArgs {
-    /// The recording
+    /// The recording, or a Darshan log
     recording: PathBuf,
     /// Write a page for browsers to this file
     #[arg(long, short, value_name = "FILE")]
@@ -62,13 +65,16 @@ pub(crate) struct ReportArgs {
 
 pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
     let asked = candidates(&args.what_if)?;
-    let recording = Recording::open(&args.recording).map_err(refused)?;
     let options = Options { files: args.files.into(), ..Options::default() };
-    let mut model = report(&recording, &options);
+    let (mut model, opened) = open(&args.recording, &options)?;
     if !args.what_if.is_empty() {
+        let recording = opened.recording().ok_or_else(|| {
+            let error = RecordingError::CountersOnly(args.recording.clone());
+            CommandError::failed("nothing can be repeated", error, "")
+        })?;
         let base = args.stack.as_deref().map(crate::stack::read).transpose()?;
         let place = args.what_if_root.clone().unwrap_or_else(|| what_if::place(&model));
-        Repeating::new(&recording, base, place, args.what_if_time)?.measure(&mut model, asked);
+        Repeating::new(recording, base, place, args.what_if_time)?.measure(&mut model, asked);
     }
     if let Some(path) = &args.output {
         let page = page::render(&model);
@@ -82,6 +88,35 @@ pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
         return Document::new(vec![model], Vec::new()).print();
     }
     terminal::print(&text::render(&model, &style()))
+}
+
+/// What a report is about.
+enum Opened {
+    /// A recording.
+    Recording(Box<Recording>),
+    /// The log of a job, with a recording if it has single calls.
+    Darshan(Option<Box<darshan::Temporary>>),
+}
+
+impl Opened {
+    fn recording(&self) -> Option<&Recording> {
+        match self {
+            Self::Recording(recording) => Some(recording),
+            Self::Darshan(made) => made.as_ref().map(|made| &made.recording),
+        }
+    }
+}
+
+/// The model of a recording or a Darshan log.
+fn open(path: &Path, options: &Options) -> Result<(Model, Opened), CommandError> {
+    // What cannot be read is said with the reason that recordings have for it.
+    if darshan::is_log(path).unwrap_or(false) {
+        let (model, made) = darshan::read(path, options).map_err(refused)?;
+        return Ok((model, Opened::Darshan(made.map(Box::new))));
+    }
+    let recording = Recording::open(path).map_err(refused)?;
+    let model = report(&recording, options);
+    Ok((model, Opened::Recording(Box::new(recording))))
 }
 
 /// How text is set on this terminal.
@@ -124,10 +159,10 @@ pub(crate) fn refused(error: RecordingError) -> CommandError {
 }
 
 /// What is said when a page was written.
-fn told(path: &std::path::Path, bytes: usize, model: &Model) -> String {
+fn told(path: &Path, bytes: usize, model: &Model) -> String {
     let mut text = format!("{} ({})\n", path.display(), Bytes(bytes as u64));
     if model.findings.is_empty() {
-        text.push_str("Nothing stands out.\n");
+        let _ = writeln!(text, "{}", summary::verdict(model));
     }
     for finding in &model.findings {
         let severity = finding.severity.name();

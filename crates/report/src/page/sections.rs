@@ -46,6 +46,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
     let parts = [
         ("advice", "Advice", true),
         ("what-if", "What if", !model.what_if.is_empty()),
+        ("darshan", "Job", model.darshan.is_some()),
         ("mpi-io", "MPI-IO", !model.mpi_io.is_empty()),
         ("timeline", "Timeline", !model.timeline.lanes.is_empty()),
         ("rate", "Rate", totals.sums.bytes() > 0),
@@ -73,7 +74,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
 /// What stands out.
 pub(super) fn advice(model: &Model) -> String {
     let mut content = String::new();
-    if model.findings.is_empty() {
+    if model.findings.is_empty() && !summary::is_without_calls(model) {
         content.push_str(
             "<p class=\"well\">No rule found anything that takes a part of the time worth speaking of.</p>",
         );
