@@ -43,21 +43,29 @@ pub struct Job {
     pub mounts: Vec<Mount>,
 }
 
-pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Job, String> {
-    let mut record = vec![0; RECORD];
+/// The job, as far as it can be read, and what is wrong with its record.
+pub(crate) fn read(bytes: &[u8], header: &Header) -> (Job, Option<String>) {
+    // One byte more than there are: checksums stand behind the last.
+    let mut record = vec![0; RECORD + 1];
     let mut reader = Reader::new(bytes, header.job, header);
     let mut filled = 0;
-    while filled < RECORD {
-        match reader.read(&mut record[filled..])? {
-            0 => break,
-            read => filled += read,
+    let mut damage = None;
+    while filled <= RECORD && damage.is_none() {
+        match reader.read(&mut record[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(reason) => damage = Some(reason),
         }
     }
+    if filled > RECORD {
+        damage = Some("it is longer than a job record".into());
+    }
+    record.truncate(RECORD);
     // From 3.41 on both times have nanoseconds.
     let fine = header.version.minor >= 41;
     let words = if fine { 7 } else { 5 };
     if filled <= words * 8 {
-        return Err("it ends within the job record".into());
+        return (Job::default(), damage.or_else(|| Some("it ends within the job record".into())));
     }
     let word = |place: usize| header.order.i64(&record, place * 8).unwrap_or(0);
     let moment = |second: i64, nano: i64| i128::from(second) * 1_000_000_000 + i128::from(nano);
@@ -78,7 +86,7 @@ pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Job, String> {
     });
     let pairs = until_zero(metadata);
     let pairs = pairs.split('\n').filter_map(|line| line.split_once('='));
-    Ok(Job {
+    let job = Job {
         user: word(0),
         start_ns,
         end_ns,
@@ -88,7 +96,8 @@ pub(crate) fn read(bytes: &[u8], header: &Header) -> Result<Job, String> {
         metadata: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         command,
         mounts: mounts.collect(),
-    })
+    };
+    (job, damage)
 }
 
 /// A text that ends at the first zero.

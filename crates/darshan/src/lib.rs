@@ -66,7 +66,7 @@ pub struct Log<'a> {
     bytes: &'a [u8],
     /// The header.
     pub header: Header,
-    /// The job; that of a log whose job record cannot be read has zeros and no texts.
+    /// The job; what of its record cannot be read is zeros and empty texts.
     pub job: Job,
     /// Paths by record id.
     names: HashMap<u64, String>,
@@ -79,10 +79,8 @@ impl<'a> Log<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, LogError> {
         let header = Header::parse(bytes)?;
         let mut damage = Vec::new();
-        let job = job::read(bytes, &header).unwrap_or_else(|reason| {
-            damage.push(Damage { region: "job".into(), reason, records: 0 });
-            Job::default()
-        });
+        let (job, found) = job::read(bytes, &header);
+        damage.extend(found.map(|reason| Damage { region: "job".into(), reason, records: 0 }));
         let (names, found) = names::read(bytes, &header);
         damage.extend(found);
         Ok(Self { bytes, header, job, names, damage })
