@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use striate_darshan::{Log, Module};
+use striate_darshan::{Direction, Log, Module};
 use striate_recording::import::{self, Format};
 use striate_recording::{Recording, RecordingError};
 use tempfile::TempDir;
@@ -111,17 +111,23 @@ impl LayerRow {
     }
 
     /// Reads or writes of all kinds.
-    pub fn transfers(&self, reads: bool) -> u64 {
-        if reads {
-            self.sum(&["READS", "INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"])
-        } else {
-            self.sum(&["WRITES", "INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"])
+    pub fn transfers(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Read => {
+                self.sum(&["READS", "INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"])
+            }
+            Direction::Write => {
+                self.sum(&["WRITES", "INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"])
+            }
         }
     }
 
     /// Bytes that were read or written.
-    pub fn bytes(&self, reads: bool) -> u64 {
-        self.sum(&[if reads { "BYTES_READ" } else { "BYTES_WRITTEN" }])
+    pub fn bytes(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Read => self.sum(&["BYTES_READ"]),
+            Direction::Write => self.sum(&["BYTES_WRITTEN"]),
+        }
     }
 }
 
@@ -264,6 +270,7 @@ pub fn read(path: &Path, options: &Options) -> Result<(Model, Option<Temporary>)
     let job = &log.job;
     model.recording = About {
         path: path.to_string_lossy().into_owned(),
+        command: job.command.clone(),
         began_ns: u64::try_from(job.start_ns).unwrap_or(0),
         length_ns: job.length_ns.max(model.recording.length_ns),
         complaints,

@@ -22,5 +22,5 @@ mod words;
 
 pub use self::advice::Finding;
 pub use self::durations::Durations;
-pub use self::gather::{Options, report};
+pub use self::gather::{Options, report, report_with};
 pub use self::model::Model;

@@ -129,6 +129,9 @@ impl Sums {
 pub struct About {
     /// Where it is.
     pub path: String,
+    /// The command line of the program that was started: of the first process whose parent was not recorded.
+    #[serde(default)]
+    pub command: String,
     /// Nanoseconds since 1970 when it began.
     pub began_ns: u64,
     /// From its beginning to the end of its last call.
@@ -353,8 +356,11 @@ pub struct Cell {
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRow {
-    /// Its path. What is not UTF-8 in it is replaced.
+    /// Its path. What is not UTF-8 in it is replaced. Of several files in one row, what their paths have in common.
     pub path: String,
+    /// How many files it stands for, if these are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
     /// Its calls.
     pub sums: Sums,
     /// How often it was opened.

@@ -1,11 +1,13 @@
 //! The recording in a few sentences, for all forms of a report.
 
+use striate_darshan::Direction;
+
 use crate::darshan::DarshanLog;
 use crate::model::{Class, Model};
 use crate::mpi_io::MpiIo;
 use crate::words::{counted, grouped, part, percent, rate, short, size, time};
 
-/// What to call the recording: the program that most of it is about.
+/// What to call the recording: the program that was started, whatever it started itself.
 pub(crate) fn title(model: &Model) -> String {
     if let Some(log) = &model.darshan {
         return if log.command.is_empty() {
@@ -15,7 +17,10 @@ pub(crate) fn title(model: &Model) -> String {
         };
     }
     let heaviest = model.processes.iter().max_by_key(|row| row.sums.time_ns.all());
-    let command = heaviest.map(|row| row.command.as_str()).unwrap_or_default();
+    let heaviest = heaviest.map(|row| row.command.as_str()).unwrap_or_default();
+    // Reports of older versions do not say what was started.
+    let started = model.recording.command.as_str();
+    let command = if started.is_empty() { heaviest } else { started };
     if command.is_empty() { "A recording".into() } else { command.to_owned() }
 }
 
@@ -93,7 +98,8 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
 /// A job whose calls Darshan counted.
 fn darshan(model: &Model, log: &DarshanLog) -> Vec<String> {
     let sums = &model.totals.sums;
-    let about = if model.totals.files_exact { "" } else { "more than " };
+    let exact = model.totals.files_exact || model.totals.files == 0;
+    let about = if exact { "" } else { "more than " };
     let mut sentences = vec![format!(
         "Job {} ran {} for {}. They made {} on {about}{}: {} read, {} written.",
         log.job,
@@ -116,13 +122,14 @@ fn darshan(model: &Model, log: &DarshanLog) -> Vec<String> {
         let together = ["COLL_READS", "COLL_WRITES", "SPLIT_READS", "SPLIT_WRITES"];
         let together: u64 =
             together.iter().map(|name| layer.counter(&format!("MPIIO_{name}"))).sum();
-        let all = layer.transfers(true).saturating_add(layer.transfers(false));
+        let all =
+            layer.transfers(Direction::Read).saturating_add(layer.transfers(Direction::Write));
         sentences.push(format!(
             "{} ({} collective, {} independent) moved {} at the MPI-IO layer.",
             counted(all, "read and write", "reads and writes"),
             grouped(together),
             grouped(all.saturating_sub(together)),
-            size(layer.bytes(true).saturating_add(layer.bytes(false))),
+            size(layer.bytes(Direction::Read).saturating_add(layer.bytes(Direction::Write))),
         ));
     }
     sentences
@@ -163,10 +170,17 @@ pub fn verdict(model: &Model) -> String {
     if is_without_calls(model) {
         return "No advice: it needs single calls, and this log has counters only.".into();
     }
-    match model.findings.len() {
+    let first = match model.findings.len() {
         0 => "Nothing stands out.".into(),
         1 => "One thing stands out.".into(),
         n => format!("{n} things stand out, the most important first."),
+    };
+    match model.findings.iter().filter(|finding| finding.is_refuted()).count() {
+        0 => first,
+        1 => {
+            format!("{first} The stack of one was tried and makes it slower: that one comes last.")
+        }
+        n => format!("{first} The stacks of {n} were tried and make it slower: those come last."),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use striate_darshan::Direction;
+
 use super::html::{Cell, Column, escaped, folded, number, section, table, word};
 use crate::darshan::{DarshanLog, LayerRow};
 use crate::model::Model;
@@ -115,7 +117,7 @@ fn sharing(log: &DarshanLog) -> String {
 
 fn layers(log: &DarshanLog) -> String {
     let rows = log.layers.iter().map(|row| {
-        let (reads, writes) = (row.transfers(true), row.transfers(false));
+        let (reads, writes) = (row.transfers(Direction::Read), row.transfers(Direction::Write));
         let of = |part_of: &str, whole: u64| {
             let name = format!("{}_{part_of}", row.prefix());
             if row.counters.contains_key(&name) {
@@ -130,8 +132,8 @@ fn layers(log: &DarshanLog) -> String {
             count(row.opens()),
             count(reads),
             count(writes),
-            bytes(row.bytes(true)),
-            bytes(row.bytes(false)),
+            bytes(row.bytes(Direction::Read)),
+            bytes(row.bytes(Direction::Write)),
             span(row.read_ns),
             span(row.write_ns),
             span(row.metadata_ns),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use striate_darshan::Direction;
+
 use super::{Style, plain, row, table};
 use crate::darshan::DarshanLog;
 use crate::model::Model;
@@ -107,10 +109,10 @@ fn layers(style: &Style, out: &mut String, log: &DarshanLog) {
             layer.layer.clone(),
             grouped(layer.files),
             grouped(layer.opens()),
-            grouped(layer.transfers(true)),
-            grouped(layer.transfers(false)),
-            size(layer.bytes(true)),
-            size(layer.bytes(false)),
+            grouped(layer.transfers(Direction::Read)),
+            grouped(layer.transfers(Direction::Write)),
+            size(layer.bytes(Direction::Read)),
+            size(layer.bytes(Direction::Write)),
             time(layer.read_ns),
             time(layer.write_ns),
             time(layer.metadata_ns),
@@ -118,14 +120,13 @@ fn layers(style: &Style, out: &mut String, log: &DarshanLog) {
     }
     out.push_str(&table(&rows));
     if let Some(posix) = log.layer("POSIX") {
-        let of =
-            |name: &str, reads: bool| percent(part(posix.counter(name), posix.transfers(reads)));
+        let of = |name: &str, way| percent(part(posix.counter(name), posix.transfers(way)));
         let text = format!(
             "POSIX: {} of the reads are sequential and {} consecutive; {} and {} of the writes.",
-            of("POSIX_SEQ_READS", true),
-            of("POSIX_CONSEC_READS", true),
-            of("POSIX_SEQ_WRITES", false),
-            of("POSIX_CONSEC_WRITES", false)
+            of("POSIX_SEQ_READS", Direction::Read),
+            of("POSIX_CONSEC_READS", Direction::Read),
+            of("POSIX_SEQ_WRITES", Direction::Write),
+            of("POSIX_CONSEC_WRITES", Direction::Write)
         );
         style.wrap(out, "  ", &text);
     }
