@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use striate_darshan::{Log, Module};
 use striate_recording::import::{Format, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, export};
 
@@ -42,6 +43,32 @@ pub fn strace(bytes: &[u8], directory: &Path) {
 /// Bytes as the output of darshan-dxt-parser.
 pub fn dxt(bytes: &[u8], directory: &Path) {
     imported(bytes, Format::Dxt, directory);
+}
+
+/// Bytes as a Darshan log: all that can be read of it, and its import.
+pub fn darshan(bytes: &[u8], directory: &Path) {
+    let Ok(log) = Log::parse(bytes) else {
+        return imported(bytes, Format::Darshan, directory);
+    };
+    for module in log.modules() {
+        let mut seen = 0;
+        let read = match module {
+            Module::LUSTRE => log.layouts(&mut |_| seen += 1),
+            Module::DXT_POSIX | Module::DXT_MPI_IO => log.segments(module, &mut |traced, _| {
+                let _ = log.name(traced.id).and_then(|name| log.mount(name));
+                seen += 1;
+            }),
+            _ => log.counters(module, &mut |record| {
+                assert!(!record.counters.is_empty() && !record.times.is_empty());
+                seen += 1;
+            }),
+        };
+        match read {
+            Ok(records) => assert_eq!(records, seen),
+            Err(damage) => assert!(damage.records == seen && !damage.to_string().is_empty()),
+        }
+    }
+    imported(bytes, Format::Darshan, directory);
 }
 
 fn imported(mut bytes: &[u8], format: Format, directory: &Path) {

@@ -35,8 +35,23 @@ pub enum RecordingError {
     #[error("{}: the result would be a part of the recording it is made of", .0.display())]
     Within(PathBuf),
     /// It is not said and cannot be seen what a file is.
-    #[error("{}: neither the output of strace nor that of darshan-dxt-parser", .0.display())]
+    #[error("{}: neither the output of strace or darshan-dxt-parser nor a Darshan log", .0.display())]
     UnknownFormat(PathBuf),
+    /// A Darshan log cannot be read.
+    #[error("{}: {error}", path.display())]
+    Darshan {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: striate_darshan::LogError,
+    },
+    /// A Darshan log without extended traces.
+    #[error(
+        "{}: the Darshan log has counters only, no single reads and writes (DXT), so no recording can be made of it; \
+         'striate report' shows its counters",
+        .0.display()
+    )]
+    CountersOnly(PathBuf),
     /// Nothing in a file could be understood.
     #[error("{}: nothing in it is a call: line {line}: {text}", path.display())]
     NothingUnderstood {

@@ -4,6 +4,7 @@
 //! understood but is no operation on a file is counted by name. Memory is needed for what processes have open and
 //! for a block of each that is alive.
 
+mod darshan;
 mod dxt;
 mod parts;
 mod strace;
@@ -26,6 +27,8 @@ pub enum Format {
     Strace,
     /// The output of `darshan-dxt-parser`.
     Dxt,
+    /// A log of Darshan with extended traces (DXT).
+    Darshan,
 }
 
 /// Lines that were not understood which are kept to be shown.
@@ -56,6 +59,9 @@ pub struct Imported {
     pub malformed: u64,
     /// The first of these, with their numbers.
     pub first_malformed: Vec<(u64, String)>,
+    /// What the file lacks: damage, and what its writer left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
 }
 
 impl Imported {
@@ -124,6 +130,7 @@ pub fn import_from(
     let imported = match options.format.unwrap_or(Format::Strace) {
         Format::Strace => strace::import(input, name, options.directory.as_deref(), &mut parts)?,
         Format::Dxt => dxt::import(input, name, &mut parts)?,
+        Format::Darshan => darshan::import(input, name, &mut parts)?,
     };
     if imported.records == 0
         && let Some((line, text)) = imported.first_malformed.first().cloned()
@@ -136,6 +143,10 @@ pub fn import_from(
 
 /// What a file is, by its first lines.
 fn recognised(input: &mut dyn BufRead) -> std::io::Result<Option<Format>> {
+    // Files hand out more than this at a time.
+    if striate_darshan::is_log(input.fill_buf()?) {
+        return Ok(Some(Format::Darshan));
+    }
     let mut line = Vec::new();
     for _ in 0..LOOKED_AT {
         if !next_line(input, &mut line)? {

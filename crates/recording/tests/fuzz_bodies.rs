@@ -5,6 +5,8 @@
 
 #[path = "../../../fuzz/recording_bodies.rs"]
 mod recording_bodies;
+#[path = "../../darshan/tests/writer/mod.rs"]
+mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,8 @@ use striate_stack::trace::{
     Call, Damage, Header, Held, Part, Record, SeveralWriter, Subject, TracedFile,
 };
 use striate_stack::{Function, Origin};
+
+use self::writer::{Order, Packed};
 
 const MUTANTS: usize = 1500;
 
@@ -32,6 +36,11 @@ fn no_bytes_upset_an_import_of_dxt() {
     run_all("dxt", 0x5EED_0083, recording_bodies::dxt);
 }
 
+#[test]
+fn no_bytes_upset_a_reader_of_darshan_logs() {
+    run_all("darshan", 0x5EED_0084, recording_bodies::darshan);
+}
+
 /// The seed is also a witness that files of several traces are written as they were.
 #[test]
 fn the_seed_is_as_committed() {
@@ -44,6 +53,19 @@ fn the_seed_is_as_committed() {
 fn write_the_seeds() {
     fs::create_dir_all(directory("several")).unwrap();
     fs::write(directory("several").join("two_processes"), made_seed()).unwrap();
+    fs::create_dir_all(directory("darshan")).unwrap();
+    // Those that are not packed let a fuzzer reach all records.
+    for (minor, order, packed) in [
+        (0, Order::Little, Packed::Not),
+        (10, Order::Big, Packed::Not),
+        (21, Order::Little, Packed::Zlib),
+        (21, Order::Little, Packed::Bzip2),
+        (41, Order::Little, Packed::Not),
+    ] {
+        let name = format!("{minor}-{order:?}-{packed:?}").to_lowercase();
+        let log = writer::example(minor, order, packed);
+        fs::write(directory("darshan").join(name), log.bytes()).unwrap();
+    }
 }
 
 fn made_seed() -> Vec<u8> {

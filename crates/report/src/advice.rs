@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gather::{Evidence, Mark};
 use crate::model::Model;
-use crate::words::{part, percent};
+use crate::words::{part, percent, short};
 
 /// Rules are silent about what takes less than this part of the time in calls.
 const WORTH: f64 = 0.05;
@@ -106,6 +106,75 @@ pub struct Finding {
     pub files: Vec<String>,
     /// The part of the time in calls that it is about.
     pub share: f64,
+    /// What the stack came to when it was tried: how many times as fast the calls were, and the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredGain>,
+}
+
+/// What a stack came to when the recording was repeated with it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredGain {
+    /// How many times as fast the calls were.
+    pub calls: f64,
+    /// How many times as fast the whole run was.
+    pub run: f64,
+    /// The calls took longer with it: the advice does not hold here.
+    pub refuted: bool,
+}
+
+impl Finding {
+    /// Whether its stack was tried and made calls slower.
+    pub fn is_refuted(&self) -> bool {
+        self.measured.is_some_and(|measured| measured.refuted)
+    }
+
+    /// How much it matters, or that it was refuted.
+    pub fn badge(&self) -> &'static str {
+        if self.is_refuted() { "refuted" } else { self.severity.name() }
+    }
+
+    /// What was measured with its stack, in a sentence.
+    pub fn outcome(&self) -> Option<String> {
+        let MeasuredGain { calls, run, refuted } = self.measured?;
+        let name = self.stack.as_ref().map_or("the stack", |stack| &stack.name);
+        let (calls, run) = (short(calls), short(run));
+        Some(if refuted {
+            format!(
+                "Refuted: repeated with {name}, the calls of this recording were {calls} × as fast and the whole run \
+                 {run} ×, so slower. Do not use this stack here."
+            )
+        } else {
+            format!(
+                "Measured: repeated with {name}, the calls of this recording were {calls} × as fast, and the whole run \
+                 {run} ×."
+            )
+        })
+    }
+
+    /// How the stack that it offers is used, in a sentence; nothing if there is none, or it was refuted.
+    pub fn usage(&self) -> Option<String> {
+        let stack = self.stack.as_ref().filter(|_| !self.is_refuted())?;
+        let first = if stack.ready { "" } else { "Fill in its places first. " };
+        Some(format!(
+            "{first}To use it, save it as {file} and start the program with \
+             'striate run --stack {file} -- your command'.",
+            file = "stack.toml",
+        ))
+    }
+}
+
+/// The stack that a report offers: of those that were tried the fastest, else that of the first finding that has one
+/// which can be used as it is, else the first.
+pub fn offered(findings: &[Finding]) -> Option<(&Finding, &AdvisedStack)> {
+    let usable = || {
+        let found = findings.iter().filter(|finding| !finding.is_refuted());
+        found.filter_map(|finding| Some((finding, finding.stack.as_ref()?)))
+    };
+    let tried =
+        usable().filter_map(|(finding, stack)| Some((finding.measured?.calls, finding, stack)));
+    let fastest =
+        tried.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, finding, stack)| (finding, stack));
+    fastest.or_else(|| usable().find(|(_, stack)| stack.ready)).or_else(|| usable().next())
 }
 
 /// What rules look at.

@@ -153,7 +153,7 @@ pub enum CompareError {
     Recording(#[from] striate_recording::RecordingError),
     /// A file is something else.
     #[error(
-        "{path} is neither a recording nor a JSON document of 'striate run', 'striate bench' or 'striate report'"
+        "{path} is neither a recording nor a Darshan log nor a JSON document of 'striate run', 'striate bench' or 'striate report'"
     )]
     Unknown {
         /// Which.

@@ -47,10 +47,27 @@ impl Default for Options {
 
 /// What a recording tells, with advice.
 pub fn report(recording: &Recording, options: &Options) -> Model {
+    report_with(recording, options, &mut |_| ())
+}
+
+/// Calls between two times that progress is told.
+const STEP: u64 = 16_384;
+
+/// As [`report`], and tells from time to time how many calls were looked at.
+pub fn report_with(
+    recording: &Recording,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Model {
+    let mut done = 0;
     let mut pass = Pass::new(recording, options);
     let mut layers = Layers::new(recording);
     let mut order = recording.nested(&Filter::default());
     for (process, entry) in order.by_ref() {
+        done += 1;
+        if done % STEP == 0 {
+            progress(done);
+        }
         match entry {
             Entry::Layer(layer) => {
                 pass.add_layer(process, &layer);
@@ -71,6 +88,7 @@ pub fn report(recording: &Recording, options: &Options) -> Model {
     let (model, evidence) = pass.finish();
     let recording = About {
         path: recording.path().to_string_lossy().into_owned(),
+        command: process::started(recording),
         began_ns: recording.began(),
         length_ns: recording.length(),
         complaints,

@@ -8,13 +8,14 @@
 
 pub mod advice;
 pub mod compare;
+pub mod darshan;
 mod distinct;
 mod durations;
 mod gather;
 pub mod model;
 pub mod mpi_io;
 pub mod page;
-mod summary;
+pub mod summary;
 pub mod table;
 pub mod text;
 pub mod what_if;
@@ -22,5 +23,5 @@ mod words;
 
 pub use self::advice::Finding;
 pub use self::durations::Durations;
-pub use self::gather::{Options, report};
+pub use self::gather::{Options, report, report_with};
 pub use self::model::Model;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Finding;
+use crate::darshan::DarshanLog;
 use crate::durations::Durations;
 use crate::mpi_io::MpiIo;
 use crate::what_if::Answer;
@@ -60,7 +61,8 @@ pub struct ByClass {
 impl ByClass {
     /// All together.
     pub const fn all(&self) -> u64 {
-        self.read + self.write + self.sync + self.metadata
+        let data = self.read.saturating_add(self.write);
+        data.saturating_add(self.sync).saturating_add(self.metadata)
     }
 
     /// That of a class.
@@ -85,7 +87,8 @@ impl ByClass {
 
     fn add(&mut self, other: &Self) {
         for class in Class::ALL {
-            *self.of_mut(class) += other.of(class);
+            let sum = self.of(class).saturating_add(other.of(class));
+            *self.of_mut(class) = sum;
         }
     }
 }
@@ -110,14 +113,14 @@ impl Sums {
     pub fn add(&mut self, other: &Self) {
         self.calls.add(&other.calls);
         self.time_ns.add(&other.time_ns);
-        self.failed += other.failed;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
+        self.failed = self.failed.saturating_add(other.failed);
+        self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
+        self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
     }
 
     /// Bytes in both directions.
     pub const fn bytes(&self) -> u64 {
-        self.bytes_read + self.bytes_written
+        self.bytes_read.saturating_add(self.bytes_written)
     }
 }
 
@@ -126,6 +129,9 @@ impl Sums {
 pub struct About {
     /// Where it is.
     pub path: String,
+    /// The command line of the program that was started: of the first process whose parent was not recorded.
+    #[serde(default)]
+    pub command: String,
     /// Nanoseconds since 1970 when it began.
     pub began_ns: u64,
     /// From its beginning to the end of its last call.
@@ -350,8 +356,11 @@ pub struct Cell {
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRow {
-    /// Its path. What is not UTF-8 in it is replaced.
+    /// Its path. What is not UTF-8 in it is replaced. Of several files in one row, what their paths have in common.
     pub path: String,
+    /// How many files it stands for, if these are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
     /// Its calls.
     pub sums: Sums,
     /// How often it was opened.
@@ -409,4 +418,7 @@ pub struct Model {
     /// MPI-IO calls, and the calls beneath them.
     #[serde(default, skip_serializing_if = "MpiIo::is_empty")]
     pub mpi_io: MpiIo,
+    /// What a Darshan log says besides calls, if the report is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub darshan: Option<Box<DarshanLog>>,
 }

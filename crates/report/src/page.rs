@@ -6,6 +6,7 @@
 
 mod axis;
 mod charts;
+mod darshan;
 mod heat;
 mod html;
 mod layers;
@@ -28,6 +29,7 @@ pub fn render(model: &Model) -> String {
         "<main id=\"main\" tabindex=\"-1\">".into(),
         sections::advice(model),
         sections::what_if(model),
+        darshan::log(model),
         layers::calls(model),
         timeline::section(model),
         charts::rate(model),

@@ -1,5 +1,6 @@
 //! A model for terminals: the same words, tables, and charts of characters.
 
+mod darshan;
 mod layers;
 
 use std::fmt::Write as _;
@@ -45,6 +46,7 @@ pub fn render(model: &Model, style: &Style) -> String {
         style.finding(&mut out, finding);
     }
     style.what_if(&mut out, model);
+    darshan::log(style, &mut out, model);
     layers::calls(style, &mut out, model);
     style.timeline(&mut out, model);
     style.rates(&mut out, model);
@@ -127,24 +129,27 @@ impl Style {
     }
 
     fn finding(&self, out: &mut String, finding: &Finding) {
-        let title = format!("{} ({}): {}", finding.title, finding.severity.name(), finding.figure);
+        let title = format!("{} ({}): {}", finding.title, finding.badge(), finding.figure);
         let _ = writeln!(out, "\n* {}", self.heading(&title));
         self.wrap(out, "  ", &finding.sentence);
         for file in &finding.files {
             let _ = writeln!(out, "    {}", plain(&cut_path(file, self.width.saturating_sub(4))));
         }
         self.wrap(out, "  ", &finding.help);
-        if let Some(estimate) = &finding.estimate {
+        if let Some(outcome) = finding.outcome() {
+            self.wrap(out, "  ", &outcome);
+        } else if let Some(estimate) = &finding.estimate {
             let of = if finding.rule == "uneven-ranks" { "the run" } else { "the time in calls" };
             let gain =
                 format!("Estimated gain: {} of {of}. {}", percent(estimate.share), estimate.basis);
             self.wrap(out, "  ", &gain);
         }
-        if let Some(stack) = &finding.stack {
+        if let Some(stack) = finding.stack.as_ref().filter(|_| !finding.is_refuted()) {
             let _ = writeln!(out, "  Stack: {}", stack.name);
             for line in stack.text.lines() {
                 let _ = writeln!(out, "    {line}");
             }
+            self.wrap(out, "  ", &finding.usage().unwrap_or_default());
         }
     }
 
@@ -282,7 +287,8 @@ impl Style {
         let room = self.width.saturating_sub(56).max(20);
         for file in model.files.iter().take(15) {
             rows.push(vec![
-                plain(&cut_path(&file.path, room)),
+                plain(&cut_path(&file.path, room))
+                    + &file.files.map_or(String::new(), |n| format!(" ({})", grouped(n))),
                 time(file.sums.time_ns.all()),
                 size(file.sums.bytes_read),
                 size(file.sums.bytes_written),
@@ -292,7 +298,8 @@ impl Style {
             ]);
         }
         out.push_str(&table(&rows, Some(self.width)));
-        let more = model.totals.files.saturating_sub(rows.len() as u64 - 1);
+        let shown: u64 = model.files.iter().take(15).map(|file| file.files.unwrap_or(1)).sum();
+        let more = model.totals.files.saturating_sub(shown);
         if more > 0 {
             let _ = writeln!(out, "  and {} more", grouped(more));
         }

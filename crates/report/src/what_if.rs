@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::{Finding, MeasuredGain, Severity};
 use crate::model::Model;
 
 /// A stack to try.
@@ -101,4 +102,22 @@ pub fn measure(model: &mut Model, candidates: Vec<Candidate>, by: &mut dyn Measu
         };
         model.what_if.push(answer);
     }
+    judge(model);
+}
+
+/// Findings learn what was measured with their stacks. Those that it refutes come last and matter least.
+fn judge(model: &mut Model) {
+    for finding in &mut model.findings {
+        let Some(stack) = &finding.stack else { continue };
+        let tried = model.what_if.iter().filter(|answer| answer.candidate.stack == stack.text);
+        let Some(found) = tried.filter_map(|answer| answer.measured.as_ref()).next_back() else {
+            continue;
+        };
+        let (calls, run) = (found.gain(), found.run_gain());
+        finding.measured = Some(MeasuredGain { calls, run, refuted: calls < 1.0 });
+        if calls < 1.0 {
+            finding.severity = Severity::Low;
+        }
+    }
+    model.findings.sort_by_key(Finding::is_refuted);
 }

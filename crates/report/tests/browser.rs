@@ -226,6 +226,47 @@ fn it_fits_a_phone_and_all_widths_between() {
     assert_eq!(page.browser.complaints(), [""; 0]);
 }
 
+/// Requests of all sizes, and many files with long paths.
+fn crowded() -> Model {
+    let mut scenario = Scenario::new();
+    let mut program = scenario.program(None);
+    let file = program.open("/scratch/all_sizes.dat", CREATE, US);
+    for power in 0..34u32 {
+        program.write(&file, 0, 1 << power, MS);
+    }
+    for n in 0..60u64 {
+        let path = format!(
+            "/scratch/projects/climate_of_the_north/run_{n:04}/member_{n}/output_of_the_year.nc"
+        );
+        let file = program.open_of_size(path, READ, 4096, US);
+        program.read(&file, 0, 4096, (100 + n) * US);
+        program.close(&file, US);
+    }
+    program.finish();
+    scenario.model()
+}
+
+#[test]
+fn labels_paths_and_length_are_right_at_the_width_of_a_desktop() {
+    let mut page = Page::new(&crowded());
+    for (width, scheme) in [(1280u32, "light"), (1280, "dark"), (1000, "light"), (700, "light")] {
+        page.browser.resize(width, 900);
+        page.browser.media(scheme, "screen");
+        let path = page.path.clone();
+        page.browser.load(&path);
+        let crossing = "[...document.querySelectorAll('.acrosses, .ups')].filter(a => a.offsetParent).map(a => [...a.children].filter(s => getComputedStyle(s).display !== 'none').map(s => s.getBoundingClientRect())).filter(all => all.some((b, i) => all.some((o, j) => j > i && b.left < o.right + 2 && o.left < b.right + 2 && b.top < o.bottom && o.top < b.bottom))).length";
+        assert_eq!(page.say(crossing), 0, "labels cross at {width}");
+        // Between the places at which a path may be broken, it is on one line.
+        let broken = "[...document.querySelectorAll('.path')].filter(p => p.offsetParent).flatMap(p => [...p.childNodes]).filter(n => n.nodeType === 3).filter(n => { const r = document.createRange(); r.selectNodeContents(n); return r.getClientRects().length > 1; }).map(n => n.textContent).join(' ')";
+        assert_eq!(page.text(broken), "", "at {width}");
+        let high = page.say("document.documentElement.scrollHeight").as_u64().unwrap();
+        assert!(width < 1280 || high < 5000, "{high} px");
+        // What is strong in the light is bright in the dark.
+        assert!(!page.text("document.body.innerText").contains("darker"));
+    }
+    assert_eq!(page.browser.complaints(), [""; 0]);
+}
+
 /// The contrast of all texts with what is behind them, as WCAG counts it: the least one.
 const CONTRAST: &str = r"(() => {
     const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);

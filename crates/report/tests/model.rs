@@ -169,6 +169,148 @@ fn text_has_the_same_words() {
     assert!(page.contains("the disk is full") && page.contains("3 ×"));
 }
 
+fn measured(gain: f64) -> Measured {
+    Measured {
+        seconds_without: 2.0,
+        seconds_with: 1.0 / gain + 1.0,
+        call_seconds_without: 1.0,
+        call_seconds_with: 1.0 / gain,
+        differences: 0,
+        rounds: 3,
+        place: "/scratch".into(),
+    }
+}
+
+/// Small writes to one file, and many small files: two findings with a stack each.
+fn two_findings() -> Model {
+    let mut scenario = Scenario::new();
+    let mut program = scenario.program(None);
+    let file = program.open("/data/small.dat", CREATE, 100 * US);
+    (0..2000u64).for_each(|n| program.write(&file, n * 100, 100, 50 * US));
+    program.close(&file, US);
+    for n in 0..400 {
+        let file = program.open(format!("/data/{n}.txt"), CREATE, 300 * US);
+        program.write(&file, 0, 3000, 300 * US);
+        program.close(&file, 200 * US);
+    }
+    program.finish();
+    let model = scenario.model();
+    let rules: Vec<_> = model.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert_eq!(rules, ["small-files", "small-writes"]);
+    model
+}
+
+#[test]
+fn advice_that_a_measurement_refutes_comes_last_and_says_so() {
+    let mut model = two_findings();
+    let found = candidates(&model);
+    measure(&mut model, found, &mut |candidate: &Candidate| {
+        Ok(measured(if candidate.name == "combine" { 0.51 } else { 3.0 }))
+    });
+    let rules: Vec<_> = model.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert_eq!(rules, ["small-writes", "small-files"]);
+    let (kept, refuted) = (&model.findings[0], &model.findings[1]);
+    assert!(!kept.is_refuted() && refuted.is_refuted());
+    let (_, stack) = striate_report::advice::offered(&model.findings).unwrap();
+    assert_eq!(stack.name, "write-back");
+
+    let wide = Style { width: 200, ..Style::default() };
+    let shown = text::render(&model, &wide);
+    for words in [
+        "Many small files (refuted)",
+        "Refuted: repeated with combine, the calls of this recording were 0.51 × as fast",
+        "Measured: repeated with write-back, the calls of this recording were 3 × as fast",
+        "The stack of one was tried and makes it slower",
+        "striate run --stack stack.toml -- your command",
+    ] {
+        assert!(shown.contains(words), "{words} is missing in\n{shown}");
+    }
+    // What was estimated is not told beside what was measured, nor a stack offered that is slower.
+    assert!(!shown.contains("Estimated gain") && !shown.contains("kind = \"combine\""), "{shown}");
+    let page = page::render(&model);
+    assert!(page.contains("Refuted: repeated with combine") && page.contains("card refuted"));
+    assert!(!page.contains("Estimated gain") && !page.contains("kind = &quot;combine&quot;"));
+    let json = serde_json::to_value(&model).unwrap();
+    assert_eq!(json["findings"][1]["measured"]["refuted"], true);
+    assert_eq!(json["findings"][0]["measured"]["refuted"], false);
+
+    // If all are refuted, none is offered.
+    let mut model = two_findings();
+    let found = candidates(&model);
+    measure(&mut model, found, &mut |_: &Candidate| Ok(measured(0.9)));
+    assert!(striate_report::advice::offered(&model.findings).is_none());
+    assert!(text::render(&model, &wide).contains("The stacks of 2 were tried and make it slower"));
+}
+
+#[test]
+fn a_recording_is_called_by_what_was_started() {
+    let mut scenario = Scenario::new();
+    let mut first = scenario.named(None, &["/home/me/run.sh", "--fast"]);
+    first.stat("/data", US);
+    first.finish();
+    let mut helper = scenario.child(101, None, &["/bin/sh", "-c", "gzip out"]);
+    let file = helper.open("/data/out", CREATE, US);
+    (0..100u64).for_each(|n| helper.write(&file, n << 20, 1 << 20, MS));
+    helper.finish();
+    let model = scenario.model();
+    assert_eq!(model.recording.command, "/home/me/run.sh --fast");
+    assert!(text::render(&model, &Style::default()).starts_with("/home/me/run.sh --fast\n"));
+    assert!(page::render(&model).contains("<h1>/home/me/run.sh --fast</h1>"));
+}
+
+#[test]
+fn byte_code_of_python_is_one_row() {
+    let mut scenario = Scenario::new();
+    let mut program = scenario.program(None);
+    let read = |program: &mut scenario::Program, path: String, takes| {
+        let file = program.open_of_size(path, READ, 4096, US);
+        program.read(&file, 0, 4096, takes);
+        program.close(&file, US);
+    };
+    for n in 0..60 {
+        read(&mut program, format!("/usr/lib/python3/a{}/__pycache__/m{n}.pyc", n % 5), 20 * US);
+    }
+    read(&mut program, "/data/in.nc".into(), 100 * US);
+    read(&mut program, "/data/other.nc".into(), 10 * MS);
+    program.finish();
+    let model = scenario.model();
+    let rows: Vec<_> =
+        model.files.iter().map(|row| (row.path.as_str(), row.files, row.opens)).collect();
+    let expected = [
+        ("/data/other.nc", None, 1),
+        ("/usr/lib/python3/*.pyc", Some(60), 60),
+        ("/data/in.nc", None, 1),
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!((model.totals.files, model.other_files.count), (62, 0));
+    let sums: u64 = model.files.iter().map(|row| row.sums.calls.all()).sum();
+    assert_eq!(sums, model.totals.sums.calls.all());
+    assert!(page::render(&model).contains("60 files"));
+    // With a table of two rows it is one of them, and nothing is lost.
+    let few = Options { files: 2, ..Options::default() };
+    let few = report(&scenario.recording(), &few);
+    assert_eq!((few.files.len(), few.other_files.count), (2, 1));
+}
+
+#[test]
+fn many_files_are_folded() {
+    let mut scenario = Scenario::new();
+    let mut program = scenario.program(None);
+    for n in 0..40 {
+        let file = program.open_of_size(format!("/data/{n}.nc"), READ, 4096, US);
+        program.read(&file, 0, 4096, (100 - n) * US);
+        program.close(&file, US);
+    }
+    program.finish();
+    let page = page::render(&scenario.model());
+    let section = &page[page.find("<section id=\"files\"").unwrap()..];
+    let section = &section[..section.find("</section>").unwrap()];
+    let (seen, folded) = section.split_once("<details>").unwrap();
+    assert!(folded.starts_with("<summary>28 more files</summary>"), "{}", &folded[..80]);
+    assert_eq!(seen.matches("<tr>").count(), 13);
+    assert!(seen.contains("0.nc") && folded.contains("39.nc"));
+}
+
 #[test]
 fn nothing_recorded_is_said() {
     let mut scenario = Scenario::new();

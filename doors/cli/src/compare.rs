@@ -13,6 +13,7 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate compare traces-before traces-after            recordings
+  striate compare monday.darshan tuesday.darshan        logs of jobs that Darshan watched
   striate compare before.json after.json                what 'striate run --json --summary' wrote,
                                                         or 'striate bench … --json', or 'striate report --json'
   striate compare --json benches/results/parallel.json new.json
@@ -20,7 +21,7 @@ Examples:
 Counts and bytes are exact. Times and rates are tested where there are several of them: over the
 calls of recordings, over the repetitions of benchmarks.")]
 pub(crate) struct CompareArgs {
-    /// What it is compared with: a recording or a JSON document
+    /// What it is compared with: a recording, a Darshan log or a JSON document
     a: PathBuf,
     /// What is looked at: the same sort of thing
     b: PathBuf,

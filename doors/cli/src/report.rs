@@ -1,20 +1,26 @@
 //! `striate report`: what a recording tells, as a page, as text or for machines.
 
+mod interrupt;
+mod progress;
 mod what_if;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use striate_datatype::Bytes;
 use striate_recording::{Recording, RecordingError};
+use striate_report::advice::{self, Finding};
+use striate_report::summary;
 use striate_report::text::Style;
 use striate_report::what_if::Candidate;
-use striate_report::{Model, Options, page, report, text};
+use striate_report::{Model, Options, darshan, page, report_with, text};
 use striate_server::parse_duration;
 
+use self::interrupt::Interrupt;
 use self::what_if::Repeating;
 use crate::document::Document;
 use crate::{CommandError, terminal};
@@ -28,14 +34,17 @@ Examples:
   striate report traces -o report.html                    or in a browser
   striate report traces --what-if auto -o report.html     try what is advised
   striate report traces --what-if my-stack.toml
+  striate report traces --write-stack stack.toml          keep the stack that is advised
   striate report traces --stack slow.toml --what-if my-stack.toml
                                                           it ran with slow.toml already
   striate report --json traces
+  striate report job.darshan -o report.html               the log of a job that Darshan watched
 
-A recording is a trace, a file of several ('striate trace merge'), or a directory of traces. What
+A recording is a trace, a file of several ('striate trace merge'), or a directory of traces. Logs of
+Darshan (3.0 to 3.5) are read as they are; with DXT they have a time line and advice, too. What
 is damaged is read up to the damage. docs/report.md tells what the rules of the advice are.")]
 pub(crate) struct ReportArgs {
-    /// The recording
+    /// The recording, or a Darshan log
     recording: PathBuf,
     /// Write a page for browsers to this file
     #[arg(long, short, value_name = "FILE")]
@@ -55,6 +64,9 @@ pub(crate) struct ReportArgs {
     /// All stacks together are tried for so long at most
     #[arg(long, value_name = "TIME", requires = "what_if", default_value = "10m", value_parser = parse_duration)]
     what_if_time: Duration,
+    /// Write the stack that the advice offers to this file, for 'striate run --stack FILE -- PROGRAM'
+    #[arg(long, value_name = "FILE")]
+    write_stack: Option<PathBuf>,
     /// Files in the table
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..=500))]
     files: u16,
@@ -62,13 +74,25 @@ pub(crate) struct ReportArgs {
 
 pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
     let asked = candidates(&args.what_if)?;
-    let recording = Recording::open(&args.recording).map_err(refused)?;
     let options = Options { files: args.files.into(), ..Options::default() };
-    let mut model = report(&recording, &options);
+    let interrupt = Interrupt::new()?;
+    let bar = progress::bar();
+    let (mut model, opened) = open(&args.recording, &options, &bar)?;
     if !args.what_if.is_empty() {
+        let recording = opened.recording().ok_or_else(|| {
+            let error = RecordingError::CountersOnly(args.recording.clone());
+            CommandError::failed("nothing can be repeated", error, "")
+        })?;
         let base = args.stack.as_deref().map(crate::stack::read).transpose()?;
         let place = args.what_if_root.clone().unwrap_or_else(|| what_if::place(&model));
-        Repeating::new(&recording, base, place, args.what_if_time)?.measure(&mut model, asked);
+        let until = args.what_if_time;
+        let repeating = Repeating::new(recording, base, place, until, interrupt.flag(), &bar);
+        repeating.measure(&mut model, asked);
+    }
+    bar.finish_and_clear();
+    interrupt.checked()?;
+    if let Some(path) = &args.write_stack {
+        write_stack(path, &model)?;
     }
     if let Some(path) = &args.output {
         let page = page::render(&model);
@@ -82,6 +106,58 @@ pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
         return Document::new(vec![model], Vec::new()).print();
     }
     terminal::print(&text::render(&model, &style()))
+}
+
+/// What a report is about.
+enum Opened {
+    /// A recording.
+    Recording(Box<Recording>),
+    /// The log of a job, with a recording if it has single calls.
+    Darshan(Option<Box<darshan::Temporary>>),
+}
+
+impl Opened {
+    fn recording(&self) -> Option<&Recording> {
+        match self {
+            Self::Recording(recording) => Some(recording),
+            Self::Darshan(made) => made.as_ref().map(|made| &made.recording),
+        }
+    }
+}
+
+/// The model of a recording or a Darshan log.
+fn open(
+    path: &Path,
+    options: &Options,
+    bar: &ProgressBar,
+) -> Result<(Model, Opened), CommandError> {
+    // What cannot be read is said with the reason that recordings have for it.
+    if darshan::is_log(path).unwrap_or(false) {
+        let (model, made) = darshan::read(path, options).map_err(refused)?;
+        return Ok((model, Opened::Darshan(made.map(Box::new))));
+    }
+    let recording = Recording::open(path).map_err(refused)?;
+    let calls = recording.records_count() + recording.layer_calls();
+    progress::begin(bar, calls, "reading calls");
+    let model = report_with(&recording, options, &mut |done| bar.set_position(done));
+    Ok((model, Opened::Recording(Box::new(recording))))
+}
+
+/// Writes the stack that the advice offers.
+fn write_stack(path: &Path, model: &Model) -> Result<(), CommandError> {
+    let Some((finding, stack)) = advice::offered(&model.findings) else {
+        let hint = if model.findings.iter().any(Finding::is_refuted) {
+            "the stacks that were advised were tried and make it slower"
+        } else {
+            "'striate report' tells what stands out"
+        };
+        return Err(CommandError::failed("no stack was written", "the advice offers none", hint));
+    };
+    // What is read in a recording must not become a line of its own.
+    let title: String =
+        finding.title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = format!("# {}: against \"{title}\".\n{}", stack.name, stack.text);
+    fs::write(path, text).map_err(|source| CommandError::Write { path: path.to_path_buf(), source })
 }
 
 /// How text is set on this terminal.
@@ -121,14 +197,14 @@ pub(crate) fn refused(error: RecordingError) -> CommandError {
 }
 
 /// What is said when a page was written.
-fn told(path: &std::path::Path, bytes: usize, model: &Model) -> String {
+fn told(path: &Path, bytes: usize, model: &Model) -> String {
     let mut text = format!("{} ({})\n", path.display(), Bytes(bytes as u64));
     if model.findings.is_empty() {
-        text.push_str("Nothing stands out.\n");
+        let _ = writeln!(text, "{}", summary::verdict(model));
     }
     for finding in &model.findings {
-        let severity = finding.severity.name();
-        let _ = writeln!(text, "  {} ({severity}): {}", finding.title, finding.figure);
+        let badge = finding.badge();
+        let _ = writeln!(text, "  {} ({badge}): {}", finding.title, finding.figure);
     }
     text
 }

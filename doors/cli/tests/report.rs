@@ -1,14 +1,20 @@
 //! `striate report` and `striate compare` on the command line.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../../../crates/darshan/tests/writer/mod.rs"]
+mod writer;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use striate_stack::trace::{Call, Header, Record, TracedFile, Writer};
 use striate_stack::{Function, Origin};
+
+use self::writer::{Order, Packed, example};
 
 fn striate(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
@@ -27,6 +33,11 @@ fn stderr(output: &Output) -> String {
 
 /// A process that writes little at a time.
 fn record(directory: &Path, name: &str, writes: u64, takes: u64) {
+    record_every(directory, name, writes, takes, takes);
+}
+
+/// One whose writes begin at a distance.
+fn record_every(directory: &Path, name: &str, writes: u64, takes: u64, every: u64) {
     let origin = Origin {
         process: 7,
         parent: 1,
@@ -48,7 +59,7 @@ fn record(directory: &Path, name: &str, writes: u64, takes: u64) {
             flags: 0,
             parts: 1,
         };
-        let (start, outcome) = (2000 + n * takes, Ok(100));
+        let (start, outcome) = (2000 + n * every, Ok(100));
         let record =
             Record { function: Function::Write, thread: 7, start, duration: takes, outcome, call };
         writer.write(&record).unwrap();
@@ -96,6 +107,92 @@ fn what_if_has_an_answer_for_each_stack() {
     let output = striate(here, &["report", "traces", "--what-if", "wrong.toml"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("wrong.toml is not a stack"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_stack_that_is_advised_can_be_written_and_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    record(here, "traces", 2000, 20_000);
+    let text = stdout(&striate(here, &["report", "traces", "--write-stack", "mine.toml"]));
+    assert!(text.contains("striate run --stack stack.toml -- your command"), "{text}");
+    let stack = fs::read_to_string(here.join("mine.toml")).unwrap();
+    assert!(stack.contains("kind = \"write-back\""), "{stack}");
+    stdout(&striate(here, &["stack", "check", "mine.toml"]));
+    // Where nothing is advised, nothing is written.
+    record(here, "little", 10, 20_000);
+    let output = striate(here, &["report", "little", "--write-stack", "none.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("the advice offers none"), "{}", stderr(&output));
+    assert!(!here.join("none.toml").exists());
+}
+
+#[test]
+fn a_report_that_is_interrupted_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    // It would be repeated for minutes: calls are 100 ms apart.
+    record_every(here, "traces", 2000, 20_000, 100_000_000);
+    fs::write(here.join("mine.toml"), "[[stage]]\nkind = 'count'\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
+    command.env("NO_COLOR", "1").current_dir(here).env("TMPDIR", here);
+    command.args(["report", "traces", "--what-if", "mine.toml", "--what-if-time", "2h"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // It is at work when it has a place for files.
+    let begun = Instant::now();
+    let is_place = |name: &str| !["traces", "mine.toml"].contains(&name);
+    while !fs::read_dir(here)
+        .unwrap()
+        .any(|entry| is_place(&entry.unwrap().file_name().to_string_lossy()))
+    {
+        assert!(begun.elapsed() < Duration::from_secs(120), "nothing is repeated");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 130)), "{:?}", output.status);
+    assert!(stderr(&output).contains("the report ended early"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("it was interrupted"), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_darshan_log_is_reported_compared_and_imported() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let log = example(41, Order::Little, Packed::Bzip2);
+    fs::write(here.join("job.darshan"), log.bytes()).unwrap();
+    let text = stdout(&striate(here, &["report", "job.darshan"]));
+    assert!(text.contains("Job 4711 ran 2 ranks for 12.5 s"), "{text}");
+    let text = stdout(&striate(here, &["compare", "job.darshan", "job.darshan", "--all"]));
+    assert!(text.contains("POSIX_BYTES_READ"), "{text}");
+    let arguments = ["trace", "import", "job.darshan", "-o", "job.trace"];
+    let text = stdout(&striate(here, &arguments));
+    assert!(text.starts_with("10 calls of 2 processes from a Darshan log"), "{text}");
+    let text = stdout(&striate(here, &["report", "job.trace"]));
+    assert!(text.contains("./model -n 2"), "{text}");
+
+    let mut counters = log.clone();
+    counters.modules.retain(|module| module.number < writer::DXT_POSIX);
+    fs::write(here.join("counters.darshan"), counters.bytes()).unwrap();
+    for arguments in [
+        &["trace", "import", "counters.darshan", "-o", "x.trace"][..],
+        &["report", "counters.darshan", "--what-if", "auto"],
+    ] {
+        let output = striate(here, arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("has counters only"), "{}", stderr(&output));
+    }
+    // Damage is told, and what is whole is shown.
+    let bytes = log.bytes();
+    fs::write(here.join("cut.darshan"), &bytes[..bytes.len() - 40]).unwrap();
+    let text = stdout(&striate(here, &["report", "cut.darshan"]));
+    assert!(text.contains("! DXT_MPIIO: the file ends 40 bytes before it does"), "{text}");
+    fs::write(here.join("short.darshan"), &bytes[..100]).unwrap();
+    let output = striate(here, &["report", "short.darshan"]);
+    assert!(stderr(&output).contains("ends within its header"), "{}", stderr(&output));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_stack::trace::{Call, Header, Held, Record, TracedFile};
+use striate_stack::trace::{Call, Header, Record, TracedFile};
 use striate_stack::{Function, Origin};
 
 use super::parts::{Parts, Unsorted};
@@ -136,7 +136,7 @@ impl Importer {
 
     fn add(&mut self, rank: u32, record: Record, parts: &mut Parts) -> Result<(), RecordingError> {
         self.imported.records += 1;
-        let held = self.ranks.process(process_of(rank), || {
+        self.ranks.process(process_of(rank), || {
             let origin = Origin {
                 process: process_of(rank),
                 parent: 0,
@@ -149,20 +149,15 @@ impl Importer {
             let label = "darshan-dxt-parser".to_owned();
             Header { origin, directory: PathBuf::from("/"), began, clock, label, place: 0 }
         });
-        if let Some(file) = record.call.file()
-            && !held.contains_key(&file.number)
-        {
-            let file = TracedFile::clone(file);
-            let number = file.number;
-            let known = Held { file, position: Some(0), size: None, descriptors: Vec::new() };
-            held.insert(number, known);
+        if let Some(file) = record.call.file() {
+            self.ranks.hold(process_of(rank), file);
         }
         parts.write_unsorted(&mut self.ranks, process_of(rank), record)
     }
 }
 
 /// Ranks have no numbers of processes there.
-const fn process_of(rank: u32) -> u32 {
+pub(super) const fn process_of(rank: u32) -> u32 {
     rank.saturating_add(1)
 }
 

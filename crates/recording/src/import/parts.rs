@@ -8,7 +8,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use striate_stack::trace::{Header, Held, Part, Record, SeveralWriter, Trace, TraceFile, Writer};
+use striate_stack::trace::{
+    Header, Held, Part, Record, SeveralWriter, Trace, TraceFile, TracedFile, Writer,
+};
 
 use crate::error::RecordingError;
 use crate::merge::written;
@@ -177,6 +179,17 @@ impl Unsorted {
         header: impl FnOnce() -> Header,
     ) -> &mut BTreeMap<u64, Held> {
         &mut self.processes.entry(process).or_insert_with(|| (header(), BTreeMap::new())).1
+    }
+
+    /// A process that is there has a file open from the beginning, to be read and written.
+    pub(super) fn hold(&mut self, process: u32, file: &TracedFile) {
+        if let Some((_, held)) = self.processes.get_mut(&process)
+            && !held.contains_key(&file.number)
+        {
+            let (file, number) = (file.clone(), file.number);
+            let known = Held { file, position: Some(0), size: None, descriptors: Vec::new() };
+            held.insert(number, known);
+        }
     }
 
     fn end_run(&mut self, path: PathBuf) -> std::io::Result<()> {

@@ -69,6 +69,7 @@ pub(super) fn ranks(case: &Case<'_>) -> Option<Finding> {
         }),
         files: Vec::new(),
         share,
+        measured: None,
     })
 }
 
@@ -119,5 +120,6 @@ pub(super) fn slow_file(case: &Case<'_>) -> Option<Finding> {
         ),
         files: vec![row.path.clone()],
         share,
+        measured: None,
     })
 }

@@ -47,6 +47,7 @@ pub(super) fn small_writes(case: &Case<'_>) -> Option<Finding> {
         estimate: case.estimate(saved, basis),
         files: case.files(Mark::SmallWrites),
         share,
+        measured: None,
     })
 }
 
@@ -87,6 +88,7 @@ pub(super) fn small_reads(case: &Case<'_>) -> Option<Finding> {
         estimate: case.estimate(saved, basis),
         files: case.files(Mark::SmallReads),
         share,
+        measured: None,
     })
 }
 
@@ -171,6 +173,7 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
         estimate: None,
         files: case.files(Mark::Random),
         share,
+        measured: None,
     })
 }
 
@@ -203,6 +206,7 @@ pub(super) fn unaligned(case: &Case<'_>) -> Option<Finding> {
         estimate: None,
         files: case.files(Mark::Unaligned),
         share,
+        measured: None,
     })
 }
 
@@ -245,5 +249,6 @@ pub(super) fn read_back(case: &Case<'_>) -> Option<Finding> {
         estimate: None,
         files,
         share,
+        measured: None,
     })
 }

@@ -34,6 +34,7 @@ pub(super) fn syncs(case: &Case<'_>) -> Option<Finding> {
             estimate: None,
             files: case.files(Mark::Syncs),
             share,
+            measured: None,
         });
     }
     let (all, eager) = (signals.syncs, signals.eager_syncs);
@@ -71,6 +72,7 @@ pub(super) fn syncs(case: &Case<'_>) -> Option<Finding> {
         ),
         files: case.files(Mark::Syncs),
         share,
+        measured: None,
     })
 }
 

@@ -42,6 +42,7 @@ pub(super) fn small_files(case: &Case<'_>) -> Option<Finding> {
         ),
         files: case.files(Mark::SmallFile),
         share,
+        measured: None,
     })
 }
 
@@ -72,6 +73,7 @@ pub(super) fn repeated_opens(case: &Case<'_>) -> Option<Finding> {
         estimate: case.estimate(again.time_ns as f64, "The measured time of these opens; their closes come on top."),
         files: case.files(Mark::Opens),
         share,
+        measured: None,
     })
 }
 
@@ -105,6 +107,7 @@ pub(super) fn repeated_stats(case: &Case<'_>) -> Option<Finding> {
         estimate: case.estimate(again.time_ns as f64, "The measured time of these calls."),
         files: case.files(Mark::Stats),
         share,
+        measured: None,
     })
 }
 
@@ -133,6 +136,7 @@ pub(super) fn missing(case: &Case<'_>) -> Option<Finding> {
         estimate: case.estimate(missing.time_ns as f64, "The measured time of these calls."),
         files: case.files(Mark::Missing),
         share,
+        measured: None,
     })
 }
 
@@ -170,5 +174,6 @@ pub(super) fn storm(case: &Case<'_>) -> Option<Finding> {
         estimate: None,
         files,
         share,
+        measured: None,
     })
 }

@@ -45,5 +45,6 @@ pub(super) fn one_file(case: &Case<'_>) -> Option<Finding> {
         estimate: None,
         files: vec![path.to_string_lossy().into_owned()],
         share,
+        measured: None,
     })
 }

@@ -26,10 +26,14 @@ pub(super) enum Content {
 }
 
 impl Input {
-    /// A recording (a file or a directory), or a JSON document of this program.
+    /// A recording (a file or a directory), a Darshan log, or a JSON document of this program.
     pub fn open(path: &Path) -> Result<Self, CompareError> {
         let name = path.to_string_lossy().into_owned();
         let failed = |error| CompareError::Read { path: name.clone(), error };
+        if crate::darshan::is_log(path).map_err(failed)? {
+            let (model, _) = crate::darshan::read(path, &Options::default())?;
+            return Ok(Self { name, content: Content::Model(Box::new(model)) });
+        }
         let mut first = [0; 8];
         let is_recording = path.is_dir() || {
             let mut file = File::open(path).map_err(failed)?;

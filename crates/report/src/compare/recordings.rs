@@ -43,8 +43,43 @@ pub fn models(a: &Model, b: &Model) -> Parts {
     for (what, a, b) in times {
         parts.changes.push(Change::measured("all", what, Unit::Nanoseconds, a as f64, b as f64));
     }
+    darshan(a, b, &mut parts);
     functions(a, b, &mut parts);
     parts
+}
+
+/// The counters that the logs of two jobs both have.
+fn darshan(a: &Model, b: &Model, parts: &mut Parts) {
+    let (Some(a), Some(b)) = (&a.darshan, &b.darshan) else { return };
+    for layer in &a.layers {
+        let Some(other) = b.layer(&layer.layer) else { continue };
+        for (name, value) in layer.counters.iter().filter(|(_, value)| **value >= 0) {
+            let Some(second) = other.counters.get(name).filter(|value| **value >= 0) else {
+                continue;
+            };
+            if *value == 0 && *second == 0 {
+                continue;
+            }
+            let unit = if name.contains("BYTES") { Unit::Bytes } else { Unit::Count };
+            let (first, second) = (value.cast_unsigned(), second.cast_unsigned());
+            parts.changes.push(Change::counted(&layer.layer, name, unit, first, second));
+        }
+        let times = [
+            ("time in reads", layer.read_ns, other.read_ns),
+            ("time in writes", layer.write_ns, other.write_ns),
+            ("time in metadata", layer.metadata_ns, other.metadata_ns),
+        ];
+        for (what, a, b) in times {
+            let (a, b) = (a as f64, b as f64);
+            parts.changes.push(Change::measured(&layer.layer, what, Unit::Nanoseconds, a, b));
+        }
+    }
+    let missing = |one: &crate::darshan::DarshanLog, other: &crate::darshan::DarshanLog| {
+        let layers = one.layers.iter().filter(|row| other.layer(&row.layer).is_none());
+        layers.map(|row| format!("{} counters", row.layer)).collect::<Vec<_>>()
+    };
+    parts.only_a.extend(missing(a, b));
+    parts.only_b.extend(missing(b, a));
 }
 
 fn functions(a: &Model, b: &Model, parts: &mut Parts) {
@@ -80,6 +115,6 @@ fn functions(a: &Model, b: &Model, parts: &mut Parts) {
         second.remove(&name);
     }
     let told = |row: &FunctionRow| format!("{} ({} calls)", row.name, row.calls);
-    parts.only_a = first.values().map(told).collect();
-    parts.only_b = second.values().map(told).collect();
+    parts.only_a.extend(first.values().map(told));
+    parts.only_b.extend(second.values().map(told));
 }

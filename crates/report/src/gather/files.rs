@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::heat::HeatMap;
@@ -242,12 +242,15 @@ impl Files {
             (Reverse(sums.time_ns.all()), Reverse(sums.bytes()), path.clone())
         };
         order.sort_by_cached_key(weight);
+        let group = self.byte_code(&mut order);
+        let most = most.saturating_sub(usize::from(group.is_some()));
         let mut rest = Rest { count: 0, sums: self.others };
         for path in order.iter().skip(most) {
             rest.sums.add(&self.stats[self.by_path[path]].sums);
         }
         order.truncate(most);
-        rest.count = self.count().0 - order.len() as u64;
+        let in_group = group.as_ref().and_then(|row| row.files).unwrap_or(0);
+        rest.count = self.count().0 - order.len() as u64 - in_group;
         let mut maps = heats;
         let mut rows = Vec::with_capacity(order.len());
         for path in order {
@@ -257,6 +260,7 @@ impl Files {
             maps -= usize::from(shown);
             rows.push(FileRow {
                 path: path.to_string_lossy().into_owned(),
+                files: None,
                 sums: stats.sums,
                 opens: stats.opens,
                 stats: stats.stats,
@@ -268,7 +272,50 @@ impl Files {
                 heat: shown.then(|| heat.finish(column_ns)),
             });
         }
+        if let Some(group) = group {
+            let heavier = |row: &FileRow| row.sums.time_ns.all() >= group.sums.time_ns.all();
+            rows.insert(rows.partition_point(heavier), group);
+        }
         (rows, rest)
+    }
+
+    /// One row for all byte code of Python: an interpreter that starts reads hundreds of such files, which nobody chose.
+    fn byte_code(&self, order: &mut Vec<Arc<Path>>) -> Option<FileRow> {
+        const FEW: usize = 3;
+        let is_one = |path: &Arc<Path>| path.extension().is_some_and(|ending| ending == "pyc");
+        if order.iter().filter(|path| is_one(path)).count() < FEW {
+            return None;
+        }
+        let mut row = FileRow::default();
+        let mut common: Option<PathBuf> = None;
+        let mut files = 0;
+        order.retain(|path| {
+            if !is_one(path) {
+                return true;
+            }
+            let stats = &self.stats[self.by_path[path]];
+            files += 1;
+            row.sums.add(&stats.sums);
+            row.opens += stats.opens;
+            row.stats += stats.stats;
+            row.processes = row.processes.max(stats.processes.count());
+            row.size = row.size.max(stats.size);
+            row.sequential += stats.sequential;
+            row.strided += stats.strided;
+            row.random += stats.random;
+            let mut above = path.parent().unwrap_or(path);
+            if let Some(known) = &common {
+                while !known.starts_with(above) {
+                    above = above.parent().unwrap_or(Path::new(""));
+                }
+            }
+            common = Some(above.to_path_buf());
+            false
+        });
+        let common = common.unwrap_or_default();
+        row.path = common.join("*.pyc").to_string_lossy().into_owned();
+        row.files = Some(files);
+        Some(row)
     }
 }
 

@@ -7,6 +7,9 @@ use super::html::{Cell, Column, escaped, folded, key, number, section, table, wo
 use crate::model::{Model, SizeRow, Transfers};
 use crate::words::{grouped, part, percent, rate as per_second, size, time};
 
+/// More labels than these beneath a chart would lie on each other.
+const LABELS: usize = 14;
+
 /// Tips of a chart with columns, as the script takes them.
 pub(super) fn tips(tips: &[String]) -> String {
     let json = serde_json::to_string(tips).unwrap_or_default();
@@ -140,6 +143,7 @@ pub(super) fn sizes(model: &Model) -> String {
         ("time", |transfers| transfers.time_ns, time),
     ];
     let across: Vec<Tick> = (0..rows.len())
+        .step_by(rows.len().div_ceil(LABELS))
         .map(|place| ((place as f64 + 0.5) / rows.len() as f64, size(rows[place].from)))
         .collect();
     let mut panels = String::new();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis::{Frame, nice_size, time_ticks};
-use super::html::{Cell, escaped, folded, number, table, word};
+use super::html::{Cell, escaped, folded, number, path as html_path, table, word};
 use super::timeline::digit;
 use crate::model::{FileRow, Heat, Model};
 use crate::words::{cut_path, size, time};
@@ -26,8 +26,8 @@ pub(super) fn section(model: &Model) -> String {
         let _ = write!(options, "<option value=\"file-{n}\">{name}</option>");
         let _ = write!(
             panels,
-            "<div class=\"panel\" id=\"file-{n}\"{later}><h3 class=\"path\">{}</h3>{}</div>",
-            escaped(&row.path),
+            "<div class=\"panel\" id=\"file-{n}\"{later}><h3>{}</h3>{}</div>",
+            html_path(&row.path),
             panel(row, heat)
         );
     }
@@ -37,7 +37,7 @@ pub(super) fn section(model: &Model) -> String {
     super::html::section(
         "offsets",
         "Offsets over time",
-        "Where in a file bytes were read and written, and when. The darker, the more bytes.",
+        "Where in a file bytes were read and written, and when. The stronger the colour, the more bytes.",
         &[chooser, panels].concat(),
     )
 }

@@ -31,6 +31,20 @@ pub(super) fn prose(text: &str) -> String {
     escaped(text).replace(" %", "\u{a0}%").replace(" ×", "\u{a0}×")
 }
 
+/// A path, which may be broken behind slashes and underscores. Within a word it is broken only if that is longer than
+/// the line.
+pub(super) fn path(path: &str) -> String {
+    let mut out = String::from("<span class=\"path\">");
+    for part in path.split_inclusive(['/', '_']) {
+        out.push_str(&escaped(part));
+        if part.ends_with(['/', '_']) {
+            out.push_str("<wbr>");
+        }
+    }
+    out.push_str("</span>");
+    out
+}
+
 /// A colour and what it stands for.
 pub(super) fn key(class: &str, words: &str) -> String {
     format!(" <span class=\"entry\"><span class=\"key {class}\"></span>{}</span>", escaped(words))

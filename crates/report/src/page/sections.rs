@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::{Cell, escaped, number, prose, section, table, word};
+use super::html::{Cell, escaped, number, path, prose, section, table, word};
 use crate::advice::Finding;
 use crate::model::Model;
 use crate::summary;
@@ -46,6 +46,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
     let parts = [
         ("advice", "Advice", true),
         ("what-if", "What if", !model.what_if.is_empty()),
+        ("darshan", "Job", model.darshan.is_some()),
         ("mpi-io", "MPI-IO", !model.mpi_io.is_empty()),
         ("timeline", "Timeline", !model.timeline.lanes.is_empty()),
         ("rate", "Rate", totals.sums.bytes() > 0),
@@ -73,7 +74,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
 /// What stands out.
 pub(super) fn advice(model: &Model) -> String {
     let mut content = String::new();
-    if model.findings.is_empty() {
+    if model.findings.is_empty() && !summary::is_without_calls(model) {
         content.push_str(
             "<p class=\"well\">No rule found anything that takes a part of the time worth speaking of.</p>",
         );
@@ -85,7 +86,7 @@ pub(super) fn advice(model: &Model) -> String {
 }
 
 fn card(finding: &Finding, n: usize) -> String {
-    let severity = finding.severity.name();
+    let severity = if finding.is_refuted() { "refuted" } else { finding.severity.name() };
     let mut out = format!(
         "<article class=\"card {severity}\" aria-labelledby=\"finding-{n}\"><h3 id=\"finding-{n}\">{} \
          <span class=\"badge\">{severity}</span></h3><p class=\"figure\">{}</p>\
@@ -95,11 +96,8 @@ fn card(finding: &Finding, n: usize) -> String {
         prose(&finding.sentence)
     );
     if !finding.files.is_empty() {
-        let files: Vec<String> = finding
-            .files
-            .iter()
-            .map(|file| format!("<li class=\"path\">{}</li>", escaped(file)))
-            .collect();
+        let files: Vec<String> =
+            finding.files.iter().map(|file| format!("<li>{}</li>", path(file))).collect();
         let _ = write!(
             out,
             "<p class=\"mostly\">Mostly in</p><ul class=\"paths\">{}</ul>",
@@ -107,7 +105,9 @@ fn card(finding: &Finding, n: usize) -> String {
         );
     }
     let _ = write!(out, "<p><strong>What would help.</strong> {}</p>", prose(&finding.help));
-    if let Some(estimate) = &finding.estimate {
+    if let Some(outcome) = finding.outcome() {
+        let _ = write!(out, "<p><strong>{}</strong></p>", prose(&outcome));
+    } else if let Some(estimate) = &finding.estimate {
         let _ = write!(
             out,
             "<p><strong>Estimated gain: {} of {}.</strong> <span class=\"soft\">{}</span></p>",
@@ -122,15 +122,16 @@ fn card(finding: &Finding, n: usize) -> String {
         escaped(&finding.rule),
         prose(&finding.threshold)
     );
-    if let Some(stack) = &finding.stack {
+    if let Some(stack) = finding.stack.as_ref().filter(|_| !finding.is_refuted()) {
         let note = if stack.ready { "" } else { ", to be changed first" };
         let _ = write!(
             out,
             "<figure class=\"stack\"><figcaption>Stack: {}{note} <button type=\"button\" data-copy=\"stack-{n}\" data-script>Copy</button></figcaption>\
-             <pre id=\"stack-{n}\" tabindex=\"0\" aria-label=\"Stack {}\">{}</pre></figure>",
+             <pre id=\"stack-{n}\" tabindex=\"0\" aria-label=\"Stack {}\">{}</pre><p class=\"note\">{}</p></figure>",
             escaped(&stack.name),
             escaped(&stack.name),
-            escaped(&stack.text)
+            escaped(&stack.text),
+            prose(&finding.usage().unwrap_or_default())
         );
     }
     out.push_str("</div></article>");
@@ -186,9 +187,9 @@ pub(super) fn what_if(model: &Model) -> String {
 /// What this page is made of.
 pub(super) fn foot(model: &Model) -> String {
     format!(
-        "<footer><p>Made by Striate {} from <span class=\"path\">{}</span>. Times of calls are summed over processes and threads. \
+        "<footer><p>Made by Striate {} from {}. Times of calls are summed over processes and threads. \
          Sizes are in powers of 1024.</p></footer>",
         env!("CARGO_PKG_VERSION"),
-        escaped(&model.recording.path)
+        path(&model.recording.path)
     )
 }

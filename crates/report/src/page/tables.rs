@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::{Cell, escaped, key, number, section, table, word};
+use super::html::{Cell, Column, escaped, folded, key, number, path, section, table, word};
 use crate::model::{Class, FileRow, Model, Rest, Sums};
 use crate::words::{counted, grouped, part, percent, size, time};
 
@@ -59,6 +59,28 @@ fn rest(rest: &Rest, of: &str) -> String {
     )
 }
 
+/// Rows that are seen at once; the others can be unfolded.
+const SHOWN: usize = 12;
+
+/// A table of which the first rows are seen at once.
+fn listed(caption: &str, columns: &[Column], mut rows: Vec<Vec<Cell>>, what: &str) -> String {
+    if rows.len() <= SHOWN + 3 {
+        return table(caption, columns, rows, true);
+    }
+    let more = rows.split_off(SHOWN);
+    let heading = format!("{} more {what}", grouped(more.len() as u64));
+    let more = table(&format!("{caption}, continued"), columns, more, true);
+    table(caption, columns, rows, true) + &folded(&heading, &more)
+}
+
+/// The path of a row, and how many files it stands for.
+fn file_name(row: &FileRow) -> String {
+    let files = row.files.map_or(String::new(), |files| {
+        format!(" <span class=\"soft\">{}</span>", counted(files, "file", "files"))
+    });
+    path(&row.path) + &files
+}
+
 /// The files with most time.
 pub(super) fn files(model: &Model) -> String {
     if model.files.is_empty() {
@@ -68,7 +90,7 @@ pub(super) fn files(model: &Model) -> String {
     let rows = model.files.iter().map(|row| {
         let time_ns = row.sums.time_ns.all();
         vec![
-            Cell::html(format!("<span class=\"path\">{}</span>", escaped(&row.path))).by(&row.path),
+            Cell::html(file_name(row)).by(&row.path),
             Cell::html(bar(&row.sums, longest)).by(time_ns),
             Cell::number(time(time_ns), time_ns),
             Cell::number(size(row.sums.bytes_read), row.sums.bytes_read),
@@ -92,7 +114,7 @@ pub(super) fn files(model: &Model) -> String {
     ];
     let content = [
         legend(),
-        table("Files by time in calls", &columns, rows, true),
+        listed("Files by time in calls", &columns, rows.collect(), "files"),
         rest(&model.other_files, "more files"),
     ];
     section("files", "Files", "Those with most time in calls.", &content.concat())
@@ -119,8 +141,7 @@ pub(super) fn processes(model: &Model) -> String {
             Cell::number(size(row.sums.bytes_written), row.sums.bytes_written),
             Cell::number(grouped(row.sums.calls.all()), row.sums.calls.all()),
             Cell::text(&row.host),
-            Cell::html(format!("<span class=\"path\">{}</span>", escaped(&row.command)))
-                .by(&row.command),
+            Cell::html(path(&row.command)).by(&row.command),
         ]
     });
     let columns = [
@@ -136,7 +157,7 @@ pub(super) fn processes(model: &Model) -> String {
     ];
     let content = [
         legend(),
-        table("Processes", &columns, rows, true),
+        listed("Processes", &columns, rows.collect(), "processes"),
         rest(&model.other_processes, "more processes"),
     ];
     section("processes", "Processes", "What each did.", &content.concat())

@@ -36,11 +36,16 @@ impl Scenario {
     }
 
     pub(crate) fn named(&mut self, rank: Option<u32>, command: &[&str]) -> Program {
+        self.child(1, rank, command)
+    }
+
+    /// One that another process started.
+    pub(crate) fn child(&mut self, parent: u32, rank: Option<u32>, command: &[&str]) -> Program {
         self.programs += 1;
         let process = 100 + self.programs;
         let origin = Origin {
             process,
-            parent: 1,
+            parent,
             rank,
             host: "node1".into(),
             command: command.iter().map(|word| (*word).to_owned()).collect(),

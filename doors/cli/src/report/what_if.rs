@@ -9,13 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
 use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, Timing, replay};
 use striate_report::Model;
 use striate_report::what_if::{self, Candidate, Measured};
 use striate_stack::Configuration;
 
-use crate::{CommandError, signals, time};
+use super::progress;
+use crate::time;
 
 /// So often each way is tried at most.
 const ROUNDS: usize = 3;
@@ -32,6 +34,7 @@ pub(super) struct Repeating<'r> {
     until: Instant,
     limit: Duration,
     interrupted: Arc<AtomicBool>,
+    bar: &'r ProgressBar,
 }
 
 impl<'r> Repeating<'r> {
@@ -40,10 +43,11 @@ impl<'r> Repeating<'r> {
         base: Option<Configuration>,
         place: PathBuf,
         limit: Duration,
-    ) -> Result<Self, CommandError> {
+        interrupted: Arc<AtomicBool>,
+        bar: &'r ProgressBar,
+    ) -> Self {
         let (base, until) = (base.map(Arc::new), Instant::now() + limit);
-        let interrupted = signals::flag()?;
-        Ok(Self { recording, base, place, until, limit, interrupted })
+        Self { recording, base, place, until, limit, interrupted, bar }
     }
 
     /// Measures what was asked for, in its order, and adds the answers to the model.
@@ -58,7 +62,17 @@ impl<'r> Repeating<'r> {
                 }
             }
         }
-        let mut by = |candidate: &Candidate| self.repeat(candidate);
+        progress::begin(self.bar, (candidates.len() * ROUNDS * 2) as u64, "");
+        let mut tried = 0;
+        let mut by = |candidate: &Candidate| {
+            self.bar.set_position(tried * ROUNDS as u64 * 2);
+            self.bar.set_message(format!("repeating with {}", candidate.name));
+            tried += 1;
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err("it was interrupted".into());
+            }
+            self.repeat(candidate)
+        };
         what_if::measure(model, candidates, &mut by);
     }
 
@@ -103,6 +117,7 @@ impl<'r> Repeating<'r> {
     /// Repeats it once, and keeps what is told of it.
     fn run(&self, stack: Option<Arc<Configuration>>) -> Result<Run, String> {
         let outcome = self.once(stack)?;
+        self.bar.inc(1);
         // A program loads and prepares before its first call: that is a part of its run, whatever stack there is.
         let first = self.recording.processes().iter().filter_map(striate_recording::Process::span);
         let before = first.map(|(first, _)| first).min().unwrap_or(0);
@@ -158,6 +173,7 @@ impl<'r> Repeating<'r> {
     /// Ends a replay when its time is over, or a signal says so.
     fn watch(&self, stop: &AtomicBool, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
+            self.bar.tick();
             if self.interrupted.load(Ordering::Relaxed) || Instant::now() > self.until {
                 stop.store(true, Ordering::Relaxed);
                 return;

@@ -20,6 +20,7 @@ Examples:
   striate trace import strace.txt -o run.trace
   darshan-dxt-parser job.darshan > dxt.txt
   striate trace import dxt.txt -o run.trace
+  striate trace import job.darshan -o run.trace          the log itself, if it has DXT
   striate trace import strace.txt --directory /home/me/run -o run.trace
 
 Lines that are not understood are counted and the first of them shown; the rest is imported.")]
@@ -43,6 +44,8 @@ enum Format {
     Strace,
     /// darshan-dxt-parser
     Dxt,
+    /// a Darshan log with extended traces (DXT)
+    Darshan,
 }
 
 /// What was imported; the row of the JSON document.
@@ -58,6 +61,7 @@ pub(super) fn run(args: &ImportArgs, json: bool) -> Result<(), CommandError> {
     let format = args.format.map(|format| match format {
         Format::Strace => import::Format::Strace,
         Format::Dxt => import::Format::Dxt,
+        Format::Darshan => import::Format::Darshan,
     });
     let options = Options { format, directory: args.directory.clone() };
     let imported = import::import(&args.file, &options, &args.output);
@@ -72,13 +76,19 @@ pub(super) fn run(args: &ImportArgs, json: bool) -> Result<(), CommandError> {
 impl Answer {
     fn text(&self) -> String {
         let Imported { lines, processes, records, unended, malformed, .. } = &self.imported;
+        let from = match self.format {
+            import::Format::Darshan => "a Darshan log".to_owned(),
+            import::Format::Strace | import::Format::Dxt => format!("{} lines", grouped(*lines)),
+        };
         let mut text = format!(
-            "{} calls of {} processes from {} lines in {}\n",
+            "{} calls of {} processes from {from} in {}\n",
             grouped(*records),
             grouped(*processes),
-            grouped(*lines),
             self.output.display(),
         );
+        for missing in &self.imported.incomplete {
+            let _ = writeln!(text, "  {missing}");
+        }
         for (what, names) in [
             ("no operations on files", &self.imported.skipped),
             ("on what is no file, or was opened before", &self.imported.elsewhere),
@@ -93,11 +103,12 @@ impl Answer {
             let _ = writeln!(text, "  {} calls left out that did not end", grouped(*unended));
         }
         if *malformed > 0 {
-            let _ = writeln!(text, "  {} lines were not understood:", grouped(*malformed));
+            let what = if self.format == import::Format::Darshan { "calls" } else { "lines" };
+            let _ = writeln!(text, "  {} {what} were not understood:", grouped(*malformed));
             for (line, shown) in &self.imported.first_malformed {
                 let shown: String =
                     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                let _ = writeln!(text, "    line {line}: {shown}");
+                let _ = writeln!(text, "    {} {line}: {shown}", what.trim_end_matches('s'));
             }
         }
         text
