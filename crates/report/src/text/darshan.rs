@@ -49,7 +49,7 @@ pub(super) fn log(style: &Style, out: &mut String, model: &Model) {
 }
 
 fn mounts(style: &Style, out: &mut String, log: &DarshanLog) {
-    let room = style.width.saturating_sub(56).max(32);
+    let room = style.width.saturating_sub(56).max(20);
     let _ = writeln!(out, "\n{}", style.heading("File systems"));
     let mut rows = vec![row(&["mount", "type", ">files", ">read", ">written", ">time in calls"])];
     for mount in &log.mounts {
@@ -62,7 +62,7 @@ fn mounts(style: &Style, out: &mut String, log: &DarshanLog) {
             time(mount.time_ns),
         ]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
     if log.unused_mounts > 0 {
         let _ = writeln!(out, "  {} more were mounted and not used", grouped(log.unused_mounts));
     }
@@ -75,7 +75,7 @@ fn mounts(style: &Style, out: &mut String, log: &DarshanLog) {
             size(sharing.bytes_written),
         ]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
     if !log.layouts.is_empty() {
         let mut rows = vec![row(&[">Lustre stripe", ">stripes", ">files", ">storage targets"])];
         for layout in &log.layouts {
@@ -86,7 +86,7 @@ fn mounts(style: &Style, out: &mut String, log: &DarshanLog) {
                 grouped(layout.targets),
             ]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(style.width)));
     }
 }
 
@@ -118,7 +118,7 @@ fn layers(style: &Style, out: &mut String, log: &DarshanLog) {
             time(layer.metadata_ns),
         ]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
     if let Some(posix) = log.layer("POSIX") {
         let of = |name: &str, way| percent(part(posix.counter(name), posix.transfers(way)));
         let text = format!(
@@ -146,7 +146,7 @@ fn layers(style: &Style, out: &mut String, log: &DarshanLog) {
             };
             rows.push(vec![words.into(), value("OPENS"), value("READS"), value("WRITES")]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(style.width)));
     }
 }
 
@@ -163,7 +163,7 @@ fn sizes(style: &Style, out: &mut String, log: &DarshanLog) {
             ]);
         }
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
     let mut rows = vec![row(&["layer", ">common size", ">accesses"])];
     for layer in &log.layers {
         for (bytes, times) in &layer.common_sizes {
@@ -171,7 +171,7 @@ fn sizes(style: &Style, out: &mut String, log: &DarshanLog) {
         }
     }
     if rows.len() > 1 {
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, Some(style.width)));
     }
 }
 
@@ -179,7 +179,7 @@ fn ranks(style: &Style, out: &mut String, log: &DarshanLog) {
     if log.ranks_of_files.is_empty() {
         return;
     }
-    let room = style.width.saturating_sub(64).max(24);
+    let room = style.width.saturating_sub(64).max(20);
     let _ = writeln!(out, "\n{}", style.heading("Fastest and slowest rank at shared files"));
     let mut rows =
         vec![row(&["file", "layer", ">fastest", ">time", ">bytes", ">slowest", ">time", ">bytes"])];
@@ -195,5 +195,5 @@ fn ranks(style: &Style, out: &mut String, log: &DarshanLog) {
             size(file.slowest_bytes),
         ]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, Some(style.width)));
 }
