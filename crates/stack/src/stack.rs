@@ -301,6 +301,11 @@ impl Stack {
         self.each(|stage, next| stage.settle_all(next))
     }
 
+    /// How many files stages hold back, as far as they know without waiting.
+    pub fn held(&self) -> u64 {
+        self.stages.iter().map(|placed| placed.stage.held()).sum()
+    }
+
     fn each(&self, what: impl Fn(&dyn Stage, Next<'_>) -> Outcome) -> Outcome {
         let mut first = Ok(0);
         for (place, placed) in self.stages.iter().enumerate() {

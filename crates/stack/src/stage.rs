@@ -57,6 +57,12 @@ pub trait Stage: Debug + Send + Sync {
         Ok(0)
     }
 
+    /// How many files it holds back, as far as it knows without waiting: it is asked for while all is settled, to show
+    /// how much is left. Bytes of files that the program has open do not count.
+    fn held(&self) -> u64 {
+        0
+    }
+
     /// Does what it has put off of an operation on a file, for a door that answers first
     /// ([`Stack::answering_first`]).
     fn catch_up(&self, _file: &Arc<OpenFile>, _next: Next<'_>) {}

@@ -85,6 +85,7 @@ enum Command {
     Probe(probe::ProbeArgs),
     Run(run::RunArgs),
     Mount(mount::MountArgs),
+    Umount(mount::umount::UmountArgs),
     Stack(stack::StackArgs),
     Trace(trace::TraceArgs),
     Report(report::ReportArgs),
@@ -121,6 +122,7 @@ fn main() -> ExitCode {
             return run::run(args, cli.json).unwrap_or_else(|error| error.report());
         }
         Command::Mount(args) => mount::run(args, cli.json),
+        Command::Umount(args) => mount::umount::run(args, cli.json),
         Command::Stack(args) => stack::run(args, cli.json),
         Command::Trace(args) => trace::run(args, cli.json),
         Command::Report(args) => report::run(args, cli.json),

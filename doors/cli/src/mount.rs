@@ -4,12 +4,16 @@
 //! program does so; this one waits until the mount works, and tells what went wrong if it does not.
 
 mod background;
+pub(crate) mod ending;
+pub(crate) mod former;
 mod servers;
+pub(crate) mod umount;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,6 +26,7 @@ use striate_mount::{How, MountError, Mounted, Options, Unmounter};
 use striate_stack::Configuration;
 use striate_store::remote::RemoteUrl;
 
+use self::ending::{Bar, Patience};
 use crate::run::directory::{self, RunDirectory};
 use crate::run::plan::Plan;
 use crate::run::summary::Summary;
@@ -38,17 +43,22 @@ Examples:
   striate mount data view --count                               what programs do there, told at the end
   striate mount data view --trace traces --background           and recorded; the shell is free
   striate mount striate://io.example/run7 view                  files of I/O servers
-  umount view                                                   or SIGTERM, SIGINT, SIGHUP: all is settled
+  striate umount view                                           unmount, and wait until everything is on the source
+  striate mount --wait view                                     wait for a mount that somebody else unmounts
+
+SIGTERM, SIGINT and SIGHUP end it as 'striate umount' does. A plain 'umount' returns before everything is on the source;
+a note there says so, and the next mount of the same source waits for that.
 
 Rules of a stack are about paths of SOURCE. Programs of any kind can use the mount, also those that are linked
 statically; 'striate run' does the same for one program without a mount. Users other than root need
 fusermount3 (Debian: fuse3). For servers the environment is that of 'striate fs'. docs/mount.md tells more.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct MountArgs {
-    /// The directory, or a URL of servers
+    /// The directory, or a URL of servers; with --wait alone, the POINT
     source: PathBuf,
     /// An empty directory, where it is mounted
-    point: PathBuf,
+    #[arg(required_unless_present = "wait")]
+    point: Option<PathBuf>,
     /// The stages: a name that 'striate stack list' shows, or a file
     #[arg(long, value_name = "STACK")]
     stack: Option<PathBuf>,
@@ -80,6 +90,16 @@ pub(crate) struct MountArgs {
     /// Return when the mount works; it is served by another process until it is unmounted
     #[arg(long)]
     background: bool,
+    /// Mount nothing, and return when what is mounted at the point has ended and everything is on its source
+    #[arg(long, conflicts_with = "background")]
+    wait: bool,
+    /// Wait for so long at most until a former mount of the same source has written everything; with --wait, for the end
+    #[arg(long, value_name = "SECONDS", value_parser = timeout)]
+    timeout: Option<f64>,
+    /// Make the directory at the point unwritable, so that programs cannot write into it when the mount is gone;
+    /// lifted when the mount ends in order, or by 'striate umount'
+    #[arg(long)]
+    guard: bool,
     /// This is that other process
     #[arg(long, hide = true)]
     serving: bool,
@@ -88,6 +108,11 @@ pub(crate) struct MountArgs {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if (0.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("from 0 to 86400".into()) }
+}
+
+fn timeout(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.0..=1e9).contains(&seconds) { Ok(seconds) } else { Err("from 0 to 1000000000".into()) }
 }
 
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
@@ -102,7 +127,19 @@ struct Ready<'a> {
     source: &'a str,
 }
 
+/// What is told when it has ended.
+#[derive(Debug, Serialize)]
+struct Gone<'a> {
+    point: &'a Path,
+    source: &'a str,
+    /// Whether everything is on the source.
+    settled: bool,
+}
+
 pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
+    let Some(point) = args.point.as_deref() else {
+        return umount::wait(&args.source, args.timeout, json);
+    };
     if args.background {
         return background::run();
     }
@@ -110,33 +147,40 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
         background::detach();
     }
     if let Some(url) = args.source.to_str().filter(|text| RemoteUrl::is_remote(text)) {
-        return servers::run(args, url, json);
+        return servers::run(args, point, url, json);
     }
-    let source = args.source.canonicalize().unwrap_or_else(|_| args.source.clone());
+    // Before anything is made, or waited for.
+    let (source, point) = &striate_mount::check_places(&args.source, point).map_err(failed)?;
+    let (signals, interrupted) = (signals()?, interruption()?);
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
     let counters = RunDirectory::new(args.counters.as_deref())?;
     for place in [trace.as_deref(), Some(counters.path())].into_iter().flatten() {
-        check_beside(place, &args.point)?;
+        check_beside(place, point)?;
     }
     let plan = Plan {
         stack: args.stack.as_deref(),
         trace: trace.as_deref(),
         count: args.count,
-        source: Some(&source),
+        source: Some(source),
         directory: Some(counters.path()),
     };
     let text = plan.text()?;
+    let stack_file = args.stack.as_deref().map(|file| file.canonicalize().unwrap_or(file.into()));
+    let patience = Patience::new(args.timeout, interrupted);
+    former::wait(source, (stack_file.as_deref(), &text), &patience)?;
     let stack = Configuration::parse(&text).and_then(|configuration| configuration.build());
     let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
     let stack = stack.map_err(unbuilt)?;
     let counts = stack.stages().iter().any(|placed| placed.name == "count");
 
-    let signals = signals()?;
     let options = Options {
         cache: Duration::from_secs_f64(args.cache),
         threads: args.threads,
         passthrough: !args.no_passthrough,
-        ..Options::new(&args.source, &args.point)
+        guard: args.guard,
+        stack: stack_file,
+        configuration: text,
+        ..Options::new(source, point)
     };
     let mounted = Mounted::new(&options, stack).map_err(failed)?;
     let ended = serve(mounted, &source.display().to_string(), signals, args, json)?;
@@ -145,6 +189,16 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
         summary.tell(args.summary.as_deref(), json)?;
     }
     ended.map_err(failed)
+}
+
+/// A flag that is set by signals that come before something is mounted.
+fn interruption() -> Result<Arc<AtomicBool>, CommandError> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))
+            .map_err(|error| CommandError::failed("cannot listen to signals", error, ""))?;
+    }
+    Ok(flag)
 }
 
 /// Listens to signals: before something is mounted, so that none finds nobody.
@@ -168,12 +222,18 @@ fn serve(
     if args.serving {
         background::be_silent();
     }
-    let ended = mounted.wait();
+    let point = mounted.point().to_owned();
+    let mut bar = Bar::new();
+    let ended = mounted.wait_showing(&mut |settling| bar.show(settling));
+    bar.clear();
     // Whoever ended it may still have something to say.
-    if let Some(thread) = lock(&ending).take() {
-        let _ = thread.join();
-    }
+    let by_signal = lock(&ending).take().map(JoinHandle::join).is_some();
     unmounter.notices().iter().for_each(|notice| say(notice));
+    if json {
+        print_line(&Gone { point: &point, source, settled: ended.is_ok() })?;
+    } else if by_signal && ended.is_ok() && !args.quiet {
+        say(&format!("{} is unmounted, and everything is on {source}", point.display()));
+    }
     Ok(ended)
 }
 
@@ -188,11 +248,15 @@ fn check_beside(place: &Path, point: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
+fn print_line(line: &impl Serialize) -> Result<(), CommandError> {
+    let line = serde_json::to_string(line)
+        .map_err(|error| CommandError::failed("cannot write the JSON document", error, ""))?;
+    terminal::print(&(line + "\n"))
+}
+
 fn tell(ready: &Ready<'_>, json: bool) -> Result<(), CommandError> {
     if json {
-        let line = serde_json::to_string(ready)
-            .map_err(|error| CommandError::failed("cannot write the JSON document", error, ""))?;
-        return terminal::print(&(line + "\n"));
+        return print_line(ready);
     }
     terminal::print(&format!("{} shows {}\n", ready.point.display(), ready.source))
 }
@@ -211,6 +275,9 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> Ending {
     std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
+                say(
+                    "not waited for: what stages still held back is in their logs, which 'striate stack recover' brings to the source, or lost",
+                );
                 std::process::exit(1);
             }
             let unmounter = unmounter.clone();
@@ -235,16 +302,49 @@ fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "striate: {text}");
 }
 
-fn failed(error: MountError) -> CommandError {
+/// What went wrong, and what to do about it.
+pub(crate) fn failed(error: MountError) -> CommandError {
+    use std::io::ErrorKind::{NotADirectory, NotConnected, NotFound, PermissionDenied};
+
     let hint = match &error {
-        MountError::NotEmpty { .. } => "choose an empty directory: what is in it could not be seen",
-        MountError::Within { .. } => "choose directories beside each other",
-        MountError::NoFuse(_) => {
-            "load the kernel's module fuse, or let the container have /dev/fuse"
+        MountError::Source { path, error } => match error.kind() {
+            NotFound => {
+                "the source comes first, and has to be there: make it, or correct its name".into()
+            }
+            NotADirectory => "a directory can be mounted: the one that the file is in?".into(),
+            NotConnected => format!("'umount -l {0}' takes the dead mount away", path.display()),
+            PermissionDenied => "whoever mounts has to be able to list it".into(),
+            _ => String::new(),
+        },
+        MountError::Point { path, error } => match error.kind() {
+            NotFound => format!("make it: mkdir -p {}", path.display()),
+            NotADirectory => "choose an empty directory".into(),
+            _ => String::new(),
+        },
+        MountError::NotEmpty { .. } => {
+            "choose an empty directory: what is in it could not be seen".into()
         }
-        MountError::Refused { .. } => "users other than root need fusermount3 (Debian: fuse3)",
-        MountError::Unsettled(_) => "'striate stack recover' finishes what stages left behind",
-        _ => "",
+        MountError::AlreadyMounted { path, .. } => {
+            format!("'striate umount {}' ends that mount", path.display())
+        }
+        MountError::Dead { path, .. } => {
+            format!("'umount -l {0}' or 'fusermount3 -uz {0}' takes it away", path.display())
+        }
+        MountError::Guard { .. } => "whoever owns the directory can guard it".into(),
+        MountError::Within { .. } => "choose directories beside each other".into(),
+        MountError::NoFuse(error) if error.kind() == PermissionDenied => {
+            "root can let all users use it, as most systems do: chmod 666 /dev/fuse".into()
+        }
+        MountError::NoFuse(_) => {
+            "load the kernel's module fuse, or let the container have /dev/fuse".into()
+        }
+        MountError::Refused { .. } => {
+            "users other than root need fusermount3 (Debian: fuse3)".into()
+        }
+        MountError::Unsettled(_) => {
+            "'striate stack recover STACK SOURCE' finishes what stages left behind".into()
+        }
+        _ => String::new(),
     };
     let attempted = match &error {
         MountError::Unmount { .. } | MountError::Unsettled(_) | MountError::Session(_) => {

@@ -10,7 +10,9 @@ pub(crate) mod directory;
 mod launcher;
 pub(crate) mod layout;
 pub(crate) mod library;
+mod mounted;
 pub(crate) mod mpi;
+mod own_calls;
 pub(crate) mod plan;
 pub(crate) mod summary;
 mod watch;
@@ -39,11 +41,13 @@ Examples:
   striate run --trace traces -- python3 analyse.py              and record it
   striate run --stack write-back -- ./simulation                with small writes collected
   striate run --json --summary counts.json -- make -j4
+  striate run --mount --stack combine -- ./static-program       also static and Go programs
   striate run -- mpiexec -n 4 ./simulation                      ranks on this node, with the MPI-IO door
   mpiexec -n 4 striate run ./simulation                         each rank for itself
 
-The program and all that it starts are followed, unless they are linked statically or have special
-rights. MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms with the name of an MPI)
+The program and all that it starts are followed, unless they are linked statically, written in Go, or have
+special rights. With --mount they are followed whatever they are, in one directory: it is mounted over itself, for
+the program only (as 'striate mount' does for all programs; users other than root need user namespaces). MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms with the name of an MPI)
 are recognised, also behind timeout, env and the like: MPI-IO of the ranks is then carried out by
 Striate, and recorded above the calls on files that it causes. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
 Environment:
@@ -66,6 +70,10 @@ pub(crate) struct RunArgs {
     /// No summary, and nothing is counted for it
     #[arg(long, short, conflicts_with_all = ["summary", "counters", "json"])]
     quiet: bool,
+    /// By a mount that only the program sees, instead of a library: serves every program, in its working directory or
+    /// DIR and below
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    mount: Option<PathBuf>,
     /// The MPI-IO door for the ranks, a library built for their MPI
     #[arg(long, value_name = "FILE")]
     mpiio: Option<PathBuf>,
@@ -133,6 +141,9 @@ impl Started {
 }
 
 pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> {
+    if let Some(directory) = &args.mount {
+        return mounted::run(args, directory, json);
+    }
     let library = library::find(None)?;
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
     let plan = plan::Plan {
@@ -153,6 +164,7 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> 
     let mut command = Command::new(program);
     command.args(arguments).env(STACK, &stack).env(RUN_DIRECTORY, directory.path());
     command.env(library::VARIABLE, &started.libraries);
+    let unseen = own_calls::Watch::start(&args.command[0]);
     let status = match watch::run(&mut command) {
         Ok(status) => status,
         Err(error) => {
@@ -163,8 +175,9 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> 
         }
     };
     finish(&text);
+    let unseen = unseen.end();
     if !args.quiet {
-        let summary = Summary::new(directory.path(), trace.as_deref(), status)?;
+        let summary = Summary::new(directory.path(), trace.as_deref(), status)?.with(unseen);
         summary.tell(args.summary.as_deref(), json)?;
     }
     Ok(watch::exit_code(status))

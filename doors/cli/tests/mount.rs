@@ -96,7 +96,9 @@ fn signals_end_it_in_order() {
         assert!(line.contains("point shows"), "{line}");
         fs::write(place.path("point/f"), "x").unwrap();
         signal(&child, end);
-        assert_eq!(ended(child), (Some(0), String::new()));
+        let (code, said) = ended(child);
+        assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+        assert!(said.contains("is unmounted, and everything is on "), "{said}");
         assert!(!place.is_mounted());
         assert_eq!(fs::read(place.path("source/f")).unwrap(), b"x");
     }

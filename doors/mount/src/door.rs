@@ -31,6 +31,7 @@ use crate::handle::Handle;
 use crate::identity::{self, Identity};
 use crate::listing::Listing;
 use crate::nodes::{Key, Nodes, ROOT};
+use crate::starting::{self, Starting};
 
 /// Names are locked by their directory, in so many groups.
 const GROUPS: usize = 64;
@@ -40,7 +41,7 @@ const GROUPS: usize = 64;
 pub(crate) struct Door {
     /// The directory that is mounted, from the root on.
     pub(crate) source: PathBuf,
-    root: Arc<OwnedFd>,
+    pub(crate) root: Arc<OwnedFd>,
     pub(crate) stack: Stack,
     nodes: Mutex<Nodes>,
     descriptors: Mutex<LruCache<u64, Arc<OwnedFd>>>,
@@ -62,6 +63,8 @@ pub(crate) struct Door {
     running: RwLock<bool>,
     /// What is to be told to whoever mounted.
     pub(crate) notices: Mutex<Vec<String>>,
+    /// The program that this is for, if it is for one.
+    pub(crate) starting: Starting,
 }
 
 /// What a door is made of.
@@ -131,6 +134,7 @@ impl Door {
             serves_others: plan.serves_others,
             running: RwLock::new(true),
             notices: Mutex::default(),
+            starting: Starting::default(),
         })
     }
 
@@ -232,7 +236,7 @@ impl Door {
             path: PathBuf::new(),
             route: Route::NONE,
         };
-        if !self.stack.stages().is_empty() {
+        if !self.stack.stages().is_empty() && !starting::is_before_program() {
             let path = self.nodes().path(parent, &self.source);
             spot.path = path.unwrap_or_else(|| path_of(&spot.parent)).join(name);
             spot.route = self.stack.route(&spot.path);
@@ -243,7 +247,8 @@ impl Door {
     /// A name of a node; `None` if it has none any more.
     pub(crate) fn spot_of(&self, id: u64) -> Result<Option<Spot>, Errno> {
         if id == ROOT {
-            let route = self.stack.route(&self.source);
+            let before = starting::is_before_program();
+            let route = if before { Route::NONE } else { self.stack.route(&self.source) };
             let parent = Arc::clone(&self.root);
             return Ok(Some(Spot { parent, name: c".".into(), path: self.source.clone(), route }));
         }

@@ -1,5 +1,6 @@
 //! [`MountError`]: why something cannot be mounted.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum MountError {
     /// The source is not a directory that can be read.
-    #[error("cannot use {} as the source: {error}", .path.display())]
+    #[error("cannot use {} as the source: {}", .path.display(), reason(.error))]
     Source {
         /// The source.
         path: PathBuf,
@@ -19,7 +20,7 @@ pub enum MountError {
         error: io::Error,
     },
     /// The point is not a directory that can be read.
-    #[error("cannot mount on {}: {error}", .path.display())]
+    #[error("cannot mount on {}: {}", .path.display(), reason(.error))]
     Point {
         /// The point.
         path: PathBuf,
@@ -27,11 +28,48 @@ pub enum MountError {
         error: io::Error,
     },
     /// What is in the point would not be seen any more.
-    #[error("cannot mount on {}: it is not empty", .path.display())]
+    #[error("cannot mount on {}: it is not empty, {} is in it", .path.display(), .entry.display())]
     NotEmpty {
         /// The point.
         path: PathBuf,
+        /// A name in it.
+        entry: OsString,
     },
+    /// Something of ours is mounted there.
+    #[error("cannot mount on {}: it shows {shown} already", .path.display())]
+    AlreadyMounted {
+        /// The point.
+        path: PathBuf,
+        /// What it shows.
+        shown: String,
+    },
+    /// A mount is there whose server has ended.
+    #[error("cannot mount on {}: a dead mount ({kind}) is there, whose server has ended", .path.display())]
+    Dead {
+        /// The point.
+        path: PathBuf,
+        /// The type of its file system.
+        kind: String,
+    },
+    /// The directory under the mount cannot be made unwritable.
+    #[error("cannot guard {}: {error}", .path.display())]
+    Guard {
+        /// The point.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no mount for one program only.
+    #[error("{attempted}: {error}")]
+    Private {
+        /// What was attempted.
+        attempted: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+    /// The program cannot be run.
+    #[error("{0}")]
+    Program(io::Error),
     /// Who looks into the one would come upon the other, and wait for itself.
     #[error("cannot mount {} on {}: one is within the other", .source_path.display(), .point.display())]
     Within {
@@ -68,4 +106,17 @@ pub enum MountError {
     /// What stages held back could not be written.
     #[error("not all that stages held back could be written: {0}")]
     Unsettled(Errno),
+}
+
+/// Why a directory cannot be used.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such directory".into(),
+        io::ErrorKind::NotADirectory => "it is not a directory".into(),
+        io::ErrorKind::NotConnected => {
+            "a dead mount is there, whose server has ended (transport endpoint is not connected)"
+                .into()
+        }
+        _ => error.to_string(),
+    }
 }

@@ -1,16 +1,17 @@
 //! [`Mounted`]: a mount, from its beginning to its end.
 
-use std::ffi::CString;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fuser::{Filesystem, Session};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,10 +20,16 @@ use striate_store::remote::{Client, Layout};
 
 use crate::door::{Door, Plan, lock};
 use crate::error::MountError;
+use crate::guard::{Guard, Guarded};
+use crate::handle::Handle;
+use crate::mount_id::MountId;
+use crate::private::{self, Surroundings};
+use crate::record::{About, Keeper};
 use crate::remote::{Owner, Remote, RemoteRequests};
 use crate::requests::Requests;
-use crate::watcher::{self, Watcher};
-use crate::{check, system};
+use crate::settling::{self, Settling};
+use crate::watcher::Watcher;
+use crate::{check, mounts, system};
 
 /// How something is mounted.
 #[derive(Clone, Debug)]
@@ -38,6 +45,12 @@ pub struct Options {
     pub threads: NonZeroUsize,
     /// Whether the kernel may read and write files itself that no stage wants.
     pub passthrough: bool,
+    /// Whether the directory at the point is unwritable while a mount is expected there.
+    pub guard: bool,
+    /// The file with the stages, for whoever has to finish what they leave behind.
+    pub stack: Option<PathBuf>,
+    /// What is in it.
+    pub configuration: String,
 }
 
 impl Options {
@@ -49,6 +62,9 @@ impl Options {
             cache: Duration::ZERO,
             threads: NonZeroUsize::MIN.saturating_add(7),
             passthrough: true,
+            guard: false,
+            stack: None,
+            configuration: String::new(),
         }
     }
 }
@@ -68,6 +84,8 @@ pub struct ServerOptions {
     pub cache: Duration,
     /// As in [`Options`].
     pub threads: NonZeroUsize,
+    /// As in [`Options`].
+    pub guard: bool,
 }
 
 impl ServerOptions {
@@ -75,7 +93,8 @@ impl ServerOptions {
     pub fn new(client: Client, directory: &str, point: impl Into<PathBuf>) -> Self {
         let Options { point, cache, threads, .. } = Options::new("", point);
         let directory = directory.trim_matches('/').to_owned();
-        Self { client, directory, point, layout: Layout::default(), cache, threads }
+        let layout = Layout::default();
+        Self { client, directory, point, layout, cache, threads, guard: false }
     }
 }
 
@@ -89,6 +108,25 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
 
     /// What there is to be told to people, since this was asked for last.
     fn notices(&self) -> Vec<String>;
+
+    /// What is held back, as far as that is known.
+    fn held(&self) -> Held {
+        Held::default()
+    }
+
+    /// The directory that is shown, if it is one.
+    fn directory(&self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+}
+
+/// What stages hold back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Files that programs have closed.
+    pub(crate) files: u64,
+    /// Files that programs have open for writing.
+    pub(crate) open: u64,
 }
 
 impl Served for Door {
@@ -107,6 +145,16 @@ impl Served for Door {
     fn notices(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.notices))
     }
+
+    fn held(&self) -> Held {
+        let open = |handle: &&Arc<Handle>| handle.is_staged() && handle.is_writable();
+        let open = lock(&self.handles).values().filter(open).count() as u64;
+        Held { files: self.stack.held(), open }
+    }
+
+    fn directory(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(&self.root))
+    }
 }
 
 /// How a mount was taken away.
@@ -122,9 +170,33 @@ pub enum How {
 struct Shared {
     served: Arc<dyn Served>,
     point: PathBuf,
-    number: Option<u64>,
-    watcher: Mutex<Watcher>,
+    /// `None` where it cannot be seen from here.
+    mount: Option<MountId>,
+    /// A copy of where requests come from, until there are none any more: it tells whether the mount is still there.
+    connection: Mutex<Option<OwnedFd>>,
+    watcher: Mutex<Option<Watcher>>,
     over: Mutex<Sender<Over>>,
+    keeper: Mutex<Option<Keeper>>,
+    guard: Mutex<Option<Guard>>,
+    notices: Mutex<Vec<String>>,
+}
+
+/// Where and how something is mounted.
+struct Beginning<'a> {
+    source: &'a str,
+    point: PathBuf,
+    threads: NonZeroUsize,
+    limits: StatVfsMountFlags,
+    guard: bool,
+    stack: Option<&'a Path>,
+    configuration: &'a str,
+}
+
+impl Beginning<'_> {
+    fn about(&self, mount: Option<MountId>) -> About<'_> {
+        let Self { source, ref point, stack, configuration, .. } = *self;
+        About { source, point, stack, configuration, mount }
+    }
 }
 
 /// Why a mount is over.
@@ -154,35 +226,68 @@ impl Mounted {
     /// From then on this process takes no permissions away from files that it makes (`umask`): the mask of whoever
     /// asks for a file comes with the request.
     pub fn new(options: &Options, stack: Stack) -> Result<Self, MountError> {
-        let (source, point) = check::places(&options.source, &options.point)?;
+        let (source, point) = check::check_places(&options.source, &options.point)?;
         check::fuse()?;
-        let is_root = rustix::process::geteuid().is_root();
-        let source_error =
-            |error: Errno| MountError::Source { path: source.clone(), error: error.into() };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(&source, flags, Mode::empty()).map_err(source_error)?;
-        let limits = rustix::fs::fstatvfs(&root).map_err(source_error)?.f_flag;
-        let plan = Plan {
-            source: source.clone(),
-            root,
-            stack,
-            descriptors: descriptors(),
-            // The kernel allows it to the superuser only.
-            passthrough: options.passthrough && is_root,
-            cache: options.cache,
-            serves_others: is_root,
-        };
-        let door = Arc::new(Door::new(plan).map_err(source_error)?);
+        let (door, limits) = door(source, options, stack)?;
         // What is made has the permissions that the one who asks says.
         rustix::process::umask(Mode::empty());
         let requests = Requests(Arc::clone(&door));
-        let shown = source.display().to_string();
+        let shown = door.source.display().to_string();
         let served = Arc::clone(&door) as Arc<dyn Served>;
-        let mounted = Self::begin(served, requests, (&shown, point), options.threads, limits)?;
-        if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
-            door.notice("the kernel cannot read and write files itself: requests do it".into());
-        }
+        let beginning = Beginning {
+            source: &shown,
+            point,
+            threads: options.threads,
+            limits,
+            guard: options.guard,
+            stack: options.stack.as_deref(),
+            configuration: &options.configuration,
+        };
+        let mounted = Self::begin(served, requests, beginning)?;
+        notice_passthrough(options, &door);
         Ok(mounted)
+    }
+
+    /// Starts a program that sees a directory through the stages, by the directory's own name. Others do not:
+    /// the mount is in a namespace of the program, and gone when that and all that it has started have ended.
+    /// The point of the options is not used.
+    pub fn of_program(
+        options: &Options,
+        stack: Stack,
+        command: Command,
+    ) -> Result<(Self, Child), MountError> {
+        let source = check::source(&options.source)?;
+        check::fuse()?;
+        let files = getrlimit(Resource::Nofile);
+        let (door, limits) = door(source.clone(), options, stack)?;
+        let mask = rustix::process::umask(Mode::empty());
+        let shown = source.display().to_string();
+        let surroundings = Surroundings { mask, files };
+        door.starting.begin();
+        let waiting = private::start(command, (&shown, &source), limits, &surroundings)?;
+        let device = waiting.device.try_clone().map_err(MountError::Session)?;
+        let requests = Requests(Arc::clone(&door));
+        let served = Arc::clone(&door) as Arc<dyn Served>;
+        let beginning = Beginning {
+            source: &shown,
+            point: source,
+            threads: options.threads,
+            limits,
+            guard: false,
+            stack: options.stack.as_deref(),
+            configuration: &options.configuration,
+        };
+        let mounted = Self::attach(served, requests, device, &beginning, None)?;
+        let started = waiting.go();
+        door.starting.end();
+        match started {
+            Ok(child) => Ok((mounted, child)),
+            Err(error) => {
+                mounted.unmounter().abandon();
+                mounted.wait()?;
+                Err(MountError::Program(error))
+            }
+        }
     }
 
     /// Mounts a directory of I/O servers. When it returns, the mount works.
@@ -196,41 +301,100 @@ impl Mounted {
             group: rustix::process::getegid().as_raw(),
             mask: mask.bits(),
         };
-        let ServerOptions { client, directory, layout, cache, threads, .. } = options.clone();
+        let ServerOptions { client, directory, layout, cache, threads, guard, .. } =
+            options.clone();
         let shown = client.url(&directory).to_string();
         let remote = Arc::new(Remote::new(client, &directory, layout, owner, cache));
         let requests = RemoteRequests(Arc::clone(&remote));
         let limits = StatVfsMountFlags::NOSUID | StatVfsMountFlags::NODEV;
-        Self::begin(remote, requests, (&shown, point), threads, limits)
+        let source = &*shown;
+        let (stack, configuration) = (None, "");
+        let beginning = Beginning { source, point, threads, limits, guard, stack, configuration };
+        Self::begin(remote, requests, beginning)
     }
 
     fn begin<F: Filesystem>(
         served: Arc<dyn Served>,
         requests: F,
-        (source, point): (&str, PathBuf),
-        threads: NonZeroUsize,
-        limits: StatVfsMountFlags,
+        beginning: Beginning<'_>,
     ) -> Result<Self, MountError> {
+        let point = &beginning.point;
+        let guard_error = |error| MountError::Guard { path: point.clone(), error };
+        // While the directory can still be reached.
+        let guard = match Guard::open(point) {
+            Err(error) if beginning.guard => return Err(guard_error(error)),
+            opened => opened.ok().filter(|guard| beginning.guard || guard.was_left()),
+        };
         // Before anything is open that it should not have.
-        let watcher = Watcher::start(&point).map_err(MountError::Watcher)?;
+        let watcher = Watcher::start(point).map_err(MountError::Watcher)?;
         let refused = |error| MountError::Refused { path: point.clone(), error };
-        let session =
-            system::mount(requests, (source, &point), threads.get(), limits).map_err(refused)?;
-        let number = CString::new(point.as_os_str().as_bytes())
-            .ok()
-            .and_then(|point| watcher::mount_at(&point));
-        if let Some(number) = number {
-            watcher.tell(number).map_err(MountError::Watcher)?;
+        let device = system::mount((beginning.source, point), beginning.limits).map_err(refused)?;
+        let mount = mounts::text(point).and_then(|point| MountId::at(&point));
+        let told = mount.map_or(Ok(()), |mount| watcher.tell(mount));
+        let attached = told.map_err(MountError::Watcher).and_then(|()| {
+            Self::attach(served, requests, device, &beginning, mount.map(|mount| (mount, watcher)))
+        });
+        let mounted = match attached {
+            Ok(mounted) => mounted,
+            Err(error) => {
+                let _ = system::unmount(point, true);
+                return Err(error);
+            }
+        };
+        if let Some(mut guard) = guard {
+            if guard.set().map_err(guard_error)? == Guarded::Mode
+                && rustix::process::geteuid().is_root()
+            {
+                lock(&mounted.shared.notices).push(format!(
+                    "{} cannot be made immutable: without the mount, only users other than root are kept from writing there",
+                    point.display()
+                ));
+            }
+            *lock(&mounted.shared.guard) = Some(guard);
         }
-        let (sender, over) = channel();
-        let session = serve(session, sender.clone())?;
-        let watcher = Mutex::new(watcher);
-        let shared = Shared { served, point, number, watcher, over: Mutex::new(sender) };
-        let mounted = Self { shared: Arc::new(shared), over, session: Some(session) };
         // The first request is answered, or there is no mount.
         std::fs::symlink_metadata(mounted.point())
             .map_err(|error| MountError::Refused { path: mounted.point().into(), error })?;
         Ok(mounted)
+    }
+
+    /// Answers the requests of something that is mounted.
+    fn attach<F: Filesystem>(
+        served: Arc<dyn Served>,
+        requests: F,
+        device: OwnedFd,
+        beginning: &Beginning<'_>,
+        visible: Option<(MountId, Watcher)>,
+    ) -> Result<Self, MountError> {
+        let connection = device.try_clone().map_err(MountError::Session)?;
+        let clone = visible.is_some() || rustix::process::geteuid().is_root();
+        let session = system::talk(requests, device, beginning.threads.get(), clone)
+            .map_err(|error| MountError::Refused { path: beginning.point.clone(), error })?;
+        let (mount, watcher) = visible.unzip();
+        let mut notices = Vec::new();
+        let keeper = match Keeper::new(&beginning.about(mount)) {
+            Ok(keeper) => Some(keeper),
+            Err(error) => {
+                notices.push(format!(
+                    "no record of the mount can be kept, so that 'striate umount' cannot wait for its end: {error}"
+                ));
+                None
+            }
+        };
+        let (sender, over) = channel();
+        let shared = Arc::new(Shared {
+            served,
+            point: beginning.point.clone(),
+            mount,
+            connection: Mutex::new(Some(connection)),
+            watcher: Mutex::new(watcher),
+            over: Mutex::new(sender.clone()),
+            keeper: Mutex::new(keeper),
+            guard: Mutex::default(),
+            notices: Mutex::new(notices),
+        });
+        let session = serve(session, sender, Arc::clone(&shared))?;
+        Ok(Self { shared, over, session: Some(session) })
     }
 
     /// Where it is mounted.
@@ -250,7 +414,12 @@ impl Mounted {
 
     /// Waits until it was taken away, by an [`Unmounter`] or by others. Then all is settled and stages say what they have
     /// to say.
-    pub fn wait(mut self) -> Result<(), MountError> {
+    pub fn wait(self) -> Result<(), MountError> {
+        self.wait_showing(&mut |_| {})
+    }
+
+    /// The same; shows how much is left while all is settled.
+    pub fn wait_showing(mut self, show: &mut dyn FnMut(Settling)) -> Result<(), MountError> {
         let over = self.over.recv().unwrap_or(Over::Session(Ok(())));
         let session = match over {
             Over::Session(ended) => {
@@ -266,8 +435,8 @@ impl Mounted {
             // Its threads wait for whoever still uses it, and end with the process.
             Over::Detached => Ok(()),
         };
-        lock(&self.shared.watcher).dismiss();
-        let settled = self.shared.served.settle();
+        drop(lock(&self.shared.watcher).take());
+        let settled = self.shared.settle(show);
         session.and(settled)
     }
 
@@ -284,7 +453,7 @@ impl Drop for Mounted {
         // Whoever has waited finds nothing mounted any more.
         if self.shared.is_mounted() {
             let _ = self.unmounter().unmount();
-            let _ = self.shared.served.settle();
+            let _ = self.shared.settle(&mut |_| {});
         }
     }
 }
@@ -292,7 +461,15 @@ impl Drop for Mounted {
 impl Unmounter {
     /// What there is to be told to people, since this was asked for last.
     pub fn notices(&self) -> Vec<String> {
-        self.0.served.notices()
+        let mut notices = std::mem::take(&mut *lock(&self.0.notices));
+        notices.extend(self.0.served.notices());
+        notices
+    }
+
+    /// Does not wait any more for whoever still uses it, who gets errors from now on.
+    pub fn abandon(&self) {
+        self.0.served.close();
+        let _ = lock(&self.0.over).send(Over::Detached);
     }
 
     /// Takes the mount away. If somebody still uses it, it is not to be seen any more all the same, and who has files
@@ -308,8 +485,7 @@ impl Unmounter {
         }
         system::unmount(&shared.point, true).map_err(failed)?;
         // Nothing that comes from now on would be settled.
-        shared.served.close();
-        let _ = lock(&shared.over).send(Over::Detached);
+        self.abandon();
         Ok(How::Detached)
     }
 }
@@ -317,8 +493,35 @@ impl Unmounter {
 impl Shared {
     /// Whether the mount that is at the point is this one.
     fn is_mounted(&self) -> bool {
-        let point = CString::new(self.point.as_os_str().as_bytes()).unwrap_or_default();
-        self.number.is_some() && watcher::mount_at(&point) == self.number
+        let Some(mount) = self.mount else { return false };
+        // Numbers that may be another's by now are this one's for as long as it is there.
+        (mount.unique || self.is_connected())
+            && mounts::text(&self.point).and_then(|point| MountId::at(&point)) == Some(mount)
+    }
+
+    /// Whether the kernel still has requests.
+    fn is_connected(&self) -> bool {
+        let connection = lock(&self.connection);
+        let Some(connection) = &*connection else { return false };
+        let mut asked = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// No requests are answered any more. If that was not because the mount is gone, it is taken away.
+    fn let_go(&self) {
+        if self.is_mounted() {
+            let _ = system::unmount(&self.point, true);
+        }
+        // Whoever still has files open there would wait for ever.
+        drop(lock(&self.connection).take());
+    }
+
+    /// Writes what was held back, and tells those who wait for it.
+    fn settle(&self, show: &mut dyn FnMut(Settling)) -> Result<(), MountError> {
+        let keeper = lock(&self.keeper).take();
+        let guard = lock(&self.guard).take();
+        settling::settle(&*self.served, keeper, guard, show)
     }
 }
 
@@ -326,14 +529,51 @@ impl Shared {
 fn serve<F: Filesystem>(
     session: Session<F>,
     over: Sender<Over>,
+    shared: Arc<Shared>,
 ) -> Result<JoinHandle<()>, MountError> {
     let serve = move || {
         let ended = session.run();
+        shared.let_go();
         // Nobody may be there to hear it.
         let _ = over.send(Over::Session(ended));
     };
     let thread = std::thread::Builder::new().name("striate-mount".into()).spawn(serve);
     thread.map_err(MountError::Session)
+}
+
+/// What answers for a directory, and the limits of the mount that it is on.
+fn door(
+    source: PathBuf,
+    options: &Options,
+    stack: Stack,
+) -> Result<(Arc<Door>, StatVfsMountFlags), MountError> {
+    let is_root = rustix::process::geteuid().is_root();
+    let path = source.clone();
+    let source_error = |error: Errno| MountError::Source { path, error: error.into() };
+    let made = || {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&source, flags, Mode::empty())?;
+        let limits = rustix::fs::fstatvfs(&root)?.f_flag;
+        let plan = Plan {
+            source,
+            root,
+            stack,
+            descriptors: descriptors(),
+            // The kernel allows it to the superuser only.
+            passthrough: options.passthrough && is_root,
+            cache: options.cache,
+            serves_others: is_root,
+        };
+        Ok((Arc::new(Door::new(plan)?), limits))
+    };
+    made().map_err(source_error)
+}
+
+/// Says that the kernel does not use files itself, where that was wanted.
+fn notice_passthrough(options: &Options, door: &Door) {
+    if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
+        door.notice("the kernel cannot read and write files itself: requests do it".into());
+    }
 }
 
 /// How many descriptors are kept for nodes: half of those that there can be, the rest is for files that are open.

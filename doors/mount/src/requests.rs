@@ -58,6 +58,7 @@ impl Requests {
     ) -> Result<R, Code> {
         let door = &*self.0;
         let act = || for_caller(request.pid(), || door.while_running(|| act(door)));
+        let act = || door.starting.while_known(request.pid(), act);
         catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO)).map_err(code)
     }
 

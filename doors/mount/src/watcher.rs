@@ -3,7 +3,7 @@
 //! A mount whose server was killed is dead: whoever looks at it gets an error, until somebody unmounts it. The
 //! program that mounts for users has an option for that; it holds for them only, and has them wait for a helper.
 //! So there is a small process of ours. It holds one end of a pipe, and nothing else that is ours; when the other end
-//! is gone without a word, it unmounts. Whether the mount is still the same one is looked up by its number.
+//! is gone without a word, it unmounts. Whether the mount is still the same one is looked up by its [`MountId`].
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -13,6 +13,8 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
+
+use crate::mount_id::{self, MountId};
 
 /// The program that unmounts for users.
 const UNMOUNT: &CStr = c"/usr/bin/fusermount3";
@@ -40,10 +42,10 @@ impl Watcher {
         }
     }
 
-    /// Tells it the number of the mount.
-    pub(crate) fn tell(&self, mount: u64) -> io::Result<()> {
+    /// Tells it which mount it is.
+    pub(crate) fn tell(&self, mount: MountId) -> io::Result<()> {
         match &self.pipe {
-            Some(pipe) => Ok(rustix::io::write(pipe, &mount.to_ne_bytes()).map(|_| ())?),
+            Some(pipe) => Ok(rustix::io::write(pipe, &mount.to_bytes()).map(|_| ())?),
             None => Ok(()),
         }
     }
@@ -67,18 +69,6 @@ impl Drop for Watcher {
     }
 }
 
-/// The number of the mount that is at a place.
-pub(crate) fn mount_at(point: &CStr) -> Option<u64> {
-    let mut about = crate::identity::empty();
-    // What the server would say is not asked for: it may be dead.
-    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: the text and the place for the answer are there.
-    let asked = unsafe {
-        libc::statx(libc::AT_FDCWD, point.as_ptr(), flags, libc::STATX_MNT_ID, &raw mut about)
-    };
-    (asked == 0 && about.stx_mask & libc::STATX_MNT_ID != 0).then_some(about.stx_mnt_id)
-}
-
 /// What the process does.
 ///
 /// # Safety
@@ -95,13 +85,13 @@ unsafe fn watch(pipe: RawFd, point: &CStr) -> ! {
         // Above all not the end of the pipe that is not ours, nor that of another watcher, nor /dev/fuse.
         let pipe = if pipe == 0 { 0 } else { libc::dup2(pipe, 0) };
         libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0);
-        let mut mount = [0_u8; 8];
+        let mut mount = [0_u8; MountId::BYTES];
         if !fill(pipe, &mut mount) {
             libc::_exit(0);
         }
         let mut word = [0_u8; 1];
         if !fill(pipe, &mut word)
-            && mount_at(point) == Some(u64::from_ne_bytes(mount))
+            && is_still_there(point, MountId::from_bytes(&mount))
             && libc::umount2(point.as_ptr(), libc::MNT_DETACH) < 0
         {
             let words = [UNMOUNT, c"-u", c"-z", c"-q", c"--", point];
@@ -113,6 +103,12 @@ unsafe fn watch(pipe: RawFd, point: &CStr) -> ! {
         }
         libc::_exit(0)
     }
+}
+
+/// Whether the mount of the process that has died is at the point, and not another one. It makes system calls only.
+fn is_still_there(point: &CStr, mount: MountId) -> bool {
+    // Numbers that may be another's by now are enough for one that is dead.
+    MountId::at(point) == Some(mount) && (mount.unique || mount_id::is_dead(point))
 }
 
 /// Reads so many bytes; `false` if the other end is gone before.

@@ -134,10 +134,19 @@ pub struct Combine {
     state: Mutex<State>,
     /// How many names are held: without any, names need not be looked at.
     named: AtomicUsize,
+    /// How many files are held, and how many of them are written out by now.
+    progress: Progress,
     umask: Umask,
     kept: kept::Containers,
     /// Of files that were held.
     identities: Identities,
+}
+
+/// How far the stage is with writing out. It can be looked at while that happens.
+#[derive(Debug, Default)]
+struct Progress {
+    held: AtomicUsize,
+    written: AtomicUsize,
 }
 
 /// Makes one, from its table in the configuration.
@@ -169,6 +178,7 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         memory,
         state: Mutex::new(State::new(options.directory.clone(), memory, 0)),
         named: AtomicUsize::new(0),
+        progress: Progress::default(),
         umask: Umask::default(),
         kept: kept::Containers::new(&options),
         identities: Identities::default(),
@@ -186,6 +196,8 @@ impl Combine {
     fn note_names(&self, state: &State) {
         let names = state.names.len() + usize::from(state.log.is_some());
         self.named.store(names, Ordering::Release);
+        self.progress.held.store(state.names.len(), Ordering::Relaxed);
+        self.progress.written.store(0, Ordering::Relaxed);
     }
 
     /// Makes real files of these.
@@ -193,7 +205,12 @@ impl Combine {
         if ids.is_empty() {
             return Ok(());
         }
-        let way = Way { threads: self.options.threads, identities: &self.identities, next };
+        let way = Way {
+            threads: self.options.threads,
+            identities: &self.identities,
+            written: &self.progress.written,
+            next,
+        };
         let outcome = way.bring_home(state, ids);
         self.note_names(state);
         outcome
@@ -283,6 +300,12 @@ impl Stage for Combine {
 
     fn holds_back(&self) -> bool {
         true
+    }
+
+    fn held(&self) -> u64 {
+        // Containers that are to stay are not written out.
+        let held = if self.options.unpack { self.progress.held.load(Ordering::Relaxed) } else { 0 };
+        held.saturating_sub(self.progress.written.load(Ordering::Relaxed)) as u64
     }
 
     /// Whoever was told the identity of a file goes on being told that.

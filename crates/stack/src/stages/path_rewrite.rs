@@ -214,6 +214,10 @@ impl Stage for PathRewrite {
         outcome.map(|()| 0)
     }
 
+    fn held(&self) -> u64 {
+        lock(&self.shared.state).all().len() as u64
+    }
+
     fn settle_all(&self, next: Next<'_>) -> Outcome {
         self.mover.wait();
         let all = lock(&self.shared.state).all();

@@ -1,5 +1,6 @@
 //! Mounting files of I/O servers.
 
+use std::path::Path;
 use std::time::Duration;
 
 use striate_mount::{Mounted, ServerOptions};
@@ -8,7 +9,12 @@ use striate_store::remote::{Client, RemoteUrl, UrlError};
 use super::{MountArgs, failed, serve, signals};
 use crate::CommandError;
 
-pub(super) fn run(args: &MountArgs, text: &str, json: bool) -> Result<(), CommandError> {
+pub(super) fn run(
+    args: &MountArgs,
+    point: &Path,
+    text: &str,
+    json: bool,
+) -> Result<(), CommandError> {
     let url: RemoteUrl =
         text.parse().map_err(|error: UrlError| CommandError::usage(error.to_string(), ""))?;
     check(args)?;
@@ -17,7 +23,8 @@ pub(super) fn run(args: &MountArgs, text: &str, json: bool) -> Result<(), Comman
     let options = ServerOptions {
         cache: Duration::from_secs_f64(args.cache),
         threads: args.threads,
-        ..ServerOptions::new(client, &url.path, &args.point)
+        guard: args.guard,
+        ..ServerOptions::new(client, &url.path, point)
     };
     let mounted = Mounted::of_servers(&options).map_err(failed)?;
     serve(mounted, &url.to_string(), signals, args, json)?.map_err(failed)

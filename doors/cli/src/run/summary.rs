@@ -10,6 +10,7 @@ use serde::Serialize;
 use striate_datatype::Bytes;
 use striate_stack::count::{Calls, Counters, Report};
 
+use super::own_calls::Unseen;
 use super::watch;
 use crate::document::Document;
 use crate::{CommandError, terminal};
@@ -23,6 +24,8 @@ pub(crate) struct Summary {
     unreadable: Vec<String>,
     trace: Option<Trace>,
     status: ExitStatus,
+    /// Programs whose calls were not seen.
+    unseen: Vec<Unseen>,
 }
 
 /// The traces of the run.
@@ -55,6 +58,9 @@ struct Row {
     endings: BTreeMap<String, Ending>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<Trace>,
+    /// Programs whose calls were not seen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unseen: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -105,7 +111,13 @@ impl Summary {
             }
         }
         let trace = trace.map(Trace::found).transpose()?;
-        Ok(Self { counters: by_place.into_values().collect(), unreadable, trace, status })
+        let counters = by_place.into_values().collect();
+        Ok(Self { counters, unreadable, trace, status, unseen: Vec::new() })
+    }
+
+    /// The same, with programs whose calls were not seen.
+    pub(crate) fn with(self, unseen: Vec<Unseen>) -> Self {
+        Self { unseen, ..self }
     }
 
     /// Tells it on standard error, or in a file.
@@ -127,8 +139,11 @@ impl Summary {
         for counters in &self.counters {
             let _ = write!(text, "{}", Report(counters));
         }
-        if self.counters.is_empty() {
+        if self.counters.is_empty() && self.unseen.is_empty() {
             text.push_str("striate: no calls on files that are not the system's\n");
+        }
+        for unseen in &self.unseen {
+            let _ = writeln!(text, "striate: {}", unseen.sentence());
         }
         for problem in &self.unreadable {
             let _ = writeln!(text, "  {problem}");
@@ -143,6 +158,12 @@ impl Summary {
     fn json(self) -> Result<String, CommandError> {
         let status = watch::code(self.status);
         let mut trace = self.trace;
+        let mut unseen: Vec<_> = self.unseen.into_iter().map(|unseen| unseen.program).collect();
+        let mut counters = self.counters;
+        if counters.is_empty() && !unseen.is_empty() {
+            // Nothing was counted, and there is still something to say.
+            counters.push(Counters::default());
+        }
         let row = |counters: Counters| {
             let all = counters.all();
             let functions =
@@ -177,9 +198,10 @@ impl Summary {
                 reads: counters.reads,
                 writes: counters.writes,
                 trace: trace.take(),
+                unseen: std::mem::take(&mut unseen),
             }
         };
-        Document::new(self.counters.into_iter().map(row).collect(), Vec::new()).text()
+        Document::new(counters.into_iter().map(row).collect(), Vec::new()).text()
     }
 }
 

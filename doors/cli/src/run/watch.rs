@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -13,10 +13,17 @@ const PASSED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
 
 /// Runs a command to its end.
 pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
+    run_started(|| Ok::<_, io::Error>((command.spawn()?, ()))).map(|(status, ())| status)
+}
+
+/// Runs a program to its end that is started together with something else.
+pub(super) fn run_started<T, E: From<io::Error>>(
+    start: impl FnOnce() -> Result<(Child, T), E>,
+) -> Result<(ExitStatus, T), E> {
     // Before the program starts: from then on this one ends only with it.
     let mut signals = Signals::new(PASSED_ON)?;
     let handle = signals.handle();
-    let mut child = command.spawn()?;
+    let (mut child, other) = start()?;
     let process = Pid::from_child(&child);
     // What is typed at a terminal goes to all of its processes anyway.
     let typed = io::stdin().is_terminal();
@@ -33,7 +40,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let status = child.wait();
     handle.close();
     let _ = hand_on.join();
-    status
+    Ok((status?, other))
 }
 
 /// The status to end with, as a shell would tell it.

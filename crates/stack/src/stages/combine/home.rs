@@ -116,6 +116,8 @@ pub(super) struct Way<'w> {
     /// So many at a time.
     pub(super) threads: NonZeroUsize,
     pub(super) identities: &'w Identities,
+    /// Counts those that are real files.
+    pub(super) written: &'w AtomicUsize,
     pub(super) next: Next<'w>,
 }
 
@@ -155,6 +157,7 @@ impl Way<'_> {
                 };
                 let real = job.write(self.next)?;
                 job.set_time(held.modified);
+                self.written.fetch_add(1, Ordering::Relaxed);
                 Ok(real)
             };
             in_threads(ids, self.threads, &write)

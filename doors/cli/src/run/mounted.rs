@@ -1,0 +1,166 @@
+//! `striate run --mount`: the program sees a directory through the stages by way of a mount that only it has.
+//!
+//! It serves programs that make their system calls by themselves, which the preload door does not see: those that are
+//! linked statically, and Go programs. Processes that outlive the program use the mount, too, and are waited for.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use striate_mount::{MountError, Mounted, Options};
+use striate_stack::Configuration;
+
+use super::directory::{self, RunDirectory};
+use super::plan::Plan;
+use super::summary::Summary;
+use super::{RunArgs, finish, watch};
+use crate::CommandError;
+use crate::mount::ending::{Bar, Patience};
+use crate::mount::{failed, former};
+use crate::stack::refused;
+
+/// Runs the program with a directory mounted over itself.
+pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, CommandError> {
+    check(args)?;
+    let source = directory_of(over)?;
+    let trace = args.trace.as_deref().map(directory::made).transpose()?;
+    let counters = RunDirectory::new(args.counters.as_deref())?;
+    let plan = Plan {
+        stack: args.stack.as_deref(),
+        trace: trace.as_deref(),
+        count: !args.quiet,
+        source: Some(&source),
+        directory: Some(counters.path()),
+    };
+    let text = plan.text()?;
+    let stack = Configuration::parse(&text).and_then(|configuration| configuration.build());
+    let stack_file = args.stack.as_deref().map(|file| file.canonicalize().unwrap_or(file.into()));
+    // A signal still ends this process by itself.
+    let patience = Patience::new(None, Arc::default());
+    former::wait(&source, (stack_file.as_deref(), &text), &patience)?;
+    let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
+    let stack = stack.map_err(unbuilt)?;
+    let options = Options {
+        stack: stack_file,
+        configuration: text.clone(),
+        ..Options::new(&source, &source)
+    };
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(CommandError::usage("no command to run", "give it after --"));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let started = watch::run_started(|| {
+        let started = Mounted::of_program(&options, stack, command);
+        started.map(|(mounted, child)| (child, mounted)).map_err(NotStarted::from)
+    });
+    let (status, mounted) = match started {
+        Ok(started) => started,
+        Err(NotStarted::Mount(error)) => return Err(not_mounted(error)),
+        Err(NotStarted::Program(error)) => {
+            let missing = error.kind() == ErrorKind::NotFound;
+            let attempted = format!("cannot run {}", program.to_string_lossy());
+            CommandError::failed(attempted, error, "").report();
+            return Ok(ExitCode::from(if missing { 127 } else { 126 }));
+        }
+    };
+    let settled = wait(mounted)?;
+    finish(&text);
+    if !args.quiet {
+        let summary = Summary::new(counters.path(), trace.as_deref(), status)?;
+        summary.tell(args.summary.as_deref(), json)?;
+    }
+    settled.map_err(failed)?;
+    Ok(watch::exit_code(status))
+}
+
+/// Why the program does not run.
+enum NotStarted {
+    Mount(MountError),
+    Program(io::Error),
+}
+
+impl From<MountError> for NotStarted {
+    fn from(error: MountError) -> Self {
+        match error {
+            MountError::Program(error) => Self::Program(error),
+            error => Self::Mount(error),
+        }
+    }
+}
+
+impl From<io::Error> for NotStarted {
+    fn from(error: io::Error) -> Self {
+        Self::Program(error)
+    }
+}
+
+/// What the preload door is told makes no sense here.
+fn check(args: &RunArgs) -> Result<(), CommandError> {
+    if args.mpiio.is_some() {
+        return Err(CommandError::usage(
+            "--mpiio goes with the library that is loaded into programs, not with --mount",
+            "leave one of them out",
+        ));
+    }
+    Ok(())
+}
+
+/// The directory that is mounted.
+fn directory_of(over: &Path) -> Result<PathBuf, CommandError> {
+    let unusable =
+        |error: io::Error| failed(MountError::Source { path: over.to_path_buf(), error });
+    let source = over.canonicalize().map_err(unusable)?;
+    if source == Path::new("/") {
+        return Err(CommandError::usage(
+            "the root directory cannot be mounted over itself",
+            "run it in another directory, or name one with --mount=DIR",
+        ));
+    }
+    Ok(source)
+}
+
+/// Waits until nobody uses the mount any more and all is settled. Returns how that went.
+fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
+    let unmounter = mounted.unmounter();
+    // Those were the program's until it ended.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .map_err(|error| CommandError::failed("cannot listen to signals", error, ""))?;
+    let handle = signals.handle();
+    let ending = std::thread::spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                eprintln!(
+                    "striate: not waited for: what stages still held back is in their logs, or lost"
+                );
+                std::process::exit(1);
+            }
+            eprintln!("striate: processes of the program that still run are not waited for");
+            unmounter.abandon();
+        }
+    });
+    let mut bar = Bar::new();
+    let settled = mounted.wait_showing(&mut |settling| bar.show(settling));
+    bar.clear();
+    handle.close();
+    let _ = ending.join();
+    Ok(settled)
+}
+
+/// The program was not started, because its directory cannot be mounted.
+fn not_mounted(error: MountError) -> CommandError {
+    let hint = match &error {
+        MountError::Private { error, .. } if error.kind() == ErrorKind::PermissionDenied => {
+            "this takes root, or user namespaces: see kernel.unprivileged_userns_clone and \
+             kernel.apparmor_restrict_unprivileged_userns; 'striate mount' does it by fusermount3"
+        }
+        MountError::Private { .. } => {
+            "user.max_user_namespaces may be 0; 'striate mount' does it by fusermount3"
+        }
+        _ => return failed(error),
+    };
+    CommandError::failed("the program was not started", error, hint)
+}

@@ -1,0 +1,101 @@
+//! The end of a mount: what stages hold back is written, and those who wait for it are told.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::error::MountError;
+use crate::guard::Guard;
+use crate::mounted::Served;
+use crate::note::Note;
+use crate::record::Keeper;
+use crate::system;
+
+/// Progress is told so often.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How much is left to be written at the end of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settling {
+    /// Files that were held back when it ended.
+    pub held: u64,
+    /// Files that are not on the source yet.
+    pub left: u64,
+}
+
+/// Writes what is held back. The record and the guard are given up when all is done, in whichever way.
+pub(crate) fn settle(
+    served: &dyn Served,
+    mut keeper: Option<Keeper>,
+    guard: Option<Guard>,
+    show: &mut dyn FnMut(Settling),
+) -> Result<(), MountError> {
+    let held = served.held();
+    if let Some(keeper) = &mut keeper {
+        keeper.settling(held.files);
+    }
+    let directory = served.directory();
+    let note = match (&directory, &keeper) {
+        (Some(directory), Some(keeper)) if held.files + held.open > 0 => {
+            // A source that cannot be written to has nothing to wait for.
+            Note::leave(directory, keeper.record()).ok()
+        }
+        _ => None,
+    };
+    let settled = while_showing(served, held.files, |settling| {
+        if let Some(keeper) = &mut keeper {
+            keeper.progress(settling.left);
+        }
+        show(settling);
+    });
+    let error = settled.as_ref().err().map(ToString::to_string);
+    match (note, &error, &keeper) {
+        (Some(note), Some(error), Some(keeper)) => note.failed(keeper.record(), error),
+        (Some(note), ..) => note.remove(),
+        (None, ..) => {}
+    }
+    if let Some(guard) = guard {
+        // If it stays, 'striate umount' lifts it.
+        let _ = guard.lift();
+    }
+    if let Some(keeper) = keeper {
+        keeper.end(error);
+    }
+    settled
+}
+
+/// Writes what is held back, in another thread; tells every now and then how much is left.
+fn while_showing(
+    served: &dyn Served,
+    held: u64,
+    mut show: impl FnMut(Settling),
+) -> Result<(), MountError> {
+    std::thread::scope(|scope| {
+        let (sender, done) = channel();
+        let settle = move || {
+            let _ = sender.send(served.settle());
+        };
+        if std::thread::Builder::new().spawn_scoped(scope, settle).is_err() {
+            return served.settle();
+        }
+        loop {
+            match done.recv_timeout(INTERVAL) {
+                Ok(settled) => return settled,
+                Err(RecvTimeoutError::Timeout) => {
+                    show(Settling { held, left: served.held().files.min(held) });
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(MountError::Unsettled(Errno::IO));
+                }
+            }
+        }
+    })
+}
+
+/// Unmounts what is at a point, lazily if asked to. `false` if somebody still uses it.
+pub fn unmount(point: &Path, lazily: bool) -> io::Result<bool> {
+    system::unmount(point, lazily)
+}
