@@ -17,6 +17,7 @@ use super::layout::{
 };
 use crate::clock::{self, Moment};
 use crate::file::lock;
+use crate::limits;
 use crate::origin::Origin;
 
 /// Memory of the layout of a file of counters.
@@ -227,6 +228,8 @@ fn cut(text: &str) -> &[u8] {
 }
 
 fn map_new(path: &Path, header: &[u8]) -> io::Result<*mut c_void> {
+    limits::refresh();
+    limits::admit(SIZE as u64)?;
     let mut file: File =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)?;
     file.write_all(header)?;

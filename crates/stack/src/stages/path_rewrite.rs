@@ -60,17 +60,19 @@ mod open;
 mod state;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use serde::Deserialize;
 use toml::Table;
 
 use self::claim::Base;
+use self::journal::Journal;
 use self::state::{Left, Shared};
 use crate::classification::{Classification, Interference, Meaning, Scope, State};
 use crate::file::{OpenFile, lock};
 use crate::kind::{Kind, Kinds};
+use crate::loss::Loss;
 use crate::op::{Action, Of, Op, Outcome};
 use crate::stage::{Next, Stage};
 
@@ -108,6 +110,8 @@ pub struct PathRewrite {
     places: Vec<PathBuf>,
     shared: Arc<Shared>,
     mover: mover::Mover,
+    /// Files that are at a fast place when the process ends, and stay there.
+    unmoved: Mutex<Vec<Loss>>,
 }
 
 /// Makes one, from its table in the configuration.
@@ -133,7 +137,7 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
     let shared = Arc::<Shared>::default();
     lock(&shared.state).inherit(&places);
     let mover = mover::Mover::new(&shared);
-    Ok(Box::new(PathRewrite { options, places, shared, mover }))
+    Ok(Box::new(PathRewrite { options, places, shared, mover, unmoved: Mutex::default() }))
 }
 
 impl PathRewrite {
@@ -239,7 +243,13 @@ impl Stage for PathRewrite {
         for moved in all {
             if let Err(refused) = moved.release() {
                 moved.tell(&refused, &self.shared.voice);
-                left.push(moved);
+                let journal = Journal::read(&moved.base).ok().flatten();
+                left.push(Loss {
+                    path: journal.map_or_else(|| moved.fast.clone(), |found| found.destination),
+                    bytes: std::fs::metadata(&moved.fast).map_or(0, |data| data.len()),
+                    error: refused.errno(),
+                    kept: Some(moved.fast.clone()),
+                });
             }
         }
         if any {
@@ -248,14 +258,11 @@ impl Stage for PathRewrite {
                 let _ = moving::move_unused(&base, None);
             }
         }
-        if let Some(first) = left.first() {
-            self.shared.voice.say(&format!(
-                "striate: path-rewrite: {} files could not be moved to their destination; they are in {}, \
-                 and `striate stack recover` tries again\n",
-                left.len(),
-                first.fast.parent().unwrap_or(Path::new("/")).display()
-            ));
-        }
+        *lock(&self.unmoved) = left;
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        lock(&self.unmoved).clone()
     }
 }
 

@@ -21,6 +21,7 @@ use super::header::Header;
 use super::layer::{FIRST_SHARD, LayerEncoder};
 use super::varint;
 use crate::clock::Moment;
+use crate::limits;
 
 /// Entries of an index that are kept in memory.
 const MOST_ENTRIES: usize = 1024;
@@ -62,6 +63,9 @@ impl fmt::Debug for Output {
 impl Output {
     /// Makes a new file. Times of records will be given as ticks; `start` is a moment before them.
     pub(crate) fn create(path: PathBuf, header: &Header, start: Moment) -> io::Result<Self> {
+        let content = header.encode();
+        limits::refresh();
+        limits::admit((PREAMBLE + HEADER + content.len()) as u64)?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
         let mut output = Self {
             path,
@@ -79,7 +83,6 @@ impl Output {
         preamble[..8].copy_from_slice(MAGIC);
         preamble[8..12].copy_from_slice(&VERSION.to_le_bytes());
         file.write_all_at(&preamble, 0)?;
-        let content = header.encode();
         output.append(&file, output.plain(Content::Header, &content), &content)?;
         Ok(output)
     }
@@ -207,6 +210,7 @@ impl Output {
 
     /// What could not be written whole will be written over.
     fn append_whole(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        limits::admit(self.length + bytes.len() as u64)?;
         file.write_all_at(bytes, self.length)?;
         self.length += bytes.len() as u64;
         Ok(())

@@ -58,6 +58,11 @@ impl Found {
     }
 }
 
+/// How long the index of so many entries is.
+pub(super) const fn index_length(entries: usize) -> u64 {
+    (entries as u64 + 2) * 8
+}
+
 /// Writes where entries are to the end of a log, and that in its header.
 pub(super) fn write_index(file: &File, entries: &[u64], end: u64) -> io::Result<()> {
     let mut index: Vec<u8> = entries.iter().flat_map(|at| at.to_le_bytes()).collect();

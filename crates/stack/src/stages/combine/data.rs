@@ -10,6 +10,7 @@ use super::{Combine, open_handle};
 use crate::executor::perform;
 use crate::file::{Cursor, OpenFile, lock, replace_descriptor};
 use crate::function::Function;
+use crate::limits;
 use crate::memory::Memory;
 use crate::op::{Action, End, Of, Op, Outcome};
 use crate::stage::Next;
@@ -179,7 +180,9 @@ impl Combine {
     /// The end of a piece as a size, if a held file may be as long.
     fn room(&self, offset: u64, length: u64) -> Result<usize, NeedsFile> {
         let end = offset.checked_add(length).ok_or(NeedsFile)?;
-        if end > self.limit as u64 { Err(NeedsFile) } else { Ok(end as usize) }
+        // What is beyond the limit of file sizes is for the kernel to say.
+        let limit = (self.limit as u64).min(limits::file_size());
+        if end > limit { Err(NeedsFile) } else { Ok(end as usize) }
     }
 
     fn write(&self, state: &mut State, id: u64, memory: &Memory<'_>, at: u64) -> Here {

@@ -21,8 +21,9 @@ use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use super::container::{sealed_name, write_index};
+use super::container::{index_length, sealed_name, write_index};
 use super::entry::{DEAD, Entry, FIRST, HEADER, LOG_MAGIC, VERSION};
+use crate::limits;
 use crate::place::{Directory, high};
 
 /// How logs are called: they are hidden.
@@ -80,6 +81,10 @@ unsafe impl Sync for Log {}
 impl Log {
     /// A new log in a directory, for so many bytes at most.
     pub(super) fn create(directory: Arc<Directory>, capacity: u64) -> Result<Self, Errno> {
+        let limit = limits::refresh();
+        if limit <= FIRST + HEADER as u64 {
+            return Err(Errno::FBIG);
+        }
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
@@ -94,7 +99,8 @@ impl Log {
         let file = high(file);
         // So that nobody takes it for one that a dead process left behind.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        let capacity = capacity.max(FIRST_STEP).next_multiple_of(4096) + FIRST;
+        // The program's limit is for its files, but the kernel knows no difference.
+        let capacity = (capacity.max(FIRST_STEP).next_multiple_of(4096) + FIRST).min(limit);
         let mut log = Self {
             directory,
             name,
@@ -150,6 +156,10 @@ impl Log {
     /// Allocates more, for `end` at least. Returns whether that is done.
     fn grow(&mut self, end: u64) -> bool {
         let to = (self.allocated + self.step).max(end.next_multiple_of(4096)).min(self.capacity);
+        if to > limits::refresh() {
+            // Somebody else has set it since: to go beyond it would end the program.
+            return false;
+        }
         let more = rustix::fs::fallocate(
             &self.file,
             FallocateFlags::empty(),
@@ -209,7 +219,8 @@ impl Log {
     pub(super) fn append(&mut self, entry: &Entry<'_>) -> Result<At, NotAdded> {
         let (at, length) = (self.end, entry.length());
         let end = at + length;
-        if end > self.capacity {
+        // There has to be room for the index, too.
+        if end + index_length(self.entries.len() + 1) > self.capacity {
             return Err(NotAdded::Full);
         }
         if self.base.is_some() && end > self.allocated && !self.grow(end) {

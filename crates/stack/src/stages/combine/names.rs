@@ -10,6 +10,7 @@ use super::identities::new_inode;
 use super::state::State;
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
+use crate::limits;
 use crate::op::{Action, Of, Op, Outcome, Target};
 use crate::place::{Place, What, identity_of_directory};
 use crate::stage::Next;
@@ -74,6 +75,7 @@ impl Combine {
         next: Next<'_>,
     ) -> Option<Outcome> {
         place.may_change().ok()?;
+        limits::refresh();
         let directory = match state.directory(place) {
             Err(Errno::MFILE) => {
                 // Too many directories at once.

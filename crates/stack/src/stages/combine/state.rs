@@ -39,6 +39,10 @@ pub(super) struct State {
     pub(super) containers: Option<PathBuf>,
     /// How large a log may be.
     pub(super) capacity: u64,
+    /// Why not all could be written out when that was tried last.
+    pub(super) failed: Option<Errno>,
+    /// A log that could not be given an index.
+    pub(super) unsealed: Option<PathBuf>,
 }
 
 impl State {
@@ -55,6 +59,8 @@ impl State {
             alive: 0,
             containers,
             capacity,
+            failed: None,
+            unsealed: None,
         }
     }
 
@@ -382,7 +388,8 @@ impl State {
             Some(log) if log.is_empty() || self.alive == 0 => log.unlink().map(|()| None),
             Some(log) => {
                 self.alive = 0;
-                log.seal().map(Some)
+                let path = log.path();
+                log.seal().inspect_err(|_| self.unsealed = Some(path)).map(Some)
             }
             None => Ok(None),
         }
