@@ -12,7 +12,9 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::limits;
 use crate::op::Target;
+use crate::own_descriptors;
 
 /// Device and inode.
 pub(crate) type Identity = (u64, u64);
@@ -253,7 +255,10 @@ pub(crate) fn identity_of_directory(target: Target<'_>) -> Option<Identity> {
 
 /// Moves a descriptor to a high number, if there is one.
 pub(crate) fn high(descriptor: OwnedFd) -> OwnedFd {
-    rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor)
+    let high = || rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH);
+    let moved = high().or_else(|_| limits::with_more_descriptors(high)).unwrap_or(descriptor);
+    own_descriptors::note(moved.as_raw_fd());
+    moved
 }
 
 fn path_of(descriptor: &OwnedFd) -> Result<PathBuf, Errno> {

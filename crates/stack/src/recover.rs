@@ -2,6 +2,7 @@
 //! containers are unpacked: [`unpack`].
 
 mod combined;
+mod left;
 mod moves;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::combined::unpack;
+pub use self::left::{LeftLog, left_logs};
 use crate::configuration::Configuration;
 use crate::stages::{combine, path_rewrite};
 

@@ -263,7 +263,10 @@ impl Stack {
         let _within = self.enter();
         // First, so that what is put in a buffer while it is emptied does not stay there.
         file.share();
-        let settled = self.settle(file);
+        let settled = match self.settle(file) {
+            Err(Errno::MFILE) => limits::with_more_descriptors(|| self.settle(file)),
+            settled => settled,
+        };
         file.give_position_back()?;
         settled?;
         file.set_settled();
@@ -304,7 +307,8 @@ impl Stack {
     /// Hands on all that stages hold back.
     pub fn settle_all(&self) -> Outcome {
         let _within = self.enter();
-        self.each(|stage, next| stage.settle_all(next))
+        // The program may have used up its descriptors.
+        limits::with_more_descriptors(|| self.each(|stage, next| stage.settle_all(next)))
     }
 
     fn each(&self, what: impl Fn(&dyn Stage, Next<'_>) -> Outcome) -> Outcome {
@@ -341,9 +345,11 @@ impl Stack {
     pub fn finish(&self) -> Outcome {
         let _within = self.enter();
         let settled = self.settle_all();
-        for placed in &self.stages {
-            placed.stage.finish();
-        }
+        limits::with_more_descriptors(|| {
+            for placed in &self.stages {
+                placed.stage.finish();
+            }
+        });
         self.tell_losses();
         settled
     }

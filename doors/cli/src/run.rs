@@ -8,6 +8,7 @@
 
 pub(crate) mod directory;
 mod launcher;
+mod leftovers;
 pub(crate) mod library;
 mod mpi;
 pub(crate) mod plan;
@@ -20,8 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use striate_stack::recover::{Fate, finish_moves};
-use striate_stack::{Configuration, RUN_DIRECTORY};
+use striate_stack::RUN_DIRECTORY;
 
 use self::directory::RunDirectory;
 use self::summary::Summary;
@@ -79,18 +79,6 @@ pub(crate) struct RunArgs {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
-}
-
-/// Processes that were killed, or whose last files were closed by others, may have left files at a fast place.
-fn finish(stack: &str) {
-    let Ok(configuration) = Configuration::parse(stack) else { return };
-    let report = finish_moves(&configuration);
-    for file in report.files.iter().filter(|file| matches!(file.fate, Fate::Failed(_))) {
-        eprintln!("striate: {file}");
-    }
-    for (path, error) in &report.unreadable {
-        eprintln!("striate: {}: {error}", path.display());
-    }
 }
 
 /// What is started, and the libraries that the loader is told of.
@@ -161,10 +149,16 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> 
             return Ok(ExitCode::from(if missing { 127 } else { 126 }));
         }
     };
-    finish(&text);
+    let left = leftovers::of_run(&text, directory.path(), args.stack.as_deref());
+    let in_summary = !args.quiet && !json;
     if !args.quiet {
-        let summary = Summary::new(directory.path(), trace.as_deref(), status)?;
+        let mut summary = Summary::new(directory.path(), trace.as_deref(), status)?;
+        summary.left = if in_summary { left.clone() } else { String::new() };
         summary.tell(args.summary.as_deref(), json)?;
+    }
+    // Nobody should have to look for it.
+    if !(left.is_empty() || in_summary && args.summary.is_none()) {
+        eprint!("{left}");
     }
     Ok(watch::exit_code(status))
 }

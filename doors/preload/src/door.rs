@@ -243,6 +243,10 @@ pub(crate) fn with_name<R>(
     if !stack()?.wants(kind) {
         return None;
     }
+    // SAFETY: the program's text stays while its call lasts.
+    if let Some(descriptor) = unsafe { path::text(name) }.and_then(path::descriptor_of) {
+        share(Function::Other, descriptor);
+    }
     let entered = Entered::by_name()?;
     // SAFETY: the program's text stays while its call lasts.
     let path: &CStr = unsafe { path::text(name)? };
@@ -339,12 +343,11 @@ pub(crate) fn end() {
     let Some(entered) = Entered::new() else { return };
     if !ENDING.swap(true, Ordering::SeqCst) {
         share_all_within(&entered, false);
-        let finished = guarded(|| {
+        let _ = guarded(|| {
             let settled = entered.stack.finish();
             LOST.store(entered.stack.has_lost(), Ordering::SeqCst);
             settled
         });
-        drop(finished);
     }
 }
 

@@ -39,7 +39,12 @@ pub(super) fn recover_in(
     }
 }
 
-fn recover_log(path: &Path, unpack: bool, wanted: Wanted, report: &mut Report) -> io::Result<()> {
+pub(super) fn recover_log(
+    path: &Path,
+    unpack: bool,
+    wanted: Wanted,
+    report: &mut Report,
+) -> io::Result<()> {
     let begun = File::open(path)?;
     if begun.metadata()?.len() == 0 {
         // The process ended when it had just begun.

@@ -86,6 +86,8 @@ pub(crate) use self::container::{Container, Found, is_called_so};
 use self::held::{Content, Handle};
 use self::home::Way;
 use self::identities::Identities;
+pub(crate) use self::log::NOTE;
+pub use self::log::is_own_log;
 use self::log::{Log, NotAdded};
 use self::state::State;
 use crate::classification::{Classification, Interference, Meaning, Scope, State as Memory};
@@ -93,6 +95,7 @@ use crate::file::{OpenFile, lock};
 use crate::kind::{Kind, Kinds};
 use crate::loss::Loss;
 use crate::op::{Action, Of, Op, Outcome};
+use crate::origin::run_directory;
 use crate::stage::{Next, Stage};
 use crate::umask::Umask;
 
@@ -169,10 +172,12 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
     {
         return Err(format!("directory = {} is not an absolute path", directory.display()));
     }
+    let mut state = State::new(options.directory.clone(), memory, 0);
+    state.run = run_directory();
     Ok(Box::new(Combine {
         limit: limit as usize,
         memory,
-        state: Mutex::new(State::new(options.directory.clone(), memory, 0)),
+        state: Mutex::new(state),
         named: AtomicUsize::new(0),
         umask: Umask::default(),
         kept: kept::Containers::new(&options),
@@ -303,8 +308,10 @@ impl Stage for Combine {
             if !handle.is_home()
                 && let Err(error) = self.bring_home(&mut state, &[id], next)
             {
-                // From now on the stage may not see it any more. At least it is not lost.
-                let _ = state.store(id);
+                // From now on the stage may not see it any more. At least it is not lost, if it has a name.
+                if state.held.get(&id).is_some_and(|held| held.key.is_some()) {
+                    let _ = state.store(id);
+                }
                 return Err(error);
             }
         }

@@ -23,6 +23,8 @@ pub(crate) struct Summary {
     unreadable: Vec<String>,
     trace: Option<Trace>,
     status: ExitStatus,
+    /// What processes have left elsewhere, and how to get it.
+    pub(super) left: String,
 }
 
 /// The traces of the run.
@@ -105,7 +107,8 @@ impl Summary {
             }
         }
         let trace = trace.map(Trace::found).transpose()?;
-        Ok(Self { counters: by_place.into_values().collect(), unreadable, trace, status })
+        let (counters, left) = (by_place.into_values().collect(), String::new());
+        Ok(Self { counters, unreadable, trace, status, left })
     }
 
     /// Tells it on standard error, or in a file.
@@ -135,7 +138,7 @@ impl Summary {
             let files = if *files == 1 { "1 trace".into() } else { format!("{files} traces") };
             let _ = writeln!(text, "  {files} in {} ({})", directory.display(), Bytes(*bytes));
         }
-        text
+        text + &self.left
     }
 
     fn json(self) -> Result<String, CommandError> {

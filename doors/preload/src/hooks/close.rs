@@ -5,7 +5,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Op, OpenFile, Stack};
+use striate_stack::{Action, Function, Op, OpenFile, Stack, own_descriptors, runs_stack};
 
 use crate::door::Entered;
 use crate::{errno, fork, table};
@@ -37,6 +37,13 @@ pub(crate) fn close_one(function: Function, descriptor: c_int) -> Option<c_int> 
 
 hooks! {
     fn [close](descriptor: c_int) -> c_int, real {
+        if own_descriptors::is_own(descriptor) {
+            if !runs_stack() {
+                // The program does not know it.
+                return errno::fail(Errno::BADF);
+            }
+            own_descriptors::forget(descriptor);
+        }
         match close_one(Function::Close, descriptor) {
             Some(answer) => answer,
             None => real(descriptor),
@@ -48,10 +55,13 @@ hooks! {
             if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 {
                 fork::before_program();
             }
-            let [first, last] = [first, last].map(|end| c_int::try_from(end).unwrap_or(c_int::MAX));
-            for descriptor in table::descriptors(first, last) {
+            let [from, to] = [first, last].map(|end| c_int::try_from(end).unwrap_or(c_int::MAX));
+            for descriptor in table::descriptors(from, to) {
                 close_one(Function::CloseRange, descriptor);
             }
+            return for_all_but_own(first, last, |first, last| {
+                real(first, last, flags)
+            });
         }
         real(first, last, flags)
     }
@@ -60,8 +70,27 @@ hooks! {
         for descriptor in table::descriptors(first, c_int::MAX) {
             close_one(Function::CloseRange, descriptor);
         }
-        real(first);
+        let close_range = self::real::close_range.get();
+        let closed = for_all_but_own(first.max(0) as c_uint, c_uint::MAX, |first, last| {
+            close_range(first, last, 0)
+        });
+        if closed < 0 {
+            // The kernel does not know it.
+            real(first);
+        }
     }
+}
+
+/// Does something with all parts of a range that are not stages' own. Returns what the last of it answers.
+fn for_all_but_own(first: c_uint, last: c_uint, act: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    if runs_stack() {
+        return act(first, last);
+    }
+    let parts = own_descriptors::without_own(first..=last);
+    parts.into_iter().fold(0, |answer, part| {
+        let (first, last) = part.into_inner();
+        act(first, last).min(answer)
+    })
 }
 
 /// Does what takes the place of a descriptor by another (`dup2`): whatever it stood for is closed through the

@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::Arc;
 
 use libc::off64_t;
-use striate_stack::{Action, Function, Kind};
+use rustix::io::Errno;
+use striate_stack::{Action, Function, Kind, own_descriptors, runs_stack};
 
 use super::close::replace;
 use crate::door::{self, Call};
@@ -44,6 +45,10 @@ fn is_open(descriptor: c_int) -> bool {
 
 /// `dup2` and `dup3`.
 fn duplicate_onto(from: c_int, to: c_int, act: impl Fn() -> c_int) -> c_int {
+    if own_descriptors::is_own(to) && !runs_stack() {
+        // As for a number that the process may not have: what is there cannot give way.
+        return errno::fail(Errno::BADF);
+    }
     if from == to || !table::has(from) && !table::has(to) || !is_open(from) {
         return act();
     }

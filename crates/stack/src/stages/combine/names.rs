@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::Combine;
-use super::held::{Content, Held, file_time};
+use super::held::{Content, Held, file_time, is_answerable};
 use super::identities::new_inode;
 use super::state::State;
 use crate::file::{OpenFile, lock};
@@ -129,6 +129,9 @@ impl Combine {
             return next.call(op);
         };
         let (target, flags) = (*target, *flags);
+        if !is_answerable(flags, into) {
+            return self.forward(op, next);
+        }
         let Some(place) = Place::of(target) else { return self.astray(target, op, next) };
         {
             let mut state = lock(&self.state);
