@@ -28,6 +28,7 @@ mod memory;
 mod op;
 mod origin;
 pub mod own_descriptors;
+pub mod part_file;
 mod place;
 pub mod recover;
 mod route;

@@ -15,6 +15,7 @@ mod fsck;
 mod mount;
 mod nc;
 mod number;
+mod output;
 mod picture;
 mod probe;
 mod quickstart;

@@ -289,7 +289,7 @@ fn the_summary_says_what_is_left_and_its_command_brings_it() {
         let output = done(&mut place.acting(command, KILLED));
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(137), "{told}");
-        assert!(told.contains("4 files of combine (33 bytes) are left in a log: "), "{told}");
+        assert!(told.contains("4 files of combine (33 B) are left in a log: "), "{told}");
         let pasted = paste(&told);
         assert_eq!(pasted.status.code(), Some(0), "{told}{}", text(&pasted.stderr));
         assert_eq!(place.names("work"), ["below", "f1", "f2", "f3"], "{told}");

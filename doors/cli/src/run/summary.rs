@@ -13,6 +13,7 @@ use striate_stack::count::{Calls, Counters, Report};
 use super::watch;
 use crate::CommandError;
 use crate::document::Document;
+use crate::output::write_whole;
 
 /// What is told at the end of a run.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl Summary {
     pub(crate) fn tell(self, file: Option<&Path>, json: bool) -> Result<(), CommandError> {
         let text = if json { self.json()? } else { self.text() };
         if let Some(path) = file {
-            return std::fs::write(path, text)
+            return write_whole(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|source| CommandError::Write { path: path.into(), source });
         }
         // If standard error is gone, the status still tells how the program ended.
