@@ -13,7 +13,7 @@ const CALLS: &str = "openat,open,creat,write,pwrite64,writev,pwritev,rename,rena
                      fchmod,chmod,fchmodat,utimensat,copy_file_range,sendfile,setxattr,fsetxattr";
 
 /// How many of each call are tried, if `STRIATE_KILLS` does not say.
-const SOME: usize = 4;
+const SOME: usize = 12;
 
 /// A command that is to be killed.
 #[derive(Debug)]

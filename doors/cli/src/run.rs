@@ -44,7 +44,9 @@ Examples:
 The program and all that it starts are followed, unless they are linked statically or have special
 rights. MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms with the name of an MPI)
 are recognised, also behind timeout, env and the like: MPI-IO of the ranks is then carried out by
-Striate, and recorded above the calls on files that it causes. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
+Striate, and recorded above the calls on files that it causes. The exit status is the program's, 74 in
+the place of 0 if something that it has written could not be brought to where it belongs, 128 + n if signal n ended it,
+127 if it is not there.
 Environment:
   STRIATE_PRELOAD   the library libstriate_preload.so, if it is not beside this program
   STRIATE_MPIIO     the MPI-IO door, if it is not beside this program as libstriate_mpiio_openmpi.so or

@@ -338,6 +338,16 @@ static void ranges(void)
     SAY(close(files[0]));
     for (int n = 0; n < 5; n++)
         snprintf(name, sizeof name, "r%d", n), show(name);
+    /* What does not know which descriptors there are closes all numbers. */
+    int closed = 0;
+    for (int n = 3; n < 2000; n++)
+        closed += close(n) == 0;
+    printf("closed %d\n", closed);
+    int file = OPEN("after", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    SAY(write(file, "after all", 9));
+    closefrom(3);
+    SAY(write(file, "x", 1));
+    show("after");
 }
 
 static void duplicates(void)
