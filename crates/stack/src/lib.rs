@@ -9,6 +9,7 @@
 //! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
 //! it ends.
 
+mod apart;
 mod caller;
 pub mod classification;
 mod clock;
@@ -35,6 +36,7 @@ pub mod stages;
 mod threads;
 pub mod trace;
 mod transfer;
+mod trust;
 mod umask;
 mod voice;
 
