@@ -15,6 +15,7 @@ pub mod classification;
 mod clock;
 pub mod configuration;
 pub mod count;
+pub mod descriptors;
 mod executor;
 mod file;
 mod function;

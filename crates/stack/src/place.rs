@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::descriptors;
 use crate::op::Target;
 
 /// Device and inode.
@@ -268,10 +269,12 @@ pub(crate) fn identity_of_directory(target: Target<'_>) -> Option<Identity> {
 /// that it has while the program's own call opens something: the program gets the lowest number that is free, as it would
 /// without the stage.
 pub(crate) fn high(descriptor: OwnedFd) -> OwnedFd {
-    match rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH) {
+    let moved = match rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH) {
         Ok(moved) => moved,
         Err(_) => high_within_limit(descriptor),
-    }
+    };
+    descriptors::note(moved.as_raw_fd());
+    moved
 }
 
 /// The same where the process may have few descriptors, or has used up the high ones.
@@ -295,8 +298,13 @@ fn high_within_limit(descriptor: OwnedFd) -> OwnedFd {
 
 /// Another descriptor of the same open file, with a high number from the start.
 pub(crate) fn high_copy(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH)
-        .or_else(|_| rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST).map(high))
+    match rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH) {
+        Ok(copy) => {
+            descriptors::note(copy.as_raw_fd());
+            Ok(copy)
+        }
+        Err(_) => rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST).map(high),
+    }
 }
 
 fn path_of(descriptor: &OwnedFd) -> Result<PathBuf, Errno> {

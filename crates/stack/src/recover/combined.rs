@@ -165,9 +165,9 @@ fn write(container: &Container, entry: &Found, directory: &Directory, mode: u32)
 pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Result<Report> {
     let mut report = Report::default();
     let mut containers = Vec::new();
-    let open = |path: &Path| match into {
-        Some(_) => Container::open_foreign(path),
-        None => Container::open(path),
+    let open = |path: &Path| match (into, wanted) {
+        (None, Wanted::Finish) => Container::open(path),
+        _ => Container::open_foreign(path),
     };
     if container.is_dir() {
         for entry in std::fs::read_dir(container)? {

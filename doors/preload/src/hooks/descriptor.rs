@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::Arc;
 
 use libc::off64_t;
-use striate_stack::{Action, Function, Kind};
+use striate_stack::{Action, Function, Kind, descriptors};
 
 use super::close::replace;
 use crate::door::{self, Call};
@@ -15,6 +15,7 @@ fn duplicated(function: Function, from: c_int, to: c_int) {
     if to < 0 {
         return;
     }
+    descriptors::forget(to);
     let Some(call) = Call::on(from) else { return };
     let file = Arc::clone(call.file());
     file.add_descriptor(to);

@@ -141,7 +141,7 @@ impl Base {
 
     /// Whether its bytes are at the fast place.
     pub(crate) fn has_data(&self) -> bool {
-        self.data().exists()
+        std::fs::symlink_metadata(self.data()).is_ok_and(|data| data.is_file())
     }
 
     /// The last name of the file is about to be removed: if it is not found where it belongs, it is not to be found.

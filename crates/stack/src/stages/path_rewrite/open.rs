@@ -374,7 +374,6 @@ fn open_fast(
     let target = Target { directory: libc::AT_FDCWD, path: &path, absolute: &fast };
     let open = |flags: i32| {
         let inner = next.file(&fast, flags);
-        let flags = flags | libc::O_NOFOLLOW;
         let action = Action::Open { file: &inner, target, flags, mode: mode & 0o7777 };
         let descriptor = next.call(&mut Op::on(&inner, Function::Open, action))?;
         inner.add_descriptor(descriptor as RawFd);
