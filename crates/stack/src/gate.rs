@@ -142,12 +142,6 @@ pub fn is_within() -> bool {
     here::with(|here| here.within.get() > 0)
 }
 
-/// Whether this thread runs code of the stack: not the program, nor a child process on memory that was lent to it.
-#[inline]
-pub fn runs_stack() -> bool {
-    here::with(|here| here.within.get() & !LENT > 0)
-}
-
 /// From now on this thread is within a stack for ever: one that works for a stage.
 pub fn stay_within() {
     here::with(|here| here.within.set(here.within.get() + 1));

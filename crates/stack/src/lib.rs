@@ -9,11 +9,13 @@
 //! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
 //! it ends.
 
+mod apart;
 mod caller;
 pub mod classification;
 mod clock;
 pub mod configuration;
 pub mod count;
+pub mod descriptors;
 mod executor;
 mod file;
 mod function;
@@ -27,7 +29,6 @@ mod loss;
 mod memory;
 mod op;
 mod origin;
-pub mod own_descriptors;
 pub mod part_file;
 mod place;
 pub mod recover;
@@ -39,6 +40,7 @@ pub mod stages;
 mod threads;
 pub mod trace;
 mod transfer;
+mod trust;
 mod umask;
 mod voice;
 
@@ -48,7 +50,7 @@ pub use self::configuration::{Configuration, ConfigurationError, PlannedPaths, P
 pub use self::executor::perform;
 pub use self::file::{Cursor, OpenFile};
 pub use self::function::Function;
-pub use self::gate::{Within, is_within, lend, mark_within, runs_stack, stay_within};
+pub use self::gate::{Within, is_within, lend, mark_within, stay_within};
 pub use self::kind::{Kind, Kinds};
 pub use self::loss::{LOSS_STATUS, Loss};
 pub use self::memory::Memory;

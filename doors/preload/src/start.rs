@@ -22,7 +22,8 @@ extern "C" fn start() {
     let Some(path) = std::env::var_os("STRIATE_STACK").filter(|path| !path.is_empty()) else {
         return;
     };
-    // Building reads files; there is no stack yet that could see it.
+    // Building reads files; there is no stack yet that could see it. What is closed is not the program's.
+    let _within = striate_stack::mark_within();
     match std::panic::catch_unwind(|| build(Path::new(&path))) {
         Ok(Ok(stack)) if stack.stages().is_empty() => {}
         Ok(Ok(stack)) => open_up(stack),

@@ -5,7 +5,8 @@ use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Op, OpenFile, Stack, own_descriptors, runs_stack};
+use striate_stack::descriptors::{may_close, without_own};
+use striate_stack::{Action, Function, Op, OpenFile, Stack};
 
 use crate::door::Entered;
 use crate::{errno, fork, table};
@@ -37,15 +38,9 @@ pub(crate) fn close_one(function: Function, descriptor: c_int) -> Option<c_int> 
 
 hooks! {
     fn [close](descriptor: c_int) -> c_int, real {
-        if own_descriptors::is_own(descriptor) {
-            if !runs_stack() {
-                // The program does not know it.
-                return errno::fail(Errno::BADF);
-            }
-            own_descriptors::forget(descriptor);
-        }
         match close_one(Function::Close, descriptor) {
             Some(answer) => answer,
+            None if !may_close(descriptor) => errno::fail(Errno::BADF),
             None => real(descriptor),
         }
     }
@@ -59,38 +54,29 @@ hooks! {
             for descriptor in table::descriptors(from, to) {
                 close_one(Function::CloseRange, descriptor);
             }
-            return for_all_but_own(first, last, |first, last| {
-                real(first, last, flags)
-            });
         }
-        real(first, last, flags)
+        if first > last {
+            return real(first, last, flags);
+        }
+        for (first, last) in without_own(first, last) {
+            let answer = real(first, last, flags);
+            if answer < 0 {
+                return answer;
+            }
+        }
+        0
     }
 
     fn [closefrom](first: c_int) -> (), real {
         for descriptor in table::descriptors(first, c_int::MAX) {
             close_one(Function::CloseRange, descriptor);
         }
-        let close_range = self::real::close_range.get();
-        let closed = for_all_but_own(first.max(0) as c_uint, c_uint::MAX, |first, last| {
-            close_range(first, last, 0)
-        });
-        if closed < 0 {
-            // The kernel does not know it.
+        let parts = without_own(first.max(0) as c_uint, c_uint::MAX);
+        let all = real::close_range.get();
+        if parts.len() < 2 || parts.iter().any(|(first, last)| all(*first, *last, 0) < 0) {
             real(first);
         }
     }
-}
-
-/// Does something with all parts of a range that are not stages' own. Returns what the last of it answers.
-fn for_all_but_own(first: c_uint, last: c_uint, act: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
-    if runs_stack() {
-        return act(first, last);
-    }
-    let parts = own_descriptors::without_own(first..=last);
-    parts.into_iter().fold(0, |answer, part| {
-        let (first, last) = part.into_inner();
-        act(first, last).min(answer)
-    })
 }
 
 /// Does what takes the place of a descriptor by another (`dup2`): whatever it stood for is closed through the
