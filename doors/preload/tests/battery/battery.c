@@ -504,8 +504,14 @@ static void sizes(void)
     ended(child);
     child = fork();
     if (child == 0) {
+        int file = OPEN("larger", O_WRONLY | O_CREAT, 0644);
+        SAY(write(file, bytes, 5000));
+        SAY(close(file));
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, RLIM_INFINITY});
-        int file = OPEN("killed", O_WRONLY | O_CREAT, 0644);
+        file = OPEN("larger", O_RDWR);
+        SAY(pwrite(file, "within", 6, 10));
+        SAY(close(file));
+        file = OPEN("killed", O_WRONLY | O_CREAT, 0644);
         fflush(stdout);
         write(file, bytes, 600);
         write(file, bytes, 600);
@@ -516,7 +522,7 @@ static void sizes(void)
     for (int n = 0; n < 60; n += 59)
         snprintf(name, sizeof name, "s%d", n), told_sum(name);
     told_sum("before"), told_sum("file"), told_sum("appended"), told_sum("stream");
-    told_sum("prlimit"), told_sum("killed");
+    told_sum("prlimit"), told_sum("killed"), told_sum("larger");
 }
 
 /* The limit of descriptors: as many files can be opened as without stages. */

@@ -17,6 +17,7 @@ use super::moving::{let_go, move_unused, open_handle};
 use super::state::{Entry, Handle, Left, Moved, State, note};
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
+use crate::limits;
 use crate::op::{Action, Op, Outcome, Target};
 use crate::place::{Directory, Identity, Place, What, borrow, high_copy};
 use crate::stage::Next;
@@ -308,6 +309,9 @@ fn fetch_whole(
     journal: &Journal,
     base: &Base,
 ) -> std::io::Result<()> {
+    // A copy beyond the limit of file sizes would end the program, which has made no such file.
+    limits::refresh();
+    limits::admit(stat.st_size as u64)?;
     fetch(handle.as_fd(), stat, base)?;
     journal.write(base)?;
     Journal::sync(base)?;
