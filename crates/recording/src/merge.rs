@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use striate_stack::part_file::{Existing, PartFile, remove_parts};
 use striate_stack::trace::{Part, SeveralWriter};
 
 use crate::error::RecordingError;
@@ -59,10 +60,14 @@ pub(crate) fn written(
     fill: impl FnOnce(&mut SeveralWriter) -> Result<(), RecordingError>,
 ) -> Result<(), RecordingError> {
     let failed = |error| RecordingError::write(path, error);
-    let mut writer = SeveralWriter::create(path).map_err(failed)?;
-    let filled = fill(&mut writer).and_then(|()| writer.finish().map_err(failed));
-    if filled.is_err() {
-        let _ = std::fs::remove_file(path);
+    if path.symlink_metadata().is_ok() {
+        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
-    filled
+    // It has its name when it is whole.
+    remove_parts(path);
+    let part = PartFile::create(path).map_err(failed)?;
+    let file = part.file().try_clone().map_err(failed)?;
+    let mut writer = SeveralWriter::on(file, part.path().to_path_buf()).map_err(failed)?;
+    fill(&mut writer)?;
+    writer.finish().and_then(|()| part.finish(path, Existing::Refuse)).map_err(failed)
 }

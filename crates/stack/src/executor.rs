@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use rustix::io::Errno;
 
+use crate::descriptors;
 use crate::file::OpenFile;
 use crate::memory::Memory;
 use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
@@ -52,6 +53,7 @@ fn perform_any(op: &mut Op<'_>) -> Outcome {
     match &mut op.action {
         Action::Open { target, flags, mode, .. } => open(*target, *flags, *mode),
         Action::Close { descriptor, .. } => {
+            descriptors::forget(*descriptor);
             call(libc::SYS_close, [arg(*descriptor), 0, 0, 0, 0, 0])
         }
         Action::Read { file, memory, at, flags } => {

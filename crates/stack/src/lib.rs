@@ -9,11 +9,13 @@
 //! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
 //! it ends.
 
+mod apart;
 mod caller;
 pub mod classification;
 mod clock;
 pub mod configuration;
 pub mod count;
+pub mod descriptors;
 mod executor;
 mod file;
 mod function;
@@ -21,10 +23,13 @@ mod gate;
 mod here;
 mod kind;
 pub mod layer;
+pub mod limits;
 pub mod lock;
+mod loss;
 mod memory;
 mod op;
 mod origin;
+pub mod part_file;
 mod place;
 pub mod recover;
 mod route;
@@ -35,6 +40,7 @@ pub mod stages;
 mod threads;
 pub mod trace;
 mod transfer;
+mod trust;
 mod umask;
 mod voice;
 
@@ -46,9 +52,11 @@ pub use self::file::{Cursor, OpenFile};
 pub use self::function::Function;
 pub use self::gate::{Within, is_within, lend, mark_within, stay_within};
 pub use self::kind::{Kind, Kinds};
+pub use self::loss::{LOSS_STATUS, Loss};
 pub use self::memory::Memory;
 pub use self::op::{Action, End, Of, Op, Outcome, StatInto, Target};
 pub use self::origin::{Origin, RUN_DIRECTORY, building_for};
 pub use self::route::{Paths, Route};
 pub use self::stack::{MOST_STAGES, Placed, Stack};
 pub use self::stage::{Next, Stage};
+pub use self::stages::combine::is_own_log;

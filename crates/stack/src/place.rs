@@ -12,6 +12,8 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::descriptors;
+use crate::limits;
 use crate::op::Target;
 
 /// Device and inode.
@@ -23,8 +25,10 @@ pub(crate) type Key = (Identity, Vec<u8>);
 /// How many links of links are followed.
 const MOST_LINKS: usize = 40;
 
-/// Descriptors of stages are from here on, where they do not take the numbers that a program expects.
+/// Descriptors of stages are from here on, where they do not take the numbers that a program expects …
 const HIGH: RawFd = 640;
+/// … or, where the process may not have so many, as far up as there are any.
+const LOWEST: RawFd = 3;
 
 /// What is at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +194,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    fn new(opened: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn new(opened: OwnedFd) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(&opened)?;
         let path = path_of(&opened)?;
         let list: &mut [u8] = &mut [];
@@ -202,8 +206,19 @@ impl Directory {
 
     /// Opens one by its path.
     pub(crate) fn open(path: &Path) -> Result<Arc<Self>, Errno> {
+        Ok(Arc::new(Self::open_by(path)?))
+    }
+
+    /// The same, for who does not share it.
+    pub(crate) fn open_by(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Arc::new(Self::new(rustix::fs::open(path, flags, Mode::empty())?)?))
+        Self::new(rustix::fs::open(path, flags, Mode::empty())?)
+    }
+
+    /// Makes the names in it durable.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::fsync(rustix::fs::openat(&self.handle, c".", flags, Mode::empty())?)
     }
 
     /// Device and inode.
@@ -251,13 +266,63 @@ pub(crate) fn identity_of_directory(target: Target<'_>) -> Option<Identity> {
         .then_some((stat.st_dev, stat.st_ino))
 }
 
-/// Moves a descriptor to a high number, if there is one.
+/// Moves a descriptor to a high number, if there is one. Every descriptor that a stage keeps goes this way, and every one
+/// that it has while the program's own call opens something: the program gets the lowest number that is free, as it would
+/// without the stage.
 pub(crate) fn high(descriptor: OwnedFd) -> OwnedFd {
-    rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor)
+    let moved = match rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH) {
+        Ok(moved) => moved,
+        // What is above the limit is in nobody's way.
+        Err(_) => {
+            let high = || rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH);
+            limits::with_more_descriptors(high).unwrap_or_else(|_| high_within_limit(descriptor))
+        }
+    };
+    descriptors::note(moved.as_raw_fd());
+    moved
+}
+
+/// The same where the process may have few descriptors, or has used up the high ones.
+#[cold]
+fn high_within_limit(descriptor: OwnedFd) -> OwnedFd {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(HIGH, |limit| HIGH.min(RawFd::try_from(limit).unwrap_or(HIGH)));
+    let mut room = limit / 4;
+    while room < limit - LOWEST {
+        if let Ok(moved) = rustix::io::fcntl_dupfd_cloexec(&descriptor, limit - room) {
+            return moved;
+        }
+        room = (room * 2).max(1);
+    }
+    // From here on up any number is as good as another; it may be the one that it has.
+    match rustix::io::fcntl_dupfd_cloexec(&descriptor, LOWEST) {
+        Ok(moved) if moved.as_raw_fd() > descriptor.as_raw_fd() => moved,
+        _ => descriptor,
+    }
+}
+
+/// Another descriptor of the same open file, with a high number from the start.
+pub(crate) fn high_copy(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    match rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH) {
+        Ok(copy) => {
+            descriptors::note(copy.as_raw_fd());
+            Ok(copy)
+        }
+        Err(_) => {
+            let more = || rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH);
+            match limits::with_more_descriptors(more) {
+                Ok(copy) => {
+                    descriptors::note(copy.as_raw_fd());
+                    Ok(copy)
+                }
+                Err(_) => rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST).map(high),
+            }
+        }
+    }
 }
 
 fn path_of(descriptor: &OwnedFd) -> Result<PathBuf, Errno> {
-    let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let link = format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd());
     let path = rustix::fs::readlink(link, Vec::new())?;
     Ok(PathBuf::from(OsStr::from_bytes(path.as_bytes())))
 }

@@ -2,6 +2,7 @@
 //! containers are unpacked: [`unpack`].
 
 mod combined;
+mod left;
 mod moves;
 
 use std::fmt;
@@ -9,7 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::combined::unpack;
+pub use self::left::{LeftLog, left_logs};
 use crate::configuration::Configuration;
+use crate::stages::path_rewrite::fast_place::FastPlace;
 use crate::stages::{combine, path_rewrite};
 
 /// What to do with what is found.
@@ -114,8 +117,8 @@ pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: Wanted
             }
             "path-rewrite" => {
                 if let Ok(options) = options.clone().try_into::<path_rewrite::Options>() {
-                    for rule in options.rules {
-                        moves::recover_in(&rule.to, wanted, &mut report);
+                    for place in FastPlace::of_rules(&options.rules) {
+                        moves::recover_in(&place, wanted, &mut report);
                     }
                 }
             }
@@ -135,8 +138,8 @@ pub fn finish_moves(configuration: &Configuration) -> Report {
         if name == "path-rewrite"
             && let Ok(options) = options.clone().try_into::<path_rewrite::Options>()
         {
-            for rule in options.rules {
-                moves::recover_in(&rule.to, Wanted::Finish, &mut report);
+            for place in FastPlace::of_rules(&options.rules) {
+                moves::recover_in(&place, Wanted::Finish, &mut report);
             }
         }
     }
@@ -161,9 +164,4 @@ fn walk(root: &Path, report: &mut Report, visit: &mut dyn FnMut(&Path, &mut Repo
         }
         visit(&directory, report);
     }
-}
-
-/// The name of a directory's entry, or nothing.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    std::fs::File::open(path)?.sync_all()
 }

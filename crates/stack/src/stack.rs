@@ -15,9 +15,12 @@ use crate::function::Function;
 use crate::gate::{self, Gate, Within};
 use crate::kind::{Kind, Kinds};
 use crate::layer::LayerCall;
+use crate::limits;
+use crate::loss;
 use crate::op::{Action, Op, Outcome, Target};
 use crate::route::{Paths, Route};
 use crate::stage::{Next, Stage};
+use crate::voice::Voice;
 
 /// How many stages a stack has at most.
 pub const MOST_STAGES: usize = 32;
@@ -52,6 +55,7 @@ pub struct Stack {
     wants_layer_calls: bool,
     /// The directory that stands for `/`, if there is one.
     root: Option<PathBuf>,
+    voice: Voice,
 }
 
 impl Stack {
@@ -59,6 +63,7 @@ impl Stack {
     pub fn new(paths: Paths, stages: Vec<Placed>) -> Self {
         debug_assert!(stages.len() <= MOST_STAGES);
         gate::prepare();
+        limits::refresh();
         let (wanted, wants_layer_calls) = (wanted_by(&stages), layers_wanted_by(&stages));
         let home = AtomicU32::new(std::process::id());
         let gate = Gate::new();
@@ -72,6 +77,7 @@ impl Stack {
             answers_first: false,
             wants_layer_calls,
             root: None,
+            voice: Voice::new(),
         }
     }
 
@@ -257,7 +263,10 @@ impl Stack {
         let _within = self.enter();
         // First, so that what is put in a buffer while it is emptied does not stay there.
         file.share();
-        let settled = self.settle(file);
+        let settled = match self.settle(file) {
+            Err(Errno::MFILE) => limits::with_more_descriptors(|| self.settle(file)),
+            settled => settled,
+        };
         file.give_position_back()?;
         settled?;
         file.set_settled();
@@ -298,7 +307,8 @@ impl Stack {
     /// Hands on all that stages hold back.
     pub fn settle_all(&self) -> Outcome {
         let _within = self.enter();
-        self.each(|stage, next| stage.settle_all(next))
+        // The program may have used up its descriptors.
+        limits::with_more_descriptors(|| self.each(|stage, next| stage.settle_all(next)))
     }
 
     /// How many files stages hold back, as far as they know without waiting.
@@ -336,14 +346,32 @@ impl Stack {
         }
     }
 
-    /// The process ends: all is settled, and stages say what they have to say.
+    /// The process ends: all is settled, and stages say what they have to say, and what they have lost.
     pub fn finish(&self) -> Outcome {
         let _within = self.enter();
         let settled = self.settle_all();
-        for placed in &self.stages {
-            placed.stage.finish();
-        }
+        limits::with_more_descriptors(|| {
+            for placed in &self.stages {
+                placed.stage.finish();
+            }
+        });
+        self.tell_losses();
         settled
+    }
+
+    /// Says on standard error what stages could not hand on, now that nobody will ask them any more.
+    pub fn tell_losses(&self) {
+        let _within = self.enter();
+        for placed in &self.stages {
+            let losses = placed.stage.losses();
+            self.voice.say(&loss::told(placed.name, &losses));
+        }
+    }
+
+    /// Whether there is anything that stages could not hand on.
+    pub fn has_lost(&self) -> bool {
+        let _within = self.enter();
+        self.stages.iter().any(|placed| !placed.stage.losses().is_empty())
     }
 }
 

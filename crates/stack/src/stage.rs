@@ -13,6 +13,7 @@ use crate::file::OpenFile;
 use crate::function::Function;
 use crate::kind::{Kind, Kinds};
 use crate::layer::LayerCall;
+use crate::loss::Loss;
 use crate::op::{Action, Op, Outcome, Target};
 use crate::stack::Stack;
 
@@ -88,6 +89,12 @@ pub trait Stage: Debug + Send + Sync {
 
     /// The process ends, after all was settled.
     fn finish(&self) {}
+
+    /// What it still holds back of files that the program has been told are written, or has given up without an answer
+    /// that says so. It is asked when the process ends, after [`finish`](Self::finish), or becomes another program.
+    fn losses(&self) -> Vec<Loss> {
+        Vec::new()
+    }
 }
 
 /// The rest of the way of an operation.

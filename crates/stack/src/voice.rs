@@ -19,7 +19,7 @@ impl Voice {
 
     /// Says something, if that is still the same. Nobody is told if it cannot be said.
     pub(crate) fn say(&self, text: &str) {
-        if self.place.is_some() && self.place == place() {
+        if !text.is_empty() && self.place.is_some() && self.place == place() {
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
     }

@@ -356,10 +356,10 @@ fn a_fast_place_that_cannot_be_used_is_not_noticed() {
         program.finish(true).unwrap();
         places.is_clean();
     }
-    // It is not even a directory.
+    // It is not even a directory, but it was not there when the stack was built.
     let places = Places::new();
-    std::fs::write(places.far.path().join(".striate-moves"), b"").unwrap();
     let mut program = places.program("");
+    std::fs::write(places.far.path().join(".striate-moves"), b"").unwrap();
     make(&mut program, "x", MADE, b"bytes");
     assert_eq!(places.read("x"), b"bytes");
     program.finish(true).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a name stands for.
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 enum Entry {
     Directory,
     Link(PathBuf),
-    File { mode: u32, bytes: Vec<u8> },
+    File { mode: u32, links: u64, bytes: Vec<u8> },
     Other,
 }
 
@@ -41,7 +41,7 @@ impl Image {
                 Entry::Link(fs::read_link(&path).unwrap())
             } else if about.is_file() {
                 let mode = about.permissions().mode() & 0o7777;
-                Entry::File { mode, bytes: fs::read(&path).unwrap() }
+                Entry::File { mode, links: about.nlink(), bytes: fs::read(&path).unwrap() }
             } else {
                 Entry::Other
             };
@@ -70,13 +70,17 @@ impl Image {
 
 impl Entry {
     fn difference(&self, found: &Self) -> String {
-        let (Self::File { mode, bytes }, Self::File { mode: mode_found, bytes: bytes_found }) =
-            (self, found)
+        let (
+            Self::File { mode, links, bytes },
+            Self::File { mode: mode_found, links: links_found, bytes: bytes_found },
+        ) = (self, found)
         else {
             return "something else".into();
         };
         if bytes == bytes_found {
-            return format!("mode {mode:o} became {mode_found:o}");
+            return format!(
+                "mode {mode:o} became {mode_found:o}, or {links} links became {links_found}"
+            );
         }
         let first = bytes.iter().zip(bytes_found).position(|(a, b)| a != b);
         let first = first.unwrap_or(bytes.len().min(bytes_found.len()));

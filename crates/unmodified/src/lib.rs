@@ -11,6 +11,7 @@
 
 pub mod actor;
 mod image;
+pub mod kills;
 pub mod scripts;
 mod stacks;
 mod timed;

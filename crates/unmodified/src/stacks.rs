@@ -3,6 +3,16 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+macro_rules! path_rewrite {
+    ($more:literal) => {
+        concat!(
+            "[[stage]]\nkind = \"path-rewrite\"\n",
+            "rules = [{ from = \"SEEN/work\", to = \"BESIDE/fast\" }]\n",
+            $more
+        )
+    };
+}
+
 /// A stack by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack {
@@ -28,9 +38,20 @@ impl Stack {
         "[[stage]]\nkind = \"combine\"\nunpack = false\ndirectory = \"BESIDE/kept\"\n",
     );
 
+    /// Files that are there go to the fast place as well …
+    pub const EXISTING: Self =
+        Self::of("path-rewrite, existing", path_rewrite!("existing = true\n"));
+
+    /// … which is on the same file system.
+    pub const EXISTING_BESIDE: Self = Self::of(
+        "path-rewrite, existing, one file system",
+        "[[stage]]\nkind = \"path-rewrite\"\nexisting = true\n\
+         rules = [{ from = \"SEEN/work\", to = \"SEEN/fast\" }]\n",
+    );
+
     /// The stack of a name.
     pub fn named(name: &str) -> &'static Self {
-        let others = [&Self::CONTAINER];
+        let others = [&Self::CONTAINER, &Self::EXISTING, &Self::EXISTING_BESIDE];
         STACKS.iter().chain(others).find(|stack| stack.name == name).expect("a stack of this name")
     }
 
@@ -49,16 +70,6 @@ impl Stack {
 
 const COUNT: &str = "[[stage]]\nkind = \"count\"\n";
 const TRACE: &str = "[[stage]]\nkind = \"trace\"\ndirectory = \"BESIDE/run\"\n";
-macro_rules! path_rewrite {
-    ($more:literal) => {
-        concat!(
-            "[[stage]]\nkind = \"path-rewrite\"\n",
-            "rules = [{ from = \"SEEN/work\", to = \"BESIDE/fast\" }]\n",
-            $more
-        )
-    };
-}
-
 /// All of them. Sizes are small, so that what happens at their limits happens.
 pub const STACKS: &[Stack] = &[
     Stack::of("no stages", ""),

@@ -13,6 +13,7 @@ use striate_datatype::{Bytes, Cursor, Datatype};
 
 use crate::document::Document;
 use crate::number::{bytes, grouped, short};
+use crate::output::write_whole;
 use crate::picture::Picture;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &DescribeArgs, json: bool) -> Result<(), CommandError> {
         Description::of(&notation, &copies, args).map_err(|error| wrong(error.into()))?;
     if let Some(path) = &args.svg {
         let drawing = description.drawing(&copies).map_err(|error| wrong(error.into()))?;
-        std::fs::write(path, drawing)
+        write_whole(path, |file| file.write_all(drawing.as_bytes()))
             .map_err(|source| CommandError::Write { path: path.clone(), source })?;
     }
     if json {

@@ -16,6 +16,7 @@ mod fsck;
 mod mount;
 mod nc;
 mod number;
+mod output;
 mod picture;
 mod probe;
 mod quickstart;

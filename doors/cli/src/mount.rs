@@ -30,7 +30,7 @@ use self::ending::{Bar, Patience};
 use crate::run::directory::{self, RunDirectory};
 use crate::run::plan::Plan;
 use crate::run::summary::Summary;
-use crate::stack::refused;
+use crate::stack::{named, refused};
 use crate::{CommandError, terminal};
 
 /// Mount a directory a second time, with the operations of all programs passing through a stack of stages; or files of
@@ -165,7 +165,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
         directory: Some(counters.path()),
     };
     let text = plan.text()?;
-    let stack_file = args.stack.as_deref().map(|file| file.canonicalize().unwrap_or(file.into()));
+    let stack_file = args.stack.as_deref().map(named::lasting);
     let patience = Patience::new(args.timeout, interrupted);
     former::wait(source, (stack_file.as_deref(), &text), &patience)?;
     let stack = Configuration::parse(&text).and_then(|configuration| configuration.build());

@@ -22,6 +22,7 @@ use striate_server::parse_duration;
 
 use crate::document::Document;
 use crate::number::{counted, grouped, short};
+use crate::output::write_whole;
 use crate::table::{Side, Table};
 use crate::time::length;
 use crate::{CommandError, ranks, signals, space, terminal};
@@ -195,7 +196,7 @@ pub(crate) fn run(args: &ProbeArgs, json: bool) -> Result<(), CommandError> {
     let found = found?;
     let Some(row) = found else { return Ok(()) };
     if let Some(path) = &args.svg {
-        std::fs::write(path, plot::svg(&row))
+        write_whole(path, |file| file.write_all(plot::svg(&row).as_bytes()))
             .map_err(|source| CommandError::Write { path: path.clone(), source })?;
     }
     let well = row.measured().len() == row.targets.len();

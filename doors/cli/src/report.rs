@@ -23,6 +23,7 @@ use striate_server::parse_duration;
 use self::interrupt::Interrupt;
 use self::what_if::Repeating;
 use crate::document::Document;
+use crate::output::write_whole;
 use crate::{CommandError, terminal};
 
 /// Explain what a recorded program does with files, and what would help
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
     }
     if let Some(path) = &args.output {
         let page = page::render(&model);
-        fs::write(path, &page)
+        write_whole(path, |file| file.write_all(page.as_bytes()))
             .map_err(|source| CommandError::Write { path: path.clone(), source })?;
         if !args.text && !json {
             return terminal::print(&told(path, page.len(), &model));

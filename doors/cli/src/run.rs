@@ -9,6 +9,7 @@
 pub(crate) mod directory;
 mod launcher;
 pub(crate) mod layout;
+mod leftovers;
 pub(crate) mod library;
 mod mounted;
 pub(crate) mod mpi;
@@ -23,8 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use striate_stack::recover::{Fate, finish_moves};
-use striate_stack::{Configuration, RUN_DIRECTORY};
+use striate_stack::RUN_DIRECTORY;
 
 use self::directory::RunDirectory;
 use self::summary::Summary;
@@ -49,7 +49,9 @@ The program and all that it starts are followed, unless they are linked statical
 special rights. With --mount they are followed whatever they are, in one directory: it is mounted over itself, for
 the program only (as 'striate mount' does for all programs; users other than root need user namespaces). MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms with the name of an MPI)
 are recognised, also behind timeout, env and the like: MPI-IO of the ranks is then carried out by
-Striate, and recorded above the calls on files that it causes. The exit status is the program's, 128 + n if signal n ended it, 127 if it is not there.
+Striate, and recorded above the calls on files that it causes. The exit status is the program's, 74 in
+the place of 0 if something that it has written could not be brought to where it belongs, 128 + n if signal n ended it,
+127 if it is not there.
 Environment:
   STRIATE_PRELOAD   the library libstriate_preload.so, if it is not where 'striate doctor' looks
   STRIATE_MPIIO     the MPI-IO door, if it is not beside this program as libstriate_mpiio_openmpi.so or
@@ -88,18 +90,6 @@ pub(crate) struct RunArgs {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
-}
-
-/// Processes that were killed, or whose last files were closed by others, may have left files at a fast place.
-fn finish(stack: &str) {
-    let Ok(configuration) = Configuration::parse(stack) else { return };
-    let report = finish_moves(&configuration);
-    for file in report.files.iter().filter(|file| matches!(file.fate, Fate::Failed(_))) {
-        eprintln!("striate: {file}");
-    }
-    for (path, error) in &report.unreadable {
-        eprintln!("striate: {}: {error}", path.display());
-    }
 }
 
 /// What is started, and the libraries that the loader is told of.
@@ -174,11 +164,27 @@ pub(crate) fn run(args: &RunArgs, json: bool) -> Result<ExitCode, CommandError> 
             return Ok(ExitCode::from(if missing { 127 } else { 126 }));
         }
     };
-    finish(&text);
+    let left = leftovers::of_run(&text, directory.path(), args.stack.as_deref());
     let unseen = unseen.end();
-    if !args.quiet {
-        let summary = Summary::new(directory.path(), trace.as_deref(), status)?.with(unseen);
-        summary.tell(args.summary.as_deref(), json)?;
-    }
+    let summary = Summary::new(directory.path(), trace.as_deref(), status)?.with(unseen);
+    tell(args, summary, left, json)?;
     Ok(watch::exit_code(status))
+}
+
+/// Tells the summary, and what was left elsewhere: in it, or where that does not show it.
+fn tell(
+    args: &RunArgs,
+    mut summary: Summary,
+    left: String,
+    json: bool,
+) -> Result<(), CommandError> {
+    let in_summary = !args.quiet && !json;
+    if !(left.is_empty() || in_summary && args.summary.is_none()) {
+        eprint!("{left}");
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    summary.left = if in_summary { left } else { String::new() };
+    summary.tell(args.summary.as_deref(), json)
 }

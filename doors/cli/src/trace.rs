@@ -15,6 +15,7 @@ use clap::{Args, Subcommand};
 use striate_recording::{Recording, RecordingError};
 
 use crate::CommandError;
+use crate::output::write_whole;
 
 /// Look at recordings of what programs did with files; merge, cut, export and import them
 #[derive(Debug, Args)]
@@ -106,11 +107,7 @@ fn to_output(
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), CommandError> {
     let written = if let Some(path) = path {
-        std::fs::File::create(path).and_then(|file| {
-            let mut file = BufWriter::with_capacity(256 << 10, file);
-            write(&mut file)?;
-            file.flush()
-        })
+        write_whole(path, write)
     } else {
         let mut stdout = BufWriter::with_capacity(64 << 10, anstream::stdout().lock());
         write(&mut stdout).and_then(|()| stdout.flush())

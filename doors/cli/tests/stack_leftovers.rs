@@ -261,6 +261,69 @@ fn files_at_the_fast_place_come_home() {
     assert_eq!(fs::read_to_string(place.path("work/too")).unwrap(), "not closed");
 }
 
+/// The command that a text tells, run by a shell as it stands there.
+fn paste(told: &str) -> Output {
+    let command = told.lines().find(|line| line.contains("stack recover")).unwrap_or_else(|| {
+        panic!("no command in: {told}");
+    });
+    let mut shell = Command::new("sh");
+    // Where it is pasted does not matter.
+    done(shell.arg("-c").arg(command.trim()).current_dir("/"))
+}
+
+#[test]
+fn the_summary_says_what_is_left_and_its_command_brings_it() {
+    for (stages, more) in [
+        ("kind = \"combine\"\n", &[][..]),
+        (COMBINE, &[]),
+        ("kind = \"combine\"\n", &["--quiet"]),
+        ("kind = \"combine\"\n", &["--json"]),
+    ] {
+        let place = Place::new(stages);
+        // A name that a shell would take apart.
+        let odd = place.path("it's a stack $HOME.toml");
+        fs::rename(place.path("stack.toml"), &odd).unwrap();
+        let mut command = striate();
+        command.args(["run", "--stack"]).arg(&odd).args(more).arg("--");
+        command.arg(std::env::current_exe().unwrap());
+        let output = done(&mut place.acting(command, KILLED));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(137), "{told}");
+        assert!(told.contains("4 files of combine (33 B) are left in a log: "), "{told}");
+        let pasted = paste(&told);
+        assert_eq!(pasted.status.code(), Some(0), "{told}{}", text(&pasted.stderr));
+        assert_eq!(place.names("work"), ["below", "f1", "f2", "f3"], "{told}");
+        assert_eq!(fs::read_to_string(place.path("work/below/f")).unwrap(), "deeper");
+        assert!(place.names("logs").is_empty());
+    }
+    // Who ends well leaves nothing, and nothing is said.
+    let place = Place::new("kind = \"combine\"\n");
+    let output = place.run("write f1 content");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!text(&output.stderr).contains("left"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_summary_says_what_could_not_be_moved() {
+    let place = Place::new(
+        "kind = \"path-rewrite\"\nrules = [{ from = \"ROOT/work\", to = \"ROOT/fast\" }]\n",
+    );
+    let mut command = striate();
+    command.args(["run", "--stack"]).arg(place.path("stack.toml")).args(["--", "sh", "-c"]);
+    // Another program writes to what stands for the file meanwhile.
+    command.arg("\"$0\" --exact the_program --nocapture; env -u LD_PRELOAD sh -c 'echo other > f'");
+    command.arg(std::env::current_exe().unwrap());
+    command.env(STEPS, "begin f not closed; die").current_dir(place.path("work"));
+    let output = done(&mut command);
+    let told = text(&output.stderr);
+    assert!(told.contains("something else is there now"), "{told}");
+    fs::rename(place.path("work/f"), place.path("work/other")).unwrap();
+    let pasted = paste(&told);
+    assert_eq!(pasted.status.code(), Some(0), "{told}{}", text(&pasted.stdout));
+    assert_eq!(fs::read_to_string(place.path("work/f")).unwrap(), "not closed");
+    assert_eq!(fs::read_to_string(place.path("work/other")).unwrap(), "other\n");
+}
+
 const CONTAINER: &str = "kind = \"combine\"\nunpack = false\ndirectory = \"ROOT/logs\"\n";
 
 #[test]

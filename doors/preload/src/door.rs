@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 use striate_stack::{
-    Action, Function, Kind, Of, Op, OpenFile, Outcome, Route, Stack, Target, Within,
+    Action, Function, Kind, LOSS_STATUS, Of, Op, OpenFile, Outcome, Route, Stack, Target, Within,
 };
 
 use crate::path::{self, Room};
@@ -21,6 +21,9 @@ static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 
 /// The process ends: nobody holds anything back any more, and what is opened now is not seen.
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The process has ended, and something that it has written is not where it belongs.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// The stack, if there is one.
 #[inline]
@@ -240,6 +243,10 @@ pub(crate) fn with_name<R>(
     if !stack()?.wants(kind) {
         return None;
     }
+    // SAFETY: the program's text stays while its call lasts.
+    if let Some(descriptor) = unsafe { path::text(name) }.and_then(path::descriptor_of) {
+        share(Function::Other, descriptor);
+    }
     let entered = Entered::by_name()?;
     // SAFETY: the program's text stays while its call lasts.
     let path: &CStr = unsafe { path::text(name)? };
@@ -336,6 +343,27 @@ pub(crate) fn end() {
     let Some(entered) = Entered::new() else { return };
     if !ENDING.swap(true, Ordering::SeqCst) {
         share_all_within(&entered, false);
-        let _ = guarded(|| entered.stack.finish());
+        let _ = guarded(|| {
+            let settled = entered.stack.finish();
+            LOST.store(entered.stack.has_lost(), Ordering::SeqCst);
+            settled
+        });
+    }
+}
+
+/// The process ends with a status: that one, or another that says that not all it has written is there.
+pub(crate) fn end_with(status: c_int) -> c_int {
+    end();
+    // The kernel keeps eight bits of it.
+    if LOST.load(Ordering::SeqCst) && status & 0xff == 0 { LOSS_STATUS } else { status }
+}
+
+/// The process is about to become another program, which knows nothing of what could not be written.
+pub(crate) fn tell_losses() {
+    if let Some(entered) = Entered::new() {
+        let _ = guarded(|| {
+            entered.stack.tell_losses();
+            Ok(0)
+        });
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod copy;
 pub(crate) mod data;
 pub(crate) mod descriptor;
 pub(crate) mod directory;
+pub(crate) mod limit;
 pub(crate) mod name;
 pub(crate) mod notice;
 pub(crate) mod open;
@@ -32,6 +33,7 @@ pub(crate) fn find() {
     data::real::find();
     descriptor::real::find();
     directory::real::find();
+    limit::real::find();
     name::real::find();
     notice::real::find();
     open::real::find();

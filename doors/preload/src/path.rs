@@ -104,6 +104,15 @@ fn current(start: &mut [u8]) -> Result<usize, Errno> {
     usize::try_from(length - 1).map_err(|_| Errno::from_raw_os_error(crate::errno::get()))
 }
 
+/// The descriptor of this process that a path may stand for.
+pub(crate) fn descriptor_of(path: &CStr) -> Option<c_int> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    if !leads_to_descriptors(path) {
+        return None;
+    }
+    path.file_name()?.to_str()?.parse().ok()
+}
+
 /// Whether a path is one of the system's by which descriptors of processes are opened again.
 pub(crate) fn leads_to_descriptors(absolute: &Path) -> bool {
     let bytes = absolute.as_os_str().as_bytes();

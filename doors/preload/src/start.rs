@@ -14,11 +14,7 @@ use crate::{door, fork, hooks, signals};
 static START: extern "C" fn() = start;
 
 unsafe extern "C" {
-    fn __cxa_atexit(
-        function: extern "C" fn(*mut c_void),
-        argument: *mut c_void,
-        library: *mut c_void,
-    ) -> c_int;
+    fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
 extern "C" fn start() {
@@ -26,7 +22,8 @@ extern "C" fn start() {
     let Some(path) = std::env::var_os("STRIATE_STACK").filter(|path| !path.is_empty()) else {
         return;
     };
-    // Building reads files; there is no stack yet that could see it.
+    // Building reads files; there is no stack yet that could see it. What is closed is not the program's.
+    let _within = striate_stack::mark_within();
     match std::panic::catch_unwind(|| build(Path::new(&path))) {
         Ok(Ok(stack)) if stack.stages().is_empty() => {}
         Ok(Ok(stack)) => open_up(stack),
@@ -43,17 +40,22 @@ fn build(path: &Path) -> Result<Stack, String> {
 fn open_up(stack: Stack) {
     fork::watch();
     // Registered before the program starts, and for no library: it runs after all that the program and
-    // its libraries have registered.
+    // its libraries have registered. This sort of function is told the status.
     // SAFETY: the function stays: this library is never unloaded.
-    unsafe { __cxa_atexit(end, null_mut(), null_mut()) };
+    unsafe { on_exit(end, null_mut()) };
     let stack = door::open_up(stack);
     signals::watch(stack);
 }
 
-extern "C" fn end(_: *mut c_void) {
+extern "C" fn end(status: c_int, _: *mut c_void) {
     // SAFETY: it is asked for all streams. The C library would do so after us.
     unsafe { libc::fflush(null_mut()) };
-    door::end();
+    let told = door::end_with(status);
+    if told != status {
+        // The C library goes on with what is still registered, and ends with the last status it was given.
+        // SAFETY: it lets functions that it calls at the end call this.
+        unsafe { libc::exit(told) };
+    }
 }
 
 /// One line, and the program goes on without stages.

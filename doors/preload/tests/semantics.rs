@@ -83,6 +83,11 @@ fn the_actor_repeats_itself() {
 }
 
 #[test]
+fn same_under_path_rewrite_of_existing_files() {
+    same_under("path-rewrite, existing");
+}
+
+#[test]
 fn same_under_containers() {
     same_under("container");
 }

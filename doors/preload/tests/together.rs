@@ -201,6 +201,11 @@ fn in_turn_under_path_rewrite() {
 }
 
 #[test]
+fn in_turn_under_path_rewrite_of_existing_files() {
+    same_under("path-rewrite, existing");
+}
+
+#[test]
 fn in_turn_under_path_rewrite_in_the_background() {
     same_under("path-rewrite, background");
 }
@@ -273,6 +278,11 @@ fn at_a_time_without_stages() {
 #[test]
 fn at_a_time_under_path_rewrite() {
     at_a_time_under("path-rewrite");
+}
+
+#[test]
+fn at_a_time_under_path_rewrite_of_existing_files() {
+    at_a_time_under("path-rewrite, existing");
 }
 
 #[test]
@@ -375,6 +385,221 @@ fn one_is_killed_before_any_call_under(name: &str) {
         }
         assert!(kills > 0, "there is no {call}");
     }
+}
+
+/// Several processes write to a database in WAL mode and are killed: what they have committed is there.
+#[cfg(feature = "peers")]
+#[test]
+fn sqlite_keeps_its_commits_under_path_rewrite_of_existing_files() {
+    let (place, stack) = (Place::new(), &Stack::EXISTING);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/together/sqlite.py");
+    let mut committed: BTreeSet<String> = BTreeSet::new();
+    place.renew();
+    for round in 0..number("STRIATE_ROUNDS").unwrap_or(3) {
+        let start = |own: usize| {
+            let mut command = place.command("python3", stack);
+            let first = (round * 1_000_000).to_string();
+            command.arg(&script).args(["write", &own.to_string(), &first]);
+            command.stdout(Stdio::piped()).spawn().unwrap()
+        };
+        let mut children: Vec<_> = (0..2).map(start).collect();
+        let outputs = children.iter_mut().map(|child| child.stdout.take().unwrap());
+        let mut lines: Vec<_> = outputs.map(|out| BufReader::new(out).lines()).collect();
+        // At any moment after each has begun.
+        for lines in &mut lines {
+            committed.extend(lines.take(1).map_while(Result::ok));
+        }
+        std::thread::sleep(Duration::from_micros(round * 7919 % 60_000 + 50_000));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        committed.extend(lines.into_iter().flat_map(|lines| lines.map_while(Result::ok)));
+        // Those who come next find it as it is, or the recovery brings it to where it belongs.
+        let reader = if round % 2 == 0 { &Stack::NATIVE } else { stack };
+        if round % 2 == 0 {
+            recover(&place, stack);
+            nothing_is_left(&place);
+        }
+        let output = place.command("python3", reader).arg(&script).arg("read").output().unwrap();
+        let found = String::from_utf8(output.stdout).unwrap();
+        let mut found = found.lines();
+        assert_eq!(found.next(), Some("ok"), "round {round}");
+        let found: BTreeSet<String> = found.map(str::to_owned).collect();
+        let lost: Vec<_> = committed.difference(&found).collect();
+        assert!(lost.is_empty(), "round {round}: of {} are lost {lost:?}", committed.len());
+    }
+    assert!(committed.len() > 5);
+}
+
+/// Calls that change something. Not every machine has the older ones.
+#[cfg(feature = "peers")]
+const CHANGES: &str = "?open openat ?mkdir mkdirat ?rmdir ?chmod write pwrite64 copy_file_range ftruncate fchmod fchown \
+    utimensat fsync ?rename renameat2 ?unlink unlinkat";
+/// Those of them that are done otherwise if files need not be copied back.
+#[cfg(feature = "peers")]
+const CHANGES_ON_ONE: &str = "pwrite64 fchmod fsync ?rename renameat2 ?unlink unlinkat";
+
+/// Files that are there, with several permissions and of an old time.
+#[cfg(feature = "peers")]
+const THERE: [(&str, usize, u32); 4] = [
+    ("large", 2_500_000, 0o600),
+    ("grows", 5000, 0o640),
+    ("twice", 1_200_000, 0o600),
+    ("locked", 200_000, 0o4711),
+];
+
+#[cfg(feature = "peers")]
+fn old_time() -> std::time::SystemTime {
+    std::time::SystemTime::UNIX_EPOCH + Duration::new(1_500_000_000, 123_456_789)
+}
+
+/// What was there, and what it is when the program has changed it.
+#[cfg(feature = "peers")]
+fn contents(name: &str, length: usize) -> [Vec<u8>; 2] {
+    // Without zeros.
+    let old: Vec<u8> = (0..length).map(|at| (at % 251) as u8 | 1).collect();
+    let mut new = old.clone();
+    let mut seed = 1_u32;
+    let change = (0..1000).map(|_| {
+        seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12345);
+        (seed >> 16) as u8
+    });
+    if name == "grows" {
+        new.extend(change);
+    } else {
+        new.splice(100_000..101_000, change);
+    }
+    [old, new]
+}
+
+#[cfg(feature = "peers")]
+fn put_files_there(place: &Place) {
+    use std::os::unix::fs::PermissionsExt;
+    place.renew();
+    let fast = place.seen().join("fast");
+    let _ = std::fs::remove_dir_all(&fast);
+    std::fs::create_dir(&fast).unwrap();
+    for (name, length, mode) in THERE {
+        let path = place.work().join(name);
+        let [old, _] = contents(name, length);
+        std::fs::write(&path, old).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::File::options()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(old_time())
+            .unwrap();
+    }
+    std::fs::hard_link(place.work().join("twice"), place.work().join("also")).unwrap();
+}
+
+/// Nothing at the fast place, or on the way back, is for others than what it is a copy of.
+#[cfg(feature = "peers")]
+fn nothing_is_wider(place: &Place, context: &str) {
+    use std::os::unix::fs::MetadataExt;
+    let fast = [place.beside().join("fast"), place.seen().join("fast")];
+    for path in fast.iter().flat_map(|fast| left_in(fast)).chain(left_in(&place.work())) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if THERE.iter().all(|(there, ..)| *there != name) && name != "also" {
+            let mode = found.mode() & 0o7777;
+            // The data of the four files, or less.
+            assert!([0o600, 0o640, 0o4711].contains(&mode), "{name} has {mode:o}: {context}");
+        }
+    }
+    for moves in fast.map(|fast| fast.join(".striate-moves")) {
+        if let Ok(found) = std::fs::metadata(&moves) {
+            assert_eq!(found.mode() & 0o7777, 0o700, "{context}");
+        }
+    }
+}
+
+/// Each file is what it was, or what it became, as a whole. Returns how many have become something else.
+#[cfg(feature = "peers")]
+fn are_whole(place: &Place, context: &str) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let mut changed = 0;
+    for (name, length, mode) in THERE {
+        let path = place.work().join(name);
+        let found = std::fs::read(&path).unwrap();
+        let about = std::fs::metadata(&path).unwrap();
+        let which = contents(name, length).iter().position(|bytes| *bytes == found);
+        let zeros: usize = found.iter().map(|byte| usize::from(*byte == 0)).sum();
+        let Some(which) = which else {
+            panic!("{name} has {} bytes, {zeros} of them 0: {context}", found.len())
+        };
+        // To write takes this permission away, also without a stack; but not from the superuser.
+        let is_root = about.uid() == 0;
+        let kept = if which == 1 && !is_root { mode & 0o777 } else { mode };
+        assert_eq!(about.mode() & 0o7777, kept, "{name}, {which}: {context}");
+        if which == 0 {
+            assert_eq!(about.modified().unwrap(), old_time(), "{name}: {context}");
+        }
+        changed += which;
+    }
+    assert_eq!(
+        std::fs::read(place.work().join("also")).unwrap(),
+        std::fs::read(place.work().join("twice")).unwrap()
+    );
+    changed
+}
+
+/// Files that are there are brought to the fast place, changed, and brought back, by a process that is killed before any
+/// of its calls. They are as they were, or as they became; and who comes next finds them so.
+#[cfg(feature = "peers")]
+fn files_that_are_there_stay_whole_under(stack: &Stack, changes: &str) {
+    let place = Place::new();
+    let calls = std::env::var("STRIATE_CALLS");
+    let library = format!("LD_PRELOAD={}", under::library().display());
+    let mut kills = 0;
+    for call in calls.as_deref().unwrap_or(changes).split_whitespace() {
+        for nth in 1.. {
+            put_files_there(&place);
+            let mut command = place.command("strace", stack);
+            command.env_remove("LD_PRELOAD").args(["-f", "-qq", "-o", "/dev/null", "-E", &library]);
+            command.args(["-e", &format!("trace={call}")]);
+            command.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]);
+            let output = command.arg(writer()).arg("change").output().expect("strace");
+            let context = format!("killed before {call} {nth} under {}", stack.name);
+            if output.status.success() {
+                assert_eq!(are_whole(&place, "not killed"), THERE.len());
+                break;
+            }
+            kills += 1;
+            nothing_is_wider(&place, &context);
+            if nth % 4 == 3 {
+                let next = place.command(writer(), stack).arg("change").output().unwrap();
+                assert!(next.status.success(), "{context}: {next:?}");
+                // It appends once more, or for the first time.
+                let grown = place.work().join("grows");
+                let [_, new] = contents("grows", 5000);
+                let found = std::fs::read(&grown).unwrap();
+                assert!(found.starts_with(&new), "{context}");
+                std::fs::File::options().write(true).open(&grown).unwrap().set_len(6000).unwrap();
+                assert_eq!(are_whole(&place, &context), THERE.len(), "{context}");
+            }
+            recover(&place, stack);
+            are_whole(&place, &context);
+            nothing_is_left(&place);
+            assert_eq!(left_in(&place.seen().join("fast")), [] as [PathBuf; 0], "{context}");
+        }
+    }
+    assert!(kills > 40, "{kills} kills");
+    println!("{kills} kills under {}", stack.name);
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn files_that_are_there_stay_whole() {
+    files_that_are_there_stay_whole_under(&Stack::EXISTING, CHANGES);
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn files_that_are_there_stay_whole_on_one_file_system() {
+    files_that_are_there_stay_whole_under(&Stack::EXISTING_BESIDE, CHANGES_ON_ONE);
 }
 
 #[cfg(feature = "peers")]

@@ -17,13 +17,17 @@ use super::layout::{
 };
 use crate::clock::{self, Moment};
 use crate::file::lock;
+use crate::limits;
 use crate::origin::Origin;
+use crate::place::Identity;
+use crate::trust;
 
 /// Memory of the layout of a file of counters.
 #[derive(Debug)]
 pub(crate) struct Page {
     base: NonNull<c_void>,
-    path: Option<PathBuf>,
+    /// Its file, and which one it is.
+    path: Option<(PathBuf, Identity)>,
     /// Those that may be written: the file has room for them.
     shards: [AtomicPtr<Shard>; SHARDS],
     /// Held by who makes room for one.
@@ -53,7 +57,8 @@ impl Page {
         let header = header(origin, label, place);
         let mapped = directory.and_then(|directory| {
             let path = path(directory, origin, place);
-            Some((map_new(&path, &header).ok()?, path))
+            let (base, made) = map_new(&path, &header).ok()?;
+            Some((base, (path, made)))
         });
         let (base, path) = if let Some((base, path)) = mapped {
             (base, Some(path))
@@ -100,8 +105,8 @@ impl Page {
         let mut shard = self.shards[seat].load(Ordering::Acquire);
         if shard.is_null() {
             let at = HEADER + seat * SHARD;
-            let room = self.path.as_ref().map_or(Ok(()), |path| {
-                OpenOptions::new().write(true).open(path)?.write_all_at(&[0; SHARD], at as u64)
+            let room = self.path.as_ref().map_or(Ok(()), |(path, made)| {
+                trust::open_again(path, *made)?.write_all_at(&[0; SHARD], at as u64)
             });
             shard = match room {
                 // SAFETY: `at` is within the mapping.
@@ -226,14 +231,17 @@ fn cut(text: &str) -> &[u8] {
     &text.as_bytes()[..text.len().min(NAME)]
 }
 
-fn map_new(path: &Path, header: &[u8]) -> io::Result<*mut c_void> {
+fn map_new(path: &Path, header: &[u8]) -> io::Result<(*mut c_void, Identity)> {
+    limits::refresh();
+    limits::admit(SIZE as u64)?;
     let mut file: File =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)?;
     file.write_all(header)?;
     file.set_len(SIZE as u64)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a new file; what is in it is only used as atomics.
-    Ok(unsafe { mmap(std::ptr::null_mut(), SIZE, protection, MapFlags::SHARED, &file, 0) }?)
+    let base = unsafe { mmap(std::ptr::null_mut(), SIZE, protection, MapFlags::SHARED, &file, 0) }?;
+    Ok((base, trust::identity(&file)?))
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! Logs and containers of `combine`.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 
-use super::{Fate, Recovered, Report, Wanted, sync_directory, walk};
+use super::{Fate, Recovered, Report, Wanted, walk};
+use crate::place::Directory;
 use crate::stages::combine::{Container, Found, is_called_so};
+use crate::trust;
 
 /// Looks for logs that nobody writes any more.
 pub(super) fn recover_in(
@@ -39,8 +41,14 @@ pub(super) fn recover_in(
     }
 }
 
-fn recover_log(path: &Path, unpack: bool, wanted: Wanted, report: &mut Report) -> io::Result<()> {
-    let begun = File::open(path)?;
+pub(super) fn recover_log(
+    path: &Path,
+    unpack: bool,
+    wanted: Wanted,
+    report: &mut Report,
+) -> io::Result<()> {
+    // Whoever could plant a log would write with the rights of the caller.
+    let begun = trust::open_file(path, OFlags::RDONLY)?;
     if begun.metadata()?.len() == 0 {
         // The process ended when it had just begun.
         let lock = FlockOperation::NonBlockingLockExclusive;
@@ -68,6 +76,7 @@ fn recover_log(path: &Path, unpack: bool, wanted: Wanted, report: &mut Report) -
         _ => path.to_path_buf(),
     };
     let mut directories: Vec<PathBuf> = Vec::new();
+    let mut last_directory = None;
     let mut failed = false;
     for (place, entry) in entries.iter().enumerate() {
         let destination = entry.path();
@@ -76,7 +85,7 @@ fn recover_log(path: &Path, unpack: bool, wanted: Wanted, report: &mut Report) -
             _ if !counts => continue,
             Wanted::List => Fate::Found,
             Wanted::Finish if !unpack => Fate::Finished,
-            Wanted::Finish => match write(&container, entry, &destination) {
+            Wanted::Finish => match write_home(&container, entry, &mut last_directory) {
                 Ok(()) => Fate::Finished,
                 Err(error) => Fate::Failed(error),
             },
@@ -95,7 +104,7 @@ fn recover_log(path: &Path, unpack: bool, wanted: Wanted, report: &mut Report) -
     directories.sort();
     directories.dedup();
     for directory in directories {
-        sync_directory(&directory)?;
+        trust::open_unlinked(&directory)?.sync()?;
     }
     if !failed {
         return container.remove();
@@ -111,46 +120,74 @@ fn recover_log(path: &Path, unpack: bool, wanted: Wanted, report: &mut Report) -
     Ok(())
 }
 
-/// Makes a file of an entry, durable and at once.
-fn write(container: &Container, entry: &Found, destination: &Path) -> io::Result<()> {
+/// Makes a file of an entry in the directory that the entry names. That path had no links in it when it was written down:
+/// if it has one now, somebody leads elsewhere. `last` is the directory of the last one: many are in one.
+fn write_home(
+    container: &Container,
+    entry: &Found,
+    last: &mut Option<Directory>,
+) -> io::Result<()> {
+    let directory = match last.take() {
+        Some(directory) if directory.path() == entry.directory => directory,
+        _ => trust::open_unlinked(&entry.directory)?,
+    };
+    write(container, entry, last.insert(directory), entry.mode)
+}
+
+/// Makes a file of an entry in a directory, durable and at once.
+fn write(container: &Container, entry: &Found, directory: &Directory, mode: u32) -> io::Result<()> {
+    let name = CString::new(entry.name.clone())?;
+    if name.is_empty() || name.as_bytes().contains(&b'/') || name.as_c_str() == c".." {
+        return Err(io::Error::other("the log names no file"));
+    }
     let bytes = container.read(entry)?;
-    let directory = destination.parent().unwrap_or(Path::new("/"));
-    let new = directory.join(format!(".striate-recover-{}", std::process::id()));
-    let _ = std::fs::remove_file(&new);
+    // After the log, which nobody else has: what an interrupted recovery of it left is replaced by the next.
+    let log = container.path().file_name().unwrap_or_default().as_bytes();
+    let new = CString::new([b".striate-recover-", log].concat())?;
+    let remove = || rustix::fs::unlinkat(directory, &new, AtFlags::empty());
+    let _ = remove();
     let made = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(file);
         file.write_all(&bytes)?;
-        file.set_permissions(Permissions::from_mode(entry.mode))?;
+        file.set_permissions(Permissions::from_mode(mode))?;
         let time = Timespec { tv_sec: entry.modified.0, tv_nsec: entry.modified.1.into() };
         let times = Timestamps { last_access: time, last_modification: time };
         rustix::fs::futimens(&file, &times)?;
         file.sync_all()?;
-        std::fs::rename(&new, destination)
+        Ok(rustix::fs::renameat(directory, &new, directory, &name)?)
     })();
     if made.is_err() {
-        let _ = std::fs::remove_file(&new);
+        let _ = remove();
     }
     made
 }
 
 /// Makes real files of what is in containers, and removes those. `container` is one of them, or a directory
 /// with some, which are then taken in the order in which they were written. With `into`, files go below that
-/// directory, under their whole paths, and the containers stay.
+/// directory, under their whole paths, and the containers stay: then they may be somebody else's. Files of other users'
+/// containers do not go anywhere else.
 pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Result<Report> {
     let mut report = Report::default();
     let mut containers = Vec::new();
+    let open = |path: &Path| match (into, wanted) {
+        (None, Wanted::Finish) => Container::open(path),
+        _ => Container::open_foreign(path),
+    };
     if container.is_dir() {
         for entry in std::fs::read_dir(container)? {
             let path = entry?.path();
             if path.file_name().is_some_and(is_called_so) {
-                match Container::open(&path) {
+                match open(&path) {
                     Ok(container) => containers.push(container),
                     Err(error) => report.unreadable.push((path, error)),
                 }
             }
         }
     } else {
-        containers.push(Container::open(container)?);
+        containers.push(open(container)?);
     }
     let mut entries = Vec::new();
     for (place, container) in containers.iter().enumerate() {
@@ -177,12 +214,18 @@ pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Resu
         let fate = match wanted {
             Wanted::List => Fate::Found,
             Wanted::Finish => {
-                let parent = destination.parent().unwrap_or(Path::new("/"));
-                let made = if into.is_some() { std::fs::create_dir_all(parent) } else { Ok(()) };
-                let written = made.and_then(|()| write(container, entry, &destination));
-                written
-                    .and_then(|()| sync_directory(parent))
-                    .map_or_else(Fate::Failed, |()| Fate::Finished)
+                let written = match into {
+                    // Not with permissions that make others run it as the caller.
+                    Some(into) => directory_below(into, &entry.directory).and_then(|directory| {
+                        write(container, entry, &directory, entry.mode & 0o777)?;
+                        Ok(directory.sync()?)
+                    }),
+                    None => trust::open_unlinked(&entry.directory).and_then(|directory| {
+                        write(container, entry, &directory, entry.mode)?;
+                        Ok(directory.sync()?)
+                    }),
+                };
+                written.map_or_else(Fate::Failed, |()| Fate::Finished)
             }
         };
         let source = container.path().to_path_buf();
@@ -199,13 +242,25 @@ pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Resu
     Ok(report)
 }
 
+/// Makes and opens a directory below another, which no link leads out of.
+fn directory_below(into: &Path, path: &Path) -> io::Result<Directory> {
+    std::fs::create_dir_all(into)?;
+    let parts: Vec<CString> = normal(path).map(CString::new).collect::<Result<_, _>>()?;
+    let parts: Vec<_> = parts.iter().map(CString::as_c_str).collect();
+    trust::make_below(into, &parts)
+}
+
+/// The parts of a path that are names.
+fn normal(path: &Path) -> impl Iterator<Item = &[u8]> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(part) => Some(part.as_bytes()),
+        _ => None,
+    })
+}
+
 /// A path below a directory, without what would lead out of it.
 fn below(into: &Path, path: &Path) -> PathBuf {
-    let normal = path.components().filter_map(|component| match component {
-        Component::Normal(part) => Some(OsStr::from_bytes(part.as_bytes())),
-        _ => None,
-    });
     let mut result = into.to_path_buf();
-    result.extend(normal);
+    result.extend(normal(path).map(OsStr::from_bytes));
     result
 }

@@ -34,7 +34,11 @@
 //!
 //! **Errors**: permissions of the directory are checked when a file is opened. What cannot be known then (a full
 //! disk, a quota) shows when files are written out: as the error of the call that made it necessary, and in a
-//! line on standard error at the end; the log stays with all that could not be written.
+//! line for each file on standard error at the end, with the status of the process
+//! ([`LOSS_STATUS`](crate::LOSS_STATUS)); the log stays with all that could not be written.
+//!
+//! **The limit of file sizes** (`RLIMIT_FSIZE`) is that of the files: one that would grow beyond it becomes a real file,
+//! of which the kernel says what it says. The log stays below it, too; what finds no room there is written out.
 //!
 //! **With `unpack = false`** the log gets an index and the name `….combined` in `directory`, which has to be
 //! given. Programs that run with the same stack see its files; `striate stack unpack` makes real files of them.
@@ -79,15 +83,19 @@ use serde::Deserialize;
 use toml::Table;
 
 pub(crate) use self::container::{Container, Found, is_called_so};
-use self::held::Handle;
+use self::held::{Content, Handle};
 use self::home::Way;
 use self::identities::Identities;
-use self::log::NotAdded;
+pub(crate) use self::log::NOTE;
+pub use self::log::is_own_log;
+use self::log::{Log, NotAdded};
 use self::state::State;
 use crate::classification::{Classification, Interference, Meaning, Scope, State as Memory};
 use crate::file::{OpenFile, lock};
 use crate::kind::{Kind, Kinds};
+use crate::loss::Loss;
 use crate::op::{Action, Of, Op, Outcome};
+use crate::origin::run_directory;
 use crate::stage::{Next, Stage};
 use crate::umask::Umask;
 
@@ -173,10 +181,12 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
     {
         return Err(format!("directory = {} is not an absolute path", directory.display()));
     }
+    let mut state = State::new(options.directory.clone(), memory, 0);
+    state.run = run_directory();
     Ok(Box::new(Combine {
         limit: limit as usize,
         memory,
-        state: Mutex::new(State::new(options.directory.clone(), memory, 0)),
+        state: Mutex::new(state),
         named: AtomicUsize::new(0),
         progress: Progress::default(),
         umask: Umask::default(),
@@ -321,8 +331,10 @@ impl Stage for Combine {
             if !handle.is_home()
                 && let Err(error) = self.bring_home(&mut state, &[id], next)
             {
-                // From now on the stage may not see it any more. At least it is not lost.
-                let _ = state.store(id);
+                // From now on the stage may not see it any more. At least it is not lost, if it has a name.
+                if state.held.get(&id).is_some_and(|held| held.key.is_some()) {
+                    let _ = state.store(id);
+                }
                 return Err(error);
             }
         }
@@ -331,12 +343,20 @@ impl Stage for Combine {
 
     fn settle_all(&self, next: Next<'_>) -> Outcome {
         let mut state = lock(&self.state);
-        if self.options.unpack {
-            self.bring_all_home(&mut state, next)?;
+        let settled = if self.options.unpack {
+            self.bring_all_home(&mut state, next)
         } else {
-            self.leave_container(&mut state, next)?;
+            self.leave_container(&mut state, next)
+        };
+        state.failed = settled.err();
+        if settled.is_err() {
+            // What is only in memory goes with the process; the log stays.
+            for id in state.named() {
+                let _ = state.store(id);
+            }
+            self.note_names(&state);
         }
-        Ok(0)
+        settled.map(|()| 0)
     }
 
     fn start_anew(&self) {
@@ -347,16 +367,21 @@ impl Stage for Combine {
         self.kept.start_anew();
     }
 
-    fn finish(&self) {
+    fn losses(&self) -> Vec<Loss> {
         let state = lock(&self.state);
-        if let (count @ 1.., Some(log)) = (state.named().len(), &state.log)
-            && self.options.unpack
-        {
-            eprintln!(
-                "striate: combine: {count} files could not be written; they are in {}, \
-                 and `striate stack recover` tries again",
-                log.path().display()
-            );
-        }
+        // Files of a container are where they are to stay.
+        let Some(error) = state.failed else { return Vec::new() };
+        let log = state.log.as_ref().map(Log::path).or_else(|| state.unsealed.clone());
+        let lost = |id: &u64| {
+            let held = state.held.get(id)?;
+            let kept = match held.content {
+                Content::Memory(_) => None,
+                Content::Kept(..) => return None,
+                _ => log.clone(),
+            };
+            let path = held.directory.path_to(held.c_name());
+            Some(Loss { path, bytes: held.size() as u64, error, kept })
+        };
+        state.named().iter().filter_map(lost).collect()
     }
 }

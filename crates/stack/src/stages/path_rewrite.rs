@@ -3,7 +3,7 @@
 //! ```toml
 //! [[stage]]
 //! kind = "path-rewrite"
-//! rules = [{ from = "/scratch/run", to = "/local/fast" }]
+//! rules = [{ from = "/scratch/run", to = "/local/scratch/NAME/fast" }]
 //! exclude = ["*.lock"]   # as for every stage: files that it leaves alone
 //! background = false     # true: closed files are moved by a thread
 //! existing = false       # true: files that are there and opened for writing go to the fast place as well
@@ -37,7 +37,11 @@
 //!
 //! **When the process is killed**: a journal that was written before the file was used says where it belongs. What
 //! the program had written is there, closed or not, as it would be without this stage. What was synced survives a
-//! loss of power if the fast place does.
+//! loss of power if the fast place does. A file that was there before is the one at its destination until its copy at
+//! the fast place is whole, durable and in the journal.
+//!
+//! **Who is believed**: the fast place is the caller's alone ([`fast_place`]), and a file goes only below a directory that a
+//! rule names, whatever a journal says.
 //!
 //! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the fast place, are
 //! seen by the program, and are tried again at the end. With `background` they are told at the end, on standard
@@ -46,12 +50,14 @@
 //! **Differences that remain**: a file is another inode after its last close; who is not under the stack and
 //! has the placeholder open does not see the file. A process that has a file open for reading where it belongs sees
 //! what another writes after that one's close. Extended attributes that are set by a descriptor while several
-//! processes use a file are lost. Rules are for paths as the program says them. Processes of several users need
-//! fast places of their own.
+//! processes use a file are lost. Rules are for paths as the program says them, and for files that are really there: a
+//! link that leads out of `from` is followed, and the file used where it is. Processes of several users need fast
+//! places of their own.
 
 pub(crate) mod claim;
 mod copying;
 mod data;
+pub(crate) mod fast_place;
 pub(crate) mod journal;
 mod mover;
 pub(crate) mod moving;
@@ -60,17 +66,20 @@ mod open;
 mod state;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use serde::Deserialize;
 use toml::Table;
 
 use self::claim::Base;
+use self::fast_place::FastPlace;
+use self::journal::Journal;
 use self::state::{Left, Shared};
 use crate::classification::{Classification, Interference, Meaning, Scope, State};
 use crate::file::{OpenFile, lock};
 use crate::kind::{Kind, Kinds};
+use crate::loss::Loss;
 use crate::op::{Action, Of, Op, Outcome};
 use crate::stage::{Next, Stage};
 
@@ -105,9 +114,11 @@ pub(crate) struct Options {
 pub struct PathRewrite {
     options: Options,
     /// All fast places.
-    places: Vec<PathBuf>,
+    places: Vec<Arc<FastPlace>>,
     shared: Arc<Shared>,
     mover: mover::Mover,
+    /// Files that are at a fast place when the process ends, and stay there.
+    unmoved: Mutex<Vec<Loss>>,
 }
 
 /// Makes one, from its table in the configuration.
@@ -127,20 +138,21 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
             return Err(format!("rules: one of {from} and {to} is within the other"));
         }
     }
-    let mut places: Vec<_> = options.rules.iter().map(|rule| rule.to.clone()).collect();
-    places.sort();
-    places.dedup();
+    let places = FastPlace::of_rules(&options.rules);
+    for place in &places {
+        place.check().map_err(|distrust| format!("rules: {distrust}"))?;
+    }
     let shared = Arc::<Shared>::default();
     lock(&shared.state).inherit(&places);
     let mover = mover::Mover::new(&shared);
-    Ok(Box::new(PathRewrite { options, places, shared, mover }))
+    Ok(Box::new(PathRewrite { options, places, shared, mover, unmoved: Mutex::default() }))
 }
 
 impl PathRewrite {
     /// The fast place for a path, if there is one.
-    fn fast_place(&self, path: &Path) -> Option<&Path> {
-        let rule = self.options.rules.iter().find(|rule| path.starts_with(&rule.from));
-        rule.map(|rule| rule.to.as_path())
+    fn fast_place(&self, path: &Path) -> Option<&Arc<FastPlace>> {
+        let rule = self.options.rules.iter().find(|rule| path.starts_with(&rule.from))?;
+        self.places.iter().find(|place| place.to() == rule.to)
     }
 }
 
@@ -243,7 +255,13 @@ impl Stage for PathRewrite {
         for moved in all {
             if let Err(refused) = moved.release() {
                 moved.tell(&refused, &self.shared.voice);
-                left.push(moved);
+                let journal = Journal::read(&moved.base).ok().flatten();
+                left.push(Loss {
+                    path: journal.map_or_else(|| moved.fast.clone(), |found| found.destination),
+                    bytes: std::fs::metadata(&moved.fast).map_or(0, |data| data.len()),
+                    error: refused.errno(),
+                    kept: Some(moved.fast.clone()),
+                });
             }
         }
         if any {
@@ -252,14 +270,16 @@ impl Stage for PathRewrite {
                 let _ = moving::move_unused(&base, None);
             }
         }
-        if let Some(first) = left.first() {
+        for refusal in self.places.iter().filter_map(|place| place.refusal()) {
             self.shared.voice.say(&format!(
-                "striate: path-rewrite: {} files could not be moved to their destination; they are in {}, \
-                 and `striate stack recover` tries again\n",
-                left.len(),
-                first.fast.parent().unwrap_or(Path::new("/")).display()
+                "striate: path-rewrite: {refusal}; files were made at their destination\n"
             ));
         }
+        *lock(&self.unmoved) = left;
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        lock(&self.unmoved).clone()
     }
 }
 

@@ -36,6 +36,8 @@
 //! That a file cannot be written (`ENOSPC`, `EDQUOT`, `EIO`) is found when a block is written out. The
 //! error is what the next `write`, `fsync` or `close` of the file returns, as on NFS. What could not be
 //! written stays in the buffer, and each of these calls tries again; what `close` cannot write is lost.
+//! What cannot be written at the end of the process, after which no call could say so, is told on standard error
+//! with the file, the bytes and the error, and by the status of the process ([`LOSS_STATUS`](crate::LOSS_STATUS)).
 //! A call that returns no error was told that all is well with what came before, as far as it was written.
 //!
 //! # What is late for other processes
@@ -60,19 +62,20 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
 use toml::Table;
 
 use self::buffer::{Buffer, Held, Shared};
 use super::inodes::{self, Identity};
-use super::position::{self, FAR};
+use super::position;
 use super::size::Size;
 use crate::classification::{Classification, Interference, Meaning, Scope, State};
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
 use crate::kind::{Kind, Kinds};
+use crate::limits;
 use crate::lock::Locked;
+use crate::loss::Loss;
 use crate::op::{Action, Of, Op, Outcome, StatInto, Target};
 use crate::stage::{Next, Stage};
 
@@ -126,14 +129,14 @@ struct WriteBack {
     late_times: bool,
     /// Files that were mapped: mappings outlive the open file, and show nothing that is held.
     mapped: Mutex<HashSet<Identity>>,
+    /// What was lost by a close that could not say so.
+    given_up: Mutex<Vec<Loss>>,
 }
 
 /// What the stage leaves with an open file.
 #[derive(Debug)]
 struct Handle {
     buffer: Arc<Buffer>,
-    /// Beyond this nothing is held.
-    limit: u64,
     closed: AtomicBool,
 }
 
@@ -152,6 +155,7 @@ pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         shared: Shared::new(block, memory as usize),
         late_times: options.late_times,
         mapped: Mutex::default(),
+        given_up: Mutex::default(),
     }))
 }
 
@@ -206,6 +210,17 @@ impl Stage for WriteBack {
         for buffer in self.shared.buffers.all() {
             buffer.lock_beside().discard(&self.shared);
         }
+        lock(&self.given_up).clear();
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = lock(&self.given_up).clone();
+        losses.extend(self.shared.buffers.all().iter().filter_map(|buffer| {
+            let held = buffer.lock_beside();
+            held.loss()
+        }));
+        losses.sort_by(|one, other| one.path.cmp(&other.path));
+        losses
     }
 }
 
@@ -239,7 +254,7 @@ impl WriteBack {
             }
             Action::Close { file, last, .. } => {
                 let (file, last) = (*file, *last);
-                let settled = self.close(file, last, next);
+                let settled = self.close(op.function, file, last, next);
                 let closed = next.call(op);
                 settled.and(closed)
             }
@@ -335,16 +350,20 @@ impl WriteBack {
         let mapped = || lock(&self.mapped).contains(&identity);
         let new = || Buffer::new(identity, &self.shared, mapped());
         let buffer = self.shared.buffers.attach(identity, new);
-        let limit = getrlimit(Resource::Fsize).current.unwrap_or(FAR).min(FAR);
-        file.set_state(slot, Handle { buffer, limit, closed: AtomicBool::new(false) });
+        limits::refresh();
+        file.set_state(slot, Handle { buffer, closed: AtomicBool::new(false) });
     }
 
-    fn close(&self, file: &OpenFile, last: bool, next: Next<'_>) -> Outcome {
+    fn close(&self, by: Function, file: &OpenFile, last: bool, next: Next<'_>) -> Outcome {
         let Some(handle) = file.state::<Handle>(next.slot()) else { return Ok(0) };
         let mut held = handle.buffer.lock(&self.shared, next);
         let settled = held.settle(&self.shared, next);
         if last && !handle.closed.swap(true, Ordering::Relaxed) {
-            held.close(file, &self.shared);
+            let given_up = held.close(file, &self.shared);
+            // The others close without an answer of their own.
+            if !matches!(by, Function::Close | Function::Fclose) {
+                lock(&self.given_up).extend(given_up);
+            }
             held.extents.shrink();
             held.account(&self.shared);
             drop(held);

@@ -21,6 +21,9 @@ use super::header::Header;
 use super::layer::{FIRST_SHARD, LayerEncoder};
 use super::varint;
 use crate::clock::Moment;
+use crate::limits;
+use crate::place::Identity;
+use crate::trust;
 
 /// Entries of an index that are kept in memory.
 const MOST_ENTRIES: usize = 1024;
@@ -28,6 +31,8 @@ const MOST_ENTRIES: usize = 1024;
 /// Where blocks go.
 pub(crate) struct Output {
     path: PathBuf,
+    /// Which file it is.
+    made: Identity,
     length: u64,
     start: Moment,
     entries: Vec<BlockInfo>,
@@ -62,9 +67,13 @@ impl fmt::Debug for Output {
 impl Output {
     /// Makes a new file. Times of records will be given as ticks; `start` is a moment before them.
     pub(crate) fn create(path: PathBuf, header: &Header, start: Moment) -> io::Result<Self> {
+        let content = header.encode();
+        limits::refresh();
+        limits::admit((PREAMBLE + HEADER + content.len()) as u64)?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
         let mut output = Self {
             path,
+            made: trust::identity(&file)?,
             length: PREAMBLE as u64,
             start,
             entries: Vec::with_capacity(MOST_ENTRIES),
@@ -79,7 +88,6 @@ impl Output {
         preamble[..8].copy_from_slice(MAGIC);
         preamble[8..12].copy_from_slice(&VERSION.to_le_bytes());
         file.write_all_at(&preamble, 0)?;
-        let content = header.encode();
         output.append(&file, output.plain(Content::Header, &content), &content)?;
         Ok(output)
     }
@@ -150,7 +158,7 @@ impl Output {
     /// Readers that do not know calls of layers are to see that before they come to any.
     fn admit_layers(&mut self) -> io::Result<()> {
         if !self.has_layers {
-            let file = OpenOptions::new().write(true).open(&self.path)?;
+            let file = trust::open_again(&self.path, self.made)?;
             file.write_all_at(&VERSION_WITH_LAYERS.to_le_bytes(), VERSION_AT)?;
             self.has_layers = true;
         }
@@ -176,7 +184,7 @@ impl Output {
         }
         let compressed = compress_into_with_table(bytes, &mut scratch[HEADER..], &mut self.table);
         let offset = self.length;
-        let file = OpenOptions::new().write(true).open(&self.path);
+        let file = trust::open_again(&self.path, self.made);
         let written = match compressed {
             Ok(length) if length < bytes.len() => {
                 header.compressed = true;
@@ -207,6 +215,7 @@ impl Output {
 
     /// What could not be written whole will be written over.
     fn append_whole(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        limits::admit(self.length + bytes.len() as u64)?;
         file.write_all_at(bytes, self.length)?;
         self.length += bytes.len() as u64;
         Ok(())
@@ -226,7 +235,7 @@ impl Output {
             before = entry.offset;
         }
         let at = self.length;
-        let file = OpenOptions::new().write(true).open(&self.path)?;
+        let file = trust::open_again(&self.path, self.made)?;
         self.append(&file, self.plain(Content::Index, &content), &content)?;
         self.last_index = at;
         Ok(())
@@ -240,7 +249,7 @@ impl Output {
         let mut content = [0; 16];
         content[..8].copy_from_slice(&self.last_index.to_le_bytes());
         content[8..].copy_from_slice(&self.records.to_le_bytes());
-        let file = OpenOptions::new().write(true).open(&self.path)?;
+        let file = trust::open_again(&self.path, self.made)?;
         self.append(&file, self.plain(Content::End, &content), &content)
     }
 }

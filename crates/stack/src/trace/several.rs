@@ -80,6 +80,11 @@ impl SeveralWriter {
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+        Self::on(file, path)
+    }
+
+    /// The same in a file that is there, and empty.
+    pub fn on(file: File, path: PathBuf) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(256 << 10, file);
         let mut preamble = [0; PREAMBLE];
         preamble[..8].copy_from_slice(MAGIC);

@@ -24,6 +24,7 @@ use striate_store::{Operation, PosixFile, PosixOptions, StoreError, Traced};
 
 use crate::CommandError;
 use crate::number::grouped;
+use crate::output::write_whole;
 use crate::report::refused;
 
 /// The edge of the array at most, so that the trace stays small, and the ranks at most.
@@ -70,7 +71,7 @@ pub(super) fn run(
     let model =
         report(&Recording::open(&trace).map_err(refused)?, &striate_report::Options::default());
     let page = page::render(&model);
-    std::fs::write(&path, &page)
+    write_whole(&path, |file| file.write_all(page.as_bytes()))
         .map_err(|source| CommandError::Write { path: path.clone(), source })?;
     let findings = titles(&model);
     Ok(Recorded { trace, report: path, records, page_bytes: page.len() as u64, findings })

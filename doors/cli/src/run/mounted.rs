@@ -16,11 +16,11 @@ use striate_stack::Configuration;
 use super::directory::{self, RunDirectory};
 use super::plan::Plan;
 use super::summary::Summary;
-use super::{RunArgs, finish, watch};
+use super::{RunArgs, leftovers, watch};
 use crate::CommandError;
 use crate::mount::ending::{Bar, Patience};
 use crate::mount::{failed, former};
-use crate::stack::refused;
+use crate::stack::{named, refused};
 
 /// Runs the program with a directory mounted over itself.
 pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, CommandError> {
@@ -37,7 +37,7 @@ pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, C
     };
     let text = plan.text()?;
     let stack = Configuration::parse(&text).and_then(|configuration| configuration.build());
-    let stack_file = args.stack.as_deref().map(|file| file.canonicalize().unwrap_or(file.into()));
+    let stack_file = args.stack.as_deref().map(named::lasting);
     // A signal still ends this process by itself.
     let patience = Patience::new(None, Arc::default());
     former::wait(&source, (stack_file.as_deref(), &text), &patience)?;
@@ -68,11 +68,9 @@ pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, C
         }
     };
     let settled = wait(mounted)?;
-    finish(&text);
-    if !args.quiet {
-        let summary = Summary::new(counters.path(), trace.as_deref(), status)?;
-        summary.tell(args.summary.as_deref(), json)?;
-    }
+    let left = leftovers::of_run(&text, counters.path(), args.stack.as_deref());
+    let summary = Summary::new(counters.path(), trace.as_deref(), status)?;
+    super::tell(args, summary, left, json)?;
     settled.map_err(failed)?;
     Ok(watch::exit_code(status))
 }

@@ -13,6 +13,7 @@ use striate_stack::count::{Calls, Counters, Report};
 use super::own_calls::Unseen;
 use super::watch;
 use crate::document::Document;
+use crate::output::write_whole;
 use crate::{CommandError, terminal};
 
 /// What is told at the end of a run.
@@ -26,6 +27,8 @@ pub(crate) struct Summary {
     status: ExitStatus,
     /// Programs whose calls were not seen.
     unseen: Vec<Unseen>,
+    /// What processes have left elsewhere, and how to get it.
+    pub(super) left: String,
 }
 
 /// The traces of the run.
@@ -112,7 +115,8 @@ impl Summary {
         }
         let trace = trace.map(Trace::found).transpose()?;
         let counters = by_place.into_values().collect();
-        Ok(Self { counters, unreadable, trace, status, unseen: Vec::new() })
+        let (unseen, left) = (Vec::new(), String::new());
+        Ok(Self { counters, unreadable, trace, status, unseen, left })
     }
 
     /// The same, with programs whose calls were not seen.
@@ -124,7 +128,7 @@ impl Summary {
     pub(crate) fn tell(self, file: Option<&Path>, json: bool) -> Result<(), CommandError> {
         let text = if json { self.json()? } else { self.text() };
         if let Some(path) = file {
-            return std::fs::write(path, text)
+            return write_whole(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|source| CommandError::Write { path: path.into(), source });
         }
         // If standard error is gone, the status still tells how the program ended.
@@ -152,7 +156,7 @@ impl Summary {
             let files = if *files == 1 { "1 trace".into() } else { format!("{files} traces") };
             let _ = writeln!(text, "  {files} in {} ({})", directory.display(), Bytes(*bytes));
         }
-        text
+        text + &self.left
     }
 
     fn json(self) -> Result<String, CommandError> {

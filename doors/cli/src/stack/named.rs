@@ -59,6 +59,14 @@ pub(crate) fn named(name: &Path) -> Option<&'static NamedStack> {
     STACKS.iter().find(|stack| name.as_os_str() == stack.name)
 }
 
+/// What means the same stack from any directory: the name, or the whole path of a file.
+pub(crate) fn lasting(given: &Path) -> PathBuf {
+    if named(given).is_some() {
+        return given.to_path_buf();
+    }
+    given.canonicalize().unwrap_or_else(|_| given.to_path_buf())
+}
+
 /// The text of a stack: one that comes along, or a file.
 pub(crate) fn text(given: &Path) -> Result<Cow<'static, str>, CommandError> {
     let Some(stack) = named(given) else {

@@ -19,7 +19,8 @@ Examples:
   striate stack recover combine /scratch/run       logs that are beside the files, below this directory
 
 The stack is the one that the programs were run with. What belongs to processes that still run is left
-alone. Fails if something could not be finished.")]
+alone. Journals and logs are believed only if they are the caller's, also if that is root: run it as the
+user who has run the programs. Fails if something could not be finished.")]
 pub(crate) struct RecoverArgs {
     /// The stack that programs were run with: a name that 'striate stack list' shows, or a file
     #[arg(value_name = "STACK")]

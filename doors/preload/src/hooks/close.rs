@@ -5,6 +5,7 @@ use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use striate_stack::descriptors::{may_close, without_own};
 use striate_stack::{Action, Function, Op, OpenFile, Stack};
 
 use crate::door::Entered;
@@ -39,6 +40,7 @@ hooks! {
     fn [close](descriptor: c_int) -> c_int, real {
         match close_one(Function::Close, descriptor) {
             Some(answer) => answer,
+            None if !may_close(descriptor) => errno::fail(Errno::BADF),
             None => real(descriptor),
         }
     }
@@ -48,19 +50,32 @@ hooks! {
             if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 {
                 fork::before_program();
             }
-            let [first, last] = [first, last].map(|end| c_int::try_from(end).unwrap_or(c_int::MAX));
-            for descriptor in table::descriptors(first, last) {
+            let [from, to] = [first, last].map(|end| c_int::try_from(end).unwrap_or(c_int::MAX));
+            for descriptor in table::descriptors(from, to) {
                 close_one(Function::CloseRange, descriptor);
             }
         }
-        real(first, last, flags)
+        if first > last {
+            return real(first, last, flags);
+        }
+        for (first, last) in without_own(first, last) {
+            let answer = real(first, last, flags);
+            if answer < 0 {
+                return answer;
+            }
+        }
+        0
     }
 
     fn [closefrom](first: c_int) -> (), real {
         for descriptor in table::descriptors(first, c_int::MAX) {
             close_one(Function::CloseRange, descriptor);
         }
-        real(first);
+        let parts = without_own(first.max(0) as c_uint, c_uint::MAX);
+        let all = real::close_range.get();
+        if parts.len() < 2 || parts.iter().any(|(first, last)| all(*first, *last, 0) < 0) {
+            real(first);
+        }
     }
 }
 

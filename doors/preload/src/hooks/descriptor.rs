@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::Arc;
 
 use libc::off64_t;
-use striate_stack::{Action, Function, Kind};
+use rustix::io::Errno;
+use striate_stack::{Action, Function, Kind, descriptors};
 
 use super::close::replace;
 use crate::door::{self, Call};
@@ -15,6 +16,7 @@ fn duplicated(function: Function, from: c_int, to: c_int) {
     if to < 0 {
         return;
     }
+    descriptors::forget(to);
     let Some(call) = Call::on(from) else { return };
     let file = Arc::clone(call.file());
     file.add_descriptor(to);
@@ -44,6 +46,10 @@ fn is_open(descriptor: c_int) -> bool {
 
 /// `dup2` and `dup3`.
 fn duplicate_onto(from: c_int, to: c_int, act: impl Fn() -> c_int) -> c_int {
+    if !descriptors::may_close(to) {
+        // As for a number that the process may not have: what is there cannot give way.
+        return errno::fail(Errno::BADF);
+    }
     if from == to || !table::has(from) && !table::has(to) || !is_open(from) {
         return act();
     }

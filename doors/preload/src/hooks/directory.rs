@@ -1,6 +1,6 @@
 //! Listing directories: stages hear of it before.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use striate_stack::{Action, Function, Kind, Op};
 
@@ -28,6 +28,16 @@ fn list_descriptor(descriptor: c_int) {
     let _ = entered.call(&mut Op { function: Function::Opendir, route: &route, action });
 }
 
+/// Whether an entry is a log of this process: it was made since the directory was opened, and is not the program's.
+fn is_log(entry: &libc::dirent64) -> bool {
+    if entry.d_name[0] as u8 != b'.' || door::stack().is_none() {
+        return false;
+    }
+    // SAFETY: a name ends with a zero.
+    let name = unsafe { CStr::from_ptr(entry.d_name.as_ptr()) };
+    striate_stack::is_own_log(name)
+}
+
 /// A whole tree is about to be walked, or names are about to be looked for.
 fn walk() {
     if door::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory)) {
@@ -39,6 +49,23 @@ hooks! {
     fn [opendir](name: *const c_char) -> *mut c_void, real {
         list(libc::AT_FDCWD, name);
         real(name)
+    }
+
+    // It starts again with what is there then.
+    fn [rewinddir](directory: *mut c_void) -> (), real {
+        if !directory.is_null() {
+            list_descriptor(libc::dirfd(directory.cast()));
+        }
+        real(directory);
+    }
+
+    fn [readdir, readdir64](directory: *mut c_void) -> *mut libc::dirent64, real {
+        loop {
+            let entry = real(directory);
+            if entry.as_ref().is_none_or(|entry| !is_log(entry)) {
+                return entry;
+            }
+        }
     }
 
     fn [fdopendir](descriptor: c_int) -> *mut c_void, real {

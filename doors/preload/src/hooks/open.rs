@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libc::mode_t;
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind, Of, Op, OpenFile, Target};
+use striate_stack::{Action, Function, Kind, Of, Op, OpenFile, Target, descriptors};
 
 use crate::door::{self, Entered};
 use crate::path::{self, Room};
@@ -15,6 +15,7 @@ use crate::{errno, table};
 /// Puts a file that the stack has opened into the table. Returns its descriptor.
 fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
     let descriptor = file.raw_descriptor();
+    descriptors::forget(descriptor);
     // The C library writes to the standard streams without us.
     if descriptor <= 2 {
         let _ = entered.share(&file);

@@ -38,22 +38,22 @@ hooks! {
     }
 
     fn [execve](program: *const c_char, arguments: Texts, environment: Texts) -> c_int, real {
-        fork::before_program();
+        fork::before_exec();
         real(program, arguments, environment)
     }
 
     fn [execv, execvp](program: *const c_char, arguments: Texts) -> c_int, real {
-        fork::before_program();
+        fork::before_exec();
         real(program, arguments)
     }
 
     fn [execvpe](program: *const c_char, arguments: Texts, environment: Texts) -> c_int, real {
-        fork::before_program();
+        fork::before_exec();
         real(program, arguments, environment)
     }
 
     fn [fexecve](program: c_int, arguments: Texts, environment: Texts) -> c_int, real {
-        fork::before_program();
+        fork::before_exec();
         real(program, arguments, environment)
     }
 
@@ -64,20 +64,18 @@ hooks! {
         environment: Texts,
         flags: c_int,
     ) -> c_int, real {
-        fork::before_program();
+        fork::before_exec();
         real(directory, program, arguments, environment, flags)
     }
 
     // These end the process without what is registered for its end.
     fn [_exit, _Exit](status: c_int) -> !, real {
-        door::end();
-        real(status)
+        real(door::end_with(status))
     }
 
     // What is registered for this end may still use files.
     fn [quick_exit](status: c_int) -> !, real {
-        door::end();
-        real(status)
+        real(door::end_with(status))
     }
 
     // A handler of the program may still use files, and even keep it from ending.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::{close, copy, data, descriptor, name, open, size, stat};
+use super::{close, copy, data, descriptor, limit, name, open, size, stat};
 use crate::{door, fork};
 
 /// Descriptors above this, and arguments of calls that we do not know, are no descriptors.
@@ -58,6 +58,9 @@ hooks! {
                 copy::copy_file_range(number(a), b as _, number(c), d as _, e as _, f as _) as _
             }
             libc::SYS_sendfile => copy::sendfile64(number(a), number(b), c as _, d as _) as _,
+            libc::SYS_exit_group => real(call, door::end_with(number(a)) as _, b, c, d, e, f),
+            libc::SYS_setrlimit => limit::setrlimit64(a as _, b as _).into(),
+            libc::SYS_prlimit64 => limit::prlimit64(number(a), b as _, c as _, d as _).into(),
             _ => {
                 before(call, a);
                 real(call, a, b, c, d, e, f)
@@ -72,8 +75,7 @@ fn before(call: c_long, first: c_ulong) {
         #[cfg(target_arch = "x86_64")]
         libc::SYS_fork | libc::SYS_vfork => fork::before_lending(),
         libc::SYS_clone if number(first) & libc::CLONE_THREAD == 0 => fork::before_lending(),
-        libc::SYS_execve | libc::SYS_execveat => fork::before_program(),
-        libc::SYS_exit_group => door::end(),
+        libc::SYS_execve | libc::SYS_execveat => fork::before_exec(),
         // Others read and write for the program.
         libc::SYS_io_submit | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => {
             door::share_all(false);

@@ -92,8 +92,8 @@ extern "C" fn before_clone(_function: c_long, _stack: c_long, flags: c_int) {
     }
 }
 
-extern "C" fn before_program() {
-    fork::before_program();
+extern "C" fn before_exec() {
+    fork::before_exec();
 }
 
 /// `dprintf` writes without us.
@@ -105,9 +105,9 @@ trampolines! {
     vfork VFORK before_lending;
     _Fork UNDERSCORE_FORK before_lending;
     clone CLONE before_clone;
-    execl EXECL before_program;
-    execlp EXECLP before_program;
-    execle EXECLE before_program;
+    execl EXECL before_exec;
+    execlp EXECLP before_exec;
+    execle EXECLE before_exec;
     dprintf DPRINTF before_print;
     vdprintf VDPRINTF before_print;
     __dprintf_chk DPRINTF_CHK before_print;

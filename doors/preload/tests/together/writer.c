@@ -202,12 +202,34 @@ static void go(int own, int all, int rounds, int counts) {
     }
 }
 
+/* Changes files that are there, in ways that bring them back differently. */
+static void change(void) {
+    int fd = open("large", O_RDWR);
+    fill(1, BLOCK);
+    must(fd >= 0 && pwrite(fd, bytes, BLOCK, 100000) == BLOCK && close(fd) == 0, "large");
+    fd = open("grows", O_WRONLY | O_APPEND);
+    must(fd >= 0 && write(fd, bytes, BLOCK) == BLOCK && close(fd) == 0, "grows");
+    /* Two names: the inode stays. */
+    fd = open("twice", O_RDWR);
+    must(fd >= 0 && pwrite(fd, bytes, BLOCK, 100000) == BLOCK && close(fd) == 0, "twice");
+    /* Goes back while it is open. */
+    fd = open("locked", O_RDWR);
+    struct flock wanted = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    must(fd >= 0 && pwrite(fd, bytes, BLOCK, 100000) == BLOCK && fcntl(fd, F_SETLK, &wanted) == 0, "locked");
+    must(close(fd) == 0, "close");
+    printf("done\n");
+}
+
 int main(int count, char **words) {
     static char line[512];
     for (int slot = 0; slot < SLOTS; slot++)
         slots[slot] = -1;
     if (count == 6 && !strcmp(words[1], "free")) {
         go(atoi(words[2]), atoi(words[3]), atoi(words[4]), atoi(words[5]));
+        return 0;
+    }
+    if (count == 2 && !strcmp(words[1], "change")) {
+        change();
         return 0;
     }
     while (fgets(line, sizeof line, stdin))

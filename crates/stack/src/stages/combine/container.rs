@@ -7,11 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::entry::{DEAD, FIRST, HEADER, Header, LOG_MAGIC, Said, VERSION};
 use super::log::{At, PREFIX, SEALED};
 use crate::place::high;
+use crate::trust;
 
 /// A log or a sealed container.
 #[derive(Debug)]
@@ -58,6 +59,11 @@ impl Found {
     }
 }
 
+/// How long the index of so many entries is.
+pub(super) const fn index_length(entries: usize) -> u64 {
+    (entries as u64 + 2) * 8
+}
+
 /// Writes where entries are to the end of a log, and that in its header.
 pub(super) fn write_index(file: &File, entries: &[u64], end: u64) -> io::Result<()> {
     let mut index: Vec<u8> = entries.iter().flat_map(|at| at.to_le_bytes()).collect();
@@ -83,11 +89,25 @@ pub(crate) fn is_called_so(name: &OsStr) -> bool {
 }
 
 impl Container {
-    /// Opens one. It is an error if it is not one.
+    /// Opens one that is to be believed: it is the caller's alone. It is an error if it is not one.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path);
         // To read it is enough for most.
-        let file = File::from(high(file.or_else(|_| File::open(path))?.into()));
+        let file = trust::open_file(path, OFlags::RDWR);
+        let file = file.or_else(|_| trust::open_file(path, OFlags::RDONLY))?;
+        Self::read_header(path, file)
+    }
+
+    /// Opens one, whosever it is, for who chooses where its files go.
+    pub(crate) fn open_foreign(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(high(rustix::fs::open(path, flags, Mode::empty())?));
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("not a log of combined files"));
+        }
+        Self::read_header(path, file)
+    }
+
+    fn read_header(path: &Path, file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let mut header = [0u8; 40];
         let read = file.read_exact_at(&mut header, 0);

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::held::{Handle, Held};
+use super::held::{Handle, Held, is_answerable};
 use super::state::State;
 use super::{Combine, open_handle};
 use crate::executor::perform;
 use crate::file::{Cursor, OpenFile, lock, replace_descriptor};
 use crate::function::Function;
+use crate::limits;
 use crate::memory::Memory;
-use crate::op::{Action, End, Of, Op, Outcome};
+use crate::op::{Action, End, Of, Op, Outcome, StatInto};
 use crate::stage::Next;
 
 /// What an operation needs that a held file cannot give: it has to be a real one.
@@ -148,7 +149,11 @@ impl Combine {
                 let grow = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().max(end), 0);
                 Ok(state.change(id, grow).map(|()| 0))
             }
-            Action::Stat { into, .. } => {
+            Action::Stat { flags, into, .. } => {
+                if !is_answerable(*flags, into) {
+                    // Of the placeholder, which is as good as any file for this.
+                    return Ok(perform(op));
+                }
                 let Some(held) = state.held.get_mut(&id) else { return Ok(Err(Errno::IO)) };
                 held.stat(into);
                 Ok(Ok(0))
@@ -179,7 +184,9 @@ impl Combine {
     /// The end of a piece as a size, if a held file may be as long.
     fn room(&self, offset: u64, length: u64) -> Result<usize, NeedsFile> {
         let end = offset.checked_add(length).ok_or(NeedsFile)?;
-        if end > self.limit as u64 { Err(NeedsFile) } else { Ok(end as usize) }
+        // What is beyond the limit of file sizes is for the kernel to say.
+        let limit = (self.limit as u64).min(limits::file_size());
+        if end > limit { Err(NeedsFile) } else { Ok(end as usize) }
     }
 
     fn write(&self, state: &mut State, id: u64, memory: &Memory<'_>, at: u64) -> Here {
@@ -252,6 +259,16 @@ impl Combine {
         next.call(op)
     }
 
+    /// How long a file is, held or not.
+    fn size_of(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Option<u64> {
+        // SAFETY: a structure of numbers.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        let into = StatInto::Stat(&mut stat);
+        let action = Action::Stat { of: Of::File(file), flags: 0, into };
+        self.data(&mut Op::on(file, Function::Fstat, action), next).ok()?;
+        u64::try_from(stat.st_size).ok()
+    }
+
     /// Copies into a held file; `None` if that is not possible here.
     fn copy_here(
         &self,
@@ -271,7 +288,18 @@ impl Combine {
             Some(at) => at,
             None => sink.cursor().ok()?.position(),
         };
-        let room = (self.limit as u64).checked_sub(at).filter(|room| *room > 0)?;
+        let limit = (self.limit as u64).min(limits::file_size());
+        let room = limit.checked_sub(at).filter(|room| *room > 0)?;
+        if length as u64 > room {
+            // Where more of it would go than a held file may have, the kernel copies.
+            let start = match from.at {
+                Some(at) => at,
+                None => source.cursor().ok()?.position(),
+            };
+            if self.size_of(source, next)?.saturating_sub(start) > room {
+                return None;
+            }
+        }
         let mut bytes = vec![0; length.min(room as usize)];
         let memory = Memory::sink(&mut bytes);
         let action = Action::Read { file: source, memory, at: from.at, flags: 0 };

@@ -51,6 +51,21 @@ pub(super) enum Content {
     Kept(Arc<Container>, At),
 }
 
+/// Flags of a `stat` that the kernel knows.
+const KNOWN: i32 = libc::AT_SYMLINK_NOFOLLOW
+    | libc::AT_NO_AUTOMOUNT
+    | libc::AT_EMPTY_PATH
+    | libc::AT_STATX_FORCE_SYNC
+    | libc::AT_STATX_DONT_SYNC;
+
+/// Whether a `stat` asks for something that is there: else the kernel says what is wrong with it.
+pub(super) fn is_answerable(flags: i32, into: &StatInto<'_>) -> bool {
+    let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
+    let known = flags & !KNOWN == 0 && flags & both != both;
+    let reserved = matches!(into, StatInto::Statx { mask, .. } if *mask >> 31 != 0);
+    known && !reserved
+}
+
 /// Seconds and nanoseconds.
 pub(super) type Time = (i64, u32);
 

@@ -102,8 +102,8 @@ impl Combine {
     /// Leaves the log as a container.
     pub(super) fn seal(&self, state: &mut State) -> Result<(), Errno> {
         let Some(path) = state.seal_log()? else { return Ok(()) };
-        let container = Container::open(&path).map_err(|error| super::log::errno(&error))?;
-        let container = Arc::new(container);
+        let container = Container::open(&path).map_err(|error| super::log::errno(&error));
+        let container = Arc::new(container.inspect_err(|_| state.unsealed = Some(path.clone()))?);
         let mut seen = lock(&self.kept.seen);
         seen.read.insert(path);
         for held in state.held.values_mut() {

@@ -11,8 +11,9 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -21,14 +22,18 @@ use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use super::container::{sealed_name, write_index};
+use super::container::{index_length, sealed_name, write_index};
 use super::entry::{DEAD, Entry, FIRST, HEADER, LOG_MAGIC, VERSION};
+use crate::limits;
 use crate::place::{Directory, high};
 
 /// How logs are called: they are hidden.
 pub(super) const PREFIX: &str = ".striate-combine-";
 /// How those that stay are called.
 pub(super) const SEALED: &str = ".combined";
+
+/// How notes of logs end, in the directory of a run.
+pub(crate) const NOTE: &str = "combining";
 
 /// The file grows by this at first, and by twice as much each time …
 const FIRST_STEP: u64 = 1 << 20;
@@ -60,6 +65,8 @@ pub(super) enum NotAdded {
 pub(super) struct Log {
     directory: Arc<Directory>,
     name: CString,
+    /// Where it is noted that it is there.
+    note: Option<PathBuf>,
     file: File,
     base: Option<NonNull<u8>>,
     allocated: u64,
@@ -79,7 +86,18 @@ unsafe impl Sync for Log {}
 
 impl Log {
     /// A new log in a directory, for so many bytes at most.
-    pub(super) fn create(directory: Arc<Directory>, capacity: u64) -> Result<Self, Errno> {
+    ///
+    /// With the directory of a run, its path is noted there as long as it is there: whoever watches the run can say what
+    /// a process that was killed has left.
+    pub(super) fn create(
+        directory: Arc<Directory>,
+        capacity: u64,
+        run: Option<&Path>,
+    ) -> Result<Self, Errno> {
+        let limit = limits::refresh();
+        if limit <= FIRST + HEADER as u64 {
+            return Err(Errno::FBIG);
+        }
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
@@ -88,16 +106,24 @@ impl Log {
         // of this process.
         let (time, count) = (now(), COUNT.fetch_add(1, Ordering::Relaxed));
         let name = format!("{PREFIX}{}-{process}-{time}-{count}.log", host.replace('/', "_"));
+        let note = run.map(|run| run.join(&name).with_extension(NOTE));
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+        // Before the log: there may be a note without a log, but no log without a note.
+        let note = note.filter(|note| {
+            let path = directory.path_to(&name);
+            std::fs::write(note, path.as_os_str().as_bytes()).is_ok()
+        });
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&directory, &name, flags, Mode::RUSR | Mode::WUSR)?;
-        let file = high(file);
+        let file = rustix::fs::openat(&directory, &name, flags, Mode::RUSR | Mode::WUSR);
+        let file = high(file.inspect_err(|_| remove_note(note.as_deref()))?);
         // So that nobody takes it for one that a dead process left behind.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        let capacity = capacity.max(FIRST_STEP).next_multiple_of(4096) + FIRST;
+        // The program's limit is for its files, but the kernel knows no difference.
+        let capacity = (capacity.max(FIRST_STEP).next_multiple_of(4096) + FIRST).min(limit);
         let mut log = Self {
             directory,
             name,
+            note,
             file: file.into(),
             base: None,
             allocated: 0,
@@ -150,6 +176,10 @@ impl Log {
     /// Allocates more, for `end` at least. Returns whether that is done.
     fn grow(&mut self, end: u64) -> bool {
         let to = (self.allocated + self.step).max(end.next_multiple_of(4096)).min(self.capacity);
+        if to > limits::refresh() {
+            // Somebody else has set it since: to go beyond it would end the program.
+            return false;
+        }
         let more = rustix::fs::fallocate(
             &self.file,
             FallocateFlags::empty(),
@@ -209,7 +239,8 @@ impl Log {
     pub(super) fn append(&mut self, entry: &Entry<'_>) -> Result<At, NotAdded> {
         let (at, length) = (self.end, entry.length());
         let end = at + length;
-        if end > self.capacity {
+        // There has to be room for the index, too.
+        if end + index_length(self.entries.len() + 1) > self.capacity {
             return Err(NotAdded::Full);
         }
         if self.base.is_some() && end > self.allocated && !self.grow(end) {
@@ -308,6 +339,7 @@ impl Log {
         write_index(&self.file, &self.entries, self.end).map_err(failed)?;
         let sealed = CString::new(sealed_name(self.name.to_bytes())).map_err(|_| Errno::INVAL)?;
         rustix::fs::renameat(&self.directory, &self.name, &self.directory, &sealed)?;
+        remove_note(self.note.as_deref());
         Ok(self.directory.path_to(&sealed))
     }
 
@@ -319,13 +351,31 @@ impl Log {
     /// Takes its name away. All that counted in it is elsewhere.
     pub(super) fn unlink(&self) -> Result<(), Errno> {
         let name: &CStr = &self.name;
-        rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
+        rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())?;
+        remove_note(self.note.as_deref());
+        Ok(())
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
         self.unmap();
+    }
+}
+
+/// Whether a name is that of a log of this process.
+pub fn is_own_log(name: &CStr) -> bool {
+    let Some(rest) = name.to_bytes().strip_prefix(PREFIX.as_bytes()) else { return false };
+    // HOST-PROCESS-TIME-COUNT.log
+    let process = rest.rsplit(|byte| *byte == b'-').nth(2);
+    let process = process.and_then(|process| str::from_utf8(process).ok());
+    process.and_then(|process| process.parse().ok()) == Some(std::process::id())
+}
+
+/// There is nothing to be noted any more.
+fn remove_note(note: Option<&Path>) {
+    if let Some(note) = note {
+        let _ = std::fs::remove_file(note);
     }
 }
 

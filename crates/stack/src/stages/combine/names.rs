@@ -5,11 +5,12 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::Combine;
-use super::held::{Content, Held, file_time};
+use super::held::{Content, Held, file_time, is_answerable};
 use super::identities::new_inode;
 use super::state::State;
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
+use crate::limits;
 use crate::op::{Action, Of, Op, Outcome, Target};
 use crate::place::{Place, What, identity_of_directory};
 use crate::stage::Next;
@@ -74,6 +75,7 @@ impl Combine {
         next: Next<'_>,
     ) -> Option<Outcome> {
         place.may_change().ok()?;
+        limits::refresh();
         let directory = match state.directory(place) {
             Err(Errno::MFILE) => {
                 // Too many directories at once.
@@ -127,6 +129,9 @@ impl Combine {
             return next.call(op);
         };
         let (target, flags) = (*target, *flags);
+        if !is_answerable(flags, into) {
+            return self.forward(op, next);
+        }
         let Some(place) = Place::of(target) else { return self.astray(target, op, next) };
         {
             let mut state = lock(&self.state);

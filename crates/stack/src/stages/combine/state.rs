@@ -39,6 +39,12 @@ pub(super) struct State {
     pub(super) containers: Option<PathBuf>,
     /// How large a log may be.
     pub(super) capacity: u64,
+    /// Why not all could be written out when that was tried last.
+    pub(super) failed: Option<Errno>,
+    /// A log that could not be given an index.
+    pub(super) unsealed: Option<PathBuf>,
+    /// Where it is noted which logs there are, if anybody wants to know.
+    pub(super) run: Option<PathBuf>,
 }
 
 impl State {
@@ -55,6 +61,9 @@ impl State {
             alive: 0,
             containers,
             capacity,
+            failed: None,
+            unsealed: None,
+            run: None,
         }
     }
 
@@ -226,7 +235,8 @@ impl State {
             data: bytes,
         };
         let place = self.containers.clone();
-        let log = log(&mut self.log, &held.directory, place.as_deref(), self.capacity)?;
+        let (capacity, run) = (self.capacity, self.run.as_deref());
+        let log = log(&mut self.log, &held.directory, place.as_deref(), capacity, run)?;
         let at = log.append(&entry)?;
         self.alive += usize::from(held.stored.is_none());
         if let Some(held) = self.held.get_mut(&id) {
@@ -353,7 +363,8 @@ impl State {
             data: &[],
         };
         let place = self.containers.clone();
-        log(&mut self.log, &held.directory, place.as_deref(), self.capacity)?.append(&entry)?;
+        let (capacity, run) = (self.capacity, self.run.as_deref());
+        log(&mut self.log, &held.directory, place.as_deref(), capacity, run)?.append(&entry)?;
         Ok(())
     }
 
@@ -382,7 +393,8 @@ impl State {
             Some(log) if log.is_empty() || self.alive == 0 => log.unlink().map(|()| None),
             Some(log) => {
                 self.alive = 0;
-                log.seal().map(Some)
+                let path = log.path();
+                log.seal().inspect_err(|_| self.unsealed = Some(path)).map(Some)
             }
             None => Ok(None),
         }
@@ -400,7 +412,9 @@ impl State {
 
     /// This is another process: what is held belongs to the one that it was copied from.
     pub(super) fn start_anew(&mut self) {
+        let run = self.run.take();
         *self = Self::new(self.containers.take(), self.capacity, self.next);
+        self.run = run;
     }
 }
 
@@ -416,6 +430,7 @@ fn log<'l>(
     beside: &Arc<Directory>,
     directory: Option<&Path>,
     capacity: u64,
+    run: Option<&Path>,
 ) -> Result<&'l mut Log, NotAdded> {
     if log.is_none() {
         let directory = match directory {
@@ -425,7 +440,7 @@ fn log<'l>(
             })?,
             None => Arc::clone(beside),
         };
-        *log = Some(Log::create(directory, capacity)?);
+        *log = Some(Log::create(directory, capacity, run)?);
     }
     log.as_mut().ok_or(NotAdded::Failed(Errno::IO))
 }

@@ -22,7 +22,7 @@ fn entry<'a>(name: &'a str, data: &'a [u8], time: u64) -> Entry<'a> {
 }
 
 fn log(place: &tempfile::TempDir, capacity: u64) -> Log {
-    Log::create(Directory::open(place.path()).unwrap(), capacity).unwrap()
+    Log::create(Directory::open(place.path()).unwrap(), capacity, None).unwrap()
 }
 
 fn names(container: &Container) -> Vec<String> {

@@ -7,55 +7,83 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 
+use super::fast_place::FastPlace;
+use crate::apart::{self, Shared};
 use crate::place::{Identity, high};
+use crate::trust::{self, Distrust};
 
-/// The directory beneath a fast place.
-pub(crate) const MOVES: &str = ".striate-moves";
 /// How the files there end.
 const LOCK: &str = "lock";
 const JOURNAL: &str = "journal";
 const DATA: &str = "data";
+const FETCHED: &str = "fetched";
 const GONE: &str = "gone";
 
 /// The files beneath a fast place that stand for one at its destination, which is known by its device and inode.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Base {
+    place: Arc<FastPlace>,
     directory: PathBuf,
     identity: Identity,
 }
 
+impl PartialEq for Base {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.directory, self.identity) == (&other.directory, other.identity)
+    }
+}
+
 impl Base {
-    /// Those of a file beneath a fast place.
-    pub(crate) fn new(place: &Path, identity: Identity) -> Self {
-        Self { directory: place.join(MOVES), identity }
+    /// Those of a file beneath a fast place, which is there and believed.
+    pub(crate) fn new(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, Distrust> {
+        let directory = place.moves()?;
+        Ok(Self { place: Arc::clone(place), directory, identity })
+    }
+
+    /// The same; the place is made if it is not there.
+    pub(crate) fn made(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, Distrust> {
+        place.make()?;
+        Self::new(place, identity)
     }
 
     /// All that are beneath a fast place.
-    pub(crate) fn all(place: &Path) -> std::io::Result<Vec<Self>> {
+    pub(crate) fn all(place: &Arc<FastPlace>) -> std::io::Result<Vec<Self>> {
         let mut all = Vec::new();
-        let directory = place.join(MOVES);
-        for entry in std::fs::read_dir(&directory)? {
+        let directory = match place.moves() {
+            Err(distrust) if distrust.is_absent() => return Ok(all),
+            directory => directory?,
+        };
+        let list = match std::fs::read_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(all),
+            list => list?,
+        };
+        for entry in list {
             let name = entry?.file_name();
             let identity = name.to_str().and_then(|name| {
                 let (device, inode) = name.strip_suffix(".lock")?.split_once('-')?;
                 Some((device.parse().ok()?, inode.parse().ok()?))
             });
-            all.extend(identity.map(|identity| Self { directory: directory.clone(), identity }));
+            all.extend(identity.map(|identity| Self {
+                place: Arc::clone(place),
+                directory: directory.clone(),
+                identity,
+            }));
         }
         all.sort_by_key(|base| base.identity);
         Ok(all)
     }
 
     /// Removes what processes that were killed have left beneath a fast place of files that are not there any more.
-    pub(crate) fn clean(place: &Path) {
-        let directory = place.join(MOVES);
+    pub(crate) fn clean(place: &FastPlace) {
+        let Ok(directory) = place.moves() else { return };
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let Some((number, ending)) = name.to_str().and_then(|name| name.split_once('.')) else {
@@ -75,6 +103,11 @@ impl Base {
         self.directory.join(format!("{device}-{inode}.{ending}"))
     }
 
+    /// The fast place.
+    pub(crate) fn place(&self) -> &FastPlace {
+        &self.place
+    }
+
     /// What stands for the file at its destination.
     pub(crate) fn identity(&self) -> Identity {
         self.identity
@@ -83,6 +116,11 @@ impl Base {
     /// Its bytes.
     pub(crate) fn data(&self) -> PathBuf {
         self.file(DATA)
+    }
+
+    /// A copy of what is at the destination, before it is whole and known to the journal: nobody takes it for the file.
+    pub(crate) fn fetched(&self) -> PathBuf {
+        self.file(FETCHED)
     }
 
     /// Where they belong.
@@ -103,12 +141,13 @@ impl Base {
 
     /// Whether its bytes are at the fast place.
     pub(crate) fn has_data(&self) -> bool {
-        self.data().exists()
+        std::fs::symlink_metadata(self.data()).is_ok_and(|data| data.is_file())
     }
 
     /// The last name of the file is about to be removed: if it is not found where it belongs, it is not to be found.
     pub(crate) fn mark_gone(&self) {
-        let _ = File::create(self.file(GONE));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let _ = rustix::fs::open(self.file(GONE), flags, Mode::RUSR | Mode::WUSR);
     }
 
     /// It has a name.
@@ -123,20 +162,20 @@ impl Base {
 
     /// Removes all but the lock. The bytes go first: a journal without them tells nothing.
     pub(crate) fn forget(&self) {
-        for ending in [DATA, JOURNAL, GONE] {
+        for ending in [DATA, FETCHED, JOURNAL, GONE] {
             let _ = std::fs::remove_file(self.file(ending));
         }
     }
 
-    /// Makes the directory that the files are in.
-    pub(crate) fn make_directory(&self) -> Result<(), Errno> {
-        std::fs::create_dir_all(&self.directory).map_err(|error| super::failed(&error))
+    /// Makes the names of its files durable.
+    pub(crate) fn sync_names(&self) -> Result<(), Errno> {
+        crate::place::Directory::open_by(&self.directory)?.sync()
     }
 }
 
 /// A lock on a file at a fast place.
 #[derive(Debug)]
-pub(crate) struct Claim(OwnedFd);
+pub(crate) struct Claim(Shared);
 
 impl Claim {
     /// Claims a file in common with others; `None` if nobody has claimed it yet, unless it is to be `made`.
@@ -157,16 +196,21 @@ impl Claim {
             let opened = match rustix::fs::open(base.lock(), flags, Mode::RUSR | Mode::WUSR) {
                 Ok(opened) => opened,
                 Err(Errno::NOENT) if made => {
-                    base.make_directory()?;
+                    base.place.make().map_err(|distrust| distrust.errno())?;
                     continue;
                 }
                 Err(Errno::NOENT) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let claim = Self(high(opened));
+            apart::close_unused();
+            let claim = Self(Shared::new(high(opened)));
+            // One that is being removed has no name.
+            let opened = claim.0.here()?;
+            trust::check_file(&opened, &base.lock()).map_err(|distrust| distrust.errno())?;
             claim.set(kind)?;
             // Who had it alone may have removed it.
-            if rustix::fs::fstat(&claim.0)?.st_nlink > 0 {
+            if rustix::fs::fstat(&opened)?.st_nlink > 0 {
+                drop(opened);
                 return Ok(Some(claim));
             }
         }
@@ -176,8 +220,10 @@ impl Claim {
         // SAFETY: all of it are numbers, for which zero is a value: the whole file.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = kind as i16;
+        let here = self.0.here()?;
+        let number = here.as_fd().as_raw_fd();
         // SAFETY: the descriptor is open, and the structure is there.
-        let set = unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+        let set = unsafe { libc::fcntl(number, libc::F_OFD_SETLK, &raw const lock) };
         if set == 0 {
             return Ok(());
         }
@@ -200,7 +246,9 @@ impl Claim {
 
     /// Lets programs have it that take the place of this one, or are started by it.
     pub(crate) fn leave_to_programs(&self) {
-        let _ = rustix::io::fcntl_setfd(&self.0, FdFlags::empty());
+        if let Ok(here) = self.0.here() {
+            let _ = rustix::io::fcntl_setfd(here, FdFlags::empty());
+        }
     }
 
     /// Ends one that is held alone: nothing of the file is at the fast place any more.
@@ -211,9 +259,15 @@ impl Claim {
     }
 }
 
+/// Opens a directory to lock it, where it is out of the program's way: it may be held while the program opens a file.
+fn open_directory(path: &Path) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(high(rustix::fs::open(path, flags, Mode::empty())?).into())
+}
+
 /// Removes the directory if nothing is there, and nobody is making something.
 fn remove_unused(directory: &Path) {
-    if let Ok(lock) = File::open(directory)
+    if let Ok(lock) = open_directory(directory)
         && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
     {
         let _ = std::fs::remove_dir(directory);
@@ -228,27 +282,27 @@ pub(crate) struct Creating {
 
 impl Creating {
     /// Begins. `AGAIN`: somebody looks just now.
-    pub(crate) fn begin(place: &Path) -> Result<Self, Errno> {
-        let directory = place.join(MOVES);
+    pub(crate) fn begin(place: &FastPlace) -> Result<Self, Errno> {
         loop {
-            std::fs::create_dir_all(&directory).map_err(|error| super::failed(&error))?;
-            match File::open(&directory) {
+            let directory = place.make().map_err(|distrust| distrust.errno())?;
+            match open_directory(&directory) {
                 Ok(lock) => {
                     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)?;
                     if rustix::fs::fstat(&lock)?.st_nlink > 0 {
                         return Ok(Self { _lock: lock });
                     }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(super::failed(&error)),
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
             }
         }
     }
 
     /// Keeps others from making files, or from changing names. `AGAIN`: somebody does.
-    pub(crate) fn nobody(place: &Path) -> Result<Option<File>, Errno> {
+    pub(crate) fn nobody(place: &FastPlace) -> Result<Option<File>, Errno> {
         // Where there is no directory there are no files.
-        let Ok(lock) = File::open(place.join(MOVES)) else { return Ok(None) };
+        let Ok(directory) = place.moves() else { return Ok(None) };
+        let Ok(lock) = open_directory(&directory) else { return Ok(None) };
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Some(lock))
     }
@@ -286,8 +340,9 @@ mod tests {
 
     #[test]
     fn a_claim_is_common_or_alone() {
-        let place = tempfile::tempdir().unwrap();
-        let base = Base::new(place.path(), (7, 12));
+        let directory = tempfile::tempdir().unwrap();
+        let place = FastPlace::new(directory.path(), &[]);
+        let base = Base::new(&place, (7, 12)).unwrap();
         assert!(Claim::common(&base, false).unwrap().is_none());
         let first = Claim::common(&base, true).unwrap().unwrap();
         let second = Claim::common(&base, false).unwrap().unwrap();
@@ -299,19 +354,20 @@ mod tests {
         first.make_common();
         let third = Claim::common(&base, false).unwrap().unwrap();
         drop(first);
-        assert_eq!(Base::all(place.path()).unwrap(), std::slice::from_ref(&base));
+        assert_eq!(Base::all(&place).unwrap(), std::slice::from_ref(&base));
         assert!(third.make_alone());
         third.end(&base);
         assert!(Claim::alone(&base).unwrap().is_none());
-        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn who_finds_an_empty_file_waits_for_who_makes_one() {
-        let place = tempfile::tempdir().unwrap();
-        let nobody = || Creating::nobody(place.path()).is_ok();
+        let directory = tempfile::tempdir().unwrap();
+        let place = FastPlace::new(directory.path(), &[]);
+        let nobody = || Creating::nobody(&place).is_ok();
         assert!(nobody());
-        let [one, two] = [(); 2].map(|()| Creating::begin(place.path()).unwrap());
+        let [one, two] = [(); 2].map(|()| Creating::begin(&place).unwrap());
         drop(one);
         assert!(!nobody());
         drop(two);

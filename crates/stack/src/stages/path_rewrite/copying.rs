@@ -2,12 +2,17 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use rustix::fs::{Gid, Mode, SeekFrom, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
+use rustix::process::Resource;
 
+use super::claim::Base;
 use super::journal::Was;
+use super::moving::path_by;
+use crate::place::high;
 
 /// Bytes are copied in pieces of this size, where the kernel does not copy by itself.
 const PIECE: usize = 1 << 20;
@@ -38,16 +43,60 @@ pub(crate) fn give(
         Some((was, now)) if was.was_given(now) => (now.st_mode, now.st_uid, now.st_gid),
         _ => (data.mode(), data.uid(), data.gid()),
     };
+    Ok(set_rights(file.as_fd(), mode, (user, group))?)
+}
+
+/// Gives an open file permissions and an owner; the owner first, so that it is never open to others than it is meant for.
+pub(crate) fn set_rights(
+    file: BorrowedFd<'_>,
+    mode: u32,
+    (user, group): (u32, u32),
+) -> Result<(), Errno> {
     let now = rustix::fs::fstat(file)?;
     if (now.st_uid, now.st_gid) != (user, group) {
-        // Whose it is can only be said by some; else it is ours, as a new file would be.
-        let _ = rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
     }
     let mode = Mode::from_raw_mode(mode & 0o7777);
     if Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode & 0o7777) != mode {
         rustix::fs::fchmod(file, mode)?;
     }
     Ok(())
+}
+
+/// Copies a file that is at its destination, to a name at the fast place by which nobody takes it for the file, and makes
+/// the copy durable. `stat` is what the file was; if it is something else afterwards, the copy is not one.
+pub(crate) fn fetch(handle: BorrowedFd<'_>, stat: &Stat, base: &Base) -> io::Result<()> {
+    let length = stat.st_size as u64;
+    if rustix::process::getrlimit(Resource::Fsize).current.is_some_and(|most| most < length) {
+        // The process would get a signal.
+        return Err(Errno::FBIG.into());
+    }
+    let path = path_by(handle)?;
+    let open = |more| {
+        rustix::fs::open(path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty())
+    };
+    // Not everybody may leave the time of access as it is.
+    let source = open(OFlags::NOATIME).or_else(|_| open(OFlags::empty()))?;
+    let source = File::from(high(source));
+    // It may be there from who was killed.
+    let _ = std::fs::remove_file(base.fetched());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let copy = rustix::fs::open(base.fetched(), flags, Mode::RUSR | Mode::WUSR)?;
+    let copy = File::from(high(copy));
+    let owner = (stat.st_uid, stat.st_gid);
+    set_rights(copy.as_fd(), stat.st_mode, owner)?;
+    copy_data(&source, &copy, length)?;
+    // To write takes some permissions away.
+    set_rights(copy.as_fd(), stat.st_mode, owner)?;
+    let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+    let times = Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec as _),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec as _),
+    };
+    rustix::fs::futimens(&copy, &times)?;
+    copy.sync_all()?;
+    let (was, now) = (Was::new(stat), rustix::fs::fstat(&source)?);
+    if was.is_same(&now) && !was.was_given(&now) { Ok(()) } else { Err(Errno::AGAIN.into()) }
 }
 
 /// Copies bytes, and keeps the holes.

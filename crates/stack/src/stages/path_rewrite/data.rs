@@ -1,6 +1,6 @@
 //! Operations on open files that are elsewhere: the next stages see them under their other name.
 
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
 use rustix::fs::{AtFlags, SeekFrom, Stat, StatxFlags};
@@ -15,7 +15,7 @@ use super::{PathRewrite, left};
 use crate::file::{OpenFile, lock, replace_descriptor};
 use crate::function::Function;
 use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
-use crate::place::{borrow, high};
+use crate::place::{borrow, high_copy};
 use crate::stage::Next;
 use crate::transfer::copy_by_hand;
 
@@ -30,8 +30,9 @@ impl Moved {
 
     /// Lets a `stat` of its bytes say what it is at its destination. Returns whether it has a name there.
     pub(super) fn disguise(&self, into: &mut StatInto<'_>) -> bool {
-        let Ok(there) = rustix::fs::fstat(self.handle()) else { return false };
-        disguise(into, self.handle(), &there, &self.was);
+        let Ok(handle) = self.handle() else { return false };
+        let Ok(there) = rustix::fs::fstat(&handle) else { return false };
+        disguise(into, handle.as_fd(), &there, &self.was);
         there.st_nlink > 0
     }
 }
@@ -242,19 +243,20 @@ fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result
             maybe: None,
         },
     };
-    let there = rustix::fs::fstat(moved.handle())?;
+    let there = rustix::fs::fstat(moved.handle()?)?;
     if journal.course != Course::Copying && journal.was.was_written(&there) {
         return Err(Refused::Changed(journal.destination));
     }
-    fill_placeholder(&moved.base, &mut journal, &open_data(&moved.base)?, moved.handle())?;
+    let data = open_data(&moved.base, &moved.was)?;
+    fill_placeholder(&moved.base, &mut journal, &data, moved.handle()?.as_fd())?;
     let opened: Result<Vec<_>, Errno> =
         files.iter().map(|file| open_there(moved, file, next)).collect();
     for (file, there) in files.iter().zip(opened?) {
         if let Some(Left::Moved(handle)) = left(file, next) {
-            let before = rustix::io::fcntl_dupfd_cloexec(file.descriptor()?, 0)?;
+            let before = high_copy(file.descriptor()?)?;
             file.replace_descriptors(&there, file.raw_descriptor())?;
             // The next stages learn that what they knew is closed.
-            handle.inner.set_descriptor(high(before).into_raw_fd());
+            handle.inner.set_descriptor(before.into_raw_fd());
             let _ = next.close(&handle.inner);
         }
     }
@@ -306,7 +308,7 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
 /// Opens what stands for a file at its destination, as the program has the file open.
 fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<OwnedFd, Errno> {
     let flags = file.flags() & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOFOLLOW);
-    let opened = open_whatever_its_mode(moved.handle(), |path| {
+    let opened = open_whatever_its_mode(moved.handle()?.as_fd(), |path| {
         let target = Target { directory: libc::AT_FDCWD, path, absolute: file.path() };
         let action = Action::Open { file, target, flags, mode: 0 };
         next.call(&mut Op { function: Function::Open, route: file.full_route(), action })

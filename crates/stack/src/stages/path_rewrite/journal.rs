@@ -15,22 +15,25 @@
 //! end 5f3a1b2c                     (CRC-32C of all above)
 //! ```
 //!
-//! Bytes without a journal are those of a file that was removed while somebody had it open.
+//! Bytes without a journal are those of a file that was removed while somebody had it open. A file that was there and is
+//! brought to the fast place is copied to `2049-1234.fetched` first: only when that copy is whole and durable, and the
+//! journal is written, it becomes `2049-1234.data`. Until then the file is the one at its destination.
 
 use std::fmt::Write;
-use std::fs::Metadata;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::Stat;
+use rustix::fs::{OFlags, Stat};
 
 use super::claim::Base;
 use crate::file::lock;
-use crate::place::Identity;
+use crate::place::{Identity, high};
+use crate::trust;
 
 const FIRST_LINE: &str = "striate-move 2";
 
@@ -93,8 +96,13 @@ impl Was {
     }
 
     /// Whether a file belongs to whom it belonged to.
-    pub(crate) fn has_owner_of(&self, file: &Metadata) -> bool {
+    pub(crate) fn has_owner_of(&self, file: &std::fs::Metadata) -> bool {
         (self.rights.1, self.rights.2) == (file.uid(), file.gid())
+    }
+
+    /// Whose it was.
+    pub(crate) fn owner(&self) -> u32 {
+        self.rights.1
     }
 
     /// Whether somebody has changed its permissions or its owner since.
@@ -170,11 +178,13 @@ impl Journal {
 
     /// Reads that of a file; `None` if it has none.
     pub(crate) fn read(base: &Base) -> io::Result<Option<Self>> {
-        let text = match std::fs::read_to_string(base.journal()) {
-            Ok(text) => text,
+        let mut file = match trust::open_file(&base.journal(), OFlags::RDONLY) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
         Self::parse(&text).map(Some).ok_or_else(|| io::Error::other("the journal is damaged"))
     }
 
@@ -183,8 +193,19 @@ impl Journal {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let new = base.journal().with_extension(format!("{process}-{number}.new"));
-        std::fs::write(&new, self.to_text())?;
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+        File::from(high(file.into())).write_all(self.to_text().as_bytes())?;
         std::fs::rename(&new, base.journal())
+    }
+
+    /// Makes that of a file durable, if it has one.
+    pub(crate) fn sync(base: &Base) -> io::Result<()> {
+        match trust::open_file(&base.journal(), OFlags::RDONLY) {
+            Ok(file) => file.sync_all()?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        base.sync_names().map_err(Into::into)
     }
 
     /// What stands at the destination is still there: no copy has got its name.

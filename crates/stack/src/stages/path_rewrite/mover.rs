@@ -1,6 +1,7 @@
 //! Closed files go to their destination, here or in a thread.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use rustix::io::Errno;
@@ -8,6 +9,7 @@ use rustix::io::Errno;
 use super::claim::Patience;
 use super::moving::{Refused, commit, give_up, prepare};
 use super::state::{Moved, Shared};
+use crate::apart::{close_unused, is_apart, leave_table};
 use crate::file::lock;
 use crate::gate::stay_within;
 use crate::threads::without_signals;
@@ -19,7 +21,10 @@ const MOST_WAITING: usize = 64;
 /// it is opened meanwhile, it stays, and its next close moves it.
 pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno> {
     let told = |refused: Refused| {
-        moved.tell(&refused, &shared.voice);
+        // Standard error is the program's; at the end it is tried again and said by one of its threads.
+        if !is_apart() {
+            moved.tell(&refused, &shared.voice);
+        }
         refused.errno()
     };
     let mut patience = Patience::new();
@@ -38,6 +43,10 @@ pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno
             }
             // A process that was copied from this one has the same claim.
             if entry.stays || !moved.claim_alone() {
+                if is_apart() {
+                    // To give up the claim is for a thread of the program: by its close.
+                    return Ok(());
+                }
                 state.take(moved);
                 drop(state);
                 return moved.release().map_err(told);
@@ -45,7 +54,10 @@ pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno
             entry.moving = true;
             entry.opened
         };
-        let ready = prepare(&moved.base, Some(moved.handle()));
+        let ready = match moved.handle() {
+            Ok(handle) => prepare(&moved.base, Some(handle.as_fd())),
+            Err(error) => Err(error.into()),
+        };
         let mut state = lock(&shared.state);
         let Some(entry) = state.entry(moved) else {
             // It was removed.
@@ -102,6 +114,8 @@ struct Work {
     busy: bool,
     /// Whether there is a thread.
     runs: bool,
+    /// Whether there cannot be one.
+    fails: bool,
 }
 
 impl Mover {
@@ -112,16 +126,27 @@ impl Mover {
     /// Has a file moved, soon. Returns whether somebody will.
     pub(super) fn take(&self, moved: &Arc<Moved>) -> bool {
         let mut work = lock(&self.queue.work);
-        if work.waiting.len() >= MOST_WAITING {
+        if work.waiting.len() >= MOST_WAITING || work.fails {
             return false;
         }
         if !work.runs {
             let (shared, queue) = (Weak::clone(&self.shared), Arc::clone(&self.queue));
+            let sample = moved.handle_number();
+            let (tell, hear) = std::sync::mpsc::channel();
             let thread = without_signals(|| {
                 let name = "striate-mover".to_owned();
-                std::thread::Builder::new().name(name).spawn(move || run(&shared, &queue))
+                std::thread::Builder::new().name(name).spawn(move || {
+                    stay_within();
+                    let left = leave_table(sample);
+                    let _ = tell.send(left);
+                    if left.is_ok() {
+                        run(&shared, &queue);
+                    }
+                })
             });
-            if thread.is_err() {
+            // Where a thread cannot have descriptors of its own, whoever closes a file moves it.
+            work.fails = thread.is_err() || !matches!(hear.recv(), Ok(Ok(())));
+            if work.fails {
                 return false;
             }
             work.runs = true;
@@ -137,6 +162,8 @@ impl Mover {
         while work.runs && (work.busy || !work.waiting.is_empty()) {
             work = self.queue.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
         }
+        drop(work);
+        close_unused();
     }
 
     /// This process is a copy: the thread is not in it.
@@ -154,7 +181,6 @@ impl Drop for Mover {
 }
 
 fn run(shared: &Weak<Shared>, queue: &Queue) {
-    stay_within();
     let mut work = lock(&queue.work);
     loop {
         if let Some(moved) = work.waiting.pop_front() {

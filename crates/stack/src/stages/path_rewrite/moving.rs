@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ use rustix::io::Errno;
 use super::claim::{Base, Claim};
 use super::copying::{fill, give};
 use super::journal::{Course, Journal, Was};
-use crate::place::Directory;
+use crate::place::{Directory, high, high_copy};
+use crate::trust::{self, Distrust};
 
 /// A file is not moved.
 #[derive(Debug)]
@@ -32,6 +34,10 @@ pub(crate) enum Refused {
     Changed(PathBuf),
     /// It was renamed or removed meanwhile: one has to begin again.
     Renamed,
+    /// The journal says that it belongs to where no rule for this place is; they are for these directories.
+    Outside(String),
+    /// Its bytes are not believed.
+    Distrusted(Distrust),
     /// The system says so.
     System(Errno),
 }
@@ -39,6 +45,12 @@ pub(crate) enum Refused {
 impl From<Errno> for Refused {
     fn from(error: Errno) -> Self {
         Self::System(error)
+    }
+}
+
+impl From<Distrust> for Refused {
+    fn from(distrust: Distrust) -> Self {
+        if distrust.is_absent() { Self::System(Errno::NOENT) } else { Self::Distrusted(distrust) }
     }
 }
 
@@ -54,6 +66,8 @@ impl Refused {
         match self {
             Self::Changed(_) => Errno::STALE,
             Self::Renamed => Errno::BUSY,
+            Self::Outside(_) => Errno::PERM,
+            Self::Distrusted(distrust) => distrust.errno(),
             Self::System(error) => *error,
         }
     }
@@ -83,10 +97,10 @@ enum There {
 /// destination, if it is known. The caller has claimed the file alone.
 pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Ready, Refused> {
     let Some(mut journal) = Journal::read(base)? else { return Ok(Ready::Done) };
-    let source = match open_data(base) {
+    let source = match open_data(base, &journal.was) {
         Ok(source) => source,
-        Err(Errno::NOENT) => return Ok(Ready::Done),
-        Err(error) => return Err(error.into()),
+        Err(Refused::System(Errno::NOENT)) => return Ok(Ready::Done),
+        Err(refused) => return Err(refused),
     };
     let (directory, name, there) = match find(base, &journal, handle)? {
         There::Done => {
@@ -100,7 +114,10 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
             if !is_half && journal.was.was_written(&there) {
                 return Err(Refused::Changed(journal.destination));
             }
-            let is_ours = journal.was.has_owner_of(&source.metadata()?);
+            let data = source.metadata()?;
+            // To give a file away is not for everybody, and takes permissions with it.
+            let is_owner = (there.st_uid, there.st_gid) == (data.uid(), data.gid());
+            let is_ours = journal.was.has_owner_of(&data) && is_owner;
             let is_plain = !is_half && is_ours && there.st_nlink == 1;
             let may_replace = |directory: &Directory| {
                 let access = Access::WRITE_OK | Access::EXEC_OK;
@@ -122,7 +139,7 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
     };
     let rights = there.as_ref().map(|stat| (&journal.was, stat));
     let data = source.metadata()?;
-    let copy = if std::os::unix::fs::MetadataExt::dev(&data) == directory.identity().0 {
+    let copy = if data.dev() == directory.identity().0 {
         give(&source, &data, rights)?;
         rustix::fs::fsync(&source)?;
         None
@@ -133,7 +150,7 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
         let _ = rustix::fs::unlinkat(&*directory, &hidden, AtFlags::empty());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let made = rustix::fs::openat(&*directory, &hidden, flags, Mode::RUSR | Mode::WUSR)?;
-        if let Err(error) = fill(&source, &File::from(made), rights) {
+        if let Err(error) = fill(&source, &File::from(high(made)), rights) {
             let _ = rustix::fs::unlinkat(&*directory, &hidden, AtFlags::empty());
             return Err(error.into());
         }
@@ -173,10 +190,10 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
         }
         let flags = if was.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         rustix::fs::renameat_with(from, old, &**directory, name.as_c_str(), flags)?;
-        // The name has to be durable before the journal goes.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        if let Ok(opened) = rustix::fs::openat(directory.as_fd(), c".", flags, Mode::empty()) {
-            rustix::fs::fsync(opened)?;
+        // The name has to be durable before the journal goes. Who may not list the directory cannot make it so.
+        match directory.sync() {
+            Err(Errno::ACCESS) => {}
+            synced => synced?,
         }
     }
     base.forget();
@@ -196,8 +213,8 @@ pub(crate) fn give_up(ready: &Ready, base: &Base) {
 /// Removes the copy that who was killed has left of a file that nobody needs any more.
 pub(crate) fn remove_copy(base: &Base, journal: &Journal) {
     let paths = [Some(&journal.destination), journal.maybe.as_ref()];
-    for parent in paths.into_iter().flatten().filter_map(|path| path.parent()) {
-        if let (Ok(directory), Ok(hidden)) = (Directory::open(parent), base.hidden()) {
+    for path in paths.into_iter().flatten() {
+        if let (Ok(Some((directory, _))), Ok(hidden)) = (said_place(base, path), base.hidden()) {
             let _ = rustix::fs::unlinkat(&*directory, hidden, AtFlags::empty());
         }
     }
@@ -245,26 +262,33 @@ pub(crate) fn fill_placeholder(
     handle: BorrowedFd<'_>,
 ) -> Result<(), Refused> {
     let there = rustix::fs::fstat(handle)?;
-    let copy = File::from(open_whatever_its_mode(handle, |path| {
+    let copy = File::from(high(open_whatever_its_mode(handle, |path| {
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-    })?);
+    })?));
     if journal.course != Course::Copying {
+        // What is there is about to be overwritten: from here on the bytes at the fast place are the only ones.
+        source.sync_all()?;
         journal.course = Course::Copying;
         Journal::change(base, |journal| journal.course = Course::Copying)?;
-        File::open(base.journal())?.sync_all()?;
+        Journal::sync(base)?;
     }
     fill(source, &copy, Some((&journal.was, &there)))?;
     Ok(())
 }
 
-/// Opens the bytes at the fast place.
-pub(crate) fn open_data(base: &Base) -> Result<File, Errno> {
-    let path = CString::new(base.data().as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
+/// Opens the bytes at the fast place. They are the caller's, or, of a file of somebody else, that one's.
+pub(crate) fn open_data(base: &Base, was: &Was) -> Result<File, Refused> {
+    let data = base.data();
+    let path = CString::new(data.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     let handle = open_handle(CWD, &path)?;
+    let owner = trust::check_regular(&handle, &data)?.st_uid;
+    if owner != rustix::process::geteuid().as_raw() && owner != was.owner() {
+        return Err(trust::of_another(&data, owner).into());
+    }
     let opened = open_whatever_its_mode(handle.as_fd(), |path| {
         rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-    });
-    opened.map(File::from)
+    })?;
+    Ok(File::from(high(opened)))
 }
 
 /// Opens a file by a handle that stands for it. Who has it open may go on, whatever its permissions say now.
@@ -288,13 +312,14 @@ pub(crate) fn open_whatever_its_mode<T>(
 
 /// A path that leads to what a handle stands for, even if that has no name.
 pub(crate) fn path_by(handle: BorrowedFd<'_>) -> Result<CString, Errno> {
-    CString::new(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(|_| Errno::INVAL)
+    // Of the thread: one that moves files has descriptors of its own.
+    CString::new(format!("/proc/thread-self/fd/{}", handle.as_raw_fd())).map_err(|_| Errno::INVAL)
 }
 
 /// Opens a handle of what stands at the destination.
 pub(crate) fn open_handle(directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(directory, name, flags, Mode::empty())
+    rustix::fs::openat(directory, name, flags, Mode::empty()).map(high)
 }
 
 fn has_attributes(handle: &OwnedFd) -> bool {
@@ -315,12 +340,28 @@ enum At {
     Other,
 }
 
-fn look(base: &Base, path: &Path) -> Result<At, Errno> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Ok(At::Other);
-    };
-    let Ok(directory) = Directory::open(parent) else { return Ok(At::Other) };
+/// The directory and the name of a path; `None` if there is no such directory.
+fn split(path: &Path) -> Result<Option<(Arc<Directory>, CString)>, Errno> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+    let Ok(directory) = Directory::open(parent) else { return Ok(None) };
     let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
+    Ok(Some((directory, name)))
+}
+
+/// The same for what a journal says: only where a rule of the fast place is for. The directory is the one that was looked
+/// at, whoever puts another in its place.
+fn said_place(base: &Base, path: &Path) -> Result<Option<(Arc<Directory>, CString)>, Refused> {
+    let found = split(path)?;
+    match &found {
+        Some((directory, _)) if !base.place().covers(directory) => {
+            Err(Refused::Outside(base.place().sources()))
+        }
+        _ => Ok(found),
+    }
+}
+
+fn look(base: &Base, place: Option<(Arc<Directory>, CString)>) -> Result<At, Errno> {
+    let Some((directory, name)) = place else { return Ok(At::Other) };
     match open_handle(directory.as_fd(), &name) {
         Ok(found) => {
             let stat = rustix::fs::fstat(&found)?;
@@ -337,11 +378,13 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
     if let Some(handle) = handle {
         return Ok(find_by_handle(base, handle)?);
     }
-    let is_named = was_named(base, journal);
+    let is_named = was_named(base, journal)?;
     let mut free = None;
     let paths = [Some(&journal.destination), journal.maybe.as_ref()];
     for path in paths.into_iter().flatten() {
-        match look(base, path)? {
+        let place = said_place(base, path)?;
+        let is_copy = || place.as_ref().is_some_and(|place| is_copy(base, journal, place));
+        match look(base, place.clone())? {
             // Another file may have got the inode since.
             At::Placeholder(found, ..)
                 if is_named && !journal.was.is_same(&rustix::fs::fstat(&found)?) => {}
@@ -349,7 +392,7 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
                 return Ok(There::Placeholder(found, Some((directory, name))));
             }
             // The process ended after the copy had got its name.
-            At::Other if is_copy(&base.data(), path).unwrap_or(false) => return Ok(There::Done),
+            At::Other if is_copy() => return Ok(There::Done),
             At::Other => {}
             At::Nothing(directory, name) => free = free.or(Some((directory, name))),
         }
@@ -368,13 +411,13 @@ pub(crate) fn is_obsolete(base: &Base, journal: &Journal) -> bool {
 }
 
 /// Whether the copy of a file has got its name. Then the hidden one is not there any more.
-fn was_named(base: &Base, journal: &Journal) -> bool {
-    let hidden = || {
-        let directory = Directory::open(journal.destination.parent()?).ok()?;
-        let hidden = base.hidden().ok()?;
-        Some(rustix::fs::statat(&*directory, hidden, AtFlags::SYMLINK_NOFOLLOW))
-    };
-    journal.course == Course::Naming && matches!(hidden(), Some(Err(Errno::NOENT)))
+fn was_named(base: &Base, journal: &Journal) -> Result<bool, Refused> {
+    if journal.course != Course::Naming {
+        return Ok(false);
+    }
+    let Some((directory, _)) = said_place(base, &journal.destination)? else { return Ok(false) };
+    let hidden = rustix::fs::statat(&*directory, base.hidden()?, AtFlags::SYMLINK_NOFOLLOW);
+    Ok(matches!(hidden, Err(Errno::NOENT)))
 }
 
 /// The same with a handle. The kernel knows its name, whoever has renamed it.
@@ -386,28 +429,35 @@ fn find_by_handle(base: &Base, handle: BorrowedFd<'_>) -> Result<There, Errno> {
         }
         let path = rustix::fs::readlink(path_by(handle)?.as_c_str(), Vec::new())?;
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(path.as_bytes()));
-        if let At::Placeholder(found, directory, name) = look(base, &path)? {
+        if let At::Placeholder(found, directory, name) = look(base, split(&path)?)? {
             return Ok(There::Placeholder(found, Some((directory, name))));
         }
         // It is being renamed, or this name was removed and there are others.
         if before.as_ref() == Some(&path) {
-            return Ok(There::Placeholder(rustix::io::fcntl_dupfd_cloexec(handle, 0)?, None));
+            return Ok(There::Placeholder(high_copy(handle)?, None));
         }
         before = Some(path);
     }
 }
 
 /// Whether a file is a copy of the data: the same bytes from the same time.
-fn is_copy(data: &Path, path: &Path) -> io::Result<bool> {
+fn is_copy(base: &Base, journal: &Journal, (directory, name): &(Arc<Directory>, CString)) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let found = rustix::fs::openat(&**directory, name, flags, Mode::empty());
+    match (open_data(base, &journal.was), found) {
+        (Ok(data), Ok(found)) => are_same(&data, &File::from(high(found))).unwrap_or(false),
+        _ => false,
+    }
+}
+
+fn are_same(left: &File, right: &File) -> io::Result<bool> {
     use std::io::BufRead;
-    use std::os::unix::fs::MetadataExt;
-    let (left, right) = (std::fs::metadata(data)?, std::fs::symlink_metadata(path)?);
+    let [about, other] = [left.metadata()?, right.metadata()?];
     let time = |found: &std::fs::Metadata| (found.mtime(), found.mtime_nsec());
-    if !right.is_file() || left.len() != right.len() || time(&left) != time(&right) {
+    if !other.is_file() || about.len() != other.len() || time(&about) != time(&other) {
         return Ok(false);
     }
-    let [mut left, mut right] =
-        [io::BufReader::new(File::open(data)?), io::BufReader::new(File::open(path)?)];
+    let [mut left, mut right] = [io::BufReader::new(left), io::BufReader::new(right)];
     loop {
         let (a, b) = (left.fill_buf()?, right.fill_buf()?);
         let count = a.len().min(b.len());

@@ -20,7 +20,7 @@ use super::state::{State, note};
 use crate::file::lock;
 use crate::function::Function;
 use crate::op::{Action, Of, Op, Outcome, StatInto, Target};
-use crate::place::{Identity, Place, What, borrow};
+use crate::place::{Identity, Place, What, borrow, high};
 use crate::stage::Next;
 
 /// What the outcome of a notice is if the bytes are not where the name leads: who wants to change them has to open
@@ -120,7 +120,7 @@ impl PathRewrite {
         identity: Identity,
     ) -> Result<Option<Visit>, Errno> {
         for place in &self.places {
-            let base = Base::new(place, identity);
+            let Ok(base) = Base::new(place, identity) else { continue };
             let Some(claim) = Claim::common(&base, false)? else { continue };
             if !base.has_data() {
                 // It is used where it belongs.
@@ -131,7 +131,7 @@ impl PathRewrite {
             let flags = if follow { flags } else { flags | OFlags::NOFOLLOW };
             let directory = borrow(target.directory);
             let handle = rustix::fs::openat(directory, target.path, flags, Mode::empty());
-            let found = handle.and_then(|handle| Ok((rustix::fs::fstat(&handle)?, handle)));
+            let found = handle.and_then(|handle| Ok((rustix::fs::fstat(&handle)?, high(handle))));
             return match found {
                 Ok((stat, handle)) if (stat.st_dev, stat.st_ino) == identity => {
                     Ok(Some(Visit { base, handle, claim: Some(claim) }))
@@ -266,6 +266,13 @@ impl PathRewrite {
         if !is_file {
             // As above, for the directory that is replaced.
             self.mover.wait();
+        } else if !self.stays_covered(to)
+            || flags & libc::RENAME_EXCHANGE != 0 && !self.stays_covered(from)
+        {
+            // Recovery brings files only to where rules are for.
+            for target in [from, to] {
+                self.before(target, op.function, next)?;
+            }
         }
         let mut patience = Patience::new();
         loop {
@@ -309,6 +316,11 @@ impl PathRewrite {
             }
             return outcome;
         }
+    }
+
+    /// Whether a file that gets this name may be at the fast place.
+    fn stays_covered(&self, target: Target<'_>) -> bool {
+        whole_path(target).is_none_or(|path| self.places.iter().any(|place| place.is_below(&path)))
     }
 
     /// A directory was renamed: journals say where files belong now.

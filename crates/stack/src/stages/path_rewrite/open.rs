@@ -1,7 +1,6 @@
 //! Opening: which files go to the fast place, and which are there already.
 
 use std::ffi::CString;
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,14 +10,16 @@ use rustix::io::Errno;
 
 use super::PathRewrite;
 use super::claim::{Base, Claim, Creating, Patience};
-use super::copying::copy_data;
+use super::copying::{fetch, set_rights};
+use super::fast_place::FastPlace;
 use super::journal::{Course, Journal, Was};
 use super::moving::{let_go, move_unused, open_handle};
 use super::state::{Entry, Handle, Left, Moved, State, note};
 use crate::file::{OpenFile, lock};
 use crate::function::Function;
+use crate::limits;
 use crate::op::{Action, Op, Outcome, Target};
-use crate::place::{Directory, Identity, Place, What, borrow};
+use crate::place::{Directory, Identity, Place, What, borrow, high_copy};
 use crate::stage::Next;
 
 /// What cannot be rewritten.
@@ -110,6 +111,9 @@ impl PathRewrite {
         };
         let Some((place, what)) = found else { return Tried::Plain(None) };
         let fast = self.fast_place(target.absolute).filter(|_| is_writable(flags));
+        // A link may lead out of what the rule is for: from there nothing would be brought back.
+        let fast =
+            fast.filter(|fast| place.open_directory().is_ok_and(|found| fast.covers(&found)));
         let mut state = lock(&self.shared.state);
         match (what, fast) {
             (What::Nothing, Some(fast)) if flags & libc::O_CREAT != 0 => {
@@ -126,7 +130,7 @@ impl PathRewrite {
     fn open_there(
         &self,
         state: &mut State,
-        fast: Option<&Path>,
+        fast: Option<&Arc<FastPlace>>,
         place: &Place,
         wanted: Wanted<'_>,
         next: Next<'_>,
@@ -144,22 +148,23 @@ impl PathRewrite {
             Err(error) => return Tried::Done(Err(error)),
             Ok(Some(mut visit)) => {
                 let Some(claim) = visit.claim.take() else { return Tried::Again };
-                let Ok(handle) = visit.handle.try_clone() else { return Tried::Again };
+                let Ok(handle) = high_copy(visit.handle.as_fd()) else { return Tried::Again };
                 return join(state, visit.base.clone(), claim, handle, wanted, next);
             }
             Ok(None) => {}
         }
         // What is still empty may have been made just now, and be elsewhere in a moment.
         if stat.st_size == 0 {
-            let may_go = |place: &std::path::PathBuf| {
-                Creating::nobody(place).is_err() || Base::new(place, identity).has_data()
+            let may_go = |place: &Arc<FastPlace>| {
+                Creating::nobody(place).is_err()
+                    || Base::new(place, identity).is_ok_and(|base| base.has_data())
             };
             if self.places.iter().any(may_go) {
                 return Tried::Again;
             }
         }
         let Some(fast) = fast else { return Tried::Plain(None) };
-        let base = Base::new(fast, identity);
+        let Ok(base) = Base::made(fast, identity) else { return Tried::Plain(None) };
         let claim = match Claim::common(&base, true) {
             Ok(Some(claim)) => claim,
             Err(Errno::AGAIN) => return Tried::Again,
@@ -196,7 +201,7 @@ impl PathRewrite {
 /// Makes a name.
 fn create(
     state: &mut State,
-    fast: &Path,
+    fast: &Arc<FastPlace>,
     place: &Place,
     wanted: Wanted<'_>,
     next: Next<'_>,
@@ -223,7 +228,7 @@ fn create(
     };
     let identity = (stat.st_dev, stat.st_ino);
     let Ok((_, handle)) = handle_of(place, identity) else { return Tried::Made(None) };
-    let base = Base::new(fast, identity);
+    let Ok(base) = Base::new(fast, identity) else { return Tried::Made(None) };
     let Ok(Some(claim)) = Claim::common(&base, true) else { return Tried::Made(None) };
     if base.has_data() {
         // Somebody has found it, and was faster.
@@ -272,17 +277,20 @@ fn rewrite(
         let (placeholder, destination) = (base.identity(), path.to_path_buf());
         let course = Course::Open;
         let journal = Journal { course, placeholder, was, destination, maybe: None };
-        journal.write(&base).map_err(|error| super::failed(&error))?;
         let once = libc::O_CREAT | libc::O_EXCL;
-        let opened = if made || wanted.flags & libc::O_TRUNC != 0 {
-            open_fast(&base, wanted.flags & !libc::O_TRUNC | once, stat.st_mode, next)?
-        } else {
-            fetch(path, &base).map_err(|error| super::failed(&error))?;
-            open_fast(&base, wanted.flags & !once, 0, next)?
-        };
-        // As the one at the destination; who may not say so has the same owner anyway.
-        given_as(borrow(opened.1 as RawFd), &stat)?;
-        Ok((opened, was))
+        if made || wanted.flags & libc::O_TRUNC != 0 {
+            journal.write(&base).map_err(|error| super::failed(&error))?;
+            let opened = open_fast(&base, wanted.flags & !libc::O_TRUNC | once, 0o600, next)?;
+            // As the one at the destination.
+            let descriptor = borrow(opened.1 as RawFd);
+            if let Err(error) = set_rights(descriptor, stat.st_mode, (stat.st_uid, stat.st_gid)) {
+                let _ = next.close(&opened.0);
+                return Err(error);
+            }
+            return Ok((opened, was));
+        }
+        fetch_whole(&handle, &stat, &journal, &base).map_err(|error| super::failed(&error))?;
+        Ok((open_fast(&base, wanted.flags & !once, 0, next)?, was))
     };
     let Ok((opened, was)) = opened() else {
         base.forget();
@@ -293,18 +301,22 @@ fn rewrite(
     Ok(Tried::Done(enter(state, (base, claim), (handle, was), opened, wanted, next)))
 }
 
-/// Gives an open file the permissions and the owner of another.
-fn given_as(descriptor: std::os::fd::BorrowedFd<'_>, stat: &rustix::fs::Stat) -> Result<(), Errno> {
-    use rustix::fs::{Gid, Mode, Uid};
-    let made = rustix::fs::fstat(descriptor)?;
-    if (made.st_uid, made.st_gid) != (stat.st_uid, stat.st_gid) {
-        let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-        let _ = rustix::fs::fchown(descriptor, Some(user), Some(group));
-    }
-    if made.st_mode != stat.st_mode {
-        rustix::fs::fchmod(descriptor, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-    }
-    Ok(())
+/// Brings a file that is at its destination to the fast place. Whoever is killed on the way leaves the file where it is:
+/// the copy gets the name by which it is the file when it is whole and durable, and the journal says where it belongs.
+fn fetch_whole(
+    handle: &OwnedFd,
+    stat: &rustix::fs::Stat,
+    journal: &Journal,
+    base: &Base,
+) -> std::io::Result<()> {
+    // A copy beyond the limit of file sizes would end the program, which has made no such file.
+    limits::refresh();
+    limits::admit(stat.st_size as u64)?;
+    fetch(handle.as_fd(), stat, base)?;
+    journal.write(base)?;
+    Journal::sync(base)?;
+    std::fs::rename(base.fetched(), base.data())?;
+    Ok(base.sync_names()?)
 }
 
 /// Remembers a file that was opened at the fast place, and is not known yet.
@@ -390,11 +402,4 @@ fn open_again(entry: &mut Entry, wanted: Wanted<'_>, next: Next<'_>) -> Outcome 
     entry.open.push(Arc::downgrade(wanted.file));
     entry.opened += 1;
     Ok(descriptor)
-}
-
-/// Copies a file that is at its destination to the fast place.
-fn fetch(path: &Path, base: &Base) -> std::io::Result<()> {
-    let source = File::open(path)?;
-    let copy = File::options().write(true).create_new(true).open(base.data())?;
-    copy_data(&source, &copy, source.metadata()?.len())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +12,12 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::claim::{Base, Claim};
+use super::fast_place::FastPlace;
 use super::journal::{Journal, Was};
 use super::moving::{Refused, let_go, move_unused, remove_copy};
+use crate::apart::{Here, Shared as Descriptor};
 use crate::file::{OpenFile, lock};
-use crate::place::{Identity, borrow, high};
+use crate::place::{Identity, borrow};
 use crate::route::Route;
 use crate::voice::Voice;
 
@@ -58,7 +60,7 @@ pub(super) struct Moved {
     /// What it is at the fast place.
     pub(super) identity: Identity,
     /// Stands for what is at its destination meanwhile, whatever its name is.
-    handle: OwnedFd,
+    handle: Descriptor,
     /// What was there at first.
     pub(super) was: Was,
     /// That this process uses it, as long as it does.
@@ -88,7 +90,7 @@ impl Moved {
             fast,
             c_fast,
             identity,
-            handle: high(handle),
+            handle: Descriptor::new(handle),
             was,
             claim: Mutex::new(Some(claim)),
             route,
@@ -104,8 +106,13 @@ impl Moved {
         self.base.identity()
     }
 
-    pub(super) fn handle(&self) -> BorrowedFd<'_> {
-        self.handle.as_fd()
+    pub(super) fn handle(&self) -> Result<Here<'_>, Errno> {
+        self.handle.here()
+    }
+
+    /// The number of that handle for the program.
+    pub(super) fn handle_number(&self) -> RawFd {
+        self.handle.number()
     }
 
     /// What is synced has to be found again.
@@ -113,10 +120,8 @@ impl Moved {
         let journal = self.base.journal();
         let Ok(now) = rustix::fs::stat(&journal) else { return Ok(()) };
         let made = (now.st_ctime as u64).wrapping_mul(1_000_000_000) + now.st_ctime_nsec;
-        if self.durable.load(Ordering::Relaxed) != made
-            && let Ok(journal) = std::fs::File::open(journal)
-        {
-            journal.sync_all().map_err(|error| super::failed(&error))?;
+        if self.durable.load(Ordering::Relaxed) != made {
+            Journal::sync(&self.base).map_err(|error| super::failed(&error))?;
             self.durable.store(made, Ordering::Relaxed);
         }
         Ok(())
@@ -163,12 +168,13 @@ impl Moved {
     /// This process does not use it any more. Who is the last moves it.
     pub(super) fn release(&self) -> Result<(), Refused> {
         drop(lock(&self.claim).take());
-        move_unused(&self.base, Some(self.handle()))
+        move_unused(&self.base, Some(self.handle()?.as_fd()))
     }
 
     /// Whether it has a name.
     pub(super) fn has_name(&self) -> bool {
-        rustix::fs::fstat(self.handle()).is_ok_and(|stat| stat.st_nlink > 0)
+        let stat = self.handle().and_then(rustix::fs::fstat);
+        stat.is_ok_and(|stat| stat.st_nlink > 0)
     }
 
     /// Says why it is not moved, once, if that is something to be settled by people.
@@ -324,7 +330,7 @@ impl State {
     }
 
     /// The program was started with these files open, some of which others have told of. How it closes them is not seen.
-    pub(super) fn inherit(&mut self, places: &[PathBuf]) {
+    pub(super) fn inherit(&mut self, places: &[Arc<FastPlace>]) {
         let list = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         for entry in list {
             let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
@@ -334,7 +340,7 @@ impl State {
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
                 && !self.is_open(identity)
             {
-                let bases = places.iter().map(|place| Base::new(place, identity));
+                let bases = places.iter().filter_map(|place| Base::new(place, identity).ok());
                 let claim = bases.filter_map(|base| {
                     let claim = Claim::common(&base, false).ok().flatten()?;
                     Some((base, claim))

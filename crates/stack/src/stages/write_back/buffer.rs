@@ -11,6 +11,7 @@ use super::extents::{Appended, Extents};
 use crate::file::OpenFile;
 use crate::function::Function;
 use crate::lock::{Lock, Locked};
+use crate::loss::Loss;
 use crate::memory::Memory;
 use crate::op::{Action, Op, Outcome};
 use crate::stage::Next;
@@ -173,11 +174,32 @@ impl Held {
         }
     }
 
-    /// An open file is closed for good. What it could not write out is lost: it was told so.
-    pub(super) fn close(&mut self, file: &OpenFile, shared: &Shared) {
-        if self.writer.as_ref().is_some_and(|writer| std::ptr::eq(writer.as_ref(), file)) {
-            self.discard(shared);
+    /// An open file is closed for good. What it could not write out is lost, and returned.
+    pub(super) fn close(&mut self, file: &OpenFile, shared: &Shared) -> Option<Loss> {
+        let is_writer = |writer: &Arc<OpenFile>| std::ptr::eq(writer.as_ref(), file);
+        if !self.writer.as_ref().is_some_and(is_writer) {
+            return None;
         }
+        let loss = self.loss();
+        self.discard(shared);
+        loss
+    }
+
+    /// What would be lost if the process ended now.
+    pub(super) fn loss(&self) -> Option<Loss> {
+        let writer = self.writer.as_ref()?;
+        let removed = writer
+            .descriptor()
+            .ok()
+            .and_then(|descriptor| rustix::fs::fstat(descriptor).ok())
+            .is_some_and(|stat| stat.st_nlink == 0);
+        // What has no name goes with the process.
+        (!removed).then(|| Loss {
+            path: writer.path().to_path_buf(),
+            bytes: self.extents.covered(0..u64::MAX),
+            error: self.failed.unwrap_or(Errno::IO),
+            kept: None,
+        })
     }
 
     /// Forgets all.

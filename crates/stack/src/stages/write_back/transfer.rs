@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::buffer::Held;
 use super::extents::Appended;
 use super::{Handle, WriteBack};
+use crate::limits;
 use crate::lock::Locked;
 use crate::memory::Memory;
 use crate::op::{Action, Op, Outcome};
@@ -33,7 +34,7 @@ impl WriteBack {
             let end = offset + part.iov_len as u64;
             // SAFETY: the program says that they are there.
             let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast(), part.iov_len) };
-            if end <= handle.limit {
+            if end <= limit() {
                 let appended = held.extents.append(offset, bytes);
                 if appended != Appended::No {
                     place.set(end);
@@ -101,7 +102,7 @@ impl WriteBack {
             && count > 0
             && count < self.shared.block
             && handle.may_hold(file, &held)
-            && end <= handle.limit
+            && end <= limit()
             && memory.may_be_there()
         {
             if held.failed.is_some() || held.is_holding() && held.appended != appends {
@@ -113,7 +114,7 @@ impl WriteBack {
                 false => offset,
             };
             let end = offset.saturating_add(count);
-            if end <= handle.limit {
+            if end <= limit() {
                 if !held.is_holding() {
                     held.begin(file, appends, &self.shared);
                 }
@@ -158,6 +159,12 @@ impl WriteBack {
         place.advance(done);
         Ok(done)
     }
+}
+
+/// Beyond this nothing is held: the kernel says what it says.
+#[inline]
+fn limit() -> u64 {
+    limits::file_size().min(FAR)
 }
 
 /// Reads a file of which something is held.

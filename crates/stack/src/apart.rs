@@ -1,0 +1,150 @@
+//! A thread of a stage with a descriptor table of its own.
+//!
+//! The kernel gives whoever opens something the lowest number that is free. A thread of a stage that opens files while the
+//! program runs would take numbers that the program gets without the stage, if only for a moment: `close(1)` and `open`,
+//! and something else is standard output. So such a thread leaves the table ([`leave_table`]). Descriptors that are in the
+//! program's table ([`Shared`]) it fetches from there when it needs them, and it leaves it to the program's threads to
+//! close them.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
+
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
+
+use crate::file::lock;
+
+thread_local! {
+    /// Whether this thread has a table of its own.
+    static APART: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Descriptors of the program's table that a thread apart does not need any more.
+static UNUSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
+/// Gives this thread a table of its own, with nothing in it. `sample` is a descriptor of the program's table: an error if
+/// such cannot be fetched from here. The thread ends then.
+pub(crate) fn leave_table(sample: RawFd) -> Result<(), Errno> {
+    // SAFETY: a call without memory. From here on no number means what it meant to this thread, which has none of them.
+    let left = unsafe {
+        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE)
+    };
+    if left != 0 {
+        return Err(Errno::NOSYS);
+    }
+    APART.set(true);
+    fetch(sample).map(drop)
+}
+
+/// A descriptor of the program's table, in this thread's own.
+fn fetch(number: RawFd) -> Result<OwnedFd, Errno> {
+    let process = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    rustix::process::pidfd_getfd(process, number, PidfdGetfdFlags::empty())
+}
+
+/// Closes what threads apart have left.
+pub(crate) fn close_unused() {
+    if !APART.get() {
+        for number in std::mem::take(&mut *lock(&UNUSED)) {
+            // SAFETY: whoever owned it has left it here.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+    }
+}
+
+/// A descriptor of a stage that threads of the program and threads apart use.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    descriptor: ManuallyDrop<OwnedFd>,
+    /// Whether it is in the table of a thread apart.
+    apart: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(descriptor: OwnedFd) -> Self {
+        Self { descriptor: ManuallyDrop::new(descriptor), apart: APART.get() }
+    }
+
+    /// As this thread knows it.
+    pub(crate) fn here(&self) -> Result<Here<'_>, Errno> {
+        if self.apart == APART.get() {
+            Ok(Here::Same(self.descriptor.as_fd()))
+        } else {
+            fetch(self.descriptor.as_raw_fd()).map(Here::Fetched)
+        }
+    }
+
+    /// The number in the table that it is in.
+    pub(crate) fn number(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.apart == APART.get() {
+            // SAFETY: it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.descriptor) };
+        } else {
+            lock(&UNUSED).push(self.descriptor.as_raw_fd());
+        }
+    }
+}
+
+/// A descriptor in the table of this thread.
+#[derive(Debug)]
+pub(crate) enum Here<'s> {
+    /// It is the same.
+    Same(BorrowedFd<'s>),
+    /// It is another one of the same open file.
+    Fetched(OwnedFd),
+}
+
+impl AsFd for Here<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Same(descriptor) => *descriptor,
+            Self::Fetched(descriptor) => descriptor.as_fd(),
+        }
+    }
+}
+
+/// Whether this thread has a table of its own.
+pub(crate) fn is_apart() -> bool {
+    APART.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use super::*;
+    use crate::place::high;
+
+    #[test]
+    fn a_thread_apart_uses_files_of_the_program_and_takes_none_of_its_numbers() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"bytes").unwrap();
+        let shared = Shared::new(high(file.try_clone().unwrap().into()));
+        let number = shared.number();
+        std::thread::spawn(move || {
+            if leave_table(shared.number()).is_err() {
+                // Not everywhere it may be done.
+                return;
+            }
+            let here = std::fs::File::from(rustix::io::dup(shared.here().unwrap()).unwrap());
+            assert!(std::os::fd::AsRawFd::as_raw_fd(&here) < 8);
+            (&here).rewind().unwrap();
+            let mut bytes = Vec::new();
+            (&here).read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes, b"bytes");
+        })
+        .join()
+        .unwrap();
+        assert!(rustix::io::fcntl_getfd(crate::place::borrow(number)).is_ok());
+        close_unused();
+        assert!(rustix::io::fcntl_getfd(crate::place::borrow(number)).is_err());
+    }
+}
