@@ -9,6 +9,7 @@
 //!             ──► pieces      bytes as the file holds them, some at a time             exchange.rs, alone.rs
 //! first sync  ──► publish     the master gets its name when everything is durable      publish.rs
 //! a name      ──► files       of a dataset, removed and renamed as one thing           files.rs, rename.rs
+//!             ──► Claim       whose a partition is, before anything is deleted         ownership.rs
 //! sub-files of PnetCDF, to be read                                                     subfiles.rs
 //! ```
 //!
@@ -24,6 +25,7 @@ mod groups;
 mod headers;
 mod names;
 pub(crate) mod open;
+mod ownership;
 mod parcels;
 mod partitioning;
 mod placing;
@@ -52,14 +54,14 @@ pub(crate) use request::{Queue, Wanted};
 pub(crate) use scheme::PAR_DIM_ID;
 pub(crate) use selection::Extent;
 
-pub use files::{DatasetFiles, DatasetKind, PartitionFile};
+pub use files::{DatasetFiles, DatasetKind, Ownership, PartitionFile};
 pub use partitioning::Partitioning;
 
 use crate::format::Header;
 use crate::state::{Derived, agree_on};
 use crate::{ArrayError, Dataset};
 use groups::Groups;
-use headers::Ties;
+use headers::{Home, Ties};
 use scheme::Scheme;
 
 /// What a partition holds.
@@ -126,6 +128,8 @@ pub(crate) struct Parted {
     /// Partitions that this rank has opened by itself.
     pub(crate) opened: BTreeMap<usize, Dataset>,
     pub(crate) infos: Vec<PartitionInfo>,
+    /// Which master each partition of a new dataset names; empty if they are there already.
+    pub(crate) homes: Vec<Option<Home>>,
     pub(crate) costs: PartitionStats,
 }
 
@@ -226,13 +230,17 @@ impl Parted {
             }
             _ => Vec::new(),
         };
+        let first = self.groups.partitions_of(self.groups.of_rank(self.rank)).start;
+        let id = self.ties.id.clone();
         let mut done = closed.and(self.close());
-        for file in own {
-            let deleted = match File::exists(&file) {
-                Ok(false) => Ok(()),
-                _ => File::delete(file).map_err(ArrayError::from),
-            };
-            done = done.and(deleted);
+        if let Some(master) = delete {
+            let claim = ownership::Claim::new(master, &id, true);
+            for (k, file) in (first..).zip(&own) {
+                let judged = claim.judge(k, file);
+                if let (Ownership::Own, Some(held)) = (judged.ownership, judged.held) {
+                    done = done.and(held.delete().map(drop));
+                }
+            }
         }
         // The master lists the partitions: it goes last, so that none is left that nobody knows.
         agree_on(comm, done)?;

@@ -8,6 +8,8 @@ mod corpus;
 mod failures;
 #[path = "nc/moves.rs"]
 mod moves;
+#[path = "nc/ownership.rs"]
+mod ownership;
 #[path = "nc/partitioned.rs"]
 mod partitioned;
 #[cfg(feature = "peers")]

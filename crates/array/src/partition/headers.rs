@@ -35,6 +35,46 @@ pub(crate) struct PartTies {
     pub(crate) index: u64,
     pub(crate) count: u64,
     pub(crate) size: Size,
+    /// Absent in partitions of earlier versions.
+    pub(crate) home: Option<Home>,
+}
+
+/// Which master a partition belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// Its name: relative to the directory of the partition, or absolute, or a URL.
+    pub(crate) master: String,
+    /// What its file is known by under any name, if that is known.
+    pub(crate) file: Option<String>,
+}
+
+/// The name of a master is padded to a multiple of this, so that another one fits into its place.
+const HOME_STEP: usize = 256;
+
+impl Home {
+    /// Whether it does not depend on where the partition is.
+    pub(crate) fn is_absolute(&self) -> bool {
+        self.master.starts_with('/') || self.master.contains("://")
+    }
+
+    /// Makes attributes of it, in the place of those that there are.
+    pub(crate) fn write_to(&self, attributes: &mut Vec<Attribute>) {
+        let mut name = self.master.clone().into_bytes();
+        name.resize(name.len().max(1).next_multiple_of(HOME_STEP), 0);
+        set(attributes, MASTER, Values::Char(name));
+        let file = self.file.clone().unwrap_or_else(|| "unknown".into());
+        let mut file = file.into_bytes();
+        file.resize(file.len().next_multiple_of(HOME_STEP / 4), 0);
+        set(attributes, MASTER_FILE, Values::Char(file));
+    }
+
+    fn of(attributes: &[Attribute]) -> Option<Self> {
+        let known = |name| text(attributes, name).filter(|text| !text.is_empty());
+        Some(Self {
+            master: known(MASTER)?,
+            file: known(MASTER_FILE).filter(|file| file != "unknown"),
+        })
+    }
 }
 
 const ID: &str = "striate_dataset_id";
@@ -46,11 +86,14 @@ const PROBE: &str = "partition_probe";
 const INDEX: &str = "partition_index";
 const SIZE: &str = "partition_size";
 const OF: &str = "partition_of";
+const MASTER: &str = "partition_master";
+const MASTER_FILE: &str = "partition_master_file";
 const DIMENSIONS: &str = "partition_dimensions";
 const DIMENSION: &str = "partition_dim";
 const RANGES: &str = "partition_ranges";
 
-const OF_DATASET: [&str; 9] = [ID, GENERATION, COUNT, FILES, SIZES, PROBE, INDEX, SIZE, OF];
+const OF_DATASET: [&str; 11] =
+    [ID, GENERATION, COUNT, FILES, SIZES, PROBE, INDEX, SIZE, OF, MASTER, MASTER_FILE];
 const OF_VARIABLE: [&str; 4] = [DIMENSIONS, DIMENSION, COUNT, RANGES];
 
 /// Whether a partitioned dataset has an attribute of that name for itself.
@@ -109,6 +152,14 @@ pub(crate) fn numbers_of(values: &Values) -> Option<Vec<u64>> {
 
 fn add(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
     attributes.push(Attribute { name: name.into(), values });
+}
+
+/// Gives an attribute another value, or makes it.
+fn set(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
+    match attributes.iter_mut().find(|attribute| attribute.name == name) {
+        Some(attribute) => attribute.values = values,
+        None => add(attributes, name, values),
+    }
 }
 
 /// The master's header: divided variables are scalars there.
@@ -233,6 +284,9 @@ pub(crate) fn part(
     add(attributes, GENERATION, number(GENERATION, &[ties.generation])?);
     add(attributes, SIZE, number(SIZE, &ties.size)?);
     add(attributes, OF, ties.master.as_str().into());
+    if let Some(home) = &ties.home {
+        home.write_to(attributes);
+    }
     Ok(header)
 }
 
@@ -242,7 +296,10 @@ pub(super) fn find<'h>(attributes: &'h [Attribute], name: &str) -> Option<&'h Va
 
 fn text(attributes: &[Attribute], name: &str) -> Option<String> {
     match find(attributes, name)? {
-        Values::Char(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Values::Char(bytes) => {
+            let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            String::from_utf8(bytes[..end].to_vec()).ok()
+        }
         _ => None,
     }
 }
@@ -264,6 +321,7 @@ pub(crate) fn part_ties(header: &Header) -> Option<PartTies> {
         index: number(attributes, INDEX)?,
         count: number(attributes, COUNT)?,
         size: numbers_of(find(attributes, SIZE)?)?.try_into().ok()?,
+        home: Home::of(attributes),
     })
 }
 

@@ -59,6 +59,7 @@ pub(crate) fn open(mut state: State, options: &Options) -> Result<Dataset, Array
         parts: Vec::new(),
         opened: BTreeMap::new(),
         infos: Vec::new(),
+        homes: Vec::new(),
         costs: PartitionStats::default(),
     };
     parted.derive();
@@ -141,6 +142,7 @@ impl Parted {
                 index: k as u64,
                 count: self.scheme.count as u64,
                 size: ties.sizes[k],
+                home: None,
             },
         )?;
         header.records = records;

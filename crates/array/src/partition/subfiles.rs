@@ -178,6 +178,7 @@ impl Parted {
             index: k as u64,
             count: self.scheme.count as u64,
             size: [0, 0],
+            home: None,
         };
         let expected = headers::part(&self.logical, &self.scheme, k, &ties)?;
         let end = end_of_data(&header);

@@ -53,6 +53,7 @@ fn part_of(header: &Header, scheme: &Scheme, k: usize) -> Header {
         index: k as u64,
         count: scheme.count as u64,
         size: ties.sizes[k],
+        home: None,
     };
     headers::part(header, scheme, k, &own).unwrap()
 }

@@ -19,15 +19,19 @@ Examples:
   striate nc mv ocean.nc archive/
   striate nc mv striate://io.example/ocean.nc striate://io.example/old/ocean.nc
 
-Partitions keep their names. Those that lie in the directory of their master go with it into another one, as
-copies if that is another file system; all others stay where they are. On servers all of them stay. One of
-both names is that of a whole dataset at any time; after an interruption the same command with --force goes
-on. Sub-files of PnetCDF are renamed after their master. To another machine, copy it with 'striate nc copy',
-then remove it.")]
+Partitions keep their names, and name their master by its new one. Those that lie in the directory of their
+master go with it into another one, as copies if that is another file system; all others stay where they are.
+On servers all of them stay. One of both names is that of a whole dataset at any time; after an interruption
+the same command with --force goes on. Of a copy of a master only the copy is renamed. Sub-files of PnetCDF
+are renamed after their master. To another machine, copy it with 'striate nc copy', then remove it.")]
 pub(crate) struct MvArgs {
     /// Replace a dataset that has the name already
     #[arg(short, long)]
     force: bool,
+
+    /// Take partitions along that name a master which is not there any more, and make them name this one
+    #[arg(long)]
+    adopt: bool,
 
     /// The dataset
     #[arg(value_name = "FROM")]
@@ -66,7 +70,9 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
             error => failed(&attempted, error),
         }
     };
-    let moved = DatasetFiles::of(&args.from).and_then(|files| files.rename(&to, args.force));
+    let adopted = |files: DatasetFiles| if args.adopt { files.adopting() } else { files };
+    let moved =
+        DatasetFiles::of(&args.from).and_then(|files| adopted(files).rename(&to, args.force));
     let moved = moved.map_err(cannot)?;
     if !json {
         return Ok(());
