@@ -7,7 +7,9 @@ mod compare;
 mod copy;
 mod dump;
 mod info;
+mod interrupt;
 mod join;
+mod missing;
 mod mv;
 mod rm;
 mod split;
@@ -18,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use interrupt::{Interrupt, Leaves};
 use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, Options};
 use striate_comm::{Comm, Threads};
@@ -65,6 +68,14 @@ enum NcCommand {
 }
 
 pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
+    // Those that write, or take long, say themselves what they leave.
+    let _interrupt = match &args.command {
+        NcCommand::Header(_) | NcCommand::Dump(_) => Some("the text is not complete"),
+        NcCommand::Info(_) => Some("nothing was changed"),
+        _ => None,
+    }
+    .map(|told| Interrupt::new(Leaves::Nothing(told)))
+    .transpose()?;
     match &args.command {
         NcCommand::Header(args) => dump::run_header(args, json),
         NcCommand::Dump(args) => dump::run(args, json),

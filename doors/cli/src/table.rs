@@ -1,9 +1,12 @@
 //! Columns that line up.
 //!
-//! Cells are single lines of text; a column is as wide as its widest cell. Numbers stand to the
-//! right, words to the left.
+//! Cells are single lines of text; a column is as wide as its widest cell, up to a limit beyond which a
+//! cell moves the rest of its own line only. Numbers stand to the right, words to the left.
 
 use std::fmt::Write as _;
+
+/// The widest column: a cell may be as long as whoever wrote a file likes.
+const WIDEST: usize = 200;
 
 /// Which side the cells of a column stand at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl Table {
     pub(crate) fn render(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            cells.map(|cell| cell.chars().count()).filter(|&len| len <= WIDEST).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.sides.len()).map(width).collect();
         let mut text = String::new();
@@ -65,5 +68,14 @@ mod tests {
         table.row(["posix".into(), "768".into()]);
         table.row(["two-phase".into(), "1".into()]);
         assert_eq!(table.render(), "  method     ops\n  posix      768\n  two-phase    1\n");
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_shown() {
+        let mut table = Table::new(&[("name", Side::Left), ("size", Side::Right)]);
+        table.row(["x".repeat(1 << 20), "7".into()]);
+        table.row(["y".into(), "8".into()]);
+        let lines: Vec<usize> = table.render().lines().map(str::len).collect();
+        assert_eq!(lines, [2 + 4 + 2 + 4, 2 + (1 << 20) + 2 + 4, 2 + 4 + 2 + 4]);
     }
 }

@@ -41,17 +41,27 @@ pub(super) fn print<E>(
     let line = Line { out, position, most: options.line.saturating_sub(2) };
     let mut rows = Rows { line, columns, column: 0, left: rows };
     let mut text = TextRow::default();
+    let mut held = options.held.get(index).copied().unwrap_or(u64::MAX);
     for (start, count) in Pieces::new(&shape, PIECE) {
-        let values = read(index, &start, &count).map_err(CdlError::Read)?;
+        if held == 0 {
+            return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
+        }
+        let mut values = read(index, &start, &count).map_err(CdlError::Read)?;
         let wanted = count.iter().product();
         if values.external() != variable.external || values.len() as u64 != wanted {
             let (got, external) = (values.len(), values.external());
             let variable = variable.name.clone();
             return Err(CdlError::Values { variable, wanted, got, external });
         }
+        values.truncate(usize::try_from(held).unwrap_or(usize::MAX));
+        let cut = values.len() as u64 != wanted;
+        held -= values.len() as u64;
         match &values {
             Values::Char(bytes) if is_text => rows.text(&mut text, bytes)?,
             _ => print_values(&mut rows, &values, fill.as_ref(), &style)?,
+        }
+        if cut {
+            return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
         }
     }
     Ok(())
@@ -193,6 +203,18 @@ impl Rows<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Ends a variable of which the file does not have all values. What stands for them cannot be read
+    /// back as data.
+    fn cut(&mut self, is_text: bool, elements: u64, held: u64) -> io::Result<()> {
+        let out = &mut self.line.out;
+        if is_text && self.column > 0 {
+            out.write_all(b"\", ")?;
+        }
+        let missing = elements - held;
+        let (values, are) = if elements == 1 { ("value", "is") } else { ("values", "are") };
+        writeln!(out, "<{missing} of {elements} {values} {are} not in the file> ;")
     }
 
     fn end_row(&mut self) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::number::{Tail, general, sign, special};
-use super::{Precision, text};
+use super::{Options, Precision, text};
 use crate::format::{Attribute, Header, Values, Variable};
 
 /// A global attribute that the library of netCDF keeps for itself.
@@ -19,8 +19,9 @@ pub(super) fn print(
     out: &mut dyn Write,
     header: &Header,
     name: &str,
-    precision: Precision,
+    options: &Options,
 ) -> io::Result<()> {
+    let precision = options.precision;
     out.write_all(b"netcdf ")?;
     text::name(out, name)?;
     out.write_all(b" {\n")?;
@@ -45,11 +46,14 @@ pub(super) fn print(
             attribute(out, &variable.name, of_variable, precision)?;
         }
     }
-    if !header.attributes.is_empty() {
+    if !header.attributes.is_empty() || options.special {
         out.write_all(b"\n// global attributes:\n")?;
     }
     for global in header.attributes.iter().filter(|global| global.name != HIDDEN) {
         attribute(out, "", global, precision)?;
+    }
+    if options.special {
+        writeln!(out, "\t\t:_Format = \"{}\" ;", header.format.kind())?;
     }
     Ok(())
 }

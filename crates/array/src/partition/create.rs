@@ -154,6 +154,7 @@ fn lay_out(mut state: State, options: &Options, planned: Planned) -> Result<Data
         logical: state.header.clone(),
         master: state.header.clone(),
         homes: files.iter().map(home).collect(),
+        stale_coordinates: true,
         files,
         filled: state.filled.clone(),
         scheme,

@@ -163,8 +163,7 @@ impl DatasetFiles {
     pub fn adopting(mut self) -> Self {
         for part in &mut self.partitions {
             if matches!(part.ownership, Ownership::Unproven(_)) {
-                part.ownership =
-                    if part.placed { Ownership::Own } else { Ownership::Outside };
+                part.ownership = if part.placed { Ownership::Own } else { Ownership::Outside };
             }
         }
         self

@@ -60,6 +60,7 @@ pub(crate) fn open(mut state: State, options: &Options) -> Result<Dataset, Array
         opened: BTreeMap::new(),
         infos: Vec::new(),
         homes: Vec::new(),
+        stale_coordinates: false,
         costs: PartitionStats::default(),
     };
     parted.derive();

@@ -64,6 +64,7 @@ impl Dataset {
     /// Makes the files whole ones, partitions first; a new dataset gets its name. Collective.
     pub(crate) fn finish(&mut self, durable: bool) -> Result<(), ArrayError> {
         let durable = durable || self.state.publish.is_some();
+        self.copy_coordinates()?;
         if let Some(parted) = &mut self.parted {
             let mut own = Ok(());
             if durable {

@@ -89,7 +89,7 @@ pub(super) fn logical_of(
         // They are known when the sub-files are open.
         sizes: vec![[0, 0]; count],
     };
-    Ok(Some((logical, Scheme { count, variables }, ties)))
+    Ok(Some((logical, Scheme { count, variables, coordinates: Vec::new() }, ties)))
 }
 
 /// Whether PnetCDF has an attribute of that name for itself.

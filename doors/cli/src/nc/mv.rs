@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use striate_array::{ArrayError, DatasetFiles};
 
+use super::interrupt::{Interrupt, Leaves};
 use super::{failed, place};
 use crate::document::Document;
 use crate::fs::Place;
@@ -61,6 +62,12 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
         return Ok(());
     }
     let to = destination(&args.from, &args.to)?;
+    let told = format!(
+        "one of {} and {} is whole; the same command with --force goes on",
+        args.from.display(),
+        to.display()
+    );
+    let _interrupt = Interrupt::new(Leaves::Unfinished(told))?;
     let cannot = |error: ArrayError| {
         let attempted = format!("cannot rename {}", args.from.display());
         match error {

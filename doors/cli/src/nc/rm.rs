@@ -11,6 +11,7 @@ use striate_array::{ArrayError, DatasetFiles, DatasetKind, Ownership, PartitionF
 use striate_file::File;
 
 use super::failed;
+use super::interrupt::{Interrupt, Leaves};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -63,6 +64,8 @@ pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::speaks() {
         return Ok(());
     }
+    let told = "not everything was removed; the same command with --force goes on".to_owned();
+    let _interrupt = Interrupt::new(Leaves::Unfinished(told))?;
     let mut rows = Vec::new();
     let mut first = None;
     for dataset in &args.datasets {
@@ -134,7 +137,7 @@ fn remove(dataset: &Path, args: &RmArgs) -> Result<Option<Row>, CommandError> {
     if let (Some((reason, hint)), false) = (unclear.first(), force || copy_of.is_some()) {
         return Err(CommandError::failed(
             format!("cannot remove all of {}", dataset.display()),
-            reason,
+            reason.clone(),
             *hint,
         ));
     }

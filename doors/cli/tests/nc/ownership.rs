@@ -109,10 +109,9 @@ fn a_copy_of_a_master_takes_nothing_along() {
     // Nor does it when something takes its name, or when it is renamed.
     let copy = divided.path("home/copy.nc");
     let whole = text(&divided.whole);
-    for arguments in [
-        vec!["copy", "-f", whole, text(&copy)],
-        vec!["split", "-f", "-p", "2", whole, text(&copy)],
-    ] {
+    for arguments in
+        [vec!["copy", "-f", whole, text(&copy)], vec!["split", "-f", "-p", "2", whole, text(&copy)]]
+    {
         fs::copy(&divided.master, &copy).unwrap();
         answer(striate(&arguments), "over a copy");
         assert!(all_there());
@@ -281,7 +280,9 @@ fn journals_of_others_are_not_believed() {
     let list: Vec<String> = parts.iter().map(|part| text(part).to_owned()).collect();
     foreign(&victim.master, &planted, &list);
     answer(striate(["rm", text(&divided.master)]), "rm");
-    assert!(names(&divided.path("home")).is_empty() && names(&divided.path("elsewhere")).is_empty());
+    assert!(
+        names(&divided.path("home")).is_empty() && names(&divided.path("elsewhere")).is_empty()
+    );
     assert!(parts.iter().all(|part| part.exists()));
     // With no dataset of the name, what is planted is all there is.
     foreign(&victim.master, &planted, &list);
@@ -309,7 +310,8 @@ fn journals_of_others_are_not_believed() {
     // A new dataset does not sweep away what only has the name of an unfinished one.
     let notes = victim.path("home/n.nc.unpublished");
     fs::write(&notes, "notes").unwrap();
-    let split = ["split", "-p", "2", text(&victim.whole), text(&victim.path("home/n.nc"))];
+    let new = victim.path("home/n.nc");
+    let split = ["split", "-p", "2", text(&victim.whole), text(&new)];
     assert!(complaint(split, 1).contains("in the way"));
     assert_eq!(fs::read(&notes).unwrap(), b"notes");
 }
