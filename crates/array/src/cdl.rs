@@ -12,6 +12,7 @@ mod element;
 mod ncml;
 mod number;
 mod text;
+mod time;
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -58,6 +59,9 @@ pub struct Options {
     pub precision: Precision,
     /// The longest line of data that is filled up.
     pub line: usize,
+    /// Whether times are shown as dates: numbers of variables whose units are `days since 2000-01-01` and
+    /// the like.
+    pub times: bool,
     /// Whether the file's format is shown as a global attribute `_Format`, which no file has.
     pub special: bool,
     /// Of each variable, how many values the file has, if not all: the rest is not printed, and what
@@ -72,6 +76,7 @@ impl Default for Options {
             variables: Vec::new(),
             precision: Precision::default(),
             line: 80,
+            times: false,
             special: false,
             held: Vec::new(),
         }
@@ -137,9 +142,11 @@ pub fn dump<E>(
             out.write_all(b"data:\n")?;
         }
         let coordinates = coordinates(header, options);
+        let times = if options.times { time::of_variables(header) } else { Vec::new() };
         for (index, variable) in header.variables.iter().enumerate() {
             if is_printed(header, variable, options, &coordinates) {
-                data::print(&mut out, header, index, options, read)?;
+                let times = times.get(index).and_then(Option::as_ref);
+                data::print(&mut out, header, index, options, times, read)?;
             }
         }
     }

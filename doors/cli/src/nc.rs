@@ -154,16 +154,23 @@ fn failed(attempted: &str, error: ArrayError) -> CommandError {
     }
 }
 
-const fn hint(error: &ArrayError) -> &'static str {
+fn hint(error: &ArrayError) -> String {
     match error {
-        ArrayError::Header { source: DecodeError { problem: Problem::Hdf5, .. }, .. } => {
-            "'nccopy -k cdf5 IN OUT' makes a file of netCDF-4 one that can be read"
+        ArrayError::Header { file, source: DecodeError { problem: Problem::Hdf5, .. } } => {
+            of_netcdf_4(file)
         }
-        ArrayError::Header { .. } => "'striate nc validate FILE' shows all that is wrong with it",
-        ArrayError::Unfinished { .. } => "whoever wrote it has to write it again",
-        ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions",
-        _ => "",
+        ArrayError::Header { .. } => {
+            "'striate nc validate FILE' shows all that is wrong with it".into()
+        }
+        ArrayError::Unfinished { .. } => "whoever wrote it has to write it again".into(),
+        ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions".into(),
+        _ => String::new(),
     }
+}
+
+/// What to do with a file of netCDF-4.
+fn of_netcdf_4(file: &str) -> String {
+    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' makes a classic file of it")
 }
 
 /// A file as bytes, to be read by this rank alone.

@@ -4,6 +4,8 @@
 
 #[path = "nc/corpus.rs"]
 mod corpus;
+#[path = "nc/damaged.rs"]
+mod damaged;
 #[path = "nc/failures.rs"]
 mod failures;
 #[path = "nc/moves.rs"]

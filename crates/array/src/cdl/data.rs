@@ -6,6 +6,7 @@ use super::c_format::CFormat;
 use super::definitions::{DOUBLE_DIGITS, FLOAT_DIGITS};
 use super::element::{Element, Style};
 use super::text::{self, TextRow};
+use super::time::Times;
 use super::{CdlError, Options, PIECE, Read};
 use crate::format::{Header, Type, Values, Variable};
 use crate::pieces::Pieces;
@@ -17,6 +18,7 @@ pub(super) fn print<E>(
     header: &Header,
     index: usize,
     options: &Options,
+    times: Option<&Times>,
     read: &mut Read<'_, E>,
 ) -> Result<(), CdlError<E>> {
     let Some(variable) = header.variables.get(index) else { return Ok(()) };
@@ -58,7 +60,10 @@ pub(super) fn print<E>(
         held -= values.len() as u64;
         match &values {
             Values::Char(bytes) if is_text => rows.text(&mut text, bytes)?,
-            _ => print_values(&mut rows, &values, fill.as_ref(), &style)?,
+            _ => match times.filter(|_| variable.external != Type::Char) {
+                Some(times) => print_dates(&mut rows, &values, fill.as_ref(), times)?,
+                None => print_values(&mut rows, &values, fill.as_ref(), &style)?,
+            },
         }
         if cut {
             return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
@@ -90,6 +95,36 @@ fn print_values(
                     rows.values(list, fill.first().copied(), style)
                 })+
                 $((Values::$variant(list), _) => rows.values(list, None, style),)+
+            }
+        };
+    }
+    print!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64)
+}
+
+/// Prints values that are times.
+fn print_dates(
+    rows: &mut Rows<'_>,
+    values: &Values,
+    fill: Option<&Values>,
+    times: &Times,
+) -> io::Result<()> {
+    macro_rules! print {
+        ($($variant:ident),+) => {
+            match values {
+                Values::Char(_) => Ok(()),
+                $(Values::$variant(list) => {
+                    let fill = match fill {
+                        Some(Values::$variant(fill)) => fill.first().copied(),
+                        _ => None,
+                    };
+                    rows.each(list, |text, value| {
+                        if fill.is_some_and(|fill| value.is_fill(fill)) {
+                            text.push(b'_');
+                        } else {
+                            text.extend_from_slice(times.shown(value as f64).as_bytes());
+                        }
+                    })
+                })+
             }
         };
     }
@@ -166,14 +201,24 @@ impl Rows<'_> {
         fill: Option<T>,
         style: &Style,
     ) -> io::Result<()> {
-        let mut text = Vec::new();
-        for &value in values {
-            text.clear();
+        self.each(values, |text, value| {
             if fill.is_some_and(|fill| value.is_fill(fill)) {
                 text.push(b'_');
             } else {
-                value.print(&mut text, style);
+                value.print(text, style);
             }
+        })
+    }
+
+    fn each<T: Copy>(
+        &mut self,
+        values: &[T],
+        mut print: impl FnMut(&mut Vec<u8>, T),
+    ) -> io::Result<()> {
+        let mut text = Vec::new();
+        for &value in values {
+            text.clear();
+            print(&mut text, value);
             self.column += 1;
             if self.column < self.columns {
                 text.extend_from_slice(b", ");

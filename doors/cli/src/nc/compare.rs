@@ -164,14 +164,11 @@ impl Difference {
                 first,
                 second,
                 largest_difference,
-                largest_relative_difference,
+                ..
             } => {
                 let index: Vec<String> = index.iter().map(ToString::to_string).collect();
-                let relative = largest_relative_difference
-                    .map_or_else(String::new, |most| format!(", relatively by at most {most:.3e}"));
-                let largest = largest_difference.map_or_else(String::new, |most| {
-                    format!("; they differ by at most {most}{relative}")
-                });
+                let largest = largest_difference
+                    .map_or_else(String::new, |most| format!("; they differ by at most {most}"));
                 writeln!(
                     text,
                     "variable '{variable}': {} of {} values differ, first at ({}): {first} <> {second}{largest}",

@@ -46,6 +46,10 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'k', long)]
     kind: bool,
 
+    /// Times as dates: numbers whose units are 'days since 2000-01-01' and the like
+    #[arg(short = 't', long)]
+    times: bool,
+
     /// Also the format, as a global attribute _Format
     #[arg(short = 's', long)]
     special: bool,
@@ -132,6 +136,7 @@ pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
         variables: args.variables.clone(),
         precision: args.precision.unwrap_or_default(),
         line: args.line as usize,
+        times: args.times,
         special: args.special,
         held: Vec::new(),
     };

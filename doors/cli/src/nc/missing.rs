@@ -114,7 +114,7 @@ fn damage(own: &Header, bytes: &[u8], lost: u128, file_len: u64) -> Option<Strin
     let whole = own.end().unwrap_or(i64::MAX as u64);
     let found = violations(bytes, whole).into_iter().find(|found| found.at.is_some());
     if let Some(found) = found {
-        return Some(format!("the file has {file_len} bytes of {whole}, and {found}"));
+        return Some(format!("the file has {file_len} bytes of {whole}, and {}", found.what));
     }
     let absurd = lost > BELIEVED && lost > 1000 * u128::from(file_len);
     let lost = u64::try_from(lost).unwrap_or(u64::MAX);

@@ -74,6 +74,11 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
             ArrayError::Exists { name, .. } => {
                 CommandError::failed(attempted, format!("{name} exists"), "--force replaces it")
             }
+            error @ ArrayError::Header { .. } => CommandError::failed(
+                attempted,
+                error,
+                "'mv' and 'striate fs mv' rename files that are no classic netCDF datasets",
+            ),
             error => failed(&attempted, error),
         }
     };

@@ -24,6 +24,7 @@ use target::Target;
 
 use super::batches::{Part, batches};
 use super::interrupt::{Interrupt, Leaves};
+use super::missing::Missing;
 use super::{failed, info, open, store, validate};
 use crate::{CommandError, ranks};
 
@@ -108,6 +109,8 @@ fn transfer(
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
         infos.iter().flat_map(|info| &info.variables).map(|&(index, _, _)| index).collect();
+    // A damaged header is an error of its own; what is only missing is told below.
+    Missing::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;
     let target = Target::new(comm.as_ref(), work.destination, work.replace, divides)?;
     let failed = |error| failed("cannot write the copy", error);

@@ -12,7 +12,7 @@ use striate_comm::Threads;
 use striate_store::Store;
 
 use super::interrupt::{Interrupt, Leaves};
-use super::{open_partial, store};
+use super::{of_netcdf_4, open_partial, store};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -96,10 +96,15 @@ fn look(path: &Path) -> Result<Found, CommandError> {
     let store = store(path)?;
     let (bytes, decoded, len) = header(store.as_ref())?;
     let violations = validate(&bytes, len);
-    let rows: Vec<Row> = violations
+    let mut rows: Vec<Row> = violations
         .into_iter()
         .map(|found| Row { at: found.at, warning: found.warning, what: found.what })
         .collect();
+    if let Err(DecodeError { problem: Problem::Hdf5, .. }) = &decoded
+        && let Some(row) = rows.last_mut()
+    {
+        let _ = write!(row.what, "; {}", of_netcdf_4(&path.display().to_string()));
+    }
     Ok(Found {
         file: path.display().to_string(),
         valid: rows.iter().all(|row| row.warning),
