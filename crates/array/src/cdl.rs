@@ -9,15 +9,20 @@ mod c_format;
 mod data;
 mod definitions;
 mod element;
+mod ncml;
 mod number;
 mod text;
+mod time;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 
 use thiserror::Error;
 
 use crate::format::{Header, Type, Values, Variable};
+
+pub use ncml::ncml;
 
 /// Elements that are asked for at a time.
 const PIECE: u64 = 1 << 20;
@@ -54,11 +59,27 @@ pub struct Options {
     pub precision: Precision,
     /// The longest line of data that is filled up.
     pub line: usize,
+    /// Whether times are shown as dates: numbers of variables whose units are `days since 2000-01-01` and
+    /// the like.
+    pub times: bool,
+    /// Whether the file's format is shown as a global attribute `_Format`, which no file has.
+    pub special: bool,
+    /// Of each variable, how many values the file has, if not all: the rest is not printed, and what
+    /// stands in its place is no CDL. Empty stands for all.
+    pub held: Vec<u64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { data: Data::All, variables: Vec::new(), precision: Precision::default(), line: 80 }
+        Self {
+            data: Data::All,
+            variables: Vec::new(),
+            precision: Precision::default(),
+            line: 80,
+            times: false,
+            special: false,
+            held: Vec::new(),
+        }
     }
 }
 
@@ -96,7 +117,7 @@ pub type Read<'r, E> = dyn FnMut(usize, &[u64], &[u64]) -> Result<Values, E> + '
 /// Prints the definitions of a dataset, without data: `ncdump -h`.
 pub fn header(header: &Header, name: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
-    definitions::print(&mut out, header, name, Precision::default())?;
+    definitions::print(&mut out, header, name, &Options::default())?;
     out.write_all(b"}\n")?;
     out.flush()
 }
@@ -115,14 +136,17 @@ pub fn dump<E>(
         }
     }
     let mut out = io::BufWriter::new(out);
-    definitions::print(&mut out, header, name, options.precision)?;
+    definitions::print(&mut out, header, name, options)?;
     if options.data != Data::None {
         if !header.variables.is_empty() {
             out.write_all(b"data:\n")?;
         }
+        let coordinates = coordinates(header, options);
+        let times = if options.times { time::of_variables(header) } else { Vec::new() };
         for (index, variable) in header.variables.iter().enumerate() {
-            if is_printed(header, variable, options) {
-                data::print(&mut out, header, index, options, read)?;
+            if is_printed(header, variable, options, &coordinates) {
+                let times = times.get(index).and_then(Option::as_ref);
+                data::print(&mut out, header, index, options, times, read)?;
             }
         }
     }
@@ -130,12 +154,23 @@ pub fn dump<E>(
     Ok(out.flush()?)
 }
 
+/// The names of dimensions, if they are asked for.
+fn coordinates<'h>(header: &'h Header, options: &Options) -> HashSet<&'h str> {
+    match options.data {
+        Data::Coordinates => header.dimensions.iter().map(|it| it.name.as_str()).collect(),
+        _ => HashSet::new(),
+    }
+}
+
 /// Whether the data of a variable is printed. Without any records a variable has none.
-fn is_printed(header: &Header, variable: &Variable, options: &Options) -> bool {
-    let is_coordinate = || {
-        let has_name = || header.dimensions.iter().any(|d| d.name == variable.name);
-        variable.dimensions.len() == 1 && has_name()
-    };
+fn is_printed(
+    header: &Header,
+    variable: &Variable,
+    options: &Options,
+    coordinates: &HashSet<&str>,
+) -> bool {
+    let is_coordinate =
+        || variable.dimensions.len() == 1 && coordinates.contains(variable.name.as_str());
     (options.variables.is_empty() || options.variables.contains(&variable.name))
         && (options.data == Data::All || is_coordinate())
         && !header.shape(variable).contains(&0)

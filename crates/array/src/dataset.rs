@@ -81,7 +81,7 @@ impl Dataset {
         // left alone: ext4 flushes what was cut to nothing when it is closed.
         let size = agree_on(comm.as_ref(), file.size().map_err(ArrayError::from))?;
         if comm.reduce_u64(Reduction::Max, size)? > 0 {
-            let old = if comm.rank() == 0 { publish::old_partitions(&path) } else { None };
+            let old = if comm.rank() == 0 { publish::replaced(&path) } else { None };
             file.set_size(0)?;
             publish::delete(old);
         }

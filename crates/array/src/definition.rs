@@ -1,5 +1,6 @@
 //! [`Definition`]: a dataset whose dimensions, variables and attributes are being defined.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -66,16 +67,74 @@ pub struct Definition {
     options: Options,
     /// The partitions, as they were before.
     parted: Option<Box<Parted>>,
+    index: Index,
+}
+
+/// Where names are found among many, so that defining many things takes time for each and not for each of
+/// those before it.
+#[derive(Debug, Default)]
+struct Index {
+    dimensions: Option<HashMap<String, u32>>,
+    attributes: HashMap<Owner, HashMap<String, usize>>,
+}
+
+/// Lists that are no longer than this are searched as they are.
+const FEW: usize = 32;
+
+impl Index {
+    /// Whether a dimension has that name.
+    fn has_dimension(&mut self, dimensions: &[Dimension], name: &str) -> bool {
+        if dimensions.len() <= FEW {
+            return dimensions.iter().any(|dimension| dimension.name == name);
+        }
+        let known = self.dimensions.get_or_insert_with(|| {
+            dimensions.iter().zip(0..).map(|(dimension, id)| (dimension.name.clone(), id)).collect()
+        });
+        known.contains_key(name)
+    }
+
+    /// Notes a dimension that was added.
+    fn add_dimension(&mut self, name: &str, id: u32) {
+        if let Some(known) = &mut self.dimensions {
+            known.insert(name.into(), id);
+        }
+    }
+
+    /// Sets an attribute in a list: in the place of one of that name, or at the end.
+    fn set(&mut self, owner: Owner, list: &mut Vec<Attribute>, name: &str, values: Values) {
+        let place = if list.len() <= FEW {
+            list.iter().position(|attribute| attribute.name == name)
+        } else {
+            let known = self.attributes.entry(owner).or_insert_with(|| {
+                let each = list.iter().enumerate();
+                each.map(|(place, attribute)| (attribute.name.clone(), place)).collect()
+            });
+            let place = known.get(name).copied();
+            if place.is_none() {
+                known.insert(name.into(), list.len());
+            }
+            place
+        };
+        match place.and_then(|place| list.get_mut(place)) {
+            Some(attribute) => attribute.values = values,
+            None => list.push(Attribute { name: name.into(), values }),
+        }
+    }
+
+    /// Forgets a list that has changed in another way.
+    fn forget(&mut self, owner: Owner) {
+        self.attributes.remove(&owner);
+    }
 }
 
 impl Definition {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         state: State,
         before: Option<Header>,
         options: Options,
         parted: Option<Box<Parted>>,
     ) -> Self {
-        Self { state, before, fill_all: false, options, parted }
+        Self { state, before, fill_all: false, options, parted, index: Index::default() }
     }
 
     /// Whether the dataset is, or may become, a partitioned one.
@@ -149,10 +208,11 @@ impl Definition {
     fn add_dimension(&mut self, name: &str, len: u64) -> Result<DimensionId, ArrayError> {
         check_name(name)?;
         let dimensions = &mut self.state.header.dimensions;
-        if dimensions.iter().any(|dimension| dimension.name == name) {
+        if self.index.has_dimension(dimensions, name) {
             return Err(ArrayError::Exists { what: "dimension", name: name.into() });
         }
         let id = DimensionId(dimensions.len() as u32);
+        self.index.add_dimension(name, id.0);
         dimensions.push(Dimension { name: name.into(), len });
         Ok(id)
     }
@@ -195,8 +255,7 @@ impl Definition {
         Ok(id)
     }
 
-    fn attributes(&mut self, owner: Owner) -> Result<&mut Vec<Attribute>, ArrayError> {
-        let header = &mut self.state.header;
+    fn attributes(header: &mut Header, owner: Owner) -> Result<&mut Vec<Attribute>, ArrayError> {
         match owner {
             Owner::Global => Ok(&mut header.attributes),
             Owner::Variable(id) => {
@@ -233,11 +292,8 @@ impl Definition {
             let reason = format!("it must be one {external}, as variable '{name}' is");
             return Err(ArrayError::Definition { what, reason });
         }
-        let attributes = self.attributes(owner)?;
-        match attributes.iter_mut().find(|attribute| attribute.name == name) {
-            Some(attribute) => attribute.values = values,
-            None => attributes.push(Attribute { name: name.into(), values }),
-        }
+        let attributes = Self::attributes(&mut self.state.header, owner)?;
+        self.index.set(owner, attributes, name, values);
         Ok(())
     }
 
@@ -247,7 +303,9 @@ impl Definition {
         owner: impl Into<Owner>,
         name: &str,
     ) -> Result<(), ArrayError> {
-        let attributes = self.attributes(owner.into())?;
+        let owner = owner.into();
+        self.index.forget(owner);
+        let attributes = Self::attributes(&mut self.state.header, owner)?;
         match attributes.iter().position(|attribute| attribute.name == name) {
             Some(index) => drop(attributes.remove(index)),
             None => return Err(ArrayError::Unknown { what: "attribute", name: name.into() }),
@@ -279,8 +337,14 @@ impl Definition {
     ) -> Result<(), ArrayError> {
         check_name(name)?;
         let dimensions = &mut self.state.header.dimensions;
-        if dimensions.iter().any(|dimension| dimension.name == name) {
+        if self.index.has_dimension(dimensions, name) {
             return Err(ArrayError::Exists { what: "dimension", name: name.into() });
+        }
+        if let Some(known) = &mut self.index.dimensions
+            && let Some(renamed) = dimensions.get(dimension.index())
+        {
+            known.remove(&renamed.name);
+            known.insert(name.into(), dimension.0);
         }
         let Some(renamed) = dimensions.get_mut(dimension.index()) else {
             let name = format!("number {}", dimension.0);

@@ -8,6 +8,7 @@ mod decode;
 mod difference;
 mod encode;
 mod header;
+mod held;
 mod name;
 mod types;
 mod validate;

@@ -57,7 +57,8 @@ pub use format::{Format, Type, Values};
 pub use memory::{Sink, Source};
 pub use options::Options;
 pub use partition::{
-    DatasetFiles, DatasetKind, PartitionFile, PartitionInfo, PartitionStats, Partitioning,
+    DatasetFiles, DatasetKind, Ownership, PartitionFile, PartitionInfo, PartitionStats,
+    Partitioning,
 };
 pub use pending::Pending;
 pub use pieces::Pieces;

@@ -7,8 +7,10 @@
 //! slab        ──► Extent      what an access has in each partition                     selection.rs
 //!             ──► Request     to a delegate in the group that has the partition        request.rs, groups.rs
 //!             ──► pieces      bytes as the file holds them, some at a time             exchange.rs, alone.rs
+//! a sync      ──► coordinates copied from the master into the partitions              coordinates.rs
 //! first sync  ──► publish     the master gets its name when everything is durable      publish.rs
 //! a name      ──► files       of a dataset, removed and renamed as one thing           files.rs, rename.rs
+//!             ──► Claim       whose a partition is, before anything is deleted         ownership.rs
 //! sub-files of PnetCDF, to be read                                                     subfiles.rs
 //! ```
 //!
@@ -17,6 +19,7 @@
 //! what this module says.
 
 mod alone;
+mod coordinates;
 pub(crate) mod create;
 mod exchange;
 mod files;
@@ -24,6 +27,7 @@ mod groups;
 mod headers;
 mod names;
 pub(crate) mod open;
+mod ownership;
 mod parcels;
 mod partitioning;
 mod placing;
@@ -52,14 +56,14 @@ pub(crate) use request::{Queue, Wanted};
 pub(crate) use scheme::PAR_DIM_ID;
 pub(crate) use selection::Extent;
 
-pub use files::{DatasetFiles, DatasetKind, PartitionFile};
+pub use files::{DatasetFiles, DatasetKind, Ownership, PartitionFile};
 pub use partitioning::Partitioning;
 
 use crate::format::Header;
 use crate::state::{Derived, agree_on};
 use crate::{ArrayError, Dataset};
 use groups::Groups;
-use headers::Ties;
+use headers::{Home, Ties};
 use scheme::Scheme;
 
 /// What a partition holds.
@@ -126,6 +130,10 @@ pub(crate) struct Parted {
     /// Partitions that this rank has opened by itself.
     pub(crate) opened: BTreeMap<usize, Dataset>,
     pub(crate) infos: Vec<PartitionInfo>,
+    /// Whether coordinates may have changed since partitions were given copies, as far as this rank knows.
+    pub(crate) stale_coordinates: bool,
+    /// Which master each partition of a new dataset names; empty if they are there already.
+    pub(crate) homes: Vec<Option<Home>>,
     pub(crate) costs: PartitionStats,
 }
 
@@ -136,6 +144,7 @@ impl Parted {
     }
 
     pub(crate) fn set_records(&mut self, records: u64) {
+        self.stale_coordinates |= records != self.logical.records;
         self.logical.records = records;
         let opened = self.opened.values_mut();
         for part in self.parts.iter_mut().map(|part| &mut part.data).chain(opened) {
@@ -152,12 +161,15 @@ impl Parted {
             has_records: (0..count).any(record),
             fills_records: (0..count).any(|index| self.filled[index] && record(index)),
         };
-        let mut taken = vec![0; self.scheme.count];
-        let indices = self.scheme.variables.iter().map(|along| {
-            let count = along.as_ref().map_or(0, |along| along.ranges.len());
-            taken[..count].iter_mut().map(|next| std::mem::replace(next, *next + 1)).collect()
-        });
-        self.indices = indices.collect();
+        let mut indices = vec![Vec::new(); count];
+        for k in 0..self.scheme.count {
+            for (own, member) in self.scheme.members(&self.logical, k).into_iter().enumerate() {
+                if !member.is_copy {
+                    indices[member.variable].push(own);
+                }
+            }
+        }
+        self.indices = indices;
         let sizes = self.ties.sizes.iter();
         let known = std::mem::take(&mut self.infos);
         self.infos = self
@@ -181,7 +193,9 @@ impl Parted {
 
     /// The flags of a partition's variables.
     fn filled_in(&self, k: usize) -> Vec<bool> {
-        self.scheme.part(k).map(|(index, _, _)| self.filled[index]).collect()
+        let members = self.scheme.members(&self.logical, k);
+        // What is copied from the master is filled there.
+        members.iter().map(|member| !member.is_copy && self.filled[member.variable]).collect()
     }
 
     /// Whether this rank is the first of its group.
@@ -226,13 +240,17 @@ impl Parted {
             }
             _ => Vec::new(),
         };
+        let first = self.groups.partitions_of(self.groups.of_rank(self.rank)).start;
+        let id = self.ties.id.clone();
         let mut done = closed.and(self.close());
-        for file in own {
-            let deleted = match File::exists(&file) {
-                Ok(false) => Ok(()),
-                _ => File::delete(file).map_err(ArrayError::from),
-            };
-            done = done.and(deleted);
+        if let Some(master) = delete {
+            let claim = ownership::Claim::new(master, &id, true);
+            for (k, file) in (first..).zip(&own) {
+                let judged = claim.judge(k, file);
+                if let (Ownership::Own, Some(held)) = (judged.ownership, judged.held) {
+                    done = done.and(held.delete().map(drop));
+                }
+            }
         }
         // The master lists the partitions: it goes last, so that none is left that nobody knows.
         agree_on(comm, done)?;

@@ -13,6 +13,8 @@ const NARROWEST: usize = 12;
 const SHORT: usize = 6;
 /// Spaces before each column.
 const GAP: usize = 2;
+/// Longer cells do not make their column wider: a name in a file may be as long as whoever wrote the file likes.
+const WIDEST: usize = 200;
 
 /// Which side the cells of a column stand at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ impl Table {
         };
         let mut shown: Vec<Shown> = all.iter().map(natural).collect();
         let Some(width) = width.filter(|width| total(&shown) > *width) else {
-            return self.block(&shown);
+            return self.block(&shown, Long::InOneLine);
         };
         self.break_names(&mut shown, width);
         let mut left_out = Vec::new();
@@ -79,7 +81,7 @@ impl Table {
         self.narrow(&mut shown, width);
         let mut text = String::new();
         for block in blocks(&shown, width) {
-            text.push_str(&self.block(&block));
+            text.push_str(&self.block(&block, Long::InSeveral));
         }
         if !left_out.is_empty() {
             let _ = writeln!(text, "  --wide shows more: {}", left_out.join(", "));
@@ -89,7 +91,7 @@ impl Table {
 
     fn widest_cell(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0).min(WIDEST)
     }
 
     /// Lets names of columns take several lines, those first that gain most by it, until all fit.
@@ -125,24 +127,29 @@ impl Table {
     }
 
     /// The lines of some columns.
-    fn block(&self, shown: &[Shown]) -> String {
+    fn block(&self, shown: &[Shown], long: Long) -> String {
         let mut text = String::new();
-        self.lines(&mut text, &self.names, shown, true);
+        let cells = |cells: &[String]| -> Vec<Vec<String>> {
+            let cell = |one: &Shown| (cells.get(one.column).map_or("", String::as_str), one.width);
+            let lines = |(cell, width)| match long {
+                Long::InOneLine => vec![String::from(cell)],
+                Long::InSeveral => broken(cell, width),
+            };
+            shown.iter().map(cell).map(lines).collect()
+        };
+        self.lines(&mut text, &cells(&self.names), shown, true);
         for row in &self.rows {
-            self.lines(&mut text, row, shown, false);
+            self.lines(&mut text, &cells(row), shown, false);
         }
         text
     }
 
     /// A row, as many lines as its cells need. Those of a header stand at the bottom.
-    fn lines(&self, text: &mut String, cells: &[String], shown: &[Shown], header: bool) {
-        let cell =
-            |one: &Shown| broken(cells.get(one.column).map_or("", String::as_str), one.width);
-        let cells: Vec<Vec<String>> = shown.iter().map(cell).collect();
+    fn lines(&self, text: &mut String, cells: &[Vec<String>], shown: &[Shown], header: bool) {
         let height = cells.iter().map(Vec::len).max().unwrap_or(1);
         for line in 0..height {
             let mut whole = String::new();
-            for (one, cell) in shown.iter().zip(&cells) {
+            for (one, cell) in shown.iter().zip(cells) {
                 let above = if header { height - cell.len() } else { 0 };
                 let part = line.checked_sub(above).and_then(|line| cell.get(line));
                 let (part, width) = (part.map_or("", String::as_str), one.width);
@@ -156,6 +163,15 @@ impl Table {
             text.push('\n');
         }
     }
+}
+
+/// What becomes of cells that are wider than their column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Long {
+    /// They move the rest of their line.
+    InOneLine,
+    /// They are broken.
+    InSeveral,
 }
 
 /// A column by its number, and how wide it is.
@@ -185,21 +201,21 @@ fn blocks(shown: &[Shown], width: usize) -> Vec<Vec<Shown>> {
 
 /// A cell in lines of so many columns: broken after spaces, commas, slashes and hyphens, else anywhere.
 fn broken(cell: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let chars: Vec<char> = cell.chars().collect();
+    let mut rest = &chars[..];
     let mut lines = Vec::new();
-    let mut rest: Vec<char> = cell.chars().collect();
-    while rest.len() > width.max(1) {
-        let fits = &rest[..=width.max(1)];
-        let at_space = fits.iter().rposition(|c| *c == ' ').filter(|at| *at > 0);
+    while rest.len() > width {
+        let at_space = rest[..=width].iter().rposition(|c| *c == ' ').filter(|at| *at > 0);
         let at_mark = || {
-            let within = &fits[..width.max(1)];
-            within.iter().rposition(|c| matches!(c, ',' | '/' | '-')).map(|at| at + 1)
+            let mark = rest[..width].iter().rposition(|c| matches!(c, ',' | '/' | '-'));
+            mark.map(|at| at + 1)
         };
-        let at = at_space.or_else(at_mark).unwrap_or(width.max(1));
-        let tail = rest.split_off(at);
-        lines.push(rest.iter().collect::<String>().trim_end().to_owned());
-        rest = tail.into_iter().skip_while(|c| *c == ' ').collect();
+        let (line, tail) = rest.split_at(at_space.or_else(at_mark).unwrap_or(width));
+        lines.push(line.iter().collect::<String>().trim_end().to_owned());
+        rest = &tail[tail.iter().take_while(|c| **c == ' ').count()..];
     }
-    lines.push(rest.into_iter().collect());
+    lines.push(rest.iter().collect());
     lines
 }
 
@@ -215,6 +231,18 @@ mod tests {
         let text = "  method     ops\n  posix      768\n  two-phase    1\n";
         assert_eq!(table.within(None), text);
         assert_eq!(table.within(Some(16)), text);
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_shown() {
+        let mut table = Table::new(&[("name", Side::Left), ("size", Side::Right)]);
+        table.row(["x".repeat(1 << 20), "7".into()]);
+        table.row(["y".into(), "8".into()]);
+        let lines = |width| -> Vec<usize> { table.within(width).lines().map(str::len).collect() };
+        assert_eq!(lines(None), [208, 2 + (1 << 20) + 6, 208]);
+        let broken = lines(Some(80));
+        assert!(broken.iter().all(|&len| len <= 80), "{broken:?}");
+        assert_eq!(table.within(Some(80)).matches('x').count(), 1 << 20);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod system;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,6 +161,17 @@ impl PosixFile {
     pub fn open(path: impl AsRef<Path>, options: &PosixOptions) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
         let fail = |source| StoreError::system(Operation::Open, path.display().to_string(), source);
+        // Opening a FIFO waits for whoever opens its other end, and nothing in it has a place.
+        let kind = std::fs::metadata(&path).map(|known| known.file_type());
+        let what = kind.map_or("", |kind| match kind {
+            kind if kind.is_fifo() => "a FIFO",
+            kind if kind.is_socket() => "a socket",
+            _ => "",
+        });
+        if !what.is_empty() {
+            let why = format!("it is {what}, not a file");
+            return Err(StoreError::unsupported(Operation::Open, path.display().to_string(), why));
+        }
         let Opened { file, file_system, striping } = lustre::open(&path, options)?;
         let direct = if options.direct {
             let faults = options.faults.clone();

@@ -7,7 +7,9 @@ mod compare;
 mod copy;
 mod dump;
 mod info;
+mod interrupt;
 mod join;
+mod missing;
 mod mv;
 mod rm;
 mod split;
@@ -18,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use interrupt::{Interrupt, Leaves};
 use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, Options};
 use striate_comm::{Comm, Threads};
@@ -65,6 +68,14 @@ enum NcCommand {
 }
 
 pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
+    // Those that write, or take long, say themselves what they leave.
+    let _interrupt = match &args.command {
+        NcCommand::Header(_) | NcCommand::Dump(_) => Some("the text is not complete"),
+        NcCommand::Info(_) => Some("nothing was changed"),
+        _ => None,
+    }
+    .map(|told| Interrupt::new(Leaves::Nothing(told)))
+    .transpose()?;
     match &args.command {
         NcCommand::Header(args) => dump::run_header(args, json),
         NcCommand::Dump(args) => dump::run(args, json),
@@ -143,16 +154,23 @@ fn failed(attempted: &str, error: ArrayError) -> CommandError {
     }
 }
 
-const fn hint(error: &ArrayError) -> &'static str {
+fn hint(error: &ArrayError) -> String {
     match error {
-        ArrayError::Header { source: DecodeError { problem: Problem::Hdf5, .. }, .. } => {
-            "'nccopy -k cdf5 IN OUT' makes a file of netCDF-4 one that can be read"
+        ArrayError::Header { file, source: DecodeError { problem: Problem::Hdf5, .. } } => {
+            of_netcdf_4(file)
         }
-        ArrayError::Header { .. } => "'striate nc validate FILE' shows all that is wrong with it",
-        ArrayError::Unfinished { .. } => "whoever wrote it has to write it again",
-        ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions",
-        _ => "",
+        ArrayError::Header { .. } => {
+            "'striate nc validate FILE' shows all that is wrong with it".into()
+        }
+        ArrayError::Unfinished { .. } => "whoever wrote it has to write it again".into(),
+        ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions".into(),
+        _ => String::new(),
     }
+}
+
+/// What to do with a file of netCDF-4.
+fn of_netcdf_4(file: &str) -> String {
+    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' makes a classic file of it")
 }
 
 /// A file as bytes, to be read by this rank alone.

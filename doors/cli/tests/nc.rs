@@ -4,10 +4,14 @@
 
 #[path = "nc/corpus.rs"]
 mod corpus;
+#[path = "nc/damaged.rs"]
+mod damaged;
 #[path = "nc/failures.rs"]
 mod failures;
 #[path = "nc/moves.rs"]
 mod moves;
+#[path = "nc/ownership.rs"]
+mod ownership;
 #[path = "nc/partitioned.rs"]
 mod partitioned;
 #[cfg(feature = "peers")]

@@ -6,6 +6,7 @@ use super::c_format::CFormat;
 use super::definitions::{DOUBLE_DIGITS, FLOAT_DIGITS};
 use super::element::{Element, Style};
 use super::text::{self, TextRow};
+use super::time::Times;
 use super::{CdlError, Options, PIECE, Read};
 use crate::format::{Header, Type, Values, Variable};
 use crate::pieces::Pieces;
@@ -17,6 +18,7 @@ pub(super) fn print<E>(
     header: &Header,
     index: usize,
     options: &Options,
+    times: Option<&Times>,
     read: &mut Read<'_, E>,
 ) -> Result<(), CdlError<E>> {
     let Some(variable) = header.variables.get(index) else { return Ok(()) };
@@ -41,17 +43,30 @@ pub(super) fn print<E>(
     let line = Line { out, position, most: options.line.saturating_sub(2) };
     let mut rows = Rows { line, columns, column: 0, left: rows };
     let mut text = TextRow::default();
+    let mut held = options.held.get(index).copied().unwrap_or(u64::MAX);
     for (start, count) in Pieces::new(&shape, PIECE) {
-        let values = read(index, &start, &count).map_err(CdlError::Read)?;
+        if held == 0 {
+            return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
+        }
+        let mut values = read(index, &start, &count).map_err(CdlError::Read)?;
         let wanted = count.iter().product();
         if values.external() != variable.external || values.len() as u64 != wanted {
             let (got, external) = (values.len(), values.external());
             let variable = variable.name.clone();
             return Err(CdlError::Values { variable, wanted, got, external });
         }
+        values.truncate(usize::try_from(held).unwrap_or(usize::MAX));
+        let cut = values.len() as u64 != wanted;
+        held -= values.len() as u64;
         match &values {
             Values::Char(bytes) if is_text => rows.text(&mut text, bytes)?,
-            _ => print_values(&mut rows, &values, fill.as_ref(), &style)?,
+            _ => match times.filter(|_| variable.external != Type::Char) {
+                Some(times) => print_dates(&mut rows, &values, fill.as_ref(), times)?,
+                None => print_values(&mut rows, &values, fill.as_ref(), &style)?,
+            },
+        }
+        if cut {
+            return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
         }
     }
     Ok(())
@@ -80,6 +95,36 @@ fn print_values(
                     rows.values(list, fill.first().copied(), style)
                 })+
                 $((Values::$variant(list), _) => rows.values(list, None, style),)+
+            }
+        };
+    }
+    print!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64)
+}
+
+/// Prints values that are times.
+fn print_dates(
+    rows: &mut Rows<'_>,
+    values: &Values,
+    fill: Option<&Values>,
+    times: &Times,
+) -> io::Result<()> {
+    macro_rules! print {
+        ($($variant:ident),+) => {
+            match values {
+                Values::Char(_) => Ok(()),
+                $(Values::$variant(list) => {
+                    let fill = match fill {
+                        Some(Values::$variant(fill)) => fill.first().copied(),
+                        _ => None,
+                    };
+                    rows.each(list, |text, value| {
+                        if fill.is_some_and(|fill| value.is_fill(fill)) {
+                            text.push(b'_');
+                        } else {
+                            text.extend_from_slice(times.shown(value as f64).as_bytes());
+                        }
+                    })
+                })+
             }
         };
     }
@@ -156,14 +201,24 @@ impl Rows<'_> {
         fill: Option<T>,
         style: &Style,
     ) -> io::Result<()> {
-        let mut text = Vec::new();
-        for &value in values {
-            text.clear();
+        self.each(values, |text, value| {
             if fill.is_some_and(|fill| value.is_fill(fill)) {
                 text.push(b'_');
             } else {
-                value.print(&mut text, style);
+                value.print(text, style);
             }
+        })
+    }
+
+    fn each<T: Copy>(
+        &mut self,
+        values: &[T],
+        mut print: impl FnMut(&mut Vec<u8>, T),
+    ) -> io::Result<()> {
+        let mut text = Vec::new();
+        for &value in values {
+            text.clear();
+            print(&mut text, value);
             self.column += 1;
             if self.column < self.columns {
                 text.extend_from_slice(b", ");
@@ -193,6 +248,18 @@ impl Rows<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Ends a variable of which the file does not have all values. What stands for them cannot be read
+    /// back as data.
+    fn cut(&mut self, is_text: bool, elements: u64, held: u64) -> io::Result<()> {
+        let out = &mut self.line.out;
+        if is_text && self.column > 0 {
+            out.write_all(b"\", ")?;
+        }
+        let missing = elements - held;
+        let (values, are) = if elements == 1 { ("value", "is") } else { ("values", "are") };
+        writeln!(out, "<{missing} of {elements} {values} {are} not in the file> ;")
     }
 
     fn end_row(&mut self) -> io::Result<()> {

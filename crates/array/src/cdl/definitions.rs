@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use super::number::{Tail, general, sign, special};
-use super::{Precision, text};
+use super::time::Times;
+use super::{Options, Precision, text};
 use crate::format::{Attribute, Header, Values, Variable};
 
 /// A global attribute that the library of netCDF keeps for itself.
@@ -19,8 +20,9 @@ pub(super) fn print(
     out: &mut dyn Write,
     header: &Header,
     name: &str,
-    precision: Precision,
+    options: &Options,
 ) -> io::Result<()> {
+    let precision = options.precision;
     out.write_all(b"netcdf ")?;
     text::name(out, name)?;
     out.write_all(b" {\n")?;
@@ -41,15 +43,24 @@ pub(super) fn print(
     }
     for variable in &header.variables {
         declaration(out, header, variable)?;
+        let times = if options.times { Times::of(variable) } else { None };
         for of_variable in &variable.attributes {
             attribute(out, &variable.name, of_variable, precision)?;
+            if let Some(times) = &times {
+                dates(out, &of_variable.values, times, options.line)?;
+            }
+            out.write_all(b"\n")?;
         }
     }
-    if !header.attributes.is_empty() {
+    if !header.attributes.is_empty() || options.special {
         out.write_all(b"\n// global attributes:\n")?;
     }
     for global in header.attributes.iter().filter(|global| global.name != HIDDEN) {
         attribute(out, "", global, precision)?;
+        out.write_all(b"\n")?;
+    }
+    if options.special {
+        writeln!(out, "\t\t:_Format = \"{}\" ;", header.format.kind())?;
     }
     Ok(())
 }
@@ -77,7 +88,45 @@ fn attribute(
     text::name(out, &attribute.name)?;
     out.write_all(b" = ")?;
     values(out, &attribute.values, precision)?;
-    out.write_all(b" ;\n")
+    out.write_all(b" ;")
+}
+
+/// Prints numbers of an attribute as dates, in a comment: up to two on the same line, more on lines of their
+/// own.
+fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io::Result<()> {
+    let numbers: Vec<f64> = match values {
+        Values::Char(_) => return Ok(()),
+        Values::Byte(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Short(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Int(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::UByte(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::UShort(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::UInt(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Int64(list) => list.iter().map(|&value| value as f64).collect(),
+        Values::UInt64(list) => list.iter().map(|&value| value as f64).collect(),
+        Values::Float(list) => list.iter().map(|&value| value.into()).collect(),
+        Values::Double(list) => list.clone(),
+    };
+    let mut position = 0;
+    for (index, &number) in numbers.iter().enumerate() {
+        let comma = if index + 1 < numbers.len() { "," } else { "" };
+        let text = times.shown(number) + comma;
+        position += 1 + text.len();
+        let is_new_line = numbers.len() > 2 && (index == 0 || position > line);
+        if is_new_line {
+            // Tabs count eight.
+            out.write_all(b"\n\t\t  ")?;
+            position = 18 + text.len();
+        } else {
+            out.write_all(b" ")?;
+        }
+        if index == 0 || is_new_line {
+            out.write_all(b"// ")?;
+            position += 3;
+        }
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Prints the values of an attribute. CDL does not declare attributes, so the values tell the type.

@@ -176,6 +176,11 @@ impl Dataset {
         how: How,
         plan: &Plan,
     ) -> Result<(), ArrayError> {
+        if let Some(parted) = &mut self.parted {
+            let coordinates = &parted.scheme.coordinates;
+            let written = accesses.iter().any(|access| coordinates.contains(&access.variable));
+            parted.stale_coordinates |= written;
+        }
         let [rounds, tiled, crossing, _] = plan.figures;
         // What each rank has of these lies together in the file: nobody is needed.
         let alone = plan.tiles.iter().try_for_each(|tile| {

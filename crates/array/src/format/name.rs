@@ -10,12 +10,23 @@ const MAX_LEN: usize = 256;
 
 /// Why a name cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the name {name:?} {reason}")]
+#[error("the name {} {reason}", shown(.name))]
 pub struct NameError {
     /// The name.
     pub name: String,
     /// Why not.
     pub reason: &'static str,
+}
+
+/// Characters of a name that an error shows.
+const SHOWN: usize = 80;
+
+/// A name in quotes; of a long one the beginning.
+pub(crate) fn shown(name: &str) -> String {
+    match name.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{:?}... ({} bytes)", &name[..at], name.len()),
+        None => format!("{name:?}"),
+    }
 }
 
 /// Checks a name by the rules of netCDF.

@@ -77,6 +77,11 @@ impl Values {
         self.len() == 0
     }
 
+    /// Drops all but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        each!(self, list => list.truncate(len));
+    }
+
     /// Their bytes in a file: big-endian, without padding.
     pub fn to_bytes(&self) -> Vec<u8> {
         each!(self, list => list.iter().flat_map(|value| value.to_be_bytes()).collect())

@@ -8,11 +8,11 @@ use striate_comm::{Comm, alone};
 use striate_file::{File, Hints, Mode, StorageTarget};
 
 use super::groups::Groups;
-use super::headers::{self, PartTies, Size, Ties};
+use super::headers::{self, Home, PartTies, Size, Ties};
 use super::names::{file_name, listed, part_name, resolved, unpublished};
 use super::placing::{Candidates, Placing};
 use super::scheme::Scheme;
-use super::{Part, Parted, PartitionStats, publish};
+use super::{Part, Parted, PartitionStats, ownership, publish};
 use crate::format::{Alignment, Format, Header};
 use crate::state::{Derived, State, agree_on};
 use crate::{ArrayError, Dataset, Definition, Options};
@@ -47,11 +47,7 @@ fn make_way(name: &Path, unpublished: &Path, exclusive: bool) -> Result<(), Arra
     if exclusive && File::exists(name)? {
         return Err(ArrayError::Exists { what: "file", name: name.display().to_string() });
     }
-    if File::exists(unpublished)? {
-        publish::delete(publish::old_partitions(unpublished));
-        File::delete(unpublished)?;
-    }
-    Ok(())
+    publish::remove_unpublished(unpublished)
 }
 
 /// 32 hexadecimal digits.
@@ -99,6 +95,8 @@ struct Planned {
     scheme: Scheme,
     ties: Ties,
     name: PathBuf,
+    /// What the master's file is known by.
+    birth: Option<String>,
     targets: Vec<StorageTarget>,
 }
 
@@ -120,7 +118,9 @@ fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError>
     let Some(scheme) = scheme(count)? else { return Ok(None) };
     let named = from_first(comm.as_ref(), || {
         let id = draw_id();
-        let mut lines = vec![id.clone()];
+        // The file that is the master once it is published.
+        let birth = ownership::birth(&state.path).unwrap_or_default();
+        let mut lines = vec![birth, id.clone()];
         for k in 0..scheme.count {
             let target = &targets[k % targets.len().max(1)];
             lines.push(listed(&name, &target.path(&part_name(&name, k, &id)))?);
@@ -128,6 +128,7 @@ fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError>
         Ok(lines.join("\n"))
     })?;
     let mut lines = named.lines().map(str::to_owned);
+    let birth = lines.next().filter(|birth| !birth.is_empty());
     let ties = Ties {
         id: lines.next().unwrap_or_default(),
         generation: 1,
@@ -136,19 +137,25 @@ fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError>
         sizes: vec![[0, 0]; scheme.count],
         probe,
     };
-    Ok(Some(Planned { scheme, ties, name, targets }))
+    Ok(Some(Planned { scheme, ties, name, birth, targets }))
 }
 
 /// Makes the files of a new dataset. Collective.
 fn lay_out(mut state: State, options: &Options, planned: Planned) -> Result<Dataset, ArrayError> {
-    let Planned { scheme, ties, name, targets } = planned;
+    let Planned { scheme, ties, name, birth, targets } = planned;
     let comm = Arc::clone(&state.comm);
     let groups = Groups { ranks: comm.size(), partitions: scheme.count };
     let group = group_of(comm.as_ref(), groups)?;
+    let files: Vec<PathBuf> = ties.files.iter().map(|file| resolved(&name, file)).collect();
+    let home = |file: &PathBuf| {
+        Some(Home { master: ownership::home_of(&name, file), file: birth.clone() })
+    };
     let mut parted = Parted {
         logical: state.header.clone(),
         master: state.header.clone(),
-        files: ties.files.iter().map(|file| resolved(&name, file)).collect(),
+        homes: files.iter().map(home).collect(),
+        stale_coordinates: true,
+        files,
         filled: state.filled.clone(),
         scheme,
         ties,
@@ -206,6 +213,16 @@ impl Parted {
         self.group.as_ref().map_or_else(alone, Arc::clone)
     }
 
+    /// The master that partition `k` names. Those that are open say so themselves: a copy of a master does
+    /// not make itself the owner.
+    fn home(&self, k: usize) -> Option<Home> {
+        if let Some(home) = self.homes.get(k) {
+            return home.clone();
+        }
+        let part = self.parts.iter().find(|part| part.index == k)?;
+        headers::part_ties(&part.data.state.header)?.home
+    }
+
     /// Gives the master's state the header that follows from the definitions. Collective.
     pub(super) fn arrange_master(
         &self,
@@ -247,6 +264,7 @@ impl Parted {
             index: k as u64,
             count: self.scheme.count as u64,
             size: [0, 0],
+            home: self.home(k),
         };
         loop {
             let mut header = headers::part(&self.logical, &self.scheme, k, &ties)?;

@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 
 use striate_comm::alone;
-use striate_file::{File, Hints, Method, MethodChoice, Mode};
+use striate_file::{File, FileError, Hints, Method, MethodChoice, Mode};
 
 use super::headers::{files_of, part_ties};
-use super::names::{file_name, resolved, unpublished, with_suffix};
-use super::publish::header_of;
+use super::names::{file_name, is_url, resolved, unpublished, with_suffix};
+use super::ownership::{Claim, Held, Judgement, judge_subfile, not_own};
 use super::rename::{forget_note, renamed_to};
 use super::subfiles;
 use crate::ArrayError;
@@ -40,6 +40,22 @@ pub enum DatasetKind {
     },
 }
 
+/// Whose a file is that a master lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ownership {
+    /// It is this dataset's: it names this master.
+    Own,
+    /// It is the dataset's, but names another master, which is there and lists it: this one is a copy.
+    OfMaster(PathBuf),
+    /// It has the dataset's id, but nothing proves that this master is its own; why not.
+    Unproven(String),
+    /// It names this master, but lies neither below its directory nor on a target, of which it would know.
+    Outside,
+    /// It is missing, no regular file, or another dataset's; which.
+    Foreign(String),
+}
+
 /// A partition that a master lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionFile {
@@ -47,6 +63,11 @@ pub struct PartitionFile {
     pub file: PathBuf,
     /// Why it is not the dataset's, if it is not: it is missing, or another one's.
     pub problem: Option<String>,
+    /// Whose it is.
+    pub ownership: Ownership,
+    /// Whether it lies in the dataset's directory, or on a target.
+    placed: bool,
+    held: Option<Held>,
 }
 
 /// The files of a dataset.
@@ -84,13 +105,19 @@ impl DatasetFiles {
 
     pub(super) fn with(path: &Path, header: &Header, finished: bool) -> Self {
         let mut partitions = Vec::new();
-        let mut add = |file: PathBuf, problem: Option<String>| {
-            partitions.push(PartitionFile { file, problem });
+        let mut add = |file: PathBuf, judged: Judgement| {
+            let Judgement { ownership, placed, held } = judged;
+            let problem = match &ownership {
+                Ownership::Foreign(problem) => Some(problem.clone()),
+                _ => None,
+            };
+            partitions.push(PartitionFile { file, problem, ownership, placed, held });
         };
         let kind = if let Some((id, names)) = files_of(header) {
-            for file in names.iter().map(|name| resolved(path, name)) {
-                let problem = problem_of_part(&file, &id);
-                add(file, problem);
+            let claim = Claim::new(path, &id, !finished);
+            for (k, file) in names.iter().map(|name| resolved(path, name)).enumerate() {
+                let judged = claim.judge(k, &file);
+                add(file, judged);
             }
             DatasetKind::Partitioned { id }
         } else if let Some(count) = subfiles::count(header) {
@@ -99,12 +126,13 @@ impl DatasetFiles {
             let name = name.strip_suffix(REMOVED).unwrap_or(&name);
             for k in 0..count as usize {
                 let file = resolved(path, &subfiles::name(name, k));
-                let problem = problem_of_subfile(&file, k);
-                add(file, problem);
+                let judged = judge_subfile(k, &file);
+                add(file, judged);
             }
             DatasetKind::SubFiles
         } else if let Some(ties) = part_ties(header) {
-            DatasetKind::Partition { of: ties.master }
+            let of = ties.home.map_or(ties.master, |home| file_name(Path::new(&home.master)));
+            DatasetKind::Partition { of }
         } else {
             DatasetKind::Plain
         };
@@ -122,6 +150,36 @@ impl DatasetFiles {
             .map(|part| (part.file.as_path(), part.problem.as_deref().unwrap_or_default()))
     }
 
+    /// The master that its partitions name, if this one is a copy of that.
+    pub fn copy_of(&self) -> Option<&Path> {
+        self.partitions.iter().find_map(|part| match &part.ownership {
+            Ownership::OfMaster(master) => Some(master.as_path()),
+            _ => None,
+        })
+    }
+
+    /// Takes partitions for its own that name a master which is gone.
+    #[must_use]
+    pub fn adopting(mut self) -> Self {
+        for part in &mut self.partitions {
+            if matches!(part.ownership, Ownership::Unproven(_)) {
+                part.ownership = if part.placed { Ownership::Own } else { Ownership::Outside };
+            }
+        }
+        self
+    }
+
+    /// Takes partitions for its own that lie outside of its directory and its targets.
+    #[must_use]
+    pub fn reaching_outside(mut self) -> Self {
+        for part in &mut self.partitions {
+            if part.ownership == Ownership::Outside {
+                part.ownership = Ownership::Own;
+            }
+        }
+        self
+    }
+
     /// Removes the dataset: the partitions that are its own, and the master. Returns what was removed.
     /// Not collective: one rank calls it.
     ///
@@ -133,7 +191,7 @@ impl DatasetFiles {
         if let Some(other) = renamed_to(&self)? {
             self.partitions.retain(|part| other.partitions.iter().all(|own| own.file != part.file));
         }
-        if self.partitions.is_empty() {
+        if self.own().next().is_none() {
             File::delete(&name)?;
             forget_note(&name)?;
             return Ok(vec![name]);
@@ -143,9 +201,7 @@ impl DatasetFiles {
         let master = if on_its_way {
             name.clone()
         } else {
-            if File::exists(&removed)? {
-                Self::of(&removed)?.remove()?;
-            }
+            make_way(&removed)?;
             File::rename(&name, &removed)?;
             removed
         };
@@ -160,12 +216,53 @@ impl DatasetFiles {
     /// now. Returns what was removed. Not collective: one rank calls it.
     pub fn remove_partitions(&self) -> Result<Vec<PathBuf>, ArrayError> {
         let mut gone = Vec::new();
-        for part in self.partitions.iter().filter(|part| part.problem.is_none()) {
-            File::delete(&part.file)?;
-            gone.push(part.file.clone());
+        for part in self.own() {
+            if part.delete()? {
+                gone.push(part.file.clone());
+            }
         }
         Ok(gone)
     }
+
+    /// The partitions that are the dataset's own.
+    pub(super) fn own(&self) -> impl Iterator<Item = &PartitionFile> {
+        self.partitions.iter().filter(|part| part.ownership == Ownership::Own)
+    }
+}
+
+impl PartitionFile {
+    /// Deletes the file that was looked at, if it is the dataset's own and has its name still. Whether
+    /// it was.
+    pub(super) fn delete(&self) -> Result<bool, ArrayError> {
+        match (&self.ownership, &self.held) {
+            (Ownership::Own, Some(held)) => held.delete(),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Ends a removal that was interrupted, so that its journal's name is free.
+fn make_way(removed: &Path) -> Result<(), ArrayError> {
+    let remote = removed.to_str().is_some_and(is_url);
+    if !remote && removed.symlink_metadata().is_err() || remote && !File::exists(removed)? {
+        return Ok(());
+    }
+    let in_the_way = |why: String| {
+        let reason = format!("{} is in the way: {why}", removed.display());
+        ArrayError::from(FileError::Argument { call: "remove", reason })
+    };
+    if !remote && let Some(why) = not_own(removed) {
+        return Err(in_the_way(why));
+    }
+    let left = DatasetFiles::of(removed).map_err(|error| in_the_way(error.to_string()))?;
+    let is_journal = matches!(left.kind, DatasetKind::Partitioned { .. } | DatasetKind::SubFiles);
+    let unclear = |part: &PartitionFile| {
+        matches!(part.ownership, Ownership::Unproven(_) | Ownership::Outside)
+    };
+    if !is_journal || left.partitions.iter().any(unclear) {
+        return Err(in_the_way("it was not left by the removal of this dataset".into()));
+    }
+    left.remove().map(drop)
 }
 
 /// The header of a file, and whether its writer has finished it.
@@ -175,39 +272,5 @@ pub(super) fn read(path: &Path) -> Result<(Header, bool), ArrayError> {
     match read_header(&mut file, false) {
         Err(ArrayError::Unfinished { .. }) => Ok((read_header(&mut file, true)?, false)),
         header => Ok((header?, true)),
-    }
-}
-
-/// Why a file is not a partition of that dataset, if it is not.
-fn problem_of_part(file: &Path, id: &str) -> Option<String> {
-    let of_other = || Some("it is of another dataset".to_owned());
-    match found(file) {
-        Err(problem) => Some(problem),
-        Ok((Some(header), _)) => match part_ties(&header) {
-            Some(ties) if ties.id == id => None,
-            Some(_) => of_other(),
-            None => Some("it is no partition".into()),
-        },
-        // Its writer came no further than to its name.
-        Ok((None, 0)) if id.get(..8).is_some_and(|id| file_name(file).contains(id)) => None,
-        Ok((None, _)) => of_other(),
-    }
-}
-
-/// Why a file is not a sub-file of that number, if it is not.
-fn problem_of_subfile(file: &Path, k: usize) -> Option<String> {
-    match found(file) {
-        Err(problem) => Some(problem),
-        Ok((Some(header), _)) if subfiles::index_of(&header) == Some(k as u64) => None,
-        Ok(_) => Some(format!("it is not sub-file {k}")),
-    }
-}
-
-/// The header of a partition, if it has one, and its length.
-fn found(file: &Path) -> Result<(Option<Header>, u64), String> {
-    match File::exists(file) {
-        Ok(true) => header_of(file).ok_or_else(|| "it cannot be read".into()),
-        Ok(false) => Err("it does not exist".into()),
-        Err(error) => Err(error.to_string()),
     }
 }

@@ -3,6 +3,8 @@
 //! All of them are headers of plain netCDF files. What ties the files together are attributes: they are
 //! reserved, and the program never sees them.
 
+use std::collections::HashSet;
+
 use super::scheme::{Along, Scheme};
 use crate::ArrayError;
 use crate::format::{Attribute, Dimension, Format, Header, Values, Variable, check_name};
@@ -35,6 +37,46 @@ pub(crate) struct PartTies {
     pub(crate) index: u64,
     pub(crate) count: u64,
     pub(crate) size: Size,
+    /// Absent in partitions of earlier versions.
+    pub(crate) home: Option<Home>,
+}
+
+/// Which master a partition belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// Its name: relative to the directory of the partition, or absolute, or a URL.
+    pub(crate) master: String,
+    /// What its file is known by under any name, if that is known.
+    pub(crate) file: Option<String>,
+}
+
+/// The name of a master is padded to a multiple of this, so that another one fits into its place.
+const HOME_STEP: usize = 256;
+
+impl Home {
+    /// Whether it does not depend on where the partition is.
+    pub(crate) fn is_absolute(&self) -> bool {
+        self.master.starts_with('/') || self.master.contains("://")
+    }
+
+    /// Makes attributes of it, in the place of those that there are.
+    pub(crate) fn write_to(&self, attributes: &mut Vec<Attribute>) {
+        let mut name = self.master.clone().into_bytes();
+        name.resize(name.len().max(1).next_multiple_of(HOME_STEP), 0);
+        set(attributes, MASTER, Values::Char(name));
+        let file = self.file.clone().unwrap_or_else(|| "unknown".into());
+        let mut file = file.into_bytes();
+        file.resize(file.len().next_multiple_of(HOME_STEP / 4), 0);
+        set(attributes, MASTER_FILE, Values::Char(file));
+    }
+
+    fn of(attributes: &[Attribute]) -> Option<Self> {
+        let known = |name| text(attributes, name).filter(|text| !text.is_empty());
+        Some(Self {
+            master: known(MASTER)?,
+            file: known(MASTER_FILE).filter(|file| file != "unknown"),
+        })
+    }
 }
 
 const ID: &str = "striate_dataset_id";
@@ -46,12 +88,51 @@ const PROBE: &str = "partition_probe";
 const INDEX: &str = "partition_index";
 const SIZE: &str = "partition_size";
 const OF: &str = "partition_of";
+const MASTER: &str = "partition_master";
+const MASTER_FILE: &str = "partition_master_file";
+const COORDINATES: &str = "partition_coordinates";
+const NOTE: &str = "partition_note";
 const DIMENSIONS: &str = "partition_dimensions";
 const DIMENSION: &str = "partition_dim";
 const RANGES: &str = "partition_ranges";
 
-const OF_DATASET: [&str; 9] = [ID, GENERATION, COUNT, FILES, SIZES, PROBE, INDEX, SIZE, OF];
-const OF_VARIABLE: [&str; 4] = [DIMENSIONS, DIMENSION, COUNT, RANGES];
+const OF_DATASET: [&str; 13] = [
+    ID,
+    GENERATION,
+    COUNT,
+    FILES,
+    SIZES,
+    PROBE,
+    INDEX,
+    SIZE,
+    OF,
+    MASTER,
+    MASTER_FILE,
+    COORDINATES,
+    NOTE,
+];
+const OF_VARIABLE: [&str; 5] = [DIMENSIONS, DIMENSION, COUNT, RANGES, NOTE];
+
+/// What a master says to people who open it with other tools.
+const READ_AS: &str = "This file is the master of a partitioned dataset. Variables that have an attribute \
+partition_note are scalars here; their data is divided into the files that partition_files lists, relative to \
+this one. 'striate nc join THIS_FILE WHOLE_FILE' makes one file of all. Other tools read the partitions: \
+xarray.open_mfdataset(PARTITION_FILES, combine=\"by_coords\") if all variables are divided along one dimension \
+that has a coordinate variable; otherwise the attributes range(DIMENSION) of the variables in each partition \
+say which indices it has.";
+
+/// What the scalar says that stands for a divided variable.
+fn stands_for(logical: &Header, variable: &Variable, along: &Along) -> String {
+    let name = |id: &u32| logical.dimensions.get(*id as usize).map_or("", |it| it.name.as_str());
+    let names: Vec<&str> = variable.dimensions.iter().map(name).collect();
+    format!(
+        "This scalar is no data: it stands for a variable ({}), divided along {} into {} partitions; \
+         see the attribute partition_note of the file",
+        names.join(", "),
+        names.get(along.dimension).unwrap_or(&""),
+        along.ranges.len()
+    )
+}
 
 /// Whether a partitioned dataset has an attribute of that name for itself.
 pub(crate) fn is_reserved(name: &str, global: bool) -> bool {
@@ -111,6 +192,14 @@ fn add(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
     attributes.push(Attribute { name: name.into(), values });
 }
 
+/// Gives an attribute another value, or makes it.
+fn set(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
+    match attributes.iter_mut().find(|attribute| attribute.name == name) {
+        Some(attribute) => attribute.values = values,
+        None => add(attributes, name, values),
+    }
+}
+
 /// The master's header: divided variables are scalars there.
 pub(crate) fn master(logical: &Header, scheme: &Scheme, ties: &Ties) -> Result<Header, ArrayError> {
     let mut header = logical.clone();
@@ -118,16 +207,23 @@ pub(crate) fn master(logical: &Header, scheme: &Scheme, ties: &Ties) -> Result<H
     let number = |what, list: &[u64]| numbers(format, what, list);
     for (variable, along) in header.variables.iter_mut().zip(&scheme.variables) {
         let Some(along) = along else { continue };
+        let note = stands_for(logical, variable, along);
         let dimensions: Vec<u64> = variable.dimensions.drain(..).map(u64::from).collect();
         let ends = along.ranges.iter().flat_map(|range| [range.start, range.end - 1]);
         let ends: Vec<u64> = ends.collect();
         let attributes = &mut variable.attributes;
+        add(attributes, NOTE, note.as_str().into());
         add(attributes, DIMENSIONS, number(DIMENSIONS, &dimensions)?);
         add(attributes, DIMENSION, number(DIMENSION, &[along.dimension as u64])?);
         add(attributes, COUNT, number(COUNT, &[along.ranges.len() as u64])?);
         add(attributes, RANGES, number(RANGES, &ends)?);
     }
     let attributes = &mut header.attributes;
+    add(attributes, NOTE, READ_AS.into());
+    if !scheme.coordinates.is_empty() {
+        let list: Vec<u64> = scheme.coordinates.iter().map(|&index| index as u64).collect();
+        add(attributes, COORDINATES, number(COORDINATES, &list)?);
+    }
     add(attributes, ID, ties.id.as_str().into());
     add(attributes, GENERATION, number(GENERATION, &[ties.generation])?);
     add(attributes, COUNT, number(COUNT, &[scheme.count as u64])?);
@@ -139,14 +235,15 @@ pub(crate) fn master(logical: &Header, scheme: &Scheme, ties: &Ties) -> Result<H
     Ok(header)
 }
 
-/// Whether a divided dimension keeps its name: nobody uses it undivided.
-fn keeps_name(logical: &Header, scheme: &Scheme, dimension: u32) -> bool {
-    logical.variables.iter().zip(&scheme.variables).all(|(variable, along)| {
-        along.as_ref().is_none_or(|along| {
-            let mut uses = variable.dimensions.iter().enumerate();
-            uses.all(|(position, &id)| id != dimension || position == along.dimension)
-        })
-    })
+/// The dimensions that divided variables also use undivided: these keep their names for that.
+fn used_whole(logical: &Header, scheme: &Scheme) -> HashSet<u32> {
+    let mut used = HashSet::new();
+    for (variable, along) in logical.variables.iter().zip(&scheme.variables) {
+        let Some(along) = along else { continue };
+        let uses = variable.dimensions.iter().enumerate();
+        used.extend(uses.filter(|(at, _)| *at != along.dimension).map(|(_, id)| *id));
+    }
+    used
 }
 
 /// The dimensions of a partition.
@@ -185,14 +282,15 @@ pub(crate) fn part(
     let number = |what: &str, list: &[u64]| numbers(format, what, list);
     let mut ids = vec![[None, None]; logical.dimensions.len()];
     // Names of undivided dimensions are taken, whether they are used here or not.
-    let mut names: Vec<String> = logical.dimensions.iter().map(|it| it.name.clone()).collect();
+    let mut names: HashSet<String> = logical.dimensions.iter().map(|it| it.name.clone()).collect();
     let mut part_names: Vec<Option<String>> = vec![None; logical.dimensions.len()];
+    let used_whole = used_whole(logical, scheme);
     for (variable, along) in logical.variables.iter().zip(&scheme.variables) {
         let Some(along) = along else { continue };
         let id = variable.dimensions[along.dimension];
         let own = &logical.dimensions[id as usize].name;
         let name = &mut part_names[id as usize];
-        if name.is_none() && keeps_name(logical, scheme, id) {
+        if name.is_none() && !used_whole.contains(&id) {
             *name = Some(own.clone());
         } else if name.is_none() {
             let mut new = format!("{own}_part");
@@ -200,7 +298,7 @@ pub(crate) fn part(
                 new.push('_');
             }
             check_name(&new)?;
-            names.push(new.clone());
+            names.insert(new.clone());
             *name = Some(new);
         }
     }
@@ -209,20 +307,30 @@ pub(crate) fn part(
     let mut header = Header::new(format);
     header.records = logical.records;
 
-    for (index, along, range) in scheme.part(k) {
-        let whole = &logical.variables[index];
-        let len = range.end - range.start;
+    let taken: HashSet<&str> = logical.variables.iter().map(|it| it.name.as_str()).collect();
+    for member in scheme.members(logical, k) {
+        let whole = &logical.variables[member.variable];
         let mut own = Vec::new();
         for (position, &id) in whole.dimensions.iter().enumerate() {
             let name = part_names[id as usize].as_deref().unwrap_or_default();
-            let divided = (position == along.dimension).then_some((len, name));
-            own.push(dimensions.id(id, divided));
+            let here = member.along.as_ref().filter(|(at, _)| *at == position);
+            own.push(dimensions.id(id, here.map(|(_, range)| (range.end - range.start, name))));
         }
-        let divided = whole.dimensions[along.dimension] as usize;
-        let name = format!("range({})", logical.dimensions[divided].name);
-        check_name(&name)?;
         let mut variable = Variable { dimensions: own, begin: 0, stated_size: 0, ..whole.clone() };
-        add(&mut variable.attributes, &name, number(&name, &[range.start, range.end - 1])?);
+        if let Some((position, range)) = &member.along {
+            let divided = whole.dimensions[*position] as usize;
+            let name = format!("range({})", logical.dimensions[divided].name);
+            check_name(&name)?;
+            add(&mut variable.attributes, &name, number(&name, &[range.start, range.end - 1])?);
+        }
+        if member.is_copy {
+            // A coordinate is called as its dimension is here.
+            let dimension = variable.dimensions.first().map(|&id| &dimensions.list[id as usize]);
+            variable.name = dimension.map_or_else(String::new, |it| it.name.clone());
+            while variable.name != whole.name && taken.contains(variable.name.as_str()) {
+                variable.name.push('_');
+            }
+        }
         header.variables.push(variable);
     }
     header.dimensions = dimensions.list;
@@ -233,6 +341,9 @@ pub(crate) fn part(
     add(attributes, GENERATION, number(GENERATION, &[ties.generation])?);
     add(attributes, SIZE, number(SIZE, &ties.size)?);
     add(attributes, OF, ties.master.as_str().into());
+    if let Some(home) = &ties.home {
+        home.write_to(attributes);
+    }
     Ok(header)
 }
 
@@ -242,7 +353,10 @@ pub(super) fn find<'h>(attributes: &'h [Attribute], name: &str) -> Option<&'h Va
 
 fn text(attributes: &[Attribute], name: &str) -> Option<String> {
     match find(attributes, name)? {
-        Values::Char(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Values::Char(bytes) => {
+            let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            String::from_utf8(bytes[..end].to_vec()).ok()
+        }
         _ => None,
     }
 }
@@ -264,6 +378,7 @@ pub(crate) fn part_ties(header: &Header) -> Option<PartTies> {
         index: number(attributes, INDEX)?,
         count: number(attributes, COUNT)?,
         size: numbers_of(find(attributes, SIZE)?)?.try_into().ok()?,
+        home: Home::of(attributes),
     })
 }
 
@@ -331,7 +446,19 @@ pub(crate) fn logical_of(
         }
         variables.push(along.map(|(_, along)| along));
     }
-    let scheme = Scheme { count: files.len(), variables };
+    let listed = find(attributes, COORDINATES).map(numbers_of);
+    let coordinates = listed.unwrap_or_else(|| Some(Vec::new())).unwrap_or_default();
+    let coordinates: Vec<usize> = coordinates.into_iter().map(|index| index as usize).collect();
+    let is_in_order = coordinates.windows(2).all(|pair| pair[0] < pair[1]);
+    let is_one = |&index: &usize| {
+        let in_master = variables.get(index).is_some_and(Option::is_none);
+        in_master && logical.variables[index].dimensions.len() == 1
+    };
+    let is_absent = find(attributes, COORDINATES).is_none();
+    if !is_absent && (coordinates.is_empty() || !is_in_order || !coordinates.iter().all(is_one)) {
+        return Err(damaged(COORDINATES));
+    }
+    let scheme = Scheme { count: files.len(), variables, coordinates };
     let (master, sizes, probe) = (name.into(), sizes.to_vec(), text(attributes, PROBE));
     Ok(Some((logical, scheme, Ties { id, generation, master, files, sizes, probe })))
 }

@@ -25,9 +25,12 @@ pub(crate) fn file_name(master: &Path) -> String {
     text.rsplit_once('/').map_or_else(|| text.to_string(), |(_, name)| name.to_owned())
 }
 
+/// What a master is called while it is written.
+pub(crate) const UNPUBLISHED: &str = ".unpublished";
+
 /// The name under which a master is written.
 pub(crate) fn unpublished(master: &Path) -> PathBuf {
-    with_suffix(master, ".unpublished")
+    with_suffix(master, UNPUBLISHED)
 }
 
 /// A name with something behind it.

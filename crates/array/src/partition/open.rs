@@ -59,6 +59,8 @@ pub(crate) fn open(mut state: State, options: &Options) -> Result<Dataset, Array
         parts: Vec::new(),
         opened: BTreeMap::new(),
         infos: Vec::new(),
+        homes: Vec::new(),
+        stale_coordinates: false,
         costs: PartitionStats::default(),
     };
     parted.derive();
@@ -141,6 +143,7 @@ impl Parted {
                 index: k as u64,
                 count: self.scheme.count as u64,
                 size: ties.sizes[k],
+                home: None,
             },
         )?;
         header.records = records;

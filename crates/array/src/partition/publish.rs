@@ -4,65 +4,67 @@
 //! of that name: the old one, then the new one. Partitions of the old one go afterwards, and only those
 //! that are its own: names alone prove nothing.
 
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _};
+use std::path::Path;
 
-use striate_comm::alone;
-use striate_file::{File, Hints, Method, MethodChoice, Mode};
+use striate_file::{File, FileError};
 
-use super::headers::{files_of, part_ties};
-use super::names::resolved;
-use crate::format::Header;
-use crate::state::{State, read_header};
+use super::files::{DatasetFiles, DatasetKind};
+use super::names::is_url;
+use crate::state::State;
 use crate::{ArrayError, Dataset};
 
-/// Partitions of a dataset that goes away.
-#[derive(Clone, Debug)]
-pub(crate) struct Old {
-    id: String,
-    files: Vec<PathBuf>,
+/// The dataset that goes away when something else takes its name, if it has partitions. One rank calls it.
+pub(crate) fn replaced(path: &Path) -> Option<DatasetFiles> {
+    let partitioned = |files: &DatasetFiles| matches!(files.kind, DatasetKind::Partitioned { .. });
+    DatasetFiles::of(path).ok().filter(partitioned)
 }
 
-/// The header of a file, finished or not, and its length, if it can be had.
-pub(super) fn header_of(path: &Path) -> Option<(Option<Header>, u64)> {
-    let hints = Hints { method: MethodChoice::Fixed(Method::Posix), ..Hints::default() };
-    let mut file = File::open(&alone(), path, Mode::READ, &hints).ok()?;
-    let len = file.size().ok()?;
-    Some((read_header(&mut file, true).ok(), len))
-}
-
-/// The partitions that the file at `path` lists, if it is a master. One rank calls it.
-pub(crate) fn old_partitions(path: &Path) -> Option<Old> {
-    let header = header_of(path)?.0?;
-    let (id, names) = files_of(&header)?;
-    let files = names.iter().map(|name| resolved(path, name)).collect();
-    Some(Old { id, files })
-}
-
-/// Deletes partitions: those that say that they are of that dataset, and those whose writer did not come
-/// to say anything. What cannot be deleted is left.
-pub(crate) fn delete(old: Option<Old>) {
-    let Some(Old { id, files }) = old else { return };
-    for file in files {
-        let is_its_own = match header_of(&file) {
-            Some((Some(header), _)) => part_ties(&header).is_some_and(|ties| ties.id == id),
-            Some((None, len)) => {
-                let name = file.to_string_lossy();
-                let begin = id.get(..8);
-                len == 0 && begin.is_some_and(|id| name.contains(&format!("-{id}.nc")))
-            }
-            None => false,
-        };
-        if is_its_own {
-            // Somebody else may have been faster.
-            let _ = File::delete(&file);
-        }
+/// Deletes the partitions of a dataset whose master is no more. What cannot be deleted is left.
+pub(crate) fn delete(old: Option<DatasetFiles>) {
+    for part in old.iter().flat_map(DatasetFiles::own) {
+        // Somebody else may have been faster.
+        let _ = part.delete();
     }
+}
+
+/// Removes what a writer has left that was killed before it had published a dataset. One rank calls it.
+pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
+    if path.to_str().is_some_and(is_url) {
+        if File::exists(path)? {
+            delete(replaced(path));
+            File::delete(path)?;
+        }
+        return Ok(());
+    }
+    let in_the_way = |why: String| {
+        let reason = format!("{} is in the way: {why}", path.display());
+        ArrayError::from(FileError::Argument { call: "create", reason })
+    };
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(in_the_way(error.to_string())),
+        Ok(known) if !known.is_file() => return Err(in_the_way("it is no regular file".into())),
+        Ok(_) => {}
+    }
+    let mut magic = [0; 3];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut magic));
+    // A writer that came no further than to the name has left it empty, or a hole.
+    match read.map_err(|error| in_the_way(error.to_string()))? {
+        3 if ![*b"cdf", *b"CDF", [0; 3]].contains(&magic) => {
+            return Err(in_the_way("it is no dataset; what is it?".into()));
+        }
+        _ => {}
+    }
+    delete(replaced(path));
+    Ok(File::delete(path)?)
 }
 
 impl Dataset {
     /// Makes the files whole ones, partitions first; a new dataset gets its name. Collective.
     pub(crate) fn finish(&mut self, durable: bool) -> Result<(), ArrayError> {
         let durable = durable || self.state.publish.is_some();
+        self.copy_coordinates()?;
         if let Some(parted) = &mut self.parted {
             let mut own = Ok(());
             if durable {
@@ -103,7 +105,7 @@ impl Dataset {
     fn publish(&mut self) -> Result<(), ArrayError> {
         let Some(name) = self.state.publish.clone() else { return Ok(()) };
         self.state.on_first(|state| {
-            let old = old_partitions(&name);
+            let old = replaced(&name);
             File::rename(&state.path, &name)?;
             delete(old);
             Ok(())

@@ -35,6 +35,7 @@ pub(crate) fn redefine(
         .and_then(|()| parted.scheme.extended(&parted.logical, &options.partitioning));
     parted.scheme = state.agree(scheme)?;
     parted.ties.generation += 1;
+    parted.stale_coordinates = true;
     // What cannot be held is refused before anything is written.
     let arranged = parted.arrange_parts();
     let old_parts = state.agree(arranged)?;

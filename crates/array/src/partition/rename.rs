@@ -1,8 +1,8 @@
 //! Another name for a dataset.
 //!
 //! Partitions that lie beside their master go with it into another directory; all others stay where they
-//! are, and the master lists them by names that are right there. A partition's `partition_of` is what
-//! its master was called when it was made, for people; nothing depends on it.
+//! are, and the master lists them by names that are right there. Those that are the dataset's own then name
+//! their master by its new name; `partition_of` is what it was called when they were made, for people.
 //!
 //! At every moment one of both names is that of a whole dataset: files get their new names (a second
 //! one, or a copy where that is impossible), then a new master is published, then the old master goes,
@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 use striate_comm::alone;
 use striate_file::{File, FileError, Hints, Method, MethodChoice, Mode};
 
-use super::files::{DatasetFiles, DatasetKind, REMOVED, read};
-use super::headers::{files_of, relisted};
+use super::files::{DatasetFiles, DatasetKind, Ownership, PartitionFile, REMOVED, read};
+use super::headers::{Home, files_of, relisted};
 use super::names::{directory_of, file_name, is_url, listed, resolved, with_suffix};
+use super::ownership::{birth, home_of, not_own, rehome};
 use super::subfiles;
 use crate::ArrayError;
 use crate::format::{Alignment, Header};
@@ -68,6 +69,7 @@ impl DatasetFiles {
         };
         let Some(plan) = plan else {
             move_file(&from, to)?;
+            self.own().try_for_each(|part| name_master(&self.kind, &part.file, to))?;
             drop_old(
                 old,
                 &self.partitions.iter().map(|part| part.file.clone()).collect::<Vec<_>>(),
@@ -78,6 +80,7 @@ impl DatasetFiles {
             let (file, reason) = (file.display().to_string(), problem.to_owned());
             return Err(ArrayError::Partition { file, reason });
         }
+        self.check_owned(&plan.moves)?;
         let temporary = with_suffix(to, MOVING);
         let mut made = Vec::new();
         let ready = make_names(&plan.moves, old.as_ref(), &mut made).and_then(|()| {
@@ -93,9 +96,13 @@ impl DatasetFiles {
         }
         leave_note(&from, to)?;
         File::rename(&temporary, to)?;
+        for part in self.own() {
+            let moved = plan.moves.iter().find(|(old, _)| *old == part.file);
+            name_master(&self.kind, moved.map_or(&part.file, |(_, new)| new), to)?;
+        }
         File::delete(&from)?;
-        for (file, _) in &plan.moves {
-            File::delete(file)?;
+        for part in self.own().filter(|part| plan.moves.iter().any(|(old, _)| *old == part.file)) {
+            part.delete()?;
         }
         forget_note(&from)?;
         let own: Vec<PathBuf> =
@@ -118,6 +125,25 @@ impl DatasetFiles {
         }
         if File::exists(to)? && (!replace || same_file(from, to)) {
             return Err(ArrayError::Exists { what: "file", name: to.display().to_string() });
+        }
+        Ok(())
+    }
+
+    /// An error if a file is to move that is not the dataset's own.
+    fn check_owned(&self, moves: &[(PathBuf, PathBuf)]) -> Result<(), ArrayError> {
+        let moving = |part: &&PartitionFile| moves.iter().any(|(old, _)| *old == part.file);
+        for part in self.partitions.iter().filter(moving) {
+            let reason = match &part.ownership {
+                Ownership::Own => continue,
+                Ownership::OfMaster(master) => format!(
+                    "it belongs to {}, of which {} is a copy",
+                    master.display(),
+                    self.master.display()
+                ),
+                Ownership::Unproven(reason) | Ownership::Foreign(reason) => reason.clone(),
+                Ownership::Outside => "it lies outside of the dataset's directory".into(),
+            };
+            return Err(ArrayError::Partition { file: part.file.display().to_string(), reason });
         }
         Ok(())
     }
@@ -166,20 +192,38 @@ fn make_names(
             if same_file(old, new) || same_bytes(old, new).map_err(|error| told(new, &error))? {
                 continue;
             }
-            if !replaced.iter().any(|old| old.file == *new && old.problem.is_none()) {
+            let replaced = replaced.iter().find(|old| old.file == *new);
+            if !replaced.map_or(Ok(false), PartitionFile::delete)? {
                 let name = new.display().to_string();
                 return Err(ArrayError::Exists { what: "file", name });
             }
-            fs::remove_file(new).map_err(|error| told(new, &error))?;
         }
-        // A copy that an earlier attempt has begun.
-        let _ = fs::remove_file(with_suffix(new, MOVING));
+        remove_begun(&with_suffix(new, MOVING))?;
         made.push(new.clone());
         if fs::hard_link(old, new).is_err() {
             copy(old, new).map_err(|error| told(new, &error))?;
         }
     }
     Ok(())
+}
+
+/// Removes a local file that an earlier attempt has begun.
+fn remove_begun(file: &Path) -> Result<(), ArrayError> {
+    if file.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    match not_own(file) {
+        None => fs::remove_file(file).map_err(|error| told(file, &error)),
+        Some(why) => Err(refuse(file, &format!("it is in the way: {why}"))),
+    }
+}
+
+/// Makes a partition name its master, which is called `to` by now.
+fn name_master(kind: &DatasetKind, part: &Path, to: &Path) -> Result<(), ArrayError> {
+    if !matches!(kind, DatasetKind::Partitioned { .. }) {
+        return Ok(());
+    }
+    rehome(part, &Home { master: home_of(to, part), file: birth(to) })
 }
 
 fn note_of(master: &Path) -> PathBuf {
@@ -192,8 +236,12 @@ fn note_of(master: &Path) -> PathBuf {
 fn leave_note(from: &Path, to: &Path) -> Result<(), ArrayError> {
     let absolute = if is_remote(to) { Ok(to.into()) } else { std::path::absolute(to) };
     let absolute = absolute.map_err(|error| told(to, &error))?;
+    let name = note_of(from);
+    if !is_remote(&name) {
+        remove_begun(&name)?;
+    }
     let mode = Mode::CREATE | Mode::WRITE;
-    let mut note = File::open(&alone(), note_of(from), mode, &Hints::default())?;
+    let mut note = File::open(&alone(), name, mode, &Hints::default())?;
     note.set_size(0)?;
     note.write_at(0, absolute.as_os_str().as_encoded_bytes())?;
     note.sync()?;
@@ -202,26 +250,33 @@ fn leave_note(from: &Path, to: &Path) -> Result<(), ArrayError> {
 
 /// The dataset that has this one's partitions because somebody did not finish to rename it.
 pub(super) fn renamed_to(files: &DatasetFiles) -> Result<Option<DatasetFiles>, ArrayError> {
-    let note = note_of(&files.master);
-    if !File::exists(&note)? {
-        return Ok(None);
-    }
-    let mut file = File::open(&alone(), &note, Mode::READ, &Hints::default())?;
-    let mut bytes = vec![0; NOTE];
-    let len = file.read_at(0, &mut bytes[..])? as usize;
-    file.close()?;
-    bytes.truncate(len);
-    let Ok(to) = String::from_utf8(bytes).map(PathBuf::from) else { return Ok(None) };
+    let Some(to) = noted(&note_of(&files.master))? else { return Ok(None) };
     if same_file(&to, &files.master) || !File::exists(&to)? {
         return Ok(None);
     }
     Ok(DatasetFiles::of(&to).ok().filter(|other| other.kind == files.kind))
 }
 
+/// What a note says, if the file is one that this user has left: an absolute name on one line.
+fn noted(note: &Path) -> Result<Option<PathBuf>, ArrayError> {
+    if !is_remote(note) && not_own(note).is_some() || is_remote(note) && !File::exists(note)? {
+        return Ok(None);
+    }
+    let mut file = File::open(&alone(), note, Mode::READ, &Hints::default())?;
+    let mut bytes = vec![0; NOTE];
+    let len = file.read_at(0, &mut bytes[..])? as usize;
+    file.close()?;
+    bytes.truncate(len);
+    let is_name = |text: &String| {
+        (text.starts_with('/') || is_url(text)) && !text.contains('\n') && text.len() < NOTE
+    };
+    Ok(String::from_utf8(bytes).ok().filter(is_name).map(PathBuf::from))
+}
+
 /// Removes the note about a master that is gone.
 pub(super) fn forget_note(master: &Path) -> Result<(), ArrayError> {
     let note = note_of(master);
-    if File::exists(&note)? {
+    if noted(&note)?.is_some() {
         File::delete(note)?;
     }
     Ok(())
@@ -238,6 +293,9 @@ fn drop_old(old: Option<DatasetFiles>, own: &[PathBuf]) -> Result<(), ArrayError
 fn write_master(from: &Path, to: &Path, plan: &Plan) -> Result<(), ArrayError> {
     let hints = Hints { method: MethodChoice::Fixed(Method::Posix), ..Hints::default() };
     let mut source = File::open(&alone(), from, Mode::READ, &hints)?;
+    if !is_remote(to) {
+        remove_begun(to)?;
+    }
     let mode = Mode::CREATE | Mode::READ | Mode::WRITE;
     let mut target = File::open(&alone(), to, mode, &hints)?;
     target.set_size(0)?;
@@ -299,8 +357,9 @@ fn move_file(from: &Path, to: &Path) -> Result<(), ArrayError> {
 /// Copies a file, durably: it has its name when it is whole.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let temporary = with_suffix(to, MOVING);
+    remove_begun(&temporary).map_err(io::Error::other)?;
     let copied = fs::File::open(from).and_then(|mut source| {
-        let mut target = fs::File::create(&temporary)?;
+        let mut target = fs::File::create_new(&temporary)?;
         io::copy(&mut source, &mut target)?;
         target.sync_all()?;
         fs::rename(&temporary, to)

@@ -4,6 +4,7 @@
 //! no target has more than one index more than another; partition `k` of every variable lies in the
 //! same file.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::Partitioning;
@@ -29,6 +30,36 @@ pub(crate) struct Scheme {
     pub(crate) count: usize,
     /// Of each variable; `None` stays in the master.
     pub(crate) variables: Vec<Option<Along>>,
+    /// Coordinate variables in the master, of which partitions have copies. What was a coordinate when it
+    /// was defined stays one: the order of a partition's variables depends on it.
+    pub(crate) coordinates: Vec<usize>,
+}
+
+/// A variable of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Which one of the dataset it is a part of, or a copy.
+    pub(crate) variable: usize,
+    /// The position of the divided dimension in its list, and the indices that are here.
+    pub(crate) along: Option<(usize, Range<u64>)>,
+    /// Whether it is a copy of a coordinate variable in the master.
+    pub(crate) is_copy: bool,
+}
+
+/// Whether a variable says where the indices of a dimension are: it has that dimension only, and its name.
+fn is_coordinate(header: &Header, variable: &Variable) -> bool {
+    match variable.dimensions.as_slice() {
+        [id] => header.dimensions.get(*id as usize).is_some_and(|it| it.name == variable.name),
+        _ => false,
+    }
+}
+
+/// The coordinate variables from `first` on that are not divided.
+fn coordinates(header: &Header, variables: &[Option<Along>], first: usize) -> Vec<usize> {
+    let all = header.variables.iter().zip(variables).enumerate().skip(first);
+    all.filter(|(_, (variable, along))| along.is_none() && is_coordinate(header, variable))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// `len` indices dealt to `count` partitions; no partition is empty, so there may be fewer.
@@ -50,7 +81,8 @@ impl Scheme {
         let variables: Vec<_> = header.variables.iter().map(divide).collect::<Result<_, _>>()?;
         let of_each = variables.iter().flatten().map(|along| along.ranges.len());
         let count = of_each.max().unwrap_or(0);
-        Ok((count > 1).then_some(Self { count, variables }))
+        let coordinates = coordinates(header, &variables, 0);
+        Ok((count > 1).then_some(Self { count, variables, coordinates }))
     }
 
     /// The scheme with the variables that were added: what is there stays as it is.
@@ -60,18 +92,51 @@ impl Scheme {
         asked: &Partitioning,
     ) -> Result<Self, ArrayError> {
         let mut variables = self.variables.clone();
+        let known = variables.len();
         for variable in &header.variables[variables.len().min(header.variables.len())..] {
             variables.push(along(header, variable, asked, self.count as u64, asked.enabled)?);
         }
-        Ok(Self { count: self.count, variables })
+        let mut all = self.coordinates.clone();
+        all.extend(coordinates(header, &variables, known));
+        Ok(Self { count: self.count, variables, coordinates: all })
+    }
+
+    /// All variables of partition `k`, in their order: those that are added later come last. A coordinate
+    /// stands behind the first variable that uses its dimension, or where it was defined if that was later.
+    pub(crate) fn members(&self, header: &Header, k: usize) -> Vec<Member> {
+        let mut members = Vec::new();
+        // Of the dimensions that are used undivided and divided here, the first variable that does.
+        let mut users: BTreeMap<(u32, bool), (usize, Range<u64>)> = BTreeMap::new();
+        for (variable, along, range) in self.part(k) {
+            let own = Some((along.dimension, range.clone()));
+            members.push(((variable, 0), Member { variable, along: own, is_copy: false }));
+            let Some(whole) = header.variables.get(variable) else { continue };
+            for (position, &id) in whole.dimensions.iter().enumerate() {
+                let divided = position == along.dimension;
+                users.entry((id, divided)).or_insert_with(|| (variable, range.clone()));
+            }
+        }
+        for &variable in &self.coordinates {
+            let Some(&[id]) = header.variables.get(variable).map(|it| it.dimensions.as_slice())
+            else {
+                continue;
+            };
+            for divided in [false, true] {
+                let Some((user, range)) = users.get(&(id, divided)) else { continue };
+                let along = divided.then(|| (0, range.clone()));
+                let place = (*user.max(&variable), 1 + usize::from(divided));
+                members.push((place, Member { variable, along, is_copy: true }));
+            }
+        }
+        members.sort_by_key(|(place, member)| (*place, member.variable));
+        members.into_iter().map(|(_, member)| member).collect()
     }
 
     /// Which of partition `k`'s variables a variable is; `None` if it has nothing there.
     #[cfg(test)]
-    pub(crate) fn index_in(&self, variable: usize, k: usize) -> Option<usize> {
-        let is_there = |along: &Option<Along>| along.as_ref().is_some_and(|it| k < it.ranges.len());
-        is_there(self.variables.get(variable)?)
-            .then(|| self.variables[..variable].iter().filter(|along| is_there(along)).count())
+    pub(crate) fn index_in(&self, header: &Header, variable: usize, k: usize) -> Option<usize> {
+        let is_it = |member: &Member| member.variable == variable && !member.is_copy;
+        self.members(header, k).iter().position(is_it)
     }
 
     /// The variables of partition `k`, and the indices it has of each.

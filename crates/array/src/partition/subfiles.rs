@@ -89,7 +89,7 @@ pub(super) fn logical_of(
         // They are known when the sub-files are open.
         sizes: vec![[0, 0]; count],
     };
-    Ok(Some((logical, Scheme { count, variables }, ties)))
+    Ok(Some((logical, Scheme { count, variables, coordinates: Vec::new() }, ties)))
 }
 
 /// Whether PnetCDF has an attribute of that name for itself.
@@ -178,6 +178,7 @@ impl Parted {
             index: k as u64,
             count: self.scheme.count as u64,
             size: [0, 0],
+            home: None,
         };
         let expected = headers::part(&self.logical, &self.scheme, k, &ties)?;
         let end = end_of_data(&header);

@@ -53,6 +53,7 @@ fn part_of(header: &Header, scheme: &Scheme, k: usize) -> Header {
         index: k as u64,
         count: scheme.count as u64,
         size: ties.sizes[k],
+        home: None,
     };
     headers::part(header, scheme, k, &own).unwrap()
 }
@@ -68,7 +69,7 @@ fn the_most_significant_dimension_is_divided() {
     assert_eq!(ranges(0), [0..2, 2..5, 5..7, 7..10]);
     // Three indices make three partitions.
     assert_eq!(ranges(1), [0..1, 1..2, 2..3]);
-    assert_eq!((scheme.index_in(1, 2), scheme.index_in(1, 3)), (Some(1), None));
+    assert_eq!((scheme.index_in(&header, 1, 2), scheme.index_in(&header, 1, 3)), (Some(1), None));
     // Only what is divided needs partitions.
     assert_eq!(Scheme::new(&header, &asked(), 1).unwrap(), None);
     let more = Partitioning { min_ndims: 3, ..asked() };
@@ -253,7 +254,7 @@ proptest! {
             let whole = header.shape(&header.variables[index]);
             let mut sum = 0;
             for k in 0..scheme.count {
-                let Some(own) = scheme.index_in(index, k) else { continue };
+                let Some(own) = scheme.index_in(&header, index, k) else { continue };
                 let mut part = part_of(&header, &scheme, k);
                 part.arrange(&Alignment::default(), None).unwrap();
                 let (read, _) = Header::decode(&part.encode()).unwrap();
@@ -271,6 +272,48 @@ proptest! {
             prop_assert_eq!(sum, whole[along.dimension]);
         }
     }
+}
+
+#[test]
+fn partitions_have_the_coordinates_of_their_ranges() {
+    let header = header(&[
+        ("x", &[3]),
+        ("a", &[2, 3]),
+        ("y", &[2]),
+        ("z", &[1]),
+        ("time", &[0]),
+        ("b", &[0, 2]),
+    ]);
+    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    assert_eq!(scheme.coordinates, [0, 2, 3, 4]);
+    let part = part_of(&header, &scheme, 1);
+    let shown: Vec<_> =
+        part.variables.iter().map(|it| (it.name.as_str(), part.shape(it))).collect();
+    // Nothing here uses z.
+    let expected: [(&str, &[u64]); 5] =
+        [("a", &[5, 7]), ("x", &[7]), ("y", &[5]), ("b", &[0, 5]), ("time", &[0])];
+    assert_eq!(shown, expected.map(|(name, shape)| (name, shape.to_vec())));
+    let range = part.variables[2].attributes.last().unwrap();
+    assert_eq!((range.name.as_str(), &range.values), ("range(y)", &Values::Int64(vec![5, 9])));
+    // What is added comes last, whatever it makes a coordinate of what was there.
+    let mut more = header.clone();
+    more.variables.push(variable("c", &[2, 1]));
+    let more_scheme = scheme.extended(&more, &asked()).unwrap();
+    let names = |part: &Header| -> Vec<String> {
+        part.variables.iter().map(|it| it.name.clone()).collect()
+    };
+    let more_part = part_of(&more, &more_scheme, 1);
+    assert_eq!(names(&more_part), ["a", "x", "y", "b", "time", "c", "z"]);
+    assert_eq!(names(&more_part)[..5], names(&part));
+    // A dimension that is also used whole has a coordinate for either.
+    more.variables.push(variable("d", &[3, 2]));
+    let both = Scheme::new(&more, &asked(), 2).unwrap().unwrap();
+    let part = part_of(&more, &both, 0);
+    let of = |name: &str| part.variables.iter().find(|it| it.name == name).map(|it| part.shape(it));
+    assert_eq!(
+        [of("y"), of("y_part"), of("x"), of("x_part")].map(Option::unwrap),
+        [[10], [5], [7], [3]]
+    );
 }
 
 /// Headers of masters come from outside: whatever is in them gives a dataset that holds together, or a

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use striate_array::{Dataset, Options, Slab, Type};
 
-use crate::tools::{ask, assert_valid, hex, printed, run, text};
+use crate::tools::{ask, assert_valid, hex, printed, python, run, text};
 use crate::{FORMATS, open, ranks};
 
 const ROWS: u64 = 11;
@@ -80,5 +80,113 @@ fn masters_and_partitions_are_read_by_others() {
                 .collect();
             assert_eq!(told.data, hex(&bytes));
         }
+    }
+}
+
+/// Puts partitions together by their coordinates, and compares with what was written.
+const BY_COORDS: &str = r#"
+import sys, numpy, xarray
+records, shift = int(sys.argv[1]), float(sys.argv[2])
+with xarray.open_mfdataset(sys.argv[3:], combine="by_coords", decode_times=False) as d:
+    numpy.testing.assert_array_equal(d["y"], shift + 0.5 * numpy.arange(11))
+    numpy.testing.assert_array_equal(d["x"], 7 * numpy.arange(5))
+    numpy.testing.assert_array_equal(d["time"], 10.0 * numpy.arange(records))
+    assert d["y"].attrs["units"] == "m", d["y"]
+    numpy.testing.assert_array_equal(d["grid"].transpose("y", "x"), numpy.arange(55).reshape(11, 5))
+    series = numpy.arange(records * 55).reshape(records, 5, 11)
+    numpy.testing.assert_array_equal(d["series"].transpose("time", "x", "y"), series)
+print("the same")
+"#;
+
+#[test]
+fn partitions_are_put_together_by_their_coordinates() {
+    let directory = tempfile::tempdir().unwrap();
+    for format in FORMATS {
+        let path = directory.path().join(format!("{}.nc", format.version()));
+        let options = Options::default()
+            .with("nc_partitioning_enabled", "enable")
+            .and_then(|options| options.with("nc_num_partitions", &COUNT.to_string()))
+            .unwrap();
+        let series_of = |records: std::ops::Range<u64>| -> Vec<f64> {
+            (records.start * 55..records.end * 55).map(|value| value as f64).collect()
+        };
+        ranks(3, |comm| {
+            let mut define = Dataset::create(&comm, &path, format, &options)?;
+            let (time, y, x) =
+                (define.unlimited("time")?, define.dimension("y", 11)?, define.dimension("x", 5)?);
+            let ys = define.variable("y", Type::Double, &[y])?;
+            define.attribute(ys, "units", "m")?;
+            let grid = define.variable("grid", Type::Short, &[y, x])?;
+            let series = define.variable("series", Type::Double, &[time, x, y])?;
+            let times = define.variable("time", Type::Double, &[time])?;
+            let xs = define.variable("x", Type::Int, &[x])?;
+            define.partition_along(series, y)?;
+            let mut data = define.end()?;
+            let values: Vec<i16> = (0..55).collect();
+            data.put_all(grid, &Slab::all(), &values)?;
+            // They come later than what they are the coordinates of, and are written again.
+            data.put_all(xs, &Slab::all(), &[0, 7, 14, 21, 28])?;
+            data.put_all(ys, &Slab::all(), &[1.0; 11])?;
+            data.sync()?;
+            let places: Vec<f64> = (0..11).map(|row| 100.0 + 0.5 * f64::from(row)).collect();
+            data.put_all(ys, &Slab::all(), &places)?;
+            let all = Slab::new(&[0, 0, 0], &[2, 5, 11]);
+            data.put_all(series, &all, &series_of(0..2))?;
+            // By one rank alone.
+            if comm.rank() == 1 {
+                data.put(times, &Slab::new(&[0], &[2]), &[0.0, 10.0])?;
+            }
+            data.close()
+        });
+        let (files, _) = ranks(1, |comm| {
+            let data = open(&comm, &path);
+            let files: Vec<PathBuf> =
+                data.partitions().unwrap().iter().map(|info| info.file.clone()).collect();
+            Ok((files, data.close()))
+        })
+        .remove(0);
+        let together = |records: &str, shift: &str| {
+            let mut arguments = vec!["-c", BY_COORDS, records, shift];
+            arguments.extend(files.iter().map(|file| text(file)));
+            assert_eq!(run(python(), &arguments), "the same\n");
+        };
+        together("2", "100");
+        files.iter().for_each(|file| assert_valid(file));
+        // Opened again: another record, and other places.
+        ranks(2, |comm| {
+            let mut data = Dataset::open(&comm, &path, true, &Options::default())?;
+            let [series, times, ys] =
+                ["series", "time", "y"].map(|name| data.variable(name).unwrap());
+            let record = Slab::new(&[2, 0, 0], &[1, 5, 11]);
+            data.put_all(series, &record, &series_of(2..3))?;
+            data.put_all(times, &Slab::element(&[2]), &[20.0])?;
+            let places: Vec<f64> = (0..11).map(|row| -3.0 + 0.5 * f64::from(row)).collect();
+            data.put_all(ys, &Slab::all(), &places)?;
+            data.close()
+        });
+        together("3", "-3");
+        // Redefined: what is added does not disturb what is there.
+        ranks(2, |comm| {
+            let data = Dataset::open(&comm, &path, true, &options)?;
+            let mut define = data.redefine()?;
+            let (y, x) = (define.dimensions().nth(1).unwrap(), define.dimensions().nth(2).unwrap());
+            let z = define.dimension("z", 2)?;
+            define.variable("z", Type::Float, &[z])?;
+            let cube = define.variable("cube", Type::Byte, &[y, z, x])?;
+            let mut data = define.end()?;
+            data.put_all(cube, &Slab::all(), &[1_i8; 110])?;
+            data.close()
+        });
+        together("3", "-3");
+        let master = run("ncdump", &["-h", text(&path)]);
+        for words in ["grid:partition_note = \"This scalar is no data", "join THIS_FILE"] {
+            assert!(master.contains(words), "{words}: {master}");
+        }
+        // The program sees none of it.
+        ranks(1, |comm| {
+            let data = open(&comm, &path);
+            assert!(data.header().attributes.is_empty());
+            data.close()
+        });
     }
 }

@@ -73,9 +73,9 @@ pub(crate) fn ask(commands: &[(&str, &[PathBuf])]) -> Vec<Told> {
     run(python(), &arguments).lines().map(Told::from_line).collect()
 }
 
-/// An interpreter that has netCDF4 and xarray: `STRIATE_PYTHON`, or one beside what cargo builds, which is
+/// An interpreter that has netCDF4, xarray and dask: `STRIATE_PYTHON`, or one beside what cargo builds, which is
 /// made when it is first needed.
-fn python() -> &'static Path {
+pub(crate) fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
         if let Some(given) = std::env::var_os("STRIATE_PYTHON") {
@@ -84,11 +84,12 @@ fn python() -> &'static Path {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let home = target.join("python");
         let python = home.join("bin/python");
-        let has_both =
-            |python: &Path| Command::new(python).args(["-c", "import netCDF4, xarray"]).output();
+        let has_both = |python: &Path| {
+            Command::new(python).args(["-c", "import netCDF4, xarray, dask"]).output()
+        };
         if !has_both(&python).is_ok_and(|output| output.status.success()) {
             run("python3", &["-m", "venv", text(&home)]);
-            let install = ["-m", "pip", "install", "--quiet", "netCDF4", "xarray"];
+            let install = ["-m", "pip", "install", "--quiet", "netCDF4", "xarray", "dask"];
             run(&python, &install);
         }
         python

@@ -11,9 +11,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use serde::Serialize;
 use striate_comm::Comm;
+use values::Tolerance;
 
+use super::interrupt::{Interrupt, Leaves};
+use super::missing::Missing;
 use super::{RanksArgs, open};
 use crate::document::Document;
 use crate::number::grouped;
@@ -25,10 +29,14 @@ use crate::{CommandError, ranks, terminal};
 Examples:
   striate nc compare ocean.nc striate://io.example/run7/ocean.nc
   striate nc compare --tolerance 1e-6 before.nc after.nc
+  striate nc compare --relative 1e-5 --tolerance 1e-30 before.nc after.nc
   striate nc compare --header-only --json a.nc b.nc
 
-The format, the layout and the order of definitions may differ. NaN equals NaN. Exit status: 0 if the
-datasets are the same, 1 if they differ.")]
+The format, the layout and the order of definitions may differ. Numbers a and b are the same if |a - b| is
+no more than ABS, or no more than REL times the larger of |a| and |b|: one of both is enough. NaN equals NaN
+whatever its bits, and differs from every number; an infinity equals only itself; 0 equals -0; text is the
+same or differs. A dataset whose file was cut off is refused: values that are not there are neither the same
+nor different. Exit status: 0 if the datasets are the same, 1 if they differ or cannot be compared.")]
 pub(crate) struct CompareArgs {
     /// Compare values only; attributes and what is in one of them only do not count
     #[arg(long, conflicts_with = "header_only")]
@@ -41,6 +49,14 @@ pub(crate) struct CompareArgs {
     /// Numbers that differ by no more than this are the same
     #[arg(long, value_name = "ABS", default_value_t = 0.0, value_parser = tolerance)]
     tolerance: f64,
+
+    /// Numbers that differ by no more than this times the larger of them are the same
+    #[arg(long, value_name = "REL", default_value_t = 0.0, value_parser = tolerance)]
+    relative: f64,
+
+    /// Compare zeros in the place of values that are not in a file
+    #[arg(long)]
+    lenient: bool,
 
     #[command(flatten)]
     ranks: RanksArgs,
@@ -85,11 +101,16 @@ enum Difference {
         /// Absent if no two numbers differ: text, or numbers that are none.
         #[serde(skip_serializing_if = "Option::is_none")]
         largest_difference: Option<f64>,
+        /// The same, divided by the larger number.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        largest_relative_difference: Option<f64>,
     },
 }
 
 pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
-    let found = ranks::run(args.ranks.count(), |comm| compare(args, comm))?;
+    let interrupt = Interrupt::new(Leaves::Nothing("the datasets are not compared to the end"))?;
+    let found = ranks::run(args.ranks.count(), |comm| compare(args, comm, interrupt.bar()))?;
+    drop(interrupt);
     let Some(found) = found else { return Ok(()) };
     let same = found.is_empty();
     if json {
@@ -102,12 +123,24 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
 }
 
 /// Compares, as one of the ranks; all find the same.
-fn compare(args: &CompareArgs, comm: &Arc<dyn Comm>) -> Result<Vec<Difference>, CommandError> {
+fn compare(
+    args: &CompareArgs,
+    comm: &Arc<dyn Comm>,
+    bar: &ProgressBar,
+) -> Result<Vec<Difference>, CommandError> {
     let mut first = open(comm, &args.first)?;
     let mut second = open(comm, &args.second)?;
+    if !args.header_only && !args.lenient {
+        for (path, dataset) in [(&args.first, &first), (&args.second, &second)] {
+            if let Some(missing) = Missing::of(path, dataset)? {
+                return Err(missing.error("--lenient compares zeros in their place"));
+            }
+        }
+    }
     let mut found = definitions::compare(first.header(), second.header(), args.data_only);
     if !args.header_only {
-        found.extend(values::compare(comm.as_ref(), &mut first, &mut second, args.tolerance)?);
+        let tolerance = Tolerance { absolute: args.tolerance, relative: args.relative };
+        found.extend(values::compare(comm.as_ref(), &mut first, &mut second, tolerance, bar)?);
     }
     Ok(found)
 }
@@ -131,6 +164,7 @@ impl Difference {
                 first,
                 second,
                 largest_difference,
+                ..
             } => {
                 let index: Vec<String> = index.iter().map(ToString::to_string).collect();
                 let largest = largest_difference

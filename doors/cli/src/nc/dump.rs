@@ -11,6 +11,7 @@ use striate_array::cdl::{self, CdlError, Data, Precision};
 use striate_array::{ArrayError, Dataset, Slab};
 use striate_comm::Comm;
 
+use super::missing::Missing;
 use super::{failed, open, options};
 use crate::{CommandError, ranks};
 
@@ -22,7 +23,11 @@ use crate::{CommandError, ranks};
 Examples:
   striate nc dump ocean.nc
   striate nc dump -v time,depth -p 9,17 ocean.nc
-  striate nc dump -c striate://io.example/run7/ocean.nc"
+  striate nc dump -c striate://io.example/run7/ocean.nc
+
+Values that are not in the file, because it was cut off, are not printed; what stands in their place is no
+CDL, standard error says how many they are, and the exit status is 1. --lenient prints zeros for them, as
+ncdump does."
 )]
 pub(crate) struct DumpArgs {
     /// Only the header, no data
@@ -37,6 +42,22 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'v', long, value_name = "NAME,...", value_delimiter = ',')]
     variables: Vec<String>,
 
+    /// Only the kind of the format, as ncdump calls it: classic, 64-bit offset, or cdf5
+    #[arg(short = 'k', long)]
+    kind: bool,
+
+    /// Times as dates: numbers whose units are 'days since 2000-01-01' and the like
+    #[arg(short = 't', long)]
+    times: bool,
+
+    /// Also the format, as a global attribute _Format
+    #[arg(short = 's', long)]
+    special: bool,
+
+    /// Only the header, as NcML (XML)
+    #[arg(short = 'x', long)]
+    xml: bool,
+
     /// What the dataset is called [default: after the file]
     #[arg(short = 'n', long)]
     name: Option<String>,
@@ -48,6 +69,10 @@ pub(crate) struct DumpArgs {
     /// The file as it is: of a partitioned dataset the master, not the whole
     #[arg(long)]
     raw: bool,
+
+    /// Zeros in the place of values that are not in the file, as ncdump prints them
+    #[arg(long)]
+    lenient: bool,
 
     /// The longest line of data
     #[arg(short = 'l', long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u32).range(10..))]
@@ -97,7 +122,8 @@ fn precision(text: &str) -> Result<Precision, String> {
 
 pub(crate) fn run_header(args: &HeaderArgs, json: bool) -> Result<(), CommandError> {
     let options = cdl::Options { data: Data::None, ..cdl::Options::default() };
-    print(&args.file, args.raw, args.name.as_deref(), &options, json)
+    let how = How { name: args.name.as_deref(), raw: args.raw, ..How::default() };
+    print(&args.file, how, options, json)
 }
 
 pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
@@ -110,26 +136,58 @@ pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
         variables: args.variables.clone(),
         precision: args.precision.unwrap_or_default(),
         line: args.line as usize,
+        times: args.times,
+        special: args.special,
+        held: Vec::new(),
     };
-    print(&args.file, args.raw, args.name.as_deref(), &options, json)
+    let what = match (args.kind, args.xml) {
+        (true, _) => What::Kind,
+        (_, true) => What::Xml,
+        _ => What::Cdl,
+    };
+    let how = How { name: args.name.as_deref(), raw: args.raw, lenient: args.lenient, what };
+    print(&args.file, how, options, json)
 }
 
-fn print(
-    file: &Path,
+/// What is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum What {
+    #[default]
+    Cdl,
+    Xml,
+    Kind,
+}
+
+/// How a dataset is opened and shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct How<'a> {
+    /// What it is called, if not after the file.
+    name: Option<&'a str>,
     raw: bool,
-    name: Option<&str>,
-    options: &cdl::Options,
-    json: bool,
-) -> Result<(), CommandError> {
+    lenient: bool,
+    what: What,
+}
+
+fn print(file: &Path, how: How<'_>, options: cdl::Options, json: bool) -> Result<(), CommandError> {
+    let How { name, raw, lenient, what } = how;
     if json {
         let hint = "'striate nc info --json' tells what is in a dataset";
         return Err(CommandError::usage("CDL is no JSON", hint));
     }
     let name = name.map_or_else(|| cdl::name_of(file), ToOwned::to_owned);
-    ranks::run(1, |comm| {
+    let missing = ranks::run(1, |comm| {
         let mut dataset = if raw { open_raw(comm, file)? } else { open(comm, file)? };
         if comm.rank() > 0 {
-            return Ok(());
+            return Ok(None);
+        }
+        let mut options = options.clone();
+        let missing = match options.data {
+            Data::None => None,
+            _ if what != What::Cdl => None,
+            _ => Missing::of(file, &dataset)?.filter(|_| !lenient),
+        };
+        if let Some(missing) = &missing {
+            options.held.clone_from(&missing.held);
         }
         let header = dataset.header().clone();
         let variables: Vec<_> = dataset.variables().collect();
@@ -138,10 +196,23 @@ fn print(
             Dataset::values(&mut dataset, variable, &Slab::new(start, count))
         };
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        let printed = cdl::dump(&header, &name, options, &mut read, &mut out);
-        printed.and_then(|()| Ok(out.flush()?)).or_else(|error| ended(file, error))
+        let printed = match what {
+            What::Cdl => cdl::dump(&header, &name, &options, &mut read, &mut out),
+            What::Xml => {
+                let location = file.to_string_lossy();
+                cdl::ncml(&header, &location, &options, &mut out).map_err(CdlError::from)
+            }
+            What::Kind => writeln!(out, "{}", header.format.kind()).map_err(CdlError::from),
+        };
+        printed.and_then(|()| Ok(out.flush()?)).or_else(|error| ended(file, error))?;
+        Ok(missing)
     })?;
-    Ok(())
+    match missing.flatten() {
+        Some(missing) => {
+            Err(missing.error("--lenient prints zeros in their place, as ncdump does"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Opens a file as what it is. Collective.

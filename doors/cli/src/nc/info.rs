@@ -10,6 +10,7 @@ use partitions::Partitions;
 use serde::Serialize;
 use striate_array::format::{Header, Variable};
 
+use super::missing::Missing;
 use super::{open_partial, store, validate};
 use crate::document::Document;
 use crate::number::{bytes, grouped};
@@ -21,8 +22,14 @@ use crate::{CommandError, ranks, terminal};
 #[command(after_help = "\
 Examples:
   striate nc info ocean.nc
-  striate nc info --json striate://io.example/run7/ocean.nc")]
+  striate nc info --json striate://io.example/run7/ocean.nc
+
+Exit status: 1 if values that the header states are not in the file, because it was cut off.")]
 pub(crate) struct InfoArgs {
+    /// Status 0 also if values are not in the file
+    #[arg(long)]
+    lenient: bool,
+
     /// The dataset: a path or a URL
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -74,6 +81,8 @@ struct VariableRow {
     /// Absent if it is divided: where it begins is another matter in every partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     begin: Option<u64>,
+    /// Values that are not in the file.
+    missing_values: u64,
 }
 
 pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
@@ -86,15 +95,26 @@ pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
         let probe = dataset.partition_probe().map(str::to_owned);
         let partitions =
             dataset.partitions().map(|infos| Partitions::new(&args.file, &header, infos, probe));
-        Ok((header, own, size, partitions))
+        let missing = Missing::of(&args.file, &dataset)?;
+        Ok((header, own, size, partitions, missing))
     })?;
-    let Some((header, own, size, partitions)) = found else { return Ok(()) };
+    let Some((header, own, size, partitions, missing)) = found else { return Ok(()) };
     let file = args.file.display().to_string();
-    let described = Description::new(file, &header, &own, size, partitions);
-    if json {
-        return Document::new(vec![described], Vec::new()).print();
+    let mut described = Description::new(file, &header, &own, size, partitions);
+    if let Some(missing) = &missing {
+        for (index, row) in described.variables.iter_mut().enumerate() {
+            row.missing_values = missing.of_variable(&header, index);
+        }
     }
-    terminal::print(&described.text())
+    if json {
+        Document::new(vec![described], Vec::new()).print()?;
+    } else {
+        terminal::print(&described.text())?;
+    }
+    match missing.filter(|_| !args.lenient) {
+        Some(missing) => Err(missing.error("get it again from where it came from")),
+        None => Ok(()),
+    }
 }
 
 /// Bytes of all values of a variable.
@@ -190,7 +210,13 @@ impl Description {
                     variable.r#type.to_owned(),
                     if shape.is_empty() { "scalar".into() } else { shape.join(" × ") },
                     grouped(variable.size),
-                    variable.begin.map_or_else(|| "divided".into(), grouped),
+                    match (variable.begin, variable.missing_values) {
+                        (None, _) => "divided".into(),
+                        (Some(begin), 0) => grouped(begin),
+                        (Some(begin), lost) => {
+                            format!("{} ({} values missing)", grouped(begin), grouped(lost))
+                        }
+                    },
                 ]);
             }
             text += "\n";
@@ -217,6 +243,7 @@ fn row(header: &Header, variable: &Variable, is_divided: bool) -> VariableRow {
         attributes: variable.attributes.len(),
         size: size(header, variable),
         begin: (!is_divided).then_some(variable.begin),
+        missing_values: 0,
     }
 }
 

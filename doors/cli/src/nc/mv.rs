@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use striate_array::{ArrayError, DatasetFiles};
 
+use super::interrupt::{Interrupt, Leaves};
 use super::{failed, place};
 use crate::document::Document;
 use crate::fs::Place;
@@ -19,15 +20,19 @@ Examples:
   striate nc mv ocean.nc archive/
   striate nc mv striate://io.example/ocean.nc striate://io.example/old/ocean.nc
 
-Partitions keep their names. Those that lie in the directory of their master go with it into another one, as
-copies if that is another file system; all others stay where they are. On servers all of them stay. One of
-both names is that of a whole dataset at any time; after an interruption the same command with --force goes
-on. Sub-files of PnetCDF are renamed after their master. To another machine, copy it with 'striate nc copy',
-then remove it.")]
+Partitions keep their names, and name their master by its new one. Those that lie in the directory of their
+master go with it into another one, as copies if that is another file system; all others stay where they are.
+On servers all of them stay. One of both names is that of a whole dataset at any time; after an interruption
+the same command with --force goes on. Of a copy of a master only the copy is renamed. Sub-files of PnetCDF
+are renamed after their master. To another machine, copy it with 'striate nc copy', then remove it.")]
 pub(crate) struct MvArgs {
     /// Replace a dataset that has the name already
     #[arg(short, long)]
     force: bool,
+
+    /// Take partitions along that name a master which is not there any more, and make them name this one
+    #[arg(long)]
+    adopt: bool,
 
     /// The dataset
     #[arg(value_name = "FROM")]
@@ -57,16 +62,29 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
         return Ok(());
     }
     let to = destination(&args.from, &args.to)?;
+    let told = format!(
+        "one of {} and {} is whole; the same command with --force goes on",
+        args.from.display(),
+        to.display()
+    );
+    let _interrupt = Interrupt::new(Leaves::Unfinished(told))?;
     let cannot = |error: ArrayError| {
         let attempted = format!("cannot rename {}", args.from.display());
         match error {
             ArrayError::Exists { name, .. } => {
                 CommandError::failed(attempted, format!("{name} exists"), "--force replaces it")
             }
+            error @ ArrayError::Header { .. } => CommandError::failed(
+                attempted,
+                error,
+                "'mv' and 'striate fs mv' rename files that are no classic netCDF datasets",
+            ),
             error => failed(&attempted, error),
         }
     };
-    let moved = DatasetFiles::of(&args.from).and_then(|files| files.rename(&to, args.force));
+    let adopted = |files: DatasetFiles| if args.adopt { files.adopting() } else { files };
+    let moved =
+        DatasetFiles::of(&args.from).and_then(|files| adopted(files).rename(&to, args.force));
     let moved = moved.map_err(cannot)?;
     if !json {
         return Ok(());

@@ -2,14 +2,16 @@
 //!
 //! What can be removed is removed, also if another dataset cannot.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use striate_array::{ArrayError, DatasetFiles, DatasetKind};
+use striate_array::{ArrayError, DatasetFiles, DatasetKind, Ownership, PartitionFile};
 use striate_file::File;
 
 use super::failed;
+use super::interrupt::{Interrupt, Leaves};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -21,12 +23,23 @@ Examples:
   striate nc rm --force damaged.nc      also if partitions are missing
 
 A dataset is removed by the name of its master, which it loses first; if its writer or its removal was
-interrupted, what is left goes as well. Partitions that are missing, or are another dataset's by now, are
-named, and nothing is removed then unless --force is given.")]
+interrupted, what is left goes as well. Partitions go if they are regular files that name this master. Of a
+copy of a master only the copy itself is removed: the partitions belong to the master that they name, and
+are kept. Partitions that are missing, or are another dataset's by now, or of which nothing proves whose they
+are, are named, and nothing is removed then unless --force is given, which keeps them.")]
 pub(crate) struct RmArgs {
     /// Remove what there is, also if partitions are missing; no failure if a dataset does not exist
     #[arg(short, long)]
     force: bool,
+
+    /// Also partitions that name a master which is not there any more (it was renamed after it had been
+    /// copied or restored, or an earlier version wrote them)
+    #[arg(long)]
+    adopt: bool,
+
+    /// Also partitions that lie outside of the dataset's directory and its targets
+    #[arg(long)]
+    outside: bool,
 
     /// The datasets: paths and URLs
     #[arg(required = true, value_name = "DATASET")]
@@ -38,18 +51,25 @@ pub(crate) struct RmArgs {
 struct Row {
     dataset: String,
     removed: Vec<String>,
-    /// What was to be removed, and was not there.
+    /// What was to be removed, and was not there, or not this dataset's.
     missing: Vec<String>,
+    /// Partitions that the master lists and that are another one's, or may be.
+    kept: Vec<String>,
+    /// The master of which it was a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_of: Option<String>,
 }
 
 pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::speaks() {
         return Ok(());
     }
+    let told = "not everything was removed; the same command with --force goes on".to_owned();
+    let _interrupt = Interrupt::new(Leaves::Unfinished(told))?;
     let mut rows = Vec::new();
     let mut first = None;
     for dataset in &args.datasets {
-        match remove(dataset, args.force) {
+        match remove(dataset, args) {
             Ok(row) => rows.extend(row),
             Err(error) => drop(first.get_or_insert(error)),
         }
@@ -57,17 +77,33 @@ pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
     if json {
         Document::new(rows, Vec::new()).print()?;
     } else {
-        let missing = rows.iter().flat_map(|row| &row.missing);
-        terminal::print(&missing.flat_map(|line| [line.as_str(), "\n"]).collect::<String>())?;
+        terminal::print(&rows.iter().map(Row::text).collect::<String>())?;
     }
     first.map_or(Ok(()), Err)
 }
 
-fn remove(dataset: &Path, force: bool) -> Result<Option<Row>, CommandError> {
+impl Row {
+    fn text(&self) -> String {
+        let mut text: String = self.missing.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        if let Some(master) = &self.copy_of {
+            let partitions = match self.kept.len() {
+                1 => "its partition belongs to that and is kept".to_owned(),
+                count => format!("its {count} partitions belong to that and are kept"),
+            };
+            let _ = writeln!(text, "{} was a copy of {master}: {partitions}", self.dataset);
+        } else {
+            text.extend(self.kept.iter().map(|line| format!("kept: {line}\n")));
+        }
+        text
+    }
+}
+
+fn remove(dataset: &Path, args: &RmArgs) -> Result<Option<Row>, CommandError> {
     super::place(dataset)?;
+    let force = args.force;
     let name = || dataset.display().to_string();
     let cannot = |error| failed(&format!("cannot remove {}", dataset.display()), error);
-    let files = match DatasetFiles::or_left_over(dataset) {
+    let mut files = match DatasetFiles::or_left_over(dataset) {
         Ok(files) => files,
         Err(_) if force && !File::exists(dataset).map_err(|error| cannot(error.into()))? => {
             return Ok(None);
@@ -88,17 +124,53 @@ fn remove(dataset: &Path, force: bool) -> Result<Option<Row>, CommandError> {
             "remove that dataset, or --force to remove the part alone",
         ));
     }
+    if args.adopt {
+        files = files.adopting();
+    }
+    if args.outside {
+        files = files.reaching_outside();
+    }
+    let copy_of = files.copy_of().map(|master| master.display().to_string());
     let missing: Vec<String> =
         files.problems().map(|(file, problem)| format!("{}: {problem}", file.display())).collect();
-    // What was interrupted is not whole.
-    if !missing.is_empty() && !force && !files.unfinished {
+    let unclear: Vec<(String, &str)> = files.partitions.iter().filter_map(not_proven).collect();
+    if let (Some((reason, hint)), false) = (unclear.first(), force || copy_of.is_some()) {
+        return Err(CommandError::failed(
+            format!("cannot remove all of {}", dataset.display()),
+            reason.clone(),
+            *hint,
+        ));
+    }
+    // What was interrupted is not whole, and of a copy nothing but itself is removed.
+    if !missing.is_empty() && !force && !files.unfinished && copy_of.is_none() {
         return Err(CommandError::failed(
             format!("cannot remove all of {}", dataset.display()),
             missing.join("; "),
             "--force removes the rest",
         ));
     }
+    let of_others = files.partitions.iter().filter_map(|part| match &part.ownership {
+        Ownership::OfMaster(_) => Some(part.file.display().to_string()),
+        _ => None,
+    });
+    let kept = of_others.chain(unclear.into_iter().map(|(reason, _)| reason)).collect();
     let removed = files.remove().map_err(cannot)?;
     let removed = removed.iter().map(|file| file.display().to_string()).collect();
-    Ok(Some(Row { dataset: name(), removed, missing }))
+    Ok(Some(Row { dataset: name(), removed, missing, kept, copy_of }))
+}
+
+/// What to say of a partition that may be another master's, and what to do.
+fn not_proven(part: &PartitionFile) -> Option<(String, &'static str)> {
+    let file = part.file.display();
+    match &part.ownership {
+        Ownership::Unproven(reason) => Some((
+            format!("{file}: {reason}"),
+            "if this is the only master of these partitions, --adopt removes them; --force keeps them",
+        )),
+        Ownership::Outside => Some((
+            format!("{file}: it lies outside of the dataset's directory and its targets"),
+            "--outside removes it as well; --force keeps it",
+        )),
+        _ => None,
+    }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use striate_array::format::{Alignment, Header, Values};
 use striate_array::{
@@ -23,8 +23,10 @@ use striate_comm::{Comm, CommExt as _, Reduction, agree};
 use target::Target;
 
 use super::batches::{Part, batches};
+use super::interrupt::{Interrupt, Leaves};
+use super::missing::Missing;
 use super::{failed, info, open, store, validate};
-use crate::{CommandError, ranks, signals};
+use crate::{CommandError, ranks};
 
 /// Bytes that a rank has in memory.
 const BATCH: u64 = 16 << 20;
@@ -73,15 +75,14 @@ pub(super) fn run(
     ranks: u64,
     options: impl Fn() -> Result<Options, CommandError> + Sync,
 ) -> Result<Option<Row>, CommandError> {
-    let stop = signals::flag()?;
-    let bar = progress_bar();
+    let interrupt = Interrupt::new(Leaves::Nothing("nothing was written"))?;
     let start = Instant::now();
     let done = ranks::run(ranks, |comm| {
         let mut options = options()?;
-        options.probe.stop = Some(Arc::clone(&stop));
-        transfer(work, options, comm, &bar, &stop)
+        options.probe.stop = Some(Arc::clone(interrupt.stop()));
+        transfer(work, options, comm, &interrupt)
     });
-    bar.finish_and_clear();
+    drop(interrupt);
     Ok(done?.map(|row| Row { seconds: start.elapsed().as_secs_f64(), ..row }))
 }
 
@@ -90,9 +91,9 @@ fn transfer(
     work: &Work<'_>,
     mut options: Options,
     comm: &Arc<dyn Comm>,
-    bar: &ProgressBar,
-    stop: &AtomicBool,
+    interrupt: &Interrupt,
 ) -> Result<Row, CommandError> {
+    let (bar, stop) = (interrupt.bar(), interrupt.stop());
     let mut from = open(comm, work.source)?;
     let header = from.header().clone();
     let missing = |name: &&&str| header.variables.iter().all(|variable| variable.name != **name);
@@ -108,10 +109,15 @@ fn transfer(
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
         infos.iter().flat_map(|info| &info.variables).map(|&(index, _, _)| index).collect();
+    // A damaged header is an error of its own; what is only missing is told below.
+    Missing::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;
     let target = Target::new(comm.as_ref(), work.destination, work.replace, divides)?;
     let failed = |error| failed("cannot write the copy", error);
     options.exclusive = target.is_new();
+    if comm.rank() == 0 {
+        interrupt.leaves(target.leaves());
+    }
     let mut definition = Dataset::create(comm, target.part(), format, &options).map_err(failed)?;
     if let Err(error) = define(&mut definition, &header) {
         // The first error says more than one about what it left.
@@ -141,7 +147,12 @@ fn transfer(
     let partitions = to.partitions().map(<[_]>::len);
     let probe = to.partition_probe().and_then(|report| report.lines().next()).map(str::to_owned);
     to.close().map_err(failed)?;
-    target.finish(comm.as_ref())?;
+    if comm.rank() == 0 {
+        let complete = Leaves::Unfinished(format!("{} is complete", work.destination.display()));
+        interrupt.between(|| target.finish(comm.as_ref()), complete)?;
+    } else {
+        target.finish(comm.as_ref())?;
+    }
     Ok(Row {
         from: work.source.display().to_string(),
         to: work.destination.display().to_string(),
@@ -362,14 +373,4 @@ fn zeros(external: Type, elements: usize) -> Values {
         Type::Int64 => Values::Int64(vec![0; elements]),
         Type::UInt64 => Values::UInt64(vec![0; elements]),
     }
-}
-
-/// Shows itself on a terminal only, and in one process only.
-fn progress_bar() -> ProgressBar {
-    if !ranks::speaks() {
-        return ProgressBar::hidden();
-    }
-    let style = "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
-    let style = ProgressStyle::with_template(style);
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

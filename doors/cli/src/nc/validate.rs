@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use indicatif::ProgressStyle;
 use serde::Serialize;
 use striate_array::DatasetFiles;
 use striate_array::format::{DecodeError, Header, Problem, validate};
 use striate_comm::Threads;
 use striate_store::Store;
 
-use super::{open_partial, store};
+use super::interrupt::{Interrupt, Leaves};
+use super::{of_netcdf_4, open_partial, store};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -57,9 +59,16 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::speaks() {
         return Ok(());
     }
+    let interrupt = Interrupt::new(Leaves::Nothing("not all files were looked at"))?;
+    let bar = interrupt.bar();
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_length(args.files.len() as u64);
     let mut found = Vec::new();
     let mut unread = None;
     for file in &args.files {
+        bar.set_message(file.display().to_string());
+        bar.inc(1);
         match look(file) {
             Ok(master) => {
                 found.push(master);
@@ -69,6 +78,7 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
             Err(error) => drop(unread.get_or_insert(error)),
         }
     }
+    drop(interrupt);
     let all_well = found.iter().all(|file| file.valid);
     if json {
         Document::new(found, Vec::new()).print()?;
@@ -86,10 +96,15 @@ fn look(path: &Path) -> Result<Found, CommandError> {
     let store = store(path)?;
     let (bytes, decoded, len) = header(store.as_ref())?;
     let violations = validate(&bytes, len);
-    let rows: Vec<Row> = violations
+    let mut rows: Vec<Row> = violations
         .into_iter()
         .map(|found| Row { at: found.at, warning: found.warning, what: found.what })
         .collect();
+    if let Err(DecodeError { problem: Problem::Hdf5, .. }) = &decoded
+        && let Some(row) = rows.last_mut()
+    {
+        let _ = write!(row.what, "; {}", of_netcdf_4(&path.display().to_string()));
+    }
     Ok(Found {
         file: path.display().to_string(),
         valid: rows.iter().all(|row| row.warning),

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use striate_array::Format;
-use striate_array::format::{Attribute, Dimension, Header, Variable};
+use striate_array::format::{Alignment, Attribute, Dimension, Header, Variable};
+use striate_array::{Format, Type, Values};
 
 use crate::corpus::{Draw, Made};
 use crate::tools::{answer, striate, told};
@@ -69,6 +69,12 @@ fn dumps_are_those_of_ncdump() {
                 path.display(),
             );
             assert_same_dump(&["-c"], &path);
+            assert_same_dump(&["-k"], &path);
+            assert_same_dump(&["-x", "-h"], &path);
+            // ncdump's -s fails with CDF-5.
+            if header.format != Format::Cdf5 {
+                assert_same_dump(&["-s"], &path);
+            }
             assert_same_dump(&["-p", "4,9", "-n", "other name"], &path);
             assert_same_dump(&["-l", "30", "-p", "9"], &path);
         }
@@ -80,6 +86,73 @@ fn dumps_are_those_of_ncdump() {
         }
     }
     assert_eq!(seen, [true; 5], "the corpus lacks something");
+}
+
+/// Units and calendars, and numbers of which some are far away.
+#[test]
+fn dates_are_those_of_ncdump() {
+    let directory = tempfile::tempdir().unwrap();
+    let units = [
+        "days since 2000-1-1 0:0:0",
+        "hours since 1990-01-01T12:00:00Z",
+        "seconds since 1970-01-01",
+        "minutes since 1582-10-10 10:20:30.25",
+        "weeks since 1-1-1",
+        "months since 1999-12-31 10:20:30",
+        "years since 1900-03-01",
+        "seasons since 2001-05-06",
+        "Days since 1500-02-28",
+        "m",
+        "days from 2000-01-01",
+    ];
+    let calendars = [
+        "",
+        "gregorian",
+        "standard",
+        "proleptic_gregorian",
+        "noleap",
+        "all_leap",
+        "360_day",
+        "julian",
+    ];
+    let mut header = Header::new(Format::Cdf2);
+    header.dimensions.push(Dimension { name: "x".into(), len: 12 });
+    let mut made = Made { header, data: Vec::new() };
+    let mut draw = Draw::new(7);
+    for unit in units {
+        for calendar in calendars {
+            let name = format!("v{}", made.data.len());
+            let mut attributes = vec![Attribute { name: "units".into(), values: unit.into() }];
+            if !calendar.is_empty() {
+                attributes.push(Attribute { name: "calendar".into(), values: calendar.into() });
+            }
+            let count = made.data.len() % 5 + 1;
+            let list: Vec<i32> = (0..count as i32).map(|n| 100 * n - 50).collect();
+            attributes.push(Attribute { name: "range".into(), values: Values::Int(list) });
+            let values = (0..12).map(|n| match n {
+                0..6 => draw.below(200_000) as f64 - 100_000.0,
+                6..10 => draw.below(1_000_000) as f64 / 1024.0,
+                10 => f64::NAN,
+                _ => 0.0,
+            });
+            made.data.push(Values::Double(values.collect()));
+            made.header.variables.push(Variable {
+                name,
+                dimensions: vec![0],
+                attributes,
+                external: Type::Double,
+                stated_size: 0,
+                begin: 0,
+            });
+        }
+    }
+    // The bounds of the first are times as well.
+    let bounds = Attribute { name: "bounds".into(), values: "v80".into() };
+    made.header.variables[0].attributes.push(bounds);
+    made.header.arrange(&Alignment::default(), None).unwrap();
+    let path = made.write(directory.path(), "times.nc");
+    assert_same_dump(&["-t"], &path);
+    assert_same_dump(&["-t", "-h", "-l", "60"], &path);
 }
 
 /// What ncgen makes of the text that we print of a dataset.

@@ -5,16 +5,33 @@
 
 use std::cmp::Ordering;
 
+use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use striate_array::format::Header;
 use striate_array::{ArrayError, Dataset, Pieces, Slab, Values, VariableId, cdl};
 use striate_comm::{Comm, agree};
 
 use super::Difference;
-use crate::CommandError;
+use crate::{CommandError, ranks};
 
 /// Bytes of a variable that a rank has in memory.
 const PART: u64 = 8 << 20;
+
+/// How far numbers that are the same may be apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tolerance {
+    pub(super) absolute: f64,
+    /// Of the larger of both.
+    pub(super) relative: f64,
+}
+
+impl Tolerance {
+    /// Whether numbers are the same that differ by `distance`, of which the larger is `size`. What has no
+    /// distance, or an infinite one, is not.
+    fn allows(self, distance: f64, size: f64) -> bool {
+        distance.is_finite() && (distance <= self.absolute || distance <= self.relative * size)
+    }
+}
 
 /// What was found in a variable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +43,8 @@ struct Found {
     second: String,
     /// The bits of the largest difference of numbers.
     largest: Option<u64>,
+    /// The same, divided by the larger of both.
+    largest_relative: Option<u64>,
 }
 
 impl Found {
@@ -40,6 +59,7 @@ impl Found {
         early.differing += late.differing;
         // Of numbers that are not negative, the bits have the order of the numbers.
         early.largest = early.largest.max(late.largest);
+        early.largest_relative = early.largest_relative.max(late.largest_relative);
         early
     }
 }
@@ -49,15 +69,19 @@ pub(super) fn compare(
     comm: &dyn Comm,
     first: &mut Dataset,
     second: &mut Dataset,
-    tolerance: f64,
+    tolerance: Tolerance,
+    bar: &ProgressBar,
 ) -> Result<Vec<Difference>, CommandError> {
     let header = first.header().clone();
     let pairs = pairs(&header, first, second);
+    if comm.rank() == 0 {
+        bar.set_length(pairs.iter().map(|pair| 2 * pair.bytes()).sum());
+    }
     let mine = agree(
         comm,
         pairs
             .iter()
-            .map(|pair| pair.compare(comm, first, second, tolerance))
+            .map(|pair| pair.compare(comm, first, second, tolerance, bar))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| error.to_string()),
     )?;
@@ -79,6 +103,8 @@ struct Pair {
     shape: Vec<u64>,
     /// Elements of a part.
     most: u64,
+    /// Bytes of one.
+    element: u64,
     ids: [VariableId; 2],
 }
 
@@ -89,22 +115,30 @@ fn pairs(header: &Header, first: &Dataset, second: &Dataset) -> Vec<Pair> {
         let shape = first.shape(id);
         let same_type = second.header().variables[other.index()].external == variable.external;
         if same_type && second.shape(other) == shape {
-            let most = PART / variable.external.size();
-            pairs.push(Pair { name: variable.name.clone(), shape, most, ids: [id, other] });
+            let element = variable.external.size();
+            let (most, name) = (PART / element, variable.name.clone());
+            pairs.push(Pair { name, shape, most, element, ids: [id, other] });
         }
     }
     pairs
 }
 
 impl Pair {
+    fn bytes(&self) -> u64 {
+        self.shape.iter().fold(self.element, |bytes, &len| bytes.saturating_mul(len))
+    }
+
     /// This rank's share of the work.
     fn compare(
         &self,
         comm: &dyn Comm,
         first: &mut Dataset,
         second: &mut Dataset,
-        tolerance: f64,
+        tolerance: Tolerance,
+        bar: &ProgressBar,
     ) -> Result<Found, ArrayError> {
+        // Ranks that are processes show what the first of them has done, for all.
+        let shown = if ranks::is_job() { comm.size() as u64 } else { 1 };
         let mut found = Found::default();
         let mut place = 0;
         for (number, (start, count)) in Pieces::new(&self.shape, self.most).enumerate() {
@@ -116,6 +150,7 @@ impl Pair {
                 let mut here = difference(&one, &other, tolerance);
                 here.place += place;
                 found = found.and(here);
+                bar.inc(2 * shown * elements * self.element);
             }
             place += elements;
         }
@@ -137,6 +172,7 @@ impl Pair {
             first: found.first,
             second: found.second,
             largest_difference: found.largest.map(f64::from_bits),
+            largest_relative_difference: found.largest_relative.map(f64::from_bits),
         }
     }
 }
@@ -145,6 +181,8 @@ impl Pair {
 /// be said.
 trait Distance: Copy {
     fn distance(self, other: Self) -> Option<f64>;
+    /// How large a number is, without its sign.
+    fn magnitude(self) -> f64;
 }
 
 macro_rules! integers {
@@ -153,6 +191,11 @@ macro_rules! integers {
             fn distance(self, other: Self) -> Option<f64> {
                 let distance: u64 = self.abs_diff(other).into();
                 (distance > 0).then_some(distance as f64)
+            }
+
+            #[expect(clippy::cast_lossless, reason = "not of all of these types")]
+            fn magnitude(self) -> f64 {
+                (self as f64).abs()
             }
         }
     )+};
@@ -169,6 +212,10 @@ macro_rules! floats {
                 let distance = (f64::from(self) - f64::from(other)).abs();
                 (!same && distance.partial_cmp(&0.0) != Some(Ordering::Equal)).then_some(distance)
             }
+
+            fn magnitude(self) -> f64 {
+                f64::from(self).abs()
+            }
         }
     )+};
 }
@@ -176,13 +223,15 @@ macro_rules! floats {
 floats!(f32, f64);
 
 /// Compares values of the same type; text has no distance.
-fn difference(first: &Values, second: &Values, tolerance: f64) -> Found {
+fn difference(first: &Values, second: &Values, tolerance: Tolerance) -> Found {
     macro_rules! each {
         ($($variant:ident),+) => {
             match (first, second) {
                 (Values::Char(one), Values::Char(other)) => {
-                    let found = difference_of(one, other, 0.0, |c| Values::Char(vec![c]));
-                    Found { largest: None, ..found }
+                    let found = difference_of(one, other, Tolerance::default(), |c| {
+                        Values::Char(vec![c])
+                    });
+                    Found { largest: None, largest_relative: None, ..found }
                 }
                 $((Values::$variant(one), Values::$variant(other)) => {
                     difference_of(one, other, tolerance, |value| Values::$variant(vec![value]))
@@ -198,16 +247,16 @@ fn difference(first: &Values, second: &Values, tolerance: f64) -> Found {
 fn difference_of<T: Distance>(
     first: &[T],
     second: &[T],
-    tolerance: f64,
+    tolerance: Tolerance,
     values: impl Fn(T) -> Values,
 ) -> Found {
     let mut found = Found::default();
     for (place, (&one, &other)) in first.iter().zip(second).enumerate() {
-        let Some(distance) =
-            one.distance(other).filter(|distance| distance.is_nan() || *distance > tolerance)
-        else {
+        let Some(distance) = one.distance(other) else { continue };
+        let size = one.magnitude().max(other.magnitude());
+        if tolerance.allows(distance, size) {
             continue;
-        };
+        }
         if found.differing == 0 {
             found.place = place as u64;
             found.first = cdl::values(&values(one));
@@ -216,6 +265,8 @@ fn difference_of<T: Distance>(
         found.differing += 1;
         if !distance.is_nan() {
             found.largest = found.largest.max(Some(distance.to_bits()));
+            let relative = Some(distance / size).filter(|relative| relative.is_finite());
+            found.largest_relative = found.largest_relative.max(relative.map(f64::to_bits));
         }
     }
     found
@@ -227,6 +278,9 @@ mod tests {
 
     #[test]
     fn numbers_have_a_distance() {
+        let difference = |one: &Values, other: &Values, absolute: f64| {
+            super::difference(one, other, Tolerance { absolute, relative: 0.0 })
+        };
         let found = difference(&vec![1i64, i64::MIN, 5].into(), &vec![1, i64::MAX, 7].into(), 0.0);
         assert_eq!((found.differing, found.place), (2, 1));
         assert_eq!(found.largest, Some((u64::MAX as f64).to_bits()));
@@ -242,6 +296,35 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_may_be_relative_to_the_numbers() {
+        let differing = |one: f64, other: f64, absolute: f64, relative: f64| {
+            let values = |value: f64| Values::from(vec![value]);
+            difference(&values(one), &values(other), Tolerance { absolute, relative }).differing
+        };
+        assert_eq!(differing(1e6, 1.000_001e6, 0.0, 2e-6), 0);
+        assert_eq!(differing(1e6, 1.000_001e6, 0.0, 5e-7), 1);
+        assert_eq!(differing(-1e6, -1.000_001e6, 0.0, 2e-6), 0);
+        // Of the larger one, in whichever order.
+        assert_eq!((differing(90.0, 100.0, 0.0, 0.1), differing(100.0, 90.0, 0.0, 0.1)), (0, 0));
+        // Near 0 nothing is relatively close; one of both rules is enough.
+        assert_eq!((differing(0.0, 1e-20, 0.0, 0.5), differing(0.0, 1e-20, 1e-15, 0.5)), (1, 0));
+        assert_eq!((differing(5.0, 5.5, 0.5, 0.0), differing(5.0, 5.6, 0.5, 0.01)), (0, 1));
+        // What is no number is close to nothing.
+        let infinite = f64::INFINITY;
+        assert_eq!(differing(infinite, 1.0, 1e300, 1.0), 1);
+        assert_eq!(differing(infinite, -infinite, 1e300, 1.0), 1);
+        assert_eq!(
+            (differing(infinite, infinite, 0.0, 0.0), differing(f64::NAN, 1.0, 1e9, 9.0)),
+            (0, 1)
+        );
+        assert_eq!(differing(f64::NAN, -f64::NAN, 0.0, 0.0), 0);
+        let ints = |value: i32| Values::from(vec![value]);
+        let tolerance = Tolerance { absolute: 0.0, relative: 0.01 };
+        assert_eq!(difference(&ints(1000), &ints(1010), tolerance).differing, 0);
+        assert_eq!(difference(&ints(1000), &ints(1011), tolerance).differing, 1);
+    }
+
+    #[test]
     fn findings_add_up_in_any_order() {
         let found = |differing, place, largest: f64| Found {
             differing,
@@ -249,6 +332,7 @@ mod tests {
             first: place.to_string(),
             second: String::new(),
             largest: Some(largest.to_bits()),
+            largest_relative: None,
         };
         let all = [found(2, 10, 1.0), Found::default(), found(1, 3, 0.5), found(4, 20, 7.0)];
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {

@@ -16,6 +16,7 @@ use striate_store::{Operation, StoreError};
 
 use crate::CommandError;
 use crate::fs::Place;
+use crate::nc::interrupt::Leaves;
 use crate::nc::place;
 
 /// Bytes of a name that are kept in the other name, which must not become too long.
@@ -77,6 +78,15 @@ impl Target {
     /// The name that the copy is to be created by.
     pub(super) fn part(&self) -> &Path {
         self.part.as_ref().unwrap_or(&self.path)
+    }
+
+    /// What is left if the command ends before the copy is whole.
+    pub(super) fn leaves(&self) -> Leaves {
+        let name = self.path.display().to_string();
+        match &self.part {
+            Some(part) => Leaves::Copy { part: part.clone(), name },
+            None => Leaves::Dataset { unpublished: format!("{name}.unpublished").into(), name },
+        }
     }
 
     /// Whether nothing has that name.

@@ -1,0 +1,440 @@
+//! Numbers that are times, as dates: what `ncdump -t` prints.
+//!
+//! A variable is one of times if its attribute `units` is `UNIT since DATE`, or if it is named as the bounds
+//! of such a one. The calendars are those of the CF conventions. The arithmetic is that of the cdtime
+//! library, in hours as floating point numbers and in its order, so that the last digits are the same.
+
+use std::collections::HashMap;
+
+use super::number::special;
+use crate::format::{Header, Values, Variable};
+
+/// Which days there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calendar {
+    /// Julian up to 4 October 1582, Gregorian from the next day on, which is the 15th.
+    Mixed,
+    Gregorian,
+    Julian,
+    NoLeap,
+    AllLeap,
+    Days360,
+}
+
+/// The names of calendars; a beginning of one is enough.
+const CALENDARS: [(&str, Calendar); 11] = [
+    ("gregorian", Calendar::Mixed),
+    ("standard", Calendar::Mixed),
+    ("proleptic_gregorian", Calendar::Gregorian),
+    ("noleap", Calendar::NoLeap),
+    ("no_leap", Calendar::NoLeap),
+    ("365_day", Calendar::NoLeap),
+    ("allleap", Calendar::AllLeap),
+    ("all_leap", Calendar::AllLeap),
+    ("366_day", Calendar::AllLeap),
+    ("360_day", Calendar::Days360),
+    ("julian", Calendar::Julian),
+];
+
+/// Days before each month, in a year without a leap day.
+const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unit {
+    /// So many hours are a unit, or so many units an hour.
+    Hours(f64),
+    Parts(f64),
+    Months(f64),
+}
+
+/// A date, and the hour of the day with its fraction.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+struct Moment {
+    year: i64,
+    month: i64,
+    day: i64,
+    hour: f64,
+}
+
+/// The last day of the Julian calendar ends where the first of the Gregorian begins.
+const JULIAN_END: Moment = Moment { year: 1582, month: 10, day: 5, hour: 0.0 };
+const GREGORIAN_BEGIN: Moment = Moment { year: 1582, month: 10, day: 15, hour: 0.0 };
+/// What differences are counted from.
+const ORIGIN: Moment = Moment { year: 1979, month: 1, day: 1, hour: 0.0 };
+
+/// Further away than this, nobody's dates are meant.
+const MOST_DAYS: f64 = 2_147_483_000.0;
+
+impl Calendar {
+    fn is_leap(self, year: i64) -> bool {
+        match self {
+            Self::AllLeap => true,
+            Self::NoLeap | Self::Days360 => false,
+            Self::Julian => year % 4 == 0,
+            Self::Mixed | Self::Gregorian => year % 4 == 0 && (year % 100 != 0 || year % 400 == 0),
+        }
+    }
+
+    fn days_in(self, year: i64) -> i64 {
+        match self {
+            Self::Days360 => 360,
+            _ => 365 + i64::from(self.is_leap(year)),
+        }
+    }
+
+    /// Days of 400 years.
+    const fn cycle(self) -> i64 {
+        match self {
+            Self::Days360 => 144_000,
+            Self::NoLeap => 146_000,
+            Self::AllLeap => 146_400,
+            Self::Julian => 146_100,
+            Self::Mixed | Self::Gregorian => 146_097,
+        }
+    }
+
+    /// Hours since the begin of 1970.
+    fn hours(self, moment: Moment) -> f64 {
+        let month = if (1..=12).contains(&moment.month) { moment.month } else { 1 };
+        let leap = i64::from(self.is_leap(moment.year) && month > 2);
+        let before = match self {
+            Self::Days360 => 30 * (month - 1),
+            _ => DAYS_BEFORE[month as usize - 1],
+        };
+        let of_year = before + moment.day + leap;
+        let (cycles, mut year) = ((moment.year - 1970).div_euclid(400), 1970);
+        year += 400 * cycles;
+        let mut days = cycles * self.cycle();
+        while year < moment.year {
+            days += self.days_in(year);
+            year += 1;
+        }
+        (days + of_year - 1) as f64 * 24.0 + moment.hour
+    }
+
+    /// The moment so many hours after the begin of 1970.
+    fn moment(self, hours: f64) -> Option<Moment> {
+        let days = (hours / 24.0).floor();
+        if days.abs() > MOST_DAYS {
+            return None;
+        }
+        let mut left = days as i64;
+        let mut hour = hours - days * 24.0;
+        if hour >= 24.0 {
+            left += 1;
+            hour -= 24.0;
+        }
+        let mut year = 1970 + 400 * left.div_euclid(self.cycle());
+        left = left.rem_euclid(self.cycle());
+        while left >= self.days_in(year) {
+            left -= self.days_in(year);
+            year += 1;
+        }
+        let mut month = 1;
+        while month < 12 && left >= self.days_of_month(year, month) {
+            left -= self.days_of_month(year, month);
+            month += 1;
+        }
+        Some(Moment { year, month, day: left + 1, hour })
+    }
+
+    fn days_of_month(self, year: i64, month: i64) -> i64 {
+        match (self, month) {
+            (Self::Days360, _) => 30,
+            (_, 2) => 28 + i64::from(self.is_leap(year)),
+            (_, 4 | 6 | 9 | 11) => 30,
+            _ => 31,
+        }
+    }
+
+    /// Hours since [`ORIGIN`].
+    fn since_origin(self, moment: Moment) -> f64 {
+        self.hours(moment) - self.hours(ORIGIN)
+    }
+
+    /// So many hours later.
+    fn later(self, moment: Moment, hours: f64) -> Option<Moment> {
+        let since = self.since_origin(moment) + hours;
+        self.moment(self.hours(ORIGIN) + since)
+    }
+}
+
+/// How the numbers of a variable are dates.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Times {
+    calendar: Calendar,
+    unit: Unit,
+    base: Moment,
+}
+
+impl Times {
+    /// Of a variable by its own attributes; `None` if its numbers are no times.
+    pub(super) fn of(variable: &Variable) -> Option<Self> {
+        let units = text(variable, "units")?;
+        let calendar = match text(variable, "calendar") {
+            None => Calendar::Mixed,
+            Some(name) if name.is_empty() => Calendar::Mixed,
+            Some(name) => {
+                let name = name.to_ascii_lowercase();
+                // Of a year without a number there are no dates.
+                if "none".starts_with(&name) && !"noleap".starts_with(&name) {
+                    return None;
+                }
+                let known = CALENDARS.iter().find(|(own, _)| own.starts_with(&name));
+                known.map_or(Calendar::Mixed, |(_, calendar)| *calendar)
+            }
+        };
+        let (unit, base) = parse(&units)?;
+        Some(Self { calendar, unit, base })
+    }
+
+    /// A number as a date in quotes; `None` if it is none.
+    pub(super) fn date(&self, value: f64) -> Option<String> {
+        if !value.is_finite() {
+            return None;
+        }
+        let hours = match self.unit {
+            Unit::Hours(each) => each * value,
+            Unit::Parts(each) => value / each,
+            Unit::Months(each) => return self.months_later(each, value).and_then(shown),
+        };
+        let moment = match self.calendar {
+            Calendar::Mixed => self.mixed(hours),
+            calendar => calendar.moment(calendar.hours(self.base) + hours),
+        };
+        moment.and_then(shown)
+    }
+
+    /// A number as a date, or as the number that it is if it is none.
+    pub(super) fn shown(&self, value: f64) -> String {
+        match self.date(value) {
+            Some(date) => date,
+            None => special(value).map_or_else(|| value.to_string(), ToOwned::to_owned),
+        }
+    }
+
+    fn mixed(&self, hours: f64) -> Option<Moment> {
+        let (julian, gregorian) = (Calendar::Julian, Calendar::Gregorian);
+        if self.base < GREGORIAN_BEGIN {
+            let left = julian.since_origin(JULIAN_END) - julian.since_origin(self.base);
+            if hours <= left {
+                julian.later(self.base, hours)
+            } else {
+                gregorian.later(GREGORIAN_BEGIN, hours - left)
+            }
+        } else {
+            let left = gregorian.since_origin(GREGORIAN_BEGIN) - gregorian.since_origin(self.base);
+            if hours > left {
+                gregorian.later(self.base, hours)
+            } else {
+                julian.later(JULIAN_END, hours - left)
+            }
+        }
+    }
+
+    /// Whole months later, at the first of the month.
+    fn months_later(&self, each: f64, value: f64) -> Option<Moment> {
+        let calendar = match self.calendar {
+            Calendar::Mixed => Calendar::Gregorian,
+            calendar => calendar,
+        };
+        if value == 0.0 {
+            return Some(self.base);
+        }
+        let months = each * value + if value < 0.0 { -1e-10 } else { 1e-10 };
+        if months.abs() > MOST_DAYS {
+            return None;
+        }
+        let begin = calendar.moment(calendar.hours(self.base))?;
+        let months = months as i64 + begin.month - 1;
+        let (year, month) = (begin.year + months.div_euclid(12), months.rem_euclid(12) + 1);
+        Some(Moment { year, month, day: 1, hour: 0.0 })
+    }
+}
+
+/// Of each variable, how its numbers are dates: as those of the variable whose bounds it is, if it is.
+pub(super) fn of_variables(header: &Header) -> Vec<Option<Times>> {
+    let mut bounds: HashMap<String, usize> = HashMap::new();
+    for (index, variable) in header.variables.iter().enumerate() {
+        if let Some(name) = text(variable, "bounds") {
+            bounds.insert(name, index);
+        }
+    }
+    let of = |variable: &Variable| {
+        let parent = bounds.get(&variable.name).and_then(|&index| header.variables.get(index));
+        Times::of(parent.unwrap_or(variable))
+    };
+    header.variables.iter().map(of).collect()
+}
+
+fn text(variable: &Variable, name: &str) -> Option<String> {
+    let found = variable.attributes.iter().find(|attribute| attribute.name == name)?;
+    let Values::Char(bytes) = &found.values else { return None };
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+}
+
+/// `UNIT since DATE`.
+fn parse(units: &str) -> Option<(Unit, Moment)> {
+    let units = units.trim_start();
+    let (unit, rest) = units.split_once(|c: char| c.is_ascii_whitespace())?;
+    let rest = rest.trim_start().strip_prefix("since")?.trim_start();
+    let mut words = rest.split_ascii_whitespace();
+    let first = words.next()?;
+    let date = match first.split_once('T') {
+        Some((date, time)) if !date.is_empty() && !time.is_empty() => format!("{date} {time}"),
+        Some((date, _)) if !date.is_empty() => date.to_owned(),
+        Some(_) => return None,
+        None => match words.next() {
+            Some(time) => format!("{first} {time}"),
+            None => first.to_owned(),
+        },
+    };
+    let unit = unit.to_ascii_lowercase();
+    let is = |begin: &str, short: &str| unit.starts_with(begin) || unit == short;
+    let unit = if is("sec", "s") {
+        Unit::Parts(3600.0)
+    } else if is("min", "mn") {
+        Unit::Parts(60.0)
+    } else if is("hour", "hr") {
+        Unit::Hours(1.0)
+    } else if is("day", "dy") {
+        Unit::Hours(24.0)
+    } else if is("week", "wk") {
+        Unit::Hours(168.0)
+    } else if is("month", "mo") {
+        Unit::Months(1.0)
+    } else if unit.starts_with("season") {
+        Unit::Months(3.0)
+    } else if is("year", "yr") {
+        Unit::Months(12.0)
+    } else {
+        return None;
+    };
+    Some((unit, moment_of(&date)))
+}
+
+/// `YEAR-MONTH-DAY HOUR:MINUTE:SECOND`, as far as it can be read.
+fn moment_of(date: &str) -> Moment {
+    let mut moment = Moment { year: 0, month: 1, day: 1, hour: 0.0 };
+    let mut rest = date;
+    let mut next = |before: &str| -> Option<i64> {
+        rest = rest.strip_prefix(before)?.trim_start();
+        let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = rest.split_at(rest.len() - digits.len() + len);
+        rest = after;
+        number.parse().ok()
+    };
+    let Some(year) = next("") else { return moment };
+    moment.year = year.clamp(-1_000_000, 1_000_000);
+    let Some(month) = next("-") else { return moment };
+    moment.month = month;
+    let Some(day) = next("-") else { return moment };
+    moment.day = day.clamp(-1000, 1000);
+    let Some(hour) = next(" ").filter(|hour| (0..24).contains(hour)) else { return moment };
+    moment.hour = hour as f64;
+    let Some(minute) = next(":").filter(|minute| (0..60).contains(minute)) else { return moment };
+    moment.hour += minute as f64 / 60.0;
+    let Some(seconds) = rest.strip_prefix(':') else { return moment };
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let end = seconds.find(|c| !is_number(c)).unwrap_or(seconds.len());
+    if let Ok(seconds) = seconds[..end].parse::<f64>()
+        && (0.0..=60.0).contains(&seconds)
+    {
+        moment.hour += seconds / 3600.0;
+    }
+    moment
+}
+
+/// As ISO 8601 has it, without what is zero at its end.
+fn shown(moment: Moment) -> Option<String> {
+    let Moment { year, month, day, hour } = moment;
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0.0..=24.0).contains(&hour) {
+        return None;
+    }
+    // Half a microsecond, in seconds, minutes and hours.
+    const SECOND: f64 = 0.5e-6;
+    const MINUTE: f64 = SECOND / 60.0;
+    const HOUR: f64 = MINUTE / 60.0;
+    let hours = (hour + HOUR).trunc();
+    let rest = 60.0 * (hour - hours);
+    let minutes = (rest + MINUTE).trunc();
+    let seconds = 60.0 * (rest - minutes);
+    let whole = (seconds + SECOND).trunc();
+    let sign = if year < 0 { "-" } else { "" };
+    let mut text = format!("\"{sign}{:04}-{month:02}-{day:02}", year.abs());
+    let (h, m) = (hours as i64, minutes as i64);
+    if seconds - whole >= SECOND {
+        text += &format!(" {h:02}:{m:02}:{seconds:.6}");
+    } else if whole != 0.0 {
+        text += &format!(" {h:02}:{m:02}:{:02}", whole as i64);
+    } else if m != 0 {
+        text += &format!(" {h:02}:{m:02}");
+    } else if h != 0 {
+        text += &format!(" {h:02}");
+    }
+    text.push('"');
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn date(units: &str, calendar: Calendar, value: f64) -> String {
+        let (unit, base) = parse(units).unwrap();
+        Times { calendar, unit, base }.date(value).unwrap()
+    }
+
+    #[test]
+    fn calendars_are_those_of_cf() {
+        let days = "days since 2000-1-1";
+        assert_eq!(date(days, Calendar::Mixed, 59.0), "\"2000-02-29\"");
+        assert_eq!(date(days, Calendar::NoLeap, 59.0), "\"2000-03-01\"");
+        assert_eq!(date(days, Calendar::Days360, 59.5), "\"2000-02-30 12\"");
+        assert_eq!(date(days, Calendar::AllLeap, -307.0), "\"1999-02-29\"");
+        assert_eq!(date("days since 1582-10-15", Calendar::Mixed, -1.0), "\"1582-10-04\"");
+        assert_eq!(date("days since 1582-10-15", Calendar::Gregorian, -1.0), "\"1582-10-14\"");
+        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-15\"");
+        assert_eq!(date("months since 1999-12-31", Calendar::Mixed, 2.0), "\"2000-02-01\"");
+        assert_eq!(
+            date("hours since 1990-01-01T12:00:00Z", Calendar::Mixed, 1.0),
+            "\"1990-01-01 13\""
+        );
+        assert_eq!(
+            date("seconds since 1970-01-01", Calendar::Mixed, -5.0),
+            "\"1969-12-31 23:59:55\""
+        );
+        assert!(
+            parse("days").is_none() && parse("m").is_none() && parse("furlongs since 1").is_none()
+        );
+    }
+
+    /// The twin: counts days one by one.
+    #[test]
+    fn every_day_follows_the_one_before() {
+        for calendar in [
+            Calendar::Gregorian,
+            Calendar::Julian,
+            Calendar::NoLeap,
+            Calendar::AllLeap,
+            Calendar::Days360,
+        ] {
+            let mut expected = Moment { year: 1561, month: 1, day: 1, hour: 0.0 };
+            let mut hours = calendar.hours(expected);
+            for _ in 0..300_000 {
+                assert_eq!(calendar.moment(hours), Some(expected), "{calendar:?}");
+                assert_eq!(calendar.hours(expected).to_bits(), hours.to_bits());
+                hours += 24.0;
+                expected.day += 1;
+                if expected.day > calendar.days_of_month(expected.year, expected.month) {
+                    (expected.day, expected.month) = (1, expected.month + 1);
+                }
+                if expected.month > 12 {
+                    (expected.month, expected.year) = (1, expected.year + 1);
+                }
+            }
+        }
+    }
+}

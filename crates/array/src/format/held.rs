@@ -1,0 +1,88 @@
+//! How many values of a variable a file holds: one that was cut off holds fewer than its header says.
+//!
+//! The place of a value grows with its number, so what is missing is always the end of a variable.
+
+use super::{Header, Variable};
+
+impl Header {
+    /// How many values of a variable lie within the first `file_len` bytes, from the first one on.
+    pub fn values_within(&self, variable: &Variable, file_len: u64) -> u64 {
+        let size = u128::from(variable.external.size());
+        let (begin, len) = (u128::from(variable.begin), u128::from(file_len));
+        let shape = self.shape(variable);
+        let product = |lens: &[u64]| {
+            lens.iter().fold(1_u128, |product, &len| product.saturating_mul(u128::from(len)))
+        };
+        let held = if self.is_record(variable) {
+            let each = product(shape.get(1..).unwrap_or_default());
+            let stride = self.record_size().map_or(u128::MAX, u128::from);
+            let Some(room) = len.checked_sub(begin).filter(|_| stride > 0) else { return 0 };
+            let (whole, rest) = (room / stride, room % stride);
+            let all = whole.saturating_mul(each).saturating_add((rest / size).min(each));
+            all.min(product(&shape))
+        } else {
+            (len.saturating_sub(begin) / size).min(product(&shape))
+        };
+        u64::try_from(held).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::format::{Dimension, Format, Header, Type, Variable};
+
+    /// The twin: asks of every value where it ends.
+    fn counted(header: &Header, variable: &Variable, len: u64) -> u64 {
+        let shape = header.shape(variable);
+        let size = variable.external.size();
+        let (records, each) = if header.is_record(variable) {
+            (shape[0], shape[1..].iter().product::<u64>())
+        } else {
+            (1, shape.iter().product())
+        };
+        let stride = header.record_size().unwrap();
+        let mut held = 0;
+        for record in 0..records {
+            for value in 0..each {
+                let end = variable.begin + record * stride + (value + 1) * size;
+                held += u64::from(end <= len);
+            }
+        }
+        held
+    }
+
+    #[test]
+    fn what_lies_before_the_end_is_held() {
+        for alone in [false, true] {
+            let mut header = Header::new(Format::Cdf2);
+            header.records = 3;
+            for (name, len) in [("t", 0), ("x", 5)] {
+                header.dimensions.push(Dimension { name: name.into(), len });
+            }
+            let shapes: [(Type, &[u32]); 5] = [
+                (Type::Short, &[0, 1]),
+                (Type::Int, &[1]),
+                (Type::Byte, &[]),
+                (Type::Double, &[0]),
+                (Type::Char, &[0, 1]),
+            ];
+            for (external, dimensions) in shapes.into_iter().take(if alone { 3 } else { 5 }) {
+                header.variables.push(Variable {
+                    name: format!("v{}", header.variables.len()),
+                    dimensions: dimensions.to_vec(),
+                    attributes: Vec::new(),
+                    external,
+                    stated_size: 0,
+                    begin: 0,
+                });
+            }
+            header.arrange(&super::super::Alignment::default(), None).unwrap();
+            for len in 0..=header.end().unwrap() + 9 {
+                for variable in &header.variables {
+                    let held = header.values_within(variable, len);
+                    assert_eq!(held, counted(&header, variable, len), "{} {len}", variable.name);
+                }
+            }
+        }
+    }
+}
