@@ -12,25 +12,30 @@
 //! reordered and torn, and lengths lost. Only the 8 bytes of the header that tell how long the file
 //! is must not be torn, which holds on every disk that writes whole sectors.
 //!
-//! After the disk fails or is full, every change is refused until the catalogue is opened again.
+//! After the disk fails, every change is refused until the catalogue is opened again. When it is full, names can be
+//! removed and the catalogue can be opened, since it holds the space for that ([`CatalogError::Full`]).
 
 mod error;
-mod growth;
+mod extent;
 pub mod name;
 mod open;
+mod room;
 mod tables;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
 };
 
 pub use error::CatalogError;
+use extent::Extent;
 pub use name::{NameError, check_name};
+use room::Room;
 pub use tables::FileRecord;
 use tables::{DEAD, IDS, NAMES, SERVERS, Tables};
 
@@ -52,6 +57,9 @@ use tables::{DEAD, IDS, NAMES, SERVERS, Tables};
 /// ```
 pub struct Catalog {
     database: Database,
+    /// What the database lies on.
+    extent: Arc<Extent>,
+    room: Room,
     /// Where it is, for messages.
     place: String,
 }
@@ -72,19 +80,31 @@ enum Outcome<T> {
 
 use Outcome::{Changed, Unchanged};
 
+/// What a transaction is for.
+enum Purpose {
+    /// To add something: it must leave room for those that remove.
+    Add,
+    /// To remove something, or to note something in the place of something else.
+    Remove,
+}
+
 impl Catalog {
     /// Opens the catalogue in the file at `path`, or creates it there if there is no file.
     ///
     /// A file that was cut gives [`CatalogError::Damaged`] or [`CatalogError::NotACatalog`], as does
     /// one that is something else.
     pub fn open(path: &Path) -> Result<Self, CatalogError> {
-        Ok(Self { database: open::open_file(path)?, place: path.display().to_string() })
+        Ok(Self::of(open::open_file(path)?, path.display().to_string()))
     }
 
     /// Opens the catalogue on other storage than a file, or creates it there if that is empty.
     pub fn on_backend(backend: impl StorageBackend) -> Result<Self, CatalogError> {
         let place = "on given storage".to_owned();
-        Ok(Self { database: open::open_backend(backend, &place)?, place })
+        Ok(Self::of(open::open_backend(backend, None, &place)?, place))
+    }
+
+    fn of((database, extent): open::Opened, place: String) -> Self {
+        Self { database, extent, room: Room::default(), place }
     }
 
     /// Creates a file of the given name over the given servers, or finds the one that is there
@@ -98,13 +118,20 @@ impl Catalog {
         now_ms: u64,
     ) -> Result<(FileRecord, bool), CatalogError> {
         let name = check_name(name)?;
-        self.change(|tables| {
+        let there = |record| {
+            if exclusive {
+                Err(CatalogError::Exists { name: name.clone() })
+            } else {
+                Ok((record, false))
+            }
+        };
+        // What is there takes no room.
+        if let Some(record) = self.find(&self.database.begin_read()?.open_table(NAMES)?, &name)? {
+            return there(record);
+        }
+        self.change(Purpose::Add, |tables| {
             if let Some(record) = self.find(&tables.names, &name)? {
-                return if exclusive {
-                    Err(CatalogError::Exists { name })
-                } else {
-                    Ok(Unchanged((record, false)))
-                };
+                return there(record).map(Unchanged);
             }
             check_place(&tables.names, &name)?;
             check_layout(&name, strip, servers, tables.servers.len()? as u32)?;
@@ -169,7 +196,7 @@ impl Catalog {
         replace: bool,
     ) -> Result<Option<FileRecord>, CatalogError> {
         let (from, to) = (check_name(from)?, check_name(to)?);
-        self.change(|tables| {
+        self.change(Purpose::Add, |tables| {
             let Some(record) = self.find(&tables.names, &from)? else {
                 return Err(CatalogError::NotFound { name: from });
             };
@@ -194,12 +221,12 @@ impl Catalog {
     /// Removes a name. Its file is dead from now on.
     pub fn remove(&self, name: &str) -> Result<FileRecord, CatalogError> {
         let name = check_name(name)?;
-        self.change(|tables| Ok(Changed(self.kill(tables, &name)?)))
+        self.change(Purpose::Remove, |tables| Ok(Changed(self.kill(tables, &name)?)))
     }
 
     /// Forgets a dead file, whose objects are gone. One that is buried already stays so.
     pub fn bury(&self, file: u64) -> Result<(), CatalogError> {
-        self.change(|tables| {
+        self.change(Purpose::Remove, |tables| {
             if let Some(name) = tables.ids.get(file)? {
                 return Err(CatalogError::Alive { file, name: name.value().to_owned() });
             }
@@ -229,7 +256,7 @@ impl Catalog {
 
     /// Notes the size a file has now.
     pub fn record(&self, file: u64, size: u64, now_ms: u64) -> Result<(), CatalogError> {
-        self.change(|tables| {
+        self.change(Purpose::Remove, |tables| {
             let name = tables.ids.get(file)?.ok_or(CatalogError::UnknownFile { file })?;
             let name = name.value();
             let record = self.find(&tables.names, name)?.filter(|record| record.file == file);
@@ -249,7 +276,7 @@ impl Catalog {
         if let Some(address) = addresses.iter().find(|address| !seen.insert(*address)) {
             return Err(CatalogError::RepeatedAddress { address: address.clone() });
         }
-        self.change(|tables| {
+        self.change(Purpose::Remove, |tables| {
             let old = addresses_in(&tables.servers)?;
             if old == addresses {
                 return Ok(Unchanged(()));
@@ -284,10 +311,14 @@ impl Catalog {
     /// leaves everything as it was.
     fn change<T>(
         &self,
+        purpose: Purpose,
         work: impl FnOnce(&mut Tables<'_>) -> Result<Outcome<T>, CatalogError>,
     ) -> Result<T, CatalogError> {
         let mut writing = self.database.begin_write()?;
         writing.set_durability(Durability::Immediate)?;
+        if let Purpose::Add = purpose {
+            self.room.check(&self.extent, &writing)?;
+        }
         let outcome = work(&mut Tables::open(&writing)?)?;
         match outcome {
             Changed(answer) => {

@@ -31,6 +31,16 @@ pub struct Inventory {
     pub objects: Vec<Result<BTreeMap<u64, u64>, String>>,
 }
 
+/// Whether a name is one that `striate fs cp` gives to copies that are not whole: `.NAME.part-` and 16 digits.
+pub fn is_unfinished_copy(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    name.starts_with('.')
+        && name.rsplit_once(".part-").is_some_and(|(before, number)| {
+            !before.is_empty() && number.len() == 16 && number.as_bytes().iter().all(digit)
+        })
+}
+
 impl Inventory {
     /// The largest id of any file, alive or dead; 0 if there is none.
     pub fn highest_file(&self) -> u64 {
@@ -52,7 +62,13 @@ impl Inventory {
             }
         }
         for (path, record) in &self.files {
-            self.check_file(path, record, &mut findings);
+            if is_unfinished_copy(path) {
+                // What is there of it does not matter.
+                let (path, file) = (path.clone(), record.file);
+                findings.push(Finding::UnfinishedCopy { path, file });
+            } else {
+                self.check_file(path, record, &mut findings);
+            }
         }
         self.check_objects(&mut findings);
         findings

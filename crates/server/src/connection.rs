@@ -17,7 +17,7 @@ use crate::watch::{Watch, Watched};
 /// Serves a client until it goes, is late, or breaks the rules.
 pub(crate) fn serve(server: &Shared, socket: TcpStream, watch: &Arc<Watch>) {
     let transport = match &server.tls {
-        None => Transport::Plain(socket),
+        None => Transport::from(socket),
         Some(tls) => match tls.accept(socket) {
             Ok(transport) => transport,
             Err(error) => return tracing::error!(%error, "cannot speak TLS"),

@@ -33,5 +33,6 @@ mod watch;
 pub use embedded::Embedded;
 pub use error::ServerError;
 pub use server::Server;
+pub use settings::address::{AddressError, parse_address};
 pub use settings::{DurationError, Limits, Settings, parse_duration};
 pub use statistics::Statistics;

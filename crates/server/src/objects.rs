@@ -6,12 +6,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use lru::LruCache;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
-use striate_wire::{Failure, FailureCode};
+use striate_wire::{Failure, FailureCode, checksum};
 
 use crate::costs::Costs;
 
@@ -219,20 +220,33 @@ impl Objects {
         if len <= has {
             return Ok(());
         }
-        let (total, _, available) = self.space()?;
-        let new = bytes.min(len - has);
-        if available < RESERVE.min(total / 16).saturating_add(new) {
+        let (_, _, available) = self.space()?;
+        if available < bytes.min(len - has) {
             return Err(failed("extend", id, &io::ErrorKind::StorageFull.into()));
         }
         Ok(())
     }
 
-    /// Bytes of the storage: all, free, and free for this server.
+    /// Bytes of the storage: all, free, and free for objects, which is without what they leave free.
     pub fn space(&self) -> Result<(u64, u64, u64), Failure> {
         let space = statvfs(&self.directory)
             .map_err(|error| failed("ask for the space of", 0, &error.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
-        Ok((bytes(space.f_blocks), bytes(space.f_bfree), bytes(space.f_bavail)))
+        let total = bytes(space.f_blocks);
+        let available = bytes(space.f_bavail).saturating_sub(RESERVE.min(total / 16));
+        Ok((total, bytes(space.f_bfree), available))
+    }
+
+    /// A number that servers have in common if they store on the same disk, and otherwise hardly ever.
+    pub(crate) fn disk(&self) -> Result<u64, Failure> {
+        let device = fs::metadata(&self.directory)
+            .map_err(|error| failed("ask for the disk of", 0, &error))?
+            .dev();
+        // Disks of different machines have the same numbers.
+        let machine = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let [high, low] = [&b"a"[..], b"b"]
+            .map(|part| checksum(&[part, &machine, &device.to_le_bytes()].concat()));
+        Ok(u64::from(high) << 32 | u64::from(low))
     }
 }
 

@@ -1,9 +1,10 @@
 //! [`Registry`]: the connections that a server has, for all that concerns them together.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use striate_wire::Transport;
 
 use crate::statistics::Statistics;
 use crate::watch::{LINGER, Watch};
@@ -17,7 +18,7 @@ pub(crate) struct Registry {
     connections: Mutex<HashMap<u64, Arc<Watch>>>,
     left: Condvar,
     /// Connections that were told why they are refused, until their clients have read it.
-    refused: Mutex<VecDeque<(Instant, TcpStream)>>,
+    refused: Mutex<VecDeque<(Instant, Transport)>>,
     most: usize,
     statistics: Arc<Statistics>,
 }
@@ -56,7 +57,7 @@ impl Registry {
     }
 
     /// Keeps a refused connection until its client had the time to read why.
-    pub(crate) fn linger(&self, socket: TcpStream) {
+    pub(crate) fn linger(&self, socket: Transport) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.push_back((Instant::now() + LINGER, socket));
         if refused.len() > MOST_REFUSED {

@@ -9,6 +9,9 @@ use crate::metadata::Metadata;
 use crate::shared::Shared;
 use crate::watch::Watched;
 
+/// The number by which servers on the same disk are known, among the statistics.
+const DISK: &str = "disk";
+
 /// Carries out a request of the client behind `stream`, whose locks `holder` holds.
 pub(crate) fn answer(
     server: &Shared,
@@ -74,7 +77,10 @@ pub(crate) fn answer(
         }
         Request::Statistics => {
             let numbers = server.numbers().into_iter();
-            let counters = numbers.map(|(name, _, _, value)| (name.to_owned(), value)).collect();
+            let mut counters: Vec<(String, u64)> =
+                numbers.map(|(name, _, _, value)| (name.to_owned(), value)).collect();
+            // No count, but told here, where clients do not mind what they do not know.
+            counters.push((DISK.to_owned(), objects.disk()?));
             Ok(Reply::Statistics { counters })
         }
         Request::Identify => Ok(Reply::Server {

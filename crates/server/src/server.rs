@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use striate_wire::{Connection, Failure, FailureCode};
+use striate_wire::{Connection, Failure, FailureCode, Transport};
 
 use crate::connection::serve;
 use crate::error::ServerError;
@@ -239,10 +239,12 @@ fn refuse(shared: &Shared, socket: TcpStream, peer: SocketAddr, why: &str) {
     tracing::debug!(%peer, why, "refused a connection");
     // Under TLS it could be told only after a handshake, which costs too much here.
     if shared.tls.is_none() && socket.set_nonblocking(true).is_ok() {
-        let mut connection = Connection::new(&socket);
-        let told = connection.send_failure(0, &Failure::new(FailureCode::Busy, why));
-        if told.is_ok() && socket.shutdown(std::net::Shutdown::Write).is_ok() {
-            shared.registry.linger(socket);
+        let mut transport = Transport::from(socket);
+        let told = Connection::new(&mut transport)
+            .send_failure(0, &Failure::new(FailureCode::Busy, why))
+            .is_ok();
+        if told && transport.socket().shutdown(std::net::Shutdown::Write).is_ok() {
+            shared.registry.linger(transport);
         }
     }
 }

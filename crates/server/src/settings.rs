@@ -3,6 +3,8 @@
 //! Everything has a default that is safe: a server listens only to its own machine until it is given
 //! a key, or is told that anyone may come.
 
+pub(crate) mod address;
+
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -42,7 +44,8 @@ pub const PORT: u16 = 7479;
 pub struct Settings {
     /// The directory that all is stored in; made if it is not there.
     pub data: PathBuf,
-    /// Where to listen; with port 0, on any free port.
+    /// Where to listen; with port 0, on any free port. A configuration file may name a host.
+    #[serde(deserialize_with = "address::deserialize")]
     pub listen: SocketAddr,
     /// Whether the server keeps the names of files.
     pub metadata: bool,
@@ -58,6 +61,7 @@ pub struct Settings {
     /// Whether ports that ask for no key may listen to other machines.
     pub allow_anyone: bool,
     /// Where to serve metrics over HTTP, if at all.
+    #[serde(deserialize_with = "address::deserialize_some")]
     pub metrics: Option<SocketAddr>,
     /// How long each read or write of data is held back, to see in experiments what distance costs.
     #[serde(deserialize_with = "duration")]

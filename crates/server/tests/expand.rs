@@ -19,7 +19,7 @@ impl Link {
     fn to(server: &Server) -> Self {
         let socket = TcpStream::connect(server.address()).unwrap();
         socket.set_nodelay(true).unwrap();
-        let mut connection = Connection::new(Transport::Plain(socket));
+        let mut connection = Connection::new(Transport::from(socket));
         greet(&mut connection, None).unwrap();
         Self(connection)
     }

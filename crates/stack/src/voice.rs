@@ -2,7 +2,7 @@
 //!
 //! Programs close it, and the next file they open has its number: what is said must not go there.
 
-use std::io::Write;
+use crate::standard_error::write_without_signal;
 
 /// Where a stage says something to people.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Voice {
     /// Says something, if that is still the same. Nobody is told if it cannot be said.
     pub(crate) fn say(&self, text: &str) {
         if !text.is_empty() && self.place.is_some() && self.place == place() {
-            let _ = std::io::stderr().write_all(text.as_bytes());
+            write_without_signal(text.as_bytes());
         }
     }
 }

@@ -33,5 +33,5 @@ pub use files::Layout;
 pub use inquiry::{ServerInfo, ServerSpace};
 pub use lock::RemoteLock;
 pub use options::{ClientOptions, OptionsError};
-pub use striate_wire::{FileInfo, Frames, Traffic};
+pub use striate_wire::{FileInfo, Frames, HandshakeError, Traffic, WireError};
 pub use url::{DEFAULT_PORT, RemoteUrl, UrlError};

@@ -41,6 +41,11 @@ impl<S> Connection<S> {
         &self.stream
     }
 
+    /// The first bytes of a frame of which not all came.
+    pub(crate) fn cut_off(&self) -> Option<[u8; 4]> {
+        self.input.waiting().first_chunk().copied()
+    }
+
     /// What went over the connection so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic

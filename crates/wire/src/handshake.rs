@@ -82,6 +82,20 @@ pub enum HandshakeError {
     /// Both have a key, but not the same.
     #[error("the keys of client and server differ")]
     WrongKey,
+    /// The server speaks TLS, the client does not.
+    #[error("the server speaks TLS: its URL begins with striate+tls://, not with striate://")]
+    ServerSpeaksTls,
+    /// The client speaks TLS, the server does not.
+    #[error(
+        "the server does not speak TLS: its URL begins with striate://, not with striate+tls://"
+    )]
+    ServerWithoutTls,
+    /// The certificate has other names than the client asked for.
+    #[error("the server's certificate is not for the host of the URL: {0}")]
+    OtherHost(String),
+    /// The certificate is not by an authority that the client believes, or not valid.
+    #[error("the server's certificate is not believed: {0}")]
+    Certificate(String),
     /// The other side broke off.
     #[error("the other side broke off the handshake: {0}")]
     Refused(#[source] Failure),
@@ -99,6 +113,42 @@ impl HandshakeError {
 
 /// The client's side of a handshake; returns which server it is.
 pub fn greet<S: Read + Write>(
+    connection: &mut Connection<S>,
+    key: Option<&Key>,
+) -> Result<Identity, WireError> {
+    try_greet(connection, key).map_err(|error| recognised(error, connection.cut_off()))
+}
+
+/// What an error says about TLS, which begins and ends within the first frames.
+fn recognised(error: WireError, cut_off: Option<[u8; 4]>) -> WireError {
+    use rustls::{CertificateError, Error};
+    // The first bytes of an alert or a handshake of TLS: the kind, and the version.
+    const TLS: u8 = 3;
+    let found = match &error {
+        WireError::Malformed(Malformed::Magic([0x15 | 0x16, TLS, ..])) => {
+            Some(HandshakeError::ServerSpeaksTls)
+        }
+        // An alert is shorter than a header.
+        WireError::Io(_) if matches!(cut_off, Some([0x15 | 0x16, TLS, ..])) => {
+            Some(HandshakeError::ServerSpeaksTls)
+        }
+        WireError::Io(io) => match io.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(Error::InvalidMessage(_)) => Some(HandshakeError::ServerWithoutTls),
+            Some(Error::InvalidCertificate(
+                why @ (CertificateError::NotValidForName
+                | CertificateError::NotValidForNameContext { .. }),
+            )) => Some(HandshakeError::OtherHost(why.to_string())),
+            Some(Error::InvalidCertificate(why)) => {
+                Some(HandshakeError::Certificate(why.to_string()))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    found.map_or(error, WireError::Handshake)
+}
+
+fn try_greet<S: Read + Write>(
     connection: &mut Connection<S>,
     key: Option<&Key>,
 ) -> Result<Identity, WireError> {

@@ -24,7 +24,8 @@ impl Input {
         Self { buffer: vec![0; AHEAD].into_boxed_slice(), start: 0, end: 0 }
     }
 
-    fn waiting(&self) -> &[u8] {
+    /// What was read and not yet asked for.
+    pub(crate) fn waiting(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 

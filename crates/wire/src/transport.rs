@@ -13,24 +13,33 @@ use rustls::{
 };
 use thiserror::Error;
 
+use crate::socket::Socket;
+
 /// A TCP stream. Frames go over it as they are, or encrypted.
 #[derive(Debug)]
 pub enum Transport {
     /// As it is.
-    Plain(TcpStream),
+    Plain(Socket),
     /// The client's end of TLS.
-    TlsClient(Box<StreamOwned<ClientConnection, TcpStream>>),
+    TlsClient(Box<StreamOwned<ClientConnection, Socket>>),
     /// The server's end of TLS.
-    TlsServer(Box<StreamOwned<ServerConnection, TcpStream>>),
+    TlsServer(Box<StreamOwned<ServerConnection, Socket>>),
+}
+
+impl From<TcpStream> for Transport {
+    /// The stream as it is.
+    fn from(stream: TcpStream) -> Self {
+        Self::Plain(stream.into())
+    }
 }
 
 impl Transport {
     /// The stream underneath, for its settings and its end.
     pub fn socket(&self) -> &TcpStream {
         match self {
-            Self::Plain(socket) => socket,
-            Self::TlsClient(stream) => &stream.sock,
-            Self::TlsServer(stream) => &stream.sock,
+            Self::Plain(socket) => socket.stream(),
+            Self::TlsClient(stream) => stream.sock.stream(),
+            Self::TlsServer(stream) => stream.sock.stream(),
         }
     }
 
@@ -151,7 +160,7 @@ impl ServerTls {
     /// The server's end of a connection; the first read or write shakes hands.
     pub fn accept(&self, socket: TcpStream) -> Result<Transport, TlsError> {
         let connection = ServerConnection::new(Arc::clone(&self.0))?;
-        Ok(Transport::TlsServer(Box::new(StreamOwned::new(connection, socket))))
+        Ok(Transport::TlsServer(Box::new(StreamOwned::new(connection, socket.into()))))
     }
 }
 
@@ -179,6 +188,6 @@ impl ClientTls {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Host(host.to_owned()))?;
         let connection = ClientConnection::new(Arc::clone(&self.0), name)?;
-        Ok(Transport::TlsClient(Box::new(StreamOwned::new(connection, socket))))
+        Ok(Transport::TlsClient(Box::new(StreamOwned::new(connection, socket.into()))))
     }
 }

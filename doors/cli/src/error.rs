@@ -15,7 +15,7 @@ use striate_comm::CommError;
 use striate_datatype::notation::NotationError;
 use striate_datatype::{Bytes, TypeError};
 use striate_store::error::Cause;
-use striate_store::remote::CallError;
+use striate_store::remote::{CallError, HandshakeError, WireError};
 use striate_store::{ErrorKind, StoreError};
 use thiserror::Error;
 
@@ -55,7 +55,11 @@ impl From<CommError> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(source: StoreError) -> Self {
-        let hint = match (source.kind(), source.cause()) {
+        let of_handshake = match source.cause() {
+            Cause::Server(error) => handshake_hint(error.reason()),
+            _ => None,
+        };
+        let hint = of_handshake.unwrap_or_else(|| match (source.kind(), source.cause()) {
             (ErrorKind::NotFound, Cause::Server(_)) => "'striate fs ls URL' shows what there is",
             (ErrorKind::Denied, Cause::Server(_)) => {
                 "STRIATE_KEY_FILE names the file with the key that clients and servers share"
@@ -64,8 +68,32 @@ impl From<StoreError> for CommandError {
                 "'striate fs health URL' shows which servers answer"
             }
             _ => "",
-        };
+        });
         Self::Store { hint: hint.into(), source }
+    }
+}
+
+/// What to do about a handshake that failed, beyond what its error says.
+const fn handshake_hint(reason: &CallError) -> Option<&'static str> {
+    let CallError::Connection(WireError::Handshake(error)) = reason else { return None };
+    match error {
+        HandshakeError::ServerSpeaksTls => {
+            Some("write striate+tls://; STRIATE_CA_FILE names the certificates that are believed")
+        }
+        HandshakeError::ServerWithoutTls => {
+            Some("write striate://, or start the server with --tls-cert and --tls-key")
+        }
+        HandshakeError::Certificate(_) => Some(
+            "STRIATE_CA_FILE names the file with the certificates that are believed: that of the \
+             server, or of its authority",
+        ),
+        HandshakeError::OtherHost(_) => {
+            Some("name the host in the URL as the certificate does, or give the server another one")
+        }
+        HandshakeError::ServerWithoutKey => {
+            Some("start the server with --key-file, or unset STRIATE_KEY_FILE")
+        }
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@ mod copy;
 mod cp;
 mod df;
 mod health;
+pub(crate) mod interrupt;
 mod ls;
 mod mv;
 mod rm;
@@ -17,7 +18,8 @@ use clap::{Args, Subcommand};
 use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl};
 
-pub(crate) use copy::Place;
+pub(crate) use copy::{IN_USE, Place};
+use interrupt::{supervised, unchanged};
 
 use crate::CommandError;
 
@@ -52,15 +54,16 @@ enum FsCommand {
 }
 
 pub(crate) fn run(args: &FsArgs, json: bool) -> Result<(), CommandError> {
+    let looking = unchanged("the answer is not complete");
     match &args.command {
-        FsCommand::Ls(args) => ls::run(args, json),
-        FsCommand::Stat(args) => stat::run(args, json),
+        FsCommand::Ls(args) => supervised(looking, |_| ls::run(args, json)),
+        FsCommand::Stat(args) => supervised(looking, |_| stat::run(args, json)),
         FsCommand::Cp(args) => cp::run(args, json),
-        FsCommand::Mv(args) => mv::run(args, json),
+        FsCommand::Mv(args) => supervised(mv::interrupted, |_| mv::run(args, json)),
         FsCommand::Rm(args) => rm::run(args, json),
-        FsCommand::Df(args) => df::run(args, json),
-        FsCommand::Health(args) => health::run(args, json),
-        FsCommand::Stats(args) => stats::run(args, json),
+        FsCommand::Df(args) => supervised(looking, |_| df::run(args, json)),
+        FsCommand::Health(args) => supervised(looking, |_| health::run(args, json)),
+        FsCommand::Stats(args) => supervised(looking, |_| stats::run(args, json)),
     }
 }
 

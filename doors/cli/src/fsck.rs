@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -15,11 +16,12 @@ use serde::Serialize;
 use striate_server::ServerError;
 use striate_server::catalog::FileRecord;
 use striate_server::check::{Finding, Inventory};
-use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl};
+use striate_store::{ErrorKind, LockKind, StoreError};
 
 use crate::document::Document;
-use crate::fs::{Place, ask_each};
+use crate::fs::interrupt::{spinner, steps, supervised};
+use crate::fs::{IN_USE, Place, ask_each};
 use crate::number::grouped;
 use crate::{CommandError, terminal};
 
@@ -34,14 +36,14 @@ Examples:
   striate fsck --repair striate://io.example         also remove what belongs to no file
   striate fsck /srv/meta /srv/io1 /srv/io2           check servers that do not run
 
-It looks for files whose objects are missing or too short, for objects of no file, for removals that
-were interrupted, and for servers that do not answer. Directories are given in the order in which
+It looks for files whose objects are missing or too short, for objects of no file, for copies and removals
+that were interrupted, and for servers that do not answer. Directories are given in the order in which
 the metadata server lists its servers, and are only read. What is in files is not compared: there are
 no copies to compare it with.
 
 Exit status: 0 all is well or was repaired, 1 something was found, 2 it was called wrongly.")]
 pub(crate) struct FsckArgs {
-    /// Remove objects of no file, and finish removals that were interrupted; files are not touched
+    /// Remove objects of no file and what is left of copies and removals that were interrupted; files are not touched
     #[arg(long)]
     repair: bool,
 
@@ -70,14 +72,29 @@ impl Row {
 }
 
 pub(crate) fn run(args: &FsckArgs, json: bool) -> Result<(), CommandError> {
-    let (inventory, rows) = match &args.targets[..] {
-        [Place::Remote(url)] => check_servers(url, args.repair)?,
-        targets => {
-            let inventory = directories(targets, args.repair)?;
-            let rows = inventory.findings().into_iter().map(Row::new).collect();
-            (inventory, rows)
-        }
+    let repaired = AtomicU64::new(0);
+    let interrupted = || {
+        let changed = match repaired.load(Ordering::SeqCst) {
+            0 => "nothing was changed".to_owned(),
+            count => format!("{} findings are repaired", grouped(count)),
+        };
+        let why = format!("it was interrupted; {changed}");
+        CommandError::failed("the check is not complete", why, "")
     };
+    let (inventory, rows) = supervised(interrupted, |stop| match &args.targets[..] {
+        [Place::Remote(url)] => {
+            let checked = check_servers(url, args.repair, stop, &repaired)?;
+            checked.ok_or_else(interrupted)
+        }
+        targets => {
+            let looking = spinner("reading the directories");
+            let inventory = directories(targets, args.repair);
+            looking.finish_and_clear();
+            let inventory = inventory?;
+            let rows = inventory.findings().into_iter().map(Row::new).collect();
+            Ok((inventory, rows))
+        }
+    })?;
     let well = rows.iter().all(|row| row.repaired);
     if json {
         Document::new(rows, Vec::new()).print()?;
@@ -147,26 +164,77 @@ fn directories(targets: &[Place], repair: bool) -> Result<Inventory, CommandErro
     })
 }
 
-fn check_servers(url: &RemoteUrl, repair: bool) -> Result<(Inventory, Vec<Row>), CommandError> {
+/// What is found on running servers; `None` if it was interrupted.
+fn check_servers(
+    url: &RemoteUrl,
+    repair: bool,
+    stop: &AtomicBool,
+    repaired: &AtomicU64,
+) -> Result<Option<(Inventory, Vec<Row>)>, CommandError> {
     let client = Client::shared(url)?;
-    let first = take_inventory(&client)?;
+    let inventory = |message| {
+        let looking = spinner(message);
+        let inventory = take_inventory(&client);
+        looking.finish_and_clear();
+        inventory
+    };
+    let first = inventory("asking the servers for names and objects")?;
     let suspected = first.findings();
     if suspected.is_empty() {
-        return Ok((first, Vec::new()));
+        return Ok(Some((first, Vec::new())));
     }
-    std::thread::sleep(PAUSE);
-    let second = take_inventory(&client)?;
+    let pause = Instant::now();
+    while pause.elapsed() < PAUSE {
+        if stop.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE / 50);
+    }
+    let second = inventory("asking once more, since something was found")?;
     let confirmed = |finding: &Finding| suspected.iter().any(|other| finding.is_same(other));
     let findings = second.findings().into_iter().filter(confirmed);
+    let findings = findings.filter(|finding| !is_being_copied(&client, finding));
     let mut rows: Vec<Row> = findings.map(Row::new).collect();
     if repair {
         let highest = first.highest_file();
+        let bar = steps(rows.len() as u64);
         for row in &mut rows {
+            if stop.load(Ordering::SeqCst) {
+                return Ok(None);
+            }
+            bar.set_message(row.text.clone());
             repair_orphan(&client, highest, row);
+            remove_copy(&client, row);
+            repaired.fetch_add(row.repaired.into(), Ordering::SeqCst);
+            bar.inc(1);
         }
         bury_dead(&client, &mut rows);
+        bar.finish_and_clear();
     }
-    Ok((second, rows))
+    Ok(Some((second, rows)))
+}
+
+/// Whether a copy that is not finished is being made just now: who makes it holds a lock.
+fn is_being_copied(client: &Client, finding: &Finding) -> bool {
+    let Finding::UnfinishedCopy { path, .. } = finding else { return false };
+    // One that is gone meanwhile has got its name, or was removed.
+    let Ok(file) = client.lookup(path) else { return true };
+    let lock = client.lock(&file, IN_USE, LockKind::Exclusive, Duration::ZERO);
+    lock.is_err_and(|error| error.kind() == ErrorKind::TimedOut)
+}
+
+/// Removes what is left of a copy, unless it has got its name or somebody goes on with it.
+fn remove_copy(client: &Client, row: &mut Row) {
+    let Finding::UnfinishedCopy { path, .. } = &row.finding else { return };
+    if is_being_copied(client, &row.finding) {
+        row.left = Some("since somebody is at it".into());
+        return;
+    }
+    match client.remove(path) {
+        Ok(()) => row.repaired = true,
+        Err(error) if error.kind() == ErrorKind::NotFound => row.repaired = true,
+        Err(error) => row.left = Some(format!("since the servers did not remove it: {error}")),
+    }
 }
 
 fn take_inventory(client: &Client) -> Result<Inventory, StoreError> {

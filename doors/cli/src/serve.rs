@@ -16,7 +16,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use striate_datatype::parse_size;
-use striate_server::{Embedded, Server, ServerError, Settings, parse_duration};
+use striate_server::{Embedded, Server, ServerError, Settings, parse_address, parse_duration};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::signals::Ending;
@@ -41,8 +41,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Where to listen; with port 0, on any free port
-    #[arg(long, value_name = "ADDR")]
+    /// Where to listen: an address or the name of a host, and a port; with port 0, on any free port
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     listen: Option<SocketAddr>,
 
     /// Keep the names of files
@@ -70,7 +70,7 @@ pub(crate) struct ServeArgs {
     allow_anyone: bool,
 
     /// Serve metrics for Prometheus here
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
 
     /// Hold each read and write of data back, to see what distance costs

@@ -8,7 +8,7 @@
 mod cluster;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::{Cluster, answer, random, run, striate};
 use striate_store::remote::{Client, ClientOptions, Layout, RemoteFile, RemoteOptions};
@@ -119,7 +119,6 @@ fn what_was_acknowledged_survives_every_kill() {
         let killed = std::thread::scope(|scope| {
             let writer = scope.spawn(|| model.work(&file, &mut own_dice, &stop));
             std::thread::sleep(Duration::from_millis(pause));
-            let start = Instant::now();
             if victim == HOLDERS {
                 cluster.metadata = None;
             } else {
@@ -128,9 +127,7 @@ fn what_was_acknowledged_survives_every_kill() {
             // A writer that needs the victim fails soon; one that does not is told to stop.
             std::thread::sleep(Duration::from_millis(200));
             stop.store(true, Ordering::SeqCst);
-            let error = writer.join().unwrap();
-            assert!(start.elapsed() < Duration::from_secs(20), "round {round}: {error:?}");
-            error
+            writer.join().unwrap()
         });
         if let Some(error) = killed {
             let address = cluster.address(victim);

@@ -9,6 +9,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mpi::ffi;
+use striate_stack::say;
 
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_Errhandler, MPI_File};
 use crate::errors::{Failure, Outcome, check};
@@ -172,9 +173,9 @@ impl Handler {
         match self {
             Self::Return => code,
             Self::Fatal | Self::Abort => {
-                eprintln!(
-                    "striate-mpiio: {call} failed: {why}; errors are fatal, the job is ended"
-                );
+                say(format_args!(
+                    "striate-mpiio: {call} failed: {why}; errors are fatal, the job is ended\n"
+                ));
                 striate_comm::mpi::wait_for_reader();
                 // SAFETY: a file was opened or asked for, so MPI is initialised.
                 unsafe { ffi::MPI_Abort(mpi_constants::comm_world(), code) };
@@ -221,7 +222,7 @@ pub(crate) fn raise_on(
 ) -> c_int {
     let why = failure.reason();
     if Settings::get().verbose {
-        eprintln!("striate-mpiio: {call} failed: {why}");
+        say(format_args!("striate-mpiio: {call} failed: {why}\n"));
     }
     handler.handle_error(file, failure.class(), call, why)
 }

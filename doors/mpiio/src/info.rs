@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 
 use mpi::ffi;
 use striate_file::{File, Hints};
+use striate_stack::say;
 
 use crate::constants::{self as mpi_constants, MPI_Info};
 use crate::errors::{Failure, Outcome, check};
@@ -59,7 +60,7 @@ pub(crate) fn apply(hints: &mut Hints, entries: &[(String, String)]) {
         if let Err(error) = hints.set(name, value)
             && Settings::get().verbose
         {
-            eprintln!("striate-mpiio: {error}; it is ignored");
+            say(format_args!("striate-mpiio: {error}; it is ignored\n"));
         }
     }
 }
@@ -67,7 +68,7 @@ pub(crate) fn apply(hints: &mut Hints, entries: &[(String, String)]) {
 /// The hints that files are opened with where the program says nothing.
 pub(crate) fn defaults() -> Hints {
     Hints::from_environment().unwrap_or_else(|error| {
-        eprintln!("striate-mpiio: STRIATE_HINTS: {error}; it is ignored");
+        say(format_args!("striate-mpiio: STRIATE_HINTS: {error}; it is ignored\n"));
         Hints::default()
     })
 }

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use striate_stack::say;
 
 use crate::file_system;
 
@@ -62,11 +63,13 @@ fn patterns(text: &str) -> GlobSet {
             Ok(glob) => {
                 set.add(glob);
             }
-            Err(error) => eprintln!("striate-mpiio: STRIATE_MPIIO_EXCLUDE: {error}; left out"),
+            Err(error) => {
+                say(format_args!("striate-mpiio: STRIATE_MPIIO_EXCLUDE: {error}; left out\n"))
+            }
         }
     }
     set.build().unwrap_or_else(|error| {
-        eprintln!("striate-mpiio: STRIATE_MPIIO_EXCLUDE: {error}; nothing is excluded");
+        say(format_args!("striate-mpiio: STRIATE_MPIIO_EXCLUDE: {error}; nothing is excluded\n"));
         GlobSet::empty()
     })
 }
@@ -81,7 +84,9 @@ fn mapping(text: &OsStr) -> Vec<(OsString, OsString)> {
             let split = entry.iter().position(|&byte| byte == b'=').filter(|&at| at > 0);
             if split.is_none() {
                 let entry = OsStr::from_bytes(entry).display();
-                eprintln!("striate-mpiio: STRIATE_MPIIO_MAP: '{entry}' is not from=to; left out");
+                say(format_args!(
+                    "striate-mpiio: STRIATE_MPIIO_MAP: '{entry}' is not from=to; left out\n"
+                ));
             }
             split.map(|at| (owned(&entry[..at]), owned(&entry[at + 1..])))
         })

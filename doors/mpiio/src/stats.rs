@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use striate_comm::Reduction;
 use striate_file::{File, FileError, Method, MethodChoice, Stats};
+use striate_stack::say;
 
 use crate::access::{Access, Direction, Ranks};
 
@@ -66,9 +67,13 @@ impl Tally {
     pub(crate) fn report(&self, file: &mut File) {
         if self.wanted {
             match self.summary(file) {
-                Ok(summary) if file.comm().rank() == 0 => eprint!("{}", self.text(&summary)),
+                Ok(summary) if file.comm().rank() == 0 => {
+                    say(format_args!("{}", self.text(&summary)))
+                }
                 Ok(_) => {}
-                Err(error) => eprintln!("striate-mpiio: no summary of {}: {error}", self.name),
+                Err(error) => {
+                    say(format_args!("striate-mpiio: no summary of {}: {error}\n", self.name))
+                }
             }
         }
     }

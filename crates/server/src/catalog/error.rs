@@ -150,6 +150,15 @@ pub enum CatalogError {
         /// Why it failed.
         source: io::Error,
     },
+    /// What the catalogue still has of the disk is kept for removals.
+    #[error(
+        "the disk of the metadata server is full ({source}): what is left is kept so that files can be \
+         removed"
+    )]
+    Full {
+        /// Why there is no more.
+        source: io::Error,
+    },
     /// The database failed; most often the disk below it did.
     #[error("the catalogue's database failed: {0}")]
     Database(#[source] Box<redb::Error>),
@@ -159,7 +168,7 @@ impl CatalogError {
     /// The system's error, if there was one below.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
-            Self::System { source, .. } => Some(source),
+            Self::System { source, .. } | Self::Full { source } => Some(source),
             Self::Database(error) => match &**error {
                 redb::Error::Io(source) => Some(source),
                 _ => None,

@@ -9,36 +9,46 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageBackend, StorageError};
 
 use super::CatalogError;
-use super::growth::DurableGrowth;
+use super::extent::{Extent, Held};
+use super::room::hold_least;
 use super::tables::{FORMAT, FORMAT_KEY, META, Tables};
 
 /// Memory for pages of the database.
 const CACHE: usize = 64 << 20;
 
+/// A database, and what it lies on.
+pub(super) type Opened = (Database, Arc<Extent>);
+
 /// The database of the catalogue at `path`, which is created if there is none.
-pub(super) fn open_file(path: &Path) -> Result<Database, CatalogError> {
+pub(super) fn open_file(path: &Path) -> Result<Opened, CatalogError> {
     let exists = path.try_exists().map_err(system("look for", path))?;
-    if exists { open_existing(path) } else { create(path) }
+    let opened = if exists { open_existing(path)? } else { create(path)? };
+    if let Ok(disk) = rustix::fs::statvfs(path) {
+        hold_least(&opened.1, disk.f_blocks.saturating_mul(disk.f_frsize));
+    }
+    Ok(opened)
 }
 
-fn open_existing(path: &Path) -> Result<Database, CatalogError> {
+fn open_existing(path: &Path) -> Result<Opened, CatalogError> {
     let name = path.display().to_string();
     let file =
         OpenOptions::new().read(true).write(true).open(path).map_err(system("open", path))?;
+    let blocks = file.try_clone().map_err(system("open", path))?;
     let backend = lock(file, &name)?;
     if backend.len().map_err(system("find the length of", path))? == 0 {
         // The database would take an empty file for a new one.
         return Err(CatalogError::Damaged { catalog: name, why: "it is empty".to_owned() });
     }
-    open_backend(backend, &name)
+    open_backend(backend, Some(blocks), &name)
 }
 
-fn create(path: &Path) -> Result<Database, CatalogError> {
+fn create(path: &Path) -> Result<Opened, CatalogError> {
     let name = path.display().to_string();
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
@@ -50,15 +60,16 @@ fn create(path: &Path) -> Result<Database, CatalogError> {
         .truncate(false)
         .open(&unfinished)
         .map_err(system("create", &unfinished))?;
+    let blocks = file.try_clone().map_err(system("open", &unfinished))?;
     let backend = lock(file, &name)?;
     if path.try_exists().map_err(system("look for", path))? {
         // Another process finished its own between our look and our lock.
-        drop(backend);
+        drop((backend, blocks));
         return open_existing(path);
     }
     // What an interrupted creation left.
     backend.set_len(0).map_err(system("empty", &unfinished))?;
-    let database = open_backend(backend, &name)?;
+    let opened = open_backend(backend, Some(blocks), &name)?;
     std::fs::rename(&unfinished, path).map_err(system("give its name to", path))?;
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -67,7 +78,7 @@ fn create(path: &Path) -> Result<Database, CatalogError> {
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(system("make durable", directory))?;
-    Ok(database)
+    Ok(opened)
 }
 
 fn lock(file: File, name: &str) -> Result<FileBackend, CatalogError> {
@@ -81,20 +92,24 @@ fn system<'a>(
     move |source| CatalogError::System { attempt, path: path.to_owned(), source }
 }
 
-/// The database on `backend`, which is initialised if it is empty.
+/// The database on `backend`, which is initialised if it is empty; `blocks` is its file, if it is one.
 pub(super) fn open_backend(
     backend: impl StorageBackend,
+    blocks: Option<File>,
     name: &str,
-) -> Result<Database, CatalogError> {
+) -> Result<Opened, CatalogError> {
+    let extent = Extent::new(backend, blocks).map_err(redb::Error::Io)?;
+    let extent = Arc::new(extent);
+    let storage = Held(Arc::clone(&extent));
     // The database asserts what it reads, some of it before it has checked it. Nothing of it
     // outlives the panic: it owns the backend, and is itself not yet there.
     let opening = catch_unwind(AssertUnwindSafe(|| {
         let database = redb::Builder::new()
             .set_cache_size(CACHE)
-            .create_with_backend(DurableGrowth(backend))
+            .create_with_backend(storage)
             .map_err(|error| failure(error, name))?;
         check_format(&database, name)?;
-        Ok(database)
+        Ok((database, extent))
     }));
     opening.unwrap_or_else(|panic| {
         Err(CatalogError::Damaged { catalog: name.to_owned(), why: said(&*panic) })

@@ -101,6 +101,14 @@ pub enum Finding {
         /// The file that has this id.
         path: String,
     },
+    /// A copy that was interrupted.
+    #[error("file {path:?} is a copy that was not finished")]
+    UnfinishedCopy {
+        /// Its name.
+        path: String,
+        /// Its id.
+        file: u64,
+    },
     /// A removal that was interrupted.
     #[error("the removal of file {file:016x} was not finished: {}", left(*.objects))]
     Dead {
@@ -140,6 +148,7 @@ impl Finding {
             Self::NoLayout { file, .. }
             | Self::UnknownServer { file, .. }
             | Self::ShortFile { file, .. }
+            | Self::UnfinishedCopy { file, .. }
             | Self::Dead { file, .. } => (*file, ""),
             Self::MissingObject { file, server, .. } | Self::ShortObject { file, server, .. } => {
                 (*file, server)

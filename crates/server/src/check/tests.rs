@@ -68,6 +68,18 @@ fn objects_that_nobody_has_are_found() {
 }
 
 #[test]
+fn copies_that_were_not_finished_are_found() {
+    let part = ".a.part-0123456789abcdef";
+    let cut = file(&format!("run/{part}"), 1, &[0, 1], 25);
+    let text = found(&inventory(vec![cut], [&[(1, 3)], &[]]));
+    assert_eq!(text, [format!("file \"run/{part}\" is a copy that was not finished")]);
+    for other in ["a.part-0123456789abcdef", ".a.part-0123456789abcde", ".a.part-x123456789abcdef"]
+    {
+        assert!(!super::is_unfinished_copy(other), "{other}");
+    }
+}
+
+#[test]
 fn what_cannot_be_checked_is_said() {
     let mut all = inventory(
         vec![file("x", 1, &[0, 1], 25), file("y", 2, &[0, 7], 1), file("z", 3, &[], 1)],

@@ -21,7 +21,7 @@ fn key_file(place: &tempfile::TempDir) -> PathBuf {
 
 fn greet_with(embedded: &Embedded, key: Option<&Key>) -> Result<(), WireError> {
     let socket = connect(embedded.servers()[0].address());
-    let mut connection = Connection::new(Transport::Plain(socket));
+    let mut connection = Connection::new(Transport::from(socket));
     greet(&mut connection, key)?;
     connection.send_request(1, &Request::Ping)?;
     connection.receive_header().map(drop)

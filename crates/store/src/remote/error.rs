@@ -80,9 +80,11 @@ impl CallError {
                 _ => ErrorKind::Io,
             },
             Self::Connection(WireError::NotSent(_)) => ErrorKind::Malformed,
-            Self::Connection(WireError::Handshake(HandshakeError::Version { .. })) => {
-                ErrorKind::Unsupported
-            }
+            Self::Connection(WireError::Handshake(
+                HandshakeError::Version { .. }
+                | HandshakeError::ServerSpeaksTls
+                | HandshakeError::ServerWithoutTls,
+            )) => ErrorKind::Unsupported,
             Self::Connection(WireError::Handshake(_)) => ErrorKind::Denied,
             Self::Connection(_) | Self::Protocol(_) => ErrorKind::Io,
         }

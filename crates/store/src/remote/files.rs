@@ -56,7 +56,12 @@ impl Client {
         let failed = |error| StoreError::server(Operation::Open, self.url(path).to_string(), error);
         let file = self.ask_for_file(&request).map_err(failed)?;
         // Also if the file was there: who made it may have come no further.
-        self.all_done(&file.servers, &Request::Touch { object: file.file }).map_err(failed)?;
+        let touched = self.all_done(&file.servers, &Request::Touch { object: file.file });
+        if touched.is_err() && exclusive {
+            // It was made just now, for a caller who will hear that there is none.
+            let _ = self.remove(path);
+        }
+        touched.map_err(failed)?;
         Ok(file)
     }
 

@@ -40,7 +40,7 @@ impl Link {
         socket.set_nodelay(true)?;
         let transport = match &options.tls {
             Some(tls) => tls.connect(socket, host_of(address))?,
-            None => Transport::Plain(socket),
+            None => Transport::from(socket),
         };
         transport.set_patience(Some(patience), Some(patience))?;
         let mut link = Self {

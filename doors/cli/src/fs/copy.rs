@@ -3,8 +3,9 @@
 //! Threads take parts from a queue, each with one buffer, so that the memory is bounded whatever is
 //! copied. Parts of one large file and of many small ones are alike; who finds no part opens the next
 //! file. The last part of a file to be written gives the file its name. After a failure nothing new is
-//! begun, and what is unfinished is removed.
+//! begun, and what is unfinished is removed; what cannot be removed is named ([`Left`]).
 
+mod left;
 mod place;
 mod plan;
 mod unfinished;
@@ -14,14 +15,18 @@ use std::iter::Enumerate;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use indicatif::ProgressBar;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
+pub(crate) use left::Left;
 pub(crate) use place::Place;
 pub(crate) use plan::{Job, plan};
+pub(crate) use unfinished::IN_USE;
 use unfinished::Unfinished;
 
 use crate::CommandError;
@@ -29,12 +34,17 @@ use crate::CommandError;
 /// Bytes of a part, and of a buffer.
 const PART: u64 = 4 << 20;
 
-/// Copies all files; returns their sizes in the order of the jobs. `stop` ends it early.
+/// How long parts that are under way are waited for when the copy is interrupted.
+const LAST_PARTS: Duration = Duration::from_millis(400);
+
+/// Copies all files; returns their sizes in the order of the jobs. `stop` ends it early. What is unfinished, or left
+/// in the end, is in `left` at any time.
 pub(crate) fn run(
     jobs: Vec<Job>,
     layout: Layout,
     threads: usize,
     bar: &ProgressBar,
+    left: &Left,
     stop: &AtomicBool,
 ) -> Result<Vec<u64>, CommandError> {
     let state = State {
@@ -45,25 +55,32 @@ pub(crate) fn run(
         unfinished: Vec::new(),
         failed: None,
     };
-    let copy = Copy { layout, bar, stop, state: Mutex::new(state), changed: Condvar::new() };
+    let state = Mutex::new(state);
+    let copy = Copy { layout, bar, left, stop, state, changed: Condvar::new() };
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| copy.work());
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| copy.work())).collect();
+        copy.wait_for(&workers);
+        let (unfinished, failed) = {
+            let mut state = copy.state();
+            (std::mem::take(&mut state.unfinished), state.failed.take())
+        };
+        let Some(error) = failed else { return Ok(std::mem::take(&mut copy.state().copied)) };
+        // A part that is still under way may come to its server after the removal, and be stored then.
+        let all_ended = workers.iter().all(ScopedJoinHandle::is_finished);
+        for copying in unfinished {
+            if copying.to.discard().is_ok() && all_ended {
+                left.remove(&copying.to.part());
+            }
         }
-    });
-    let Copy { state, .. } = copy;
-    let State { copied, unfinished, failed, .. } =
-        state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match failed {
-        None => Ok(copied),
-        Some(error) => Err(discard(&unfinished, error)),
-    }
+        Err(left.told_by(error))
+    })
 }
 
 /// All that threads share.
 struct Copy<'c> {
     layout: Layout,
     bar: &'c ProgressBar,
+    left: &'c Left,
     stop: &'c AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -101,6 +118,23 @@ impl Copy<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until all have ended; if the copy is interrupted, not much longer than that.
+    fn wait_for(&self, workers: &[ScopedJoinHandle<'_, ()>]) {
+        let mut since = None;
+        while !workers.iter().all(ScopedJoinHandle::is_finished) {
+            if self.stop.load(Ordering::SeqCst)
+                && since.get_or_insert_with(Instant::now).elapsed() > LAST_PARTS
+            {
+                let mut state = self.state();
+                state.failed.get_or_insert_with(interrupted);
+                break;
+            }
+            let state = self.state();
+            let limit = Duration::from_millis(20);
+            drop(self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     fn work(&self) {
         let mut buffer = Vec::new();
         while let Some(task) = self.take() {
@@ -127,8 +161,6 @@ impl Copy<'_> {
         let mut state = self.state();
         loop {
             if self.stop.load(Ordering::SeqCst) {
-                let interrupted =
-                    || CommandError::failed("the copy is not complete", "it was interrupted", "");
                 state.failed.get_or_insert_with(interrupted);
             }
             if state.failed.is_some() {
@@ -161,10 +193,12 @@ impl Copy<'_> {
             }
         };
         let len = from.len()?;
-        let to = Unfinished::create(&job.to, self.layout)?;
+        let to = Unfinished::create(&job.to, self.layout, self.left)?;
         let left = AtomicU64::new(len.div_ceil(PART));
         let copying = Arc::new(Copying { index, from, to, len, left });
-        self.state().unfinished.push(Arc::clone(&copying));
+        let mut state = self.state();
+        state.unfinished.push(Arc::clone(&copying));
+        drop(state);
         if len == 0 {
             return self.finish(&copying);
         }
@@ -196,6 +230,7 @@ impl Copy<'_> {
 
     fn finish(&self, copying: &Copying) -> Result<(), CommandError> {
         copying.to.finish()?;
+        self.left.remove(&copying.to.part());
         let mut state = self.state();
         state.unfinished.retain(|other| other.index != copying.index);
         state.copied[copying.index] = copying.len;
@@ -203,19 +238,9 @@ impl Copy<'_> {
     }
 }
 
-/// Removes what is unfinished; the error says if that could not be done either.
-fn discard(unfinished: &[Arc<Copying>], error: CommandError) -> CommandError {
-    let failures = unfinished.iter().filter_map(|copying| copying.to.discard().err());
-    let failures: Vec<String> = failures.map(|failure| failure.to_string()).collect();
-    let Some(first) = failures.first() else { return error };
-    let left = format!("unfinished copies (.NAME.part-...) may be left: {first}");
-    match error {
-        CommandError::Store { source, .. } => CommandError::Store { source, hint: left },
-        CommandError::Failed { attempted, source, .. } => {
-            CommandError::Failed { attempted, source, hint: left }
-        }
-        other => other,
-    }
+/// What is true of a copy that a signal has ended.
+fn interrupted() -> CommandError {
+    CommandError::failed("the copy is not complete", "it was interrupted", "")
 }
 
 #[cfg(test)]
@@ -235,7 +260,8 @@ mod tests {
             Job { from, to, bytes: len as u64 }
         });
         let (bar, stop) = (ProgressBar::hidden(), AtomicBool::new(false));
-        let sizes = run(jobs.collect(), Layout::default(), threads, &bar, &stop).unwrap();
+        let left = Left::default();
+        let sizes = run(jobs.collect(), Layout::default(), threads, &bar, &left, &stop).unwrap();
         assert_eq!(sizes, files.iter().map(|len| *len as u64).collect::<Vec<_>>());
         for (index, &len) in files.iter().enumerate() {
             assert!(std::fs::read(path(format!("to{index}"))).unwrap() == content(index, len));
@@ -261,10 +287,12 @@ mod tests {
         let job = |from, to| Job { from: path(from), to: path(to), bytes: 0 };
         let (bar, stop) = (ProgressBar::hidden(), AtomicBool::new(false));
         let jobs = vec![job("missing", "b"), job("a", "c")];
-        let error = run(jobs, Layout::default(), 1, &bar, &stop).unwrap_err().to_string();
+        let left = Left::default();
+        let error = run(jobs, Layout::default(), 1, &bar, &left, &stop).unwrap_err().to_string();
         assert!(error.contains("missing"), "{error}");
         let stop = AtomicBool::new(true);
-        let error = run(vec![job("a", "c")], Layout::default(), 2, &bar, &stop).unwrap_err();
+        let jobs = vec![job("a", "c")];
+        let error = run(jobs, Layout::default(), 2, &bar, &left, &stop).unwrap_err();
         assert!(error.to_string().contains("interrupted"), "{error}");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }

@@ -9,10 +9,11 @@ use serde::Serialize;
 use striate_datatype::{Bytes, parse_size};
 use striate_store::remote::Layout;
 
-use super::copy::{self, Job, Place};
+use super::copy::{self, Job, Left, Place};
+use super::interrupt::{spinner, supervised};
 use crate::document::Document;
 use crate::number::{grouped, short};
-use crate::{CommandError, signals, terminal};
+use crate::{CommandError, terminal};
 
 /// Copy files to servers, from servers, or between them
 #[derive(Debug, Args)]
@@ -25,7 +26,8 @@ Examples:
 
 As with cp, a source goes into a destination that is a directory. A destination on servers is one if
 it ends with a slash or if files are in it. Only bytes are copied: no times and no permissions, and
-no directories without files. A copy has another name, .NAME.part-..., until it is whole.")]
+no directories without files. A copy has another name, .NAME.part-..., until it is whole; if it fails,
+that is removed, or the message says what is left.")]
 pub(crate) struct CpArgs {
     /// Copy directories with all that is in them
     #[arg(short, long)]
@@ -78,16 +80,22 @@ struct Row {
 }
 
 pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
-    let jobs = copy::plan(&args.sources, &args.destination, args.recursive)?;
     let layout = Layout { strip: args.strip, servers: args.servers, first: args.first };
-    let rows: Vec<Row> = jobs.iter().map(row).collect();
-    let stop = signals::flag()?;
-    let bar = progress_bar(&jobs);
-    let start = Instant::now();
-    let copied = copy::run(jobs, layout, args.threads.into(), &bar, &stop);
-    bar.finish_and_clear();
-    let copied = copied?;
-    let seconds = start.elapsed().as_secs_f64();
+    let left = Left::default();
+    let interrupted =
+        || left.told_by(CommandError::failed("the copy is not complete", "it was interrupted", ""));
+    let (rows, copied, seconds) = supervised(interrupted, |stop| {
+        let looking = spinner("looking for what to copy");
+        let jobs = copy::plan(&args.sources, &args.destination, args.recursive);
+        looking.finish_and_clear();
+        let jobs = jobs?;
+        let rows: Vec<Row> = jobs.iter().map(row).collect();
+        let bar = progress_bar(&jobs);
+        let start = Instant::now();
+        let copied = copy::run(jobs, layout, args.threads.into(), &bar, &left, stop);
+        bar.finish_and_clear();
+        Ok((rows, copied?, start.elapsed().as_secs_f64()))
+    })?;
     if json {
         let with_bytes = |(row, bytes)| Row { bytes, ..row };
         let rows = rows.into_iter().zip(copied).map(with_bytes).collect();

@@ -1,5 +1,6 @@
 //! `striate fs df`: how much space is left, on each server and together.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use clap::Args;
@@ -21,11 +22,15 @@ Examples:
   striate fs df striate://io.example
   striate fs df --json striate://io.example
 
-Servers that store on the same disk each count it.")]
+Servers that store on the same disk each show it; in the sum it counts once. What a server keeps free,
+so that files can be removed when the disk is full, is not available.")]
 pub(crate) struct DfArgs {
     /// The file system
     url: RemoteUrl,
 }
+
+/// The name of the number by which servers on the same disk are known.
+pub(super) const DISK: &str = "disk";
 
 /// The space of a server, or of all together.
 #[derive(Debug, Default, Serialize)]
@@ -36,39 +41,57 @@ struct Row {
     /// Bytes that the server can still store.
     available: u64,
     objects: u64,
+    /// The same for servers on one disk, if they tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
+/// What a server says of its space, and which disk it is on.
+type Answer = (ServerSpace, Option<u64>);
+
 impl Row {
-    fn new(server: &str, space: Result<ServerSpace, StoreError>) -> Self {
+    fn new(server: &str, answer: Result<Answer, StoreError>) -> Self {
         let server = server.to_owned();
-        match space {
-            Ok(ServerSpace { total, free, available, objects }) => {
+        match answer {
+            Ok((ServerSpace { total, free, available, objects }, disk)) => {
                 let used = total.saturating_sub(free);
-                Self { server, total, used, available, objects, error: None }
+                Self { server, total, used, available, objects, disk, error: None }
             }
             Err(error) => Self { server, error: Some(error.to_string()), ..Self::default() },
         }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.total = self.total.saturating_add(other.total);
-        self.used = self.used.saturating_add(other.used);
-        self.available = self.available.saturating_add(other.available);
+    /// Adds what another server has, whose disk counts already or not.
+    fn add(&mut self, other: &Self, disk_counts: bool) {
         self.objects = self.objects.saturating_add(other.objects);
+        if !disk_counts {
+            self.total = self.total.saturating_add(other.total);
+            self.used = self.used.saturating_add(other.used);
+            self.available = self.available.saturating_add(other.available);
+        }
     }
+}
+
+fn ask(client: &Client, server: &str) -> Result<Answer, StoreError> {
+    let space = client.space(server)?;
+    let numbers = client.statistics(server)?;
+    let disk = numbers.into_iter().find(|(name, _)| name == DISK).map(|(_, disk)| disk);
+    Ok((space, disk))
 }
 
 pub(crate) fn run(args: &DfArgs, json: bool) -> Result<(), CommandError> {
     let client = Client::shared(&args.url)?;
     let servers = client.servers()?;
-    let spaces = ask_each(&servers, |server| client.space(server));
+    let spaces = ask_each(&servers, |server| ask(&client, server));
     let mut rows: Vec<Row> =
         servers.iter().zip(spaces).map(|(server, space)| Row::new(server, space)).collect();
     let mut sum = Row { server: "sum".into(), ..Row::default() };
+    let mut disks = HashSet::new();
     for row in &rows {
-        sum.add(row);
+        let counts = row.disk.is_some_and(|disk| !disks.insert(disk));
+        sum.add(row, counts);
     }
     let down = rows.iter().any(|row| row.error.is_some());
     rows.push(sum);
@@ -99,6 +122,13 @@ fn text(rows: &[Row]) -> String {
         ]);
     }
     let mut text = table.render();
+    let on_disks: Vec<u64> = rows.iter().filter_map(|row| row.disk).collect();
+    let disks = on_disks.iter().collect::<HashSet<_>>().len();
+    if disks < on_disks.len() {
+        let one =
+            if disks == 1 { "one disk, which counts" } else { "fewer disks, each of which counts" };
+        let _ = writeln!(text, "the servers store on {one} once in the sum");
+    }
     for error in rows.iter().filter_map(|row| row.error.as_ref()) {
         let _ = writeln!(text, "{}", shown(error));
     }

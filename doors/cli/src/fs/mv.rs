@@ -35,6 +35,15 @@ struct Renamed {
     to: String,
 }
 
+/// What is true if it was interrupted while the server did not answer.
+pub(crate) fn interrupted() -> CommandError {
+    CommandError::failed(
+        "it is not known which name the file has",
+        "it was interrupted before the server answered",
+        "'striate fs ls URL' shows it",
+    )
+}
+
 pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
     if (&args.from.address, args.from.tls) != (&args.to.address, args.to.tls) {
         return Err(CommandError::usage(

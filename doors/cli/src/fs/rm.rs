@@ -3,12 +3,14 @@
 //! What can be removed is removed, also if something else cannot.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::Args;
 use serde::Serialize;
 use striate_store::remote::{Client, RemoteUrl};
 use striate_store::{ErrorKind, StoreError};
 
+use super::interrupt::{steps, supervised};
 use super::{as_directory, path};
 use crate::document::Document;
 use crate::number::grouped;
@@ -51,39 +53,95 @@ pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
     if args.dead {
         return finish(&args.urls, json);
     }
-    let mut removed = Vec::new();
-    let mut failures = Vec::new();
-    for url in &args.urls {
-        let client = Client::shared(url)?;
-        for name in names(&client, url, args.recursive)? {
-            match client.remove(&name) {
-                Ok(()) => removed.push(Row::Removed { url: client.url(&name).to_string() }),
-                Err(error) if args.force && error.kind() == ErrorKind::NotFound => {}
-                Err(error) => failures.push((client.url(""), error)),
+    let count = AtomicU64::new(0);
+    let interrupted = || {
+        let removed = grouped(count.load(Ordering::SeqCst));
+        let url = args.urls.first().map_or(String::new(), |url| format!(" {}", root(url)));
+        CommandError::failed(
+            "not all files are removed",
+            format!("it was interrupted, {removed} are gone"),
+            format!("'striate fs rm --dead{url}' finishes a removal that was under way"),
+        )
+    };
+    let (removed, failures) = supervised(interrupted, |stop| {
+        let mut removed = Vec::new();
+        let mut failures = Vec::new();
+        for url in &args.urls {
+            remove(url, args, (stop, &count), &mut removed, &mut failures)?;
+            if stop.load(Ordering::SeqCst) {
+                return Err(interrupted());
             }
         }
-    }
+        Ok((removed, failures))
+    })?;
     if json {
         Document::new(removed, Vec::new()).print()?;
     }
     let more = failures.len().saturating_sub(1);
-    match failures.into_iter().next() {
-        None => Ok(()),
-        Some((url, error)) => Err(failed(&url, error, more)),
+    failures.into_iter().next().map_or(Ok(()), |first| Err(and_more(first, more)))
+}
+
+/// Removes what a URL stands for, until it is told to stop.
+fn remove(
+    url: &RemoteUrl,
+    args: &RmArgs,
+    (stop, count): (&AtomicBool, &AtomicU64),
+    removed: &mut Vec<Row>,
+    failures: &mut Vec<CommandError>,
+) -> Result<(), CommandError> {
+    let client = Client::shared(url)?;
+    let names = names(&client, url, args.recursive)?;
+    let bar = steps(names.len() as u64);
+    for name in names {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        bar.set_message(name.clone());
+        match client.remove(&name) {
+            Ok(()) => {
+                removed.push(Row::Removed { url: client.url(&name).to_string() });
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if !args.recursive && is_directory(&client, &name) {
+                    failures.push(CommandError::usage(
+                        format!("{} is a directory", client.url(&name)),
+                        "-r removes it with all that is in it",
+                    ));
+                } else if !args.force {
+                    failures.push(error.into());
+                }
+            }
+            Err(error) => failures.push(failed(&client.url(""), error)),
+        }
+        bar.inc(1);
     }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Whether files lie below the name.
+fn is_directory(client: &Client, name: &str) -> bool {
+    let inside = client.list_page(&as_directory(name), None, 1);
+    inside.is_ok_and(|(files, _)| !files.is_empty())
+}
+
+/// The URL of the whole file system.
+fn root(url: &RemoteUrl) -> RemoteUrl {
+    RemoteUrl { path: String::new(), ..url.clone() }
 }
 
 /// The files that a URL stands for.
 fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String>, CommandError> {
     let path = path(url);
-    if !recursive {
-        return Ok(vec![path.to_owned()]);
-    }
     if path.is_empty() {
         return Err(CommandError::usage(
             format!("{url} is the whole file system"),
-            "name the directories that are to go",
+            "name the files that are to go, or directories with -r",
         ));
+    }
+    if !recursive {
+        return Ok(vec![path.trim_end_matches('/').to_owned()]);
     }
     let inside = client.list(&as_directory(path))?;
     let mut names: Vec<String> = inside.into_iter().map(|file| file.path).collect();
@@ -93,7 +151,7 @@ fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String
     Ok(names)
 }
 
-fn failed(url: &RemoteUrl, error: StoreError, more: usize) -> CommandError {
+fn failed(url: &RemoteUrl, error: StoreError) -> CommandError {
     let kind = error.kind();
     let error = CommandError::from(error);
     let CommandError::Store { mut hint, source } = error else { return error };
@@ -101,10 +159,23 @@ fn failed(url: &RemoteUrl, error: StoreError, more: usize) -> CommandError {
         hint =
             format!("when all servers answer, 'striate fs rm --dead {url}' removes what is left");
     }
-    if more > 0 {
-        hint = format!("{} more could not be removed. {hint}", grouped(more as u64));
+    CommandError::Store { hint, source }
+}
+
+/// The first of several failures, which says how many there are.
+fn and_more(first: CommandError, more: usize) -> CommandError {
+    if more == 0 {
+        return first;
     }
-    CommandError::Store { hint: hint.trim_end().to_owned(), source }
+    let with = |hint: String| {
+        let all = format!("{} more could not be removed. {hint}", grouped(more as u64));
+        all.trim_end().to_owned()
+    };
+    match first {
+        CommandError::Store { hint, source } => CommandError::Store { hint: with(hint), source },
+        CommandError::Usage { message, hint } => CommandError::Usage { message, hint: with(hint) },
+        other => other,
+    }
 }
 
 /// Finishes removals that were interrupted.

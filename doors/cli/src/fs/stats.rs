@@ -34,7 +34,9 @@ pub(crate) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
     let client = Client::shared(&args.url)?;
     let servers = all_servers(&client)?;
     let answers = ask_each(&servers, |server| client.statistics(server));
-    let counters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut counters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // It says where, not how much.
+    counters.iter_mut().for_each(|of_one| of_one.retain(|(name, _)| name != super::df::DISK));
     if json {
         let row = |(server, counters): (String, Vec<(String, u64)>)| Row {
             server,

@@ -114,7 +114,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 fn serve(socket: TcpStream, connection_number: usize, shared: &Shared) -> Result<(), WireError> {
-    let mut connection = Connection::new(Transport::Plain(socket));
+    let mut connection = Connection::new(Transport::from(socket));
     welcome(&mut connection, None, Identity([7; 16]))?;
     loop {
         let header = connection.receive_header()?;

@@ -119,7 +119,7 @@ fn look(place: &Place) -> Result<Source, CommandError> {
     match place {
         Place::Remote(url) => look_on_servers(url),
         Place::Local(path) => {
-            let found = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+            let found = look_at(path)?;
             if !found.is_dir() {
                 only_files(path, &found)?;
                 return Ok(Source::File { bytes: found.len() });
@@ -177,7 +177,7 @@ fn walk(
             continue;
         }
         // A link counts as the file that it leads to; one to a directory could lead in a circle.
-        let found = fs::metadata(&path).map_err(|error| unreadable(&path, error))?;
+        let found = look_at(&path)?;
         only_files(&path, &found)?;
         files.push((name, found.len()));
     }
@@ -188,12 +188,25 @@ fn only_files(path: &Path, found: &fs::Metadata) -> Result<(), CommandError> {
     if found.is_file() {
         return Ok(());
     }
-    let what = if found.is_dir() { "a link to a directory" } else { "neither file nor directory" };
-    Err(CommandError::failed(
-        format!("cannot copy {}", path.display()),
-        format!("it is {what}"),
-        "",
-    ))
+    let (what, hint) = if found.is_dir() {
+        ("a link to a directory", "nothing was copied; copy that directory by its own name")
+    } else {
+        ("neither file nor directory", "nothing was copied; remove it, or copy the rest by names")
+    };
+    let attempted = format!("cannot copy {}", path.display());
+    Err(CommandError::failed(attempted, format!("it is {what}"), hint))
+}
+
+/// What a path or the link there leads to.
+fn look_at(path: &Path) -> Result<fs::Metadata, CommandError> {
+    fs::metadata(path).map_err(|error| match fs::read_link(path) {
+        Ok(target) if error.kind() == std::io::ErrorKind::NotFound => CommandError::failed(
+            format!("cannot copy {}", path.display()),
+            format!("it is a link to {}, which does not exist", target.display()),
+            "nothing was copied; remove the link, or copy the rest by names",
+        ),
+        _ => unreadable(path, error),
+    })
 }
 
 fn text(name: &Path) -> Result<String, CommandError> {

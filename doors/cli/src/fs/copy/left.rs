@@ -1,0 +1,88 @@
+//! [`Left`]: what a copy would leave behind if it ended now.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::CommandError;
+use crate::number::grouped;
+
+/// Names that are listed in a message.
+const LISTED: usize = 3;
+
+/// The names of unfinished copies, here and on servers.
+#[derive(Debug, Default)]
+pub(crate) struct Left(Mutex<BTreeSet<String>>);
+
+impl Left {
+    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One may be there from now on.
+    pub(super) fn add(&self, name: &str) {
+        self.names().insert(name.to_owned());
+    }
+
+    /// It is not there any more.
+    pub(super) fn remove(&self, name: &str) {
+        self.names().remove(name);
+    }
+
+    /// The error, with a hint that says what is left, if something is, and how it is removed.
+    pub(crate) fn told_by(&self, error: CommandError) -> CommandError {
+        let Some(told) = self.told() else { return error };
+        match error {
+            CommandError::Store { source, .. } => CommandError::Store { source, hint: told },
+            CommandError::Failed { attempted, source, .. } => {
+                CommandError::Failed { attempted, source, hint: told }
+            }
+            CommandError::Write { path, source } => {
+                CommandError::failed(format!("cannot write {}", path.display()), source, told)
+            }
+            other => other,
+        }
+    }
+
+    fn told(&self) -> Option<String> {
+        let names = self.names();
+        let first = names.first()?;
+        let mut list = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+        if names.len() > LISTED {
+            list += &format!(" and {} more", grouped((names.len() - LISTED) as u64));
+        }
+        let what = if names.len() == 1 { "an unfinished copy" } else { "unfinished copies" };
+        let remedy =
+            match first.find("://").map(|at| first[at + 3..].find('/').map(|end| at + 3 + end)) {
+                Some(end) => {
+                    let url = &first[..end.unwrap_or(first.len())];
+                    format!("'striate fsck --repair {url}' removes it when the servers answer")
+                }
+                None => "remove it".to_owned(),
+            };
+        Some(format!("{what} may be left, {list}: {remedy}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_named_with_the_remedy() {
+        let left = Left::default();
+        let error = || CommandError::failed("the copy is not complete", "it was interrupted", "");
+        let hint = |left: &Left| match left.told_by(error()) {
+            CommandError::Failed { hint, .. } => hint,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(hint(&left), "");
+        left.add("striate://h:1/run/.a.part-1");
+        assert_eq!(
+            hint(&left),
+            "an unfinished copy may be left, striate://h:1/run/.a.part-1: \
+             'striate fsck --repair striate://h:1' removes it when the servers answer"
+        );
+        (2..6).for_each(|i| left.add(&format!("striate://h:1/.a.part-{i}")));
+        assert!(hint(&left).contains("copies") && hint(&left).contains("and 2 more"));
+    }
+}

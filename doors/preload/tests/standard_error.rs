@@ -1,0 +1,34 @@
+//! What stages say on standard error ends no program, also if nobody reads it.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(unreachable_pub, reason = "modules of tests are shared")]
+#![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
+
+mod under;
+
+use std::fs;
+use std::process::{Command, ExitStatus, Stdio};
+
+#[test]
+fn a_message_that_nobody_reads() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    let seen = place.path().display();
+    let stack = format!("[paths]\ninclude = [\"{seen}\"]\n[[stage]]\nkind = \"count\"\n");
+    fs::write(path("stack.toml"), stack).unwrap();
+    fs::write(path("from"), "content").unwrap();
+    // A program in C, for which a signal that is not handled is the end.
+    let copy = |stderr: Stdio| {
+        let mut command = Command::new("cp");
+        command.args([path("from"), path("to")]).stderr(stderr);
+        command.env("LD_PRELOAD", under::library()).env("STRIATE_STACK", path("stack.toml"));
+        command
+    };
+    let output = copy(Stdio::piped()).output().unwrap();
+    assert!(!output.stderr.is_empty(), "it has something to say");
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended: ExitStatus = copy(writer.into()).status().unwrap();
+    assert!(ended.success(), "{ended}");
+    assert_eq!(fs::read_to_string(path("to")).unwrap(), "content");
+}
