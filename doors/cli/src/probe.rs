@@ -338,14 +338,16 @@ fn summary(row: &Row) -> String {
     if measured.is_empty() {
         return "no target could be measured\n".to_owned();
     }
-    let mut text = format!(
-        "{} of {} {}: {} MiB/s or more each, {} MiB/s together",
-        grouped(row.kept as u64),
-        counted(row.targets.len() as u64, "target"),
-        if row.kept == 1 { "is kept" } else { "are kept" },
-        rate(row.lower_bound),
-        rate(row.kept_aggregate),
-    );
+    let kept =
+        format!("{} of {}", grouped(row.kept as u64), counted(row.targets.len() as u64, "target"));
+    let mut text = match row.kept {
+        1 => format!("{kept} is kept: {} MiB/s", rate(row.lower_bound)),
+        _ => format!(
+            "{kept} are kept: {} MiB/s or more each, {} MiB/s together",
+            rate(row.lower_bound),
+            rate(row.kept_aggregate),
+        ),
+    };
     if row.kept < measured.len() {
         let _ = write!(text, " (all: {} MiB/s)", rate(row.full_aggregate));
     }

@@ -95,7 +95,7 @@ fn a_target_that_fails_is_told_and_the_others_are_measured() {
     directories(place, &["a"]);
     let text = told(&finished(probe(place, &["a", "gone", "--size", "64KiB"]), 1));
     assert!(text.contains("failed: cannot open") && text.contains("No such file"), "{text}");
-    assert!(text.contains("1 of 2 targets are kept"), "{text}");
+    assert!(text.contains("1 of 2 targets is kept"), "{text}");
     let text = told(&finished(probe(place, &["gone"]), 1));
     assert!(text.contains("no target could be measured"), "{text}");
     let text = told(&finished(probe(place, &["a", "a"]), 2));

@@ -48,6 +48,9 @@ pub(super) struct InsituArgs {
 
 pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
     if !args.task.is_empty() {
+        // Nobody waits for a process whose benchmark was ended.
+        let _ =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
         let told = insitu::work(&args.task).map_err(|reason| CommandError::usage(reason, ""))?;
         return terminal::print(&told);
     }
