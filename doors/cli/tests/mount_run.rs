@@ -109,9 +109,11 @@ fn stages_serve_a_static_program() {
         }
         fs::write(place.path().join("stack.toml"), format!("[[stage]]\nkind = '{kind}'\n"))
             .unwrap();
-        let words =
-            ["--mount", "--stack", "../stack.toml", "--trace", "../traces", "--", "../program"];
-        let output = run(&place, &words);
+        // Recordings are asked for with each.
+        let stack = ["--stack", "../stack.toml"];
+        let stack = if kind == "trace" { &[][..] } else { &stack };
+        let words = ["--mount", "--trace", "../traces"];
+        let output = run(&place, &[&words, stack, &["--", "../program"]].concat());
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(7), "{kind}: {said}");
         // The summary is that of the preload way.

@@ -243,7 +243,7 @@ impl Mounted {
             stack: options.stack.as_deref(),
             configuration: &options.configuration,
         };
-        let mounted = Self::begin(served, requests, beginning)?;
+        let mounted = Self::begin(served, requests, &beginning)?;
         notice_passthrough(options, &door);
         Ok(mounted)
     }
@@ -310,13 +310,13 @@ impl Mounted {
         let source = &*shown;
         let (stack, configuration) = (None, "");
         let beginning = Beginning { source, point, threads, limits, guard, stack, configuration };
-        Self::begin(remote, requests, beginning)
+        Self::begin(remote, requests, &beginning)
     }
 
     fn begin<F: Filesystem>(
         served: Arc<dyn Served>,
         requests: F,
-        beginning: Beginning<'_>,
+        beginning: &Beginning<'_>,
     ) -> Result<Self, MountError> {
         let point = &beginning.point;
         let guard_error = |error| MountError::Guard { path: point.clone(), error };
@@ -332,7 +332,7 @@ impl Mounted {
         let mount = mounts::text(point).and_then(|point| MountId::at(&point));
         let told = mount.map_or(Ok(()), |mount| watcher.tell(mount));
         let attached = told.map_err(MountError::Watcher).and_then(|()| {
-            Self::attach(served, requests, device, &beginning, mount.map(|mount| (mount, watcher)))
+            Self::attach(served, requests, device, beginning, mount.map(|mount| (mount, watcher)))
         });
         let mounted = match attached {
             Ok(mounted) => mounted,

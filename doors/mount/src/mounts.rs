@@ -78,15 +78,12 @@ fn unescaped(word: &[u8]) -> PathBuf {
     while let Some((&first, after)) = rest.split_first() {
         let escaped = (first == b'\\').then(|| after.get(..3)).flatten();
         let octal = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
+        if let Some(byte) = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(first);
+            rest = after;
         }
     }
     OsString::from_vec(bytes).into()

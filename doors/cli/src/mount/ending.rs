@@ -40,7 +40,7 @@ impl Patience {
     }
 
     /// Waits until something holds. Fails with why it has not.
-    pub(super) fn until(&self, mut holds: impl FnMut() -> bool) -> Result<(), &'static str> {
+    pub(crate) fn until(&self, mut holds: impl FnMut() -> bool) -> Result<(), &'static str> {
         while !holds() {
             if let Some(reason) = self.is_over() {
                 return Err(reason);
@@ -135,13 +135,16 @@ impl Leftovers {
 
     /// The first of them.
     pub(super) fn text(&self) -> String {
+        if self.files.is_empty() {
+            return String::new();
+        }
         let mut lines: Vec<&str> = self.files.iter().take(NAMED).map(String::as_str).collect();
         let more = self.files.len().saturating_sub(NAMED);
         let rest = format!("and {more} more");
         if more > 0 {
             lines.push(&rest);
         }
-        lines.iter().map(|line| format!("\n  {line}")).collect()
+        ["\n  ", &lines.join("\n  ")].concat()
     }
 }
 

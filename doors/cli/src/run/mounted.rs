@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -21,6 +22,9 @@ use crate::CommandError;
 use crate::mount::ending::{Bar, Patience};
 use crate::mount::{failed, former};
 use crate::stack::{named, refused};
+
+/// Seconds after which it is said what is waited for.
+const SILENCE: f64 = 2.0;
 
 /// Runs the program with a directory mounted over itself.
 pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, CommandError> {
@@ -141,7 +145,23 @@ fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
         }
     });
     let mut bar = Bar::new();
-    let settled = mounted.wait_showing(&mut |settling| bar.show(settling));
+    let patience = Patience::new(Some(SILENCE), Arc::default());
+    let in_use = Arc::new(AtomicBool::new(true));
+    let still = Arc::clone(&in_use);
+    let reminder = std::thread::spawn(move || {
+        if patience.until(|| !still.load(Ordering::Relaxed)).is_err() {
+            eprintln!(
+                "striate: processes of the program still use its directory: waiting for them \
+                 (Ctrl-C does not)"
+            );
+        }
+    });
+    let settled = mounted.wait_showing(&mut |settling| {
+        in_use.store(false, Ordering::Relaxed);
+        bar.show(settling);
+    });
+    in_use.store(false, Ordering::Relaxed);
+    let _ = reminder.join();
     bar.clear();
     handle.close();
     let _ = ending.join();
