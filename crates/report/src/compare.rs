@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub use self::input::Input;
 pub use self::recordings::models;
-pub use self::text::render;
+pub use self::text::{render, render_within};
 
 /// What numbers stand for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

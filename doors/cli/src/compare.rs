@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use striate_report::compare::{CompareError, Input, compare, render};
+use striate_report::compare::{CompareError, Input, compare, render_within};
 
 use crate::document::Document;
 use crate::{CommandError, terminal};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(vec![comparison], Vec::new()).print();
     }
-    terminal::print_fitted(&render(&comparison, args.all, terminal::width()))
+    terminal::print_fitted(&render_within(&comparison, args.all, terminal::width()))
 }
 
 fn refused(error: CompareError) -> CommandError {

@@ -110,11 +110,11 @@ fn text(checks: &[Check], width: Option<usize>) -> String {
     }
     let lacking = checks.iter().filter(|check| check.needed && check.state == State::Missing);
     let lacking = lacking.map(|check| check.what.as_str()).collect::<Vec<_>>();
-    text.push_str(&match lacking.as_slice() {
-        [] => "'striate run' has all that it needs.\n".to_owned(),
-        some => format!("'striate run' cannot work without: {}\n", some.join(", ")),
-    });
-    text
+    let last = match lacking.as_slice() {
+        [] => "'striate run' has all that it needs.".to_owned(),
+        some => format!("'striate run' cannot work without: {}", some.join(", ")),
+    };
+    text + &last + "\n"
 }
 
 fn command() -> Check {

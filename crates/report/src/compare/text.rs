@@ -6,9 +6,13 @@ use super::{Change, Comparison, Kind, Unit, Verdict};
 use crate::text::table;
 use crate::words::{counted, grouped, short, size, time};
 
-/// A comparison as text, with tables that fit a width if one is given. What is the same on both sides is only counted,
-/// unless all is wanted.
-pub fn render(comparison: &Comparison, all: bool, width: Option<usize>) -> String {
+/// A comparison as text. What is the same on both sides is only counted, unless all is wanted.
+pub fn render(comparison: &Comparison, all: bool) -> String {
+    render_within(comparison, all, None)
+}
+
+/// The same, with tables that fit a width, if there is one.
+pub fn render_within(comparison: &Comparison, all: bool, width: Option<usize>) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "A  {}\nB  {}\n", comparison.a, comparison.b);
     let shown: Vec<&Change> =

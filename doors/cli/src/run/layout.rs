@@ -62,9 +62,8 @@ impl Library<'_> {
         if let Some(source) = &source {
             words.extend(["--manifest-path".into(), quoted_path(&source.join("Cargo.toml"))]);
         }
-        let target = place.as_ref().map(|place| place.target.clone()).unwrap_or_else(|| {
-            source.map_or_else(|| PathBuf::from("target"), |source| source.join("target"))
-        });
+        let default = source.map_or_else(|| PathBuf::from("target"), |path| path.join("target"));
+        let target = place.as_ref().map_or(default, |place| place.target.clone());
         // Those for several MPIs have one name.
         let target = self.mpi.map_or_else(|| target.clone(), |(word, _)| target.join(word));
         words.extend(["--target-dir".into(), quoted_path(&target)]);
