@@ -81,6 +81,7 @@ enum Outcome<T> {
 use Outcome::{Changed, Unchanged};
 
 /// What a transaction is for.
+#[derive(Clone, Copy)]
 enum Purpose {
     /// To add something: it must leave room for those that remove.
     Add,

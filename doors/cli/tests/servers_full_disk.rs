@@ -190,7 +190,7 @@ impl Fill<'_> {
             .collect();
         for some in gone.chunks(200) {
             self.fill_by_others();
-            let urls: Vec<String> = some.iter().map(|name| self.url(&server, name)).collect();
+            let urls: Vec<String> = some.iter().map(|name| url(&server, name)).collect();
             let removed = striate(&["fs", "rm"]).args(urls).output().unwrap();
             assert!(removed.status.success(), "{}: {}", self.seed, told(&removed));
         }
@@ -199,14 +199,14 @@ impl Fill<'_> {
         }
         server = self.restart(server, servers);
         self.compare(&server, &files);
-        let checked = striate(&["fsck", &self.url(&server, "")]).output().unwrap();
+        let checked = striate(&["fsck", &url(&server, "")]).output().unwrap();
         assert!(checked.status.success(), "{}: {}", self.seed, told(&checked));
 
         // With room on the disk, there is room for files.
         let _ = fs::remove_file(self.disk.join("others"));
         let all: Vec<String> = files.keys().take(files.len().min(150)).cloned().collect();
-        let urls: Vec<String> = all.iter().map(|name| self.url(&server, name)).collect();
-        let removed = striate(&["fs", "rm", "-f"]).args(urls).arg(self.url(&server, "no")).output();
+        let urls: Vec<String> = all.iter().map(|name| url(&server, name)).collect();
+        let removed = striate(&["fs", "rm", "-f"]).args(urls).arg(url(&server, "no")).output();
         let removed = removed.unwrap();
         assert!(removed.status.success(), "{}: {}", self.seed, told(&removed));
         files.retain(|name, _| !all.contains(name));
@@ -236,10 +236,6 @@ impl Fill<'_> {
         drop(server);
         self.fill_by_others();
         self.start(servers)
-    }
-
-    fn url(&self, server: &Server, name: &str) -> String {
-        format!("{}/{name}", server.started["url"].as_str().unwrap())
     }
 
     /// Writes files of all sizes, some from several threads, until there is no space left for any.
@@ -316,6 +312,10 @@ impl Fill<'_> {
             assert!(back == random(name, len), "{}: {name} differs", self.seed);
         }
     }
+}
+
+fn url(server: &Server, name: &str) -> String {
+    format!("{}/{name}", server.started["url"].as_str().unwrap())
 }
 
 fn connect(server: &Server) -> Client {

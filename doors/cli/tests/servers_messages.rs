@@ -154,18 +154,18 @@ fn hosts_to_listen_at_may_have_names() {
     assert!(text.contains("listen = \"127.0.0.1:7\""), "{text}");
 }
 
-/// A command that waits for servers which have stopped, for much longer than this test; it is interrupted, and says this.
-fn interrupted(servers: &[&Server], arguments: &[&str], begun: impl FnMut() -> bool) -> String {
+/// A command that waits for a server which has stopped, for much longer than this test; it is interrupted, and says this.
+fn interrupted(server: &Server, arguments: &[&str], begun: impl FnMut() -> bool) -> String {
     let mut command = striate(arguments);
     command.env("STRIATE_PATIENCE", "600s").stdout(Stdio::null()).stderr(Stdio::piped());
     let mut process = Process(command.spawn().unwrap());
     until("the beginning", begun);
-    servers.iter().for_each(|server| server.process.signal(Signal::STOP));
+    server.process.signal(Signal::STOP);
     // It waits, or will.
     std::thread::sleep(std::time::Duration::from_millis(300));
     process.signal(Signal::INT);
     let status = process.ended();
-    servers.iter().for_each(|server| server.process.signal(Signal::CONT));
+    server.process.signal(Signal::CONT);
     let mut text = String::new();
     process.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(status.code(), Some(1), "{text}");
@@ -182,8 +182,8 @@ fn a_signal_ends_commands_that_wait_for_servers() {
     let source = source.to_str().unwrap();
     let to = format!("{url}/copy");
 
-    let begun = || rows(&["fs", "ls", &url]).iter().any(|_| true);
-    let text = interrupted(&[&server], &["fs", "cp", source, &to], begun);
+    let begun = || !rows(&["fs", "ls", &url]).is_empty();
+    let text = interrupted(&server, &["fs", "cp", source, &to], begun);
     assert!(text.contains("the copy is not complete: it was interrupted"), "{text}");
     let part = answer(&["fs", "ls", &url]);
     assert!(part.starts_with(".copy.part-"), "{part}");
@@ -205,7 +205,7 @@ fn a_signal_ends_commands_that_wait_for_servers() {
     ] {
         // The server stops before the command begins.
         server.process.signal(Signal::STOP);
-        let text = interrupted(&[&server], arguments, || true);
+        let text = interrupted(&server, arguments, || true);
         assert!(text.contains(said), "{text}");
     }
 

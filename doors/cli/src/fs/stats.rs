@@ -36,7 +36,9 @@ pub(crate) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
     let answers = ask_each(&servers, |server| client.statistics(server));
     let mut counters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
     // It says where, not how much.
-    counters.iter_mut().for_each(|of_one| of_one.retain(|(name, _)| name != super::df::DISK));
+    for of_one in &mut counters {
+        of_one.retain(|(name, _)| name != super::df::DISK);
+    }
     if json {
         let row = |(server, counters): (String, Vec<(String, u64)>)| Row {
             server,

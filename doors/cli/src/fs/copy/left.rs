@@ -1,6 +1,7 @@
 //! [`Left`]: what a copy would leave behind if it ended now.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::CommandError;
@@ -48,7 +49,7 @@ impl Left {
         let first = names.first()?;
         let mut list = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
         if names.len() > LISTED {
-            list += &format!(" and {} more", grouped((names.len() - LISTED) as u64));
+            let _ = write!(list, " and {} more", grouped((names.len() - LISTED) as u64));
         }
         let what = if names.len() == 1 { "an unfinished copy" } else { "unfinished copies" };
         let remedy =
@@ -82,7 +83,9 @@ mod tests {
             "an unfinished copy may be left, striate://h:1/run/.a.part-1: \
              'striate fsck --repair striate://h:1' removes it when the servers answer"
         );
-        (2..6).for_each(|i| left.add(&format!("striate://h:1/.a.part-{i}")));
+        for i in 2..6 {
+            left.add(&format!("striate://h:1/.a.part-{i}"));
+        }
         assert!(hint(&left).contains("copies") && hint(&left).contains("and 2 more"));
     }
 }
