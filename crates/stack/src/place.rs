@@ -270,14 +270,10 @@ pub(crate) fn identity_of_directory(target: Target<'_>) -> Option<Identity> {
 /// that it has while the program's own call opens something: the program gets the lowest number that is free, as it would
 /// without the stage.
 pub(crate) fn high(descriptor: OwnedFd) -> OwnedFd {
-    let moved = match rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH) {
-        Ok(moved) => moved,
-        // What is above the limit is in nobody's way.
-        Err(_) => {
-            let high = || rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH);
-            limits::with_more_descriptors(high).unwrap_or_else(|_| high_within_limit(descriptor))
-        }
-    };
+    let high = || rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH);
+    // What is above the limit of descriptors is in nobody's way.
+    let moved = high().or_else(|_| limits::with_more_descriptors(high));
+    let moved = moved.unwrap_or_else(|_| high_within_limit(descriptor));
     descriptors::note(moved.as_raw_fd());
     moved
 }
@@ -303,22 +299,12 @@ fn high_within_limit(descriptor: OwnedFd) -> OwnedFd {
 
 /// Another descriptor of the same open file, with a high number from the start.
 pub(crate) fn high_copy(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    match rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH) {
-        Ok(copy) => {
-            descriptors::note(copy.as_raw_fd());
-            Ok(copy)
-        }
-        Err(_) => {
-            let more = || rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH);
-            match limits::with_more_descriptors(more) {
-                Ok(copy) => {
-                    descriptors::note(copy.as_raw_fd());
-                    Ok(copy)
-                }
-                Err(_) => rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST).map(high),
-            }
-        }
+    let copied = || rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH);
+    if let Ok(copy) = copied().or_else(|_| limits::with_more_descriptors(copied)) {
+        descriptors::note(copy.as_raw_fd());
+        return Ok(copy);
     }
+    rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST).map(high)
 }
 
 fn path_of(descriptor: &OwnedFd) -> Result<PathBuf, Errno> {

@@ -355,7 +355,8 @@ pub(crate) fn end() {
 pub(crate) fn end_with(status: c_int) -> c_int {
     end();
     // The kernel keeps eight bits of it.
-    if LOST.load(Ordering::SeqCst) && status & 0xff == 0 { LOSS_STATUS } else { status }
+    let is_success = status as u8 == 0;
+    if LOST.load(Ordering::SeqCst) && is_success { LOSS_STATUS } else { status }
 }
 
 /// The process is about to become another program, which knows nothing of what could not be written.

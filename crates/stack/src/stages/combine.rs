@@ -377,7 +377,7 @@ impl Stage for Combine {
             let kept = match held.content {
                 Content::Memory(_) => None,
                 Content::Kept(..) => return None,
-                _ => log.clone(),
+                Content::Stored(_) => log.clone(),
             };
             let path = held.directory.path_to(held.c_name());
             Some(Loss { path, bytes: held.size() as u64, error, kept })

@@ -94,11 +94,11 @@ impl Log {
         capacity: u64,
         run: Option<&Path>,
     ) -> Result<Self, Errno> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         let limit = limits::refresh();
         if limit <= FIRST + HEADER as u64 {
             return Err(Errno::FBIG);
         }
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let process = rustix::process::getpid().as_raw_nonzero();
