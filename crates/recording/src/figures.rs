@@ -35,6 +35,8 @@ pub struct Figures {
     pub calls: u64,
     /// Those that failed.
     pub errors: u64,
+    /// Calls of which it was not recorded what came of them.
+    pub unknown: u64,
     /// Nanoseconds in all calls, of all threads together.
     pub time: u64,
     /// Reads.
@@ -124,7 +126,8 @@ impl Figures {
     /// Takes a record into account, with times of the recording.
     pub fn add(&mut self, record: &Record, step: Step) {
         self.calls += 1;
-        self.errors += u64::from(record.outcome.is_err());
+        self.errors += u64::from(record.failed());
+        self.unknown += u64::from(!record.known);
         self.time += record.duration;
         self.kinds[record.call.kind() as usize] += 1;
         self.first = Some(self.first.map_or(record.start, |first| first.min(record.start)));

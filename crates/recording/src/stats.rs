@@ -19,6 +19,8 @@ pub struct FunctionFigures {
     pub calls: u64,
     /// Those that failed.
     pub errors: u64,
+    /// Those of which it was not recorded what came of them.
+    pub unknown: u64,
     /// Bytes that were read, written or copied.
     pub bytes: u64,
     /// Nanoseconds in them.
@@ -151,6 +153,7 @@ impl Stats {
 impl FunctionFigures {
     fn add(&mut self, record: &Record) {
         self.count(record.duration, record.outcome, is_transfer(record));
+        self.unknown += u64::from(!record.known);
     }
 
     /// A call; what it returned is bytes if it `moves` any.

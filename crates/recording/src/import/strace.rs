@@ -260,7 +260,8 @@ impl<'p> Importer<'p> {
             calls::Handled::Records(records) => {
                 for (function, call, outcome) in records {
                     let thread = task;
-                    let record = Record { function, thread, start, duration, outcome, call };
+                    let known = true;
+                    let record = Record { function, thread, start, duration, outcome, known, call };
                     self.record(task, &record)?;
                 }
             }

@@ -155,7 +155,7 @@ impl Kernel {
             return Some(Rc::clone(&known.of));
         }
         let path = path_of(path?);
-        if ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special)) {
+        if is_of_the_system(&path) {
             return None;
         }
         let description = self.describe(task.process, path, libc::O_RDWR);
@@ -195,6 +195,14 @@ fn held_in(table: &BTreeMap<i32, Descriptor>) -> Vec<Held> {
         known.descriptors.push(*number);
     }
     held.into_values().collect()
+}
+
+/// Whether descriptors of a path are no files that could be made elsewhere: devices, what the kernel tells of itself, and
+/// memory.
+pub(super) fn is_of_the_system(path: &Path) -> bool {
+    let special = ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special));
+    special && !path.starts_with("/dev/shm")
+        || path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
 }
 
 pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
