@@ -163,6 +163,10 @@ impl<'r> InOrder<'r> {
     }
 
     fn step(&mut self) -> Option<(ProcessIndex, Record)> {
+        if self.recording.progress().is_stopped() {
+            return None;
+        }
+        self.recording.progress().add(1);
         loop {
             let Reverse((_, place)) = self.next.pop()?;
             let (process, state) = &mut self.shards[place];

@@ -1,6 +1,6 @@
 //! [`Stats`]: what the calls of a recording come to, by process, rank, file and function.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -61,6 +61,8 @@ pub struct Stats {
     pub ranks: BTreeMap<u32, Figures>,
     /// By path; what two paths were given to is told of the first.
     pub files: HashMap<PathBuf, FileFigures>,
+    /// Paths that were only ever the second of a call.
+    seconds: HashSet<PathBuf>,
     /// By the name of the function.
     pub functions: BTreeMap<&'static str, FunctionFigures>,
     /// By the name of the function, of layers above POSIX.
@@ -85,7 +87,10 @@ impl Stats {
                     continue;
                 }
             };
-            let path = names(&record)[0];
+            let [path, second] = names(&record);
+            if let Some(second) = second.filter(|second| !stats.seconds.contains(*second)) {
+                stats.seconds.insert(second.to_path_buf());
+            }
             let step = path.map_or(Step::default(), |path| {
                 stats.step(&mut patterns[index], path, &record, alignment.unwrap_or(ALIGNMENT))
             });
@@ -135,6 +140,12 @@ impl Stats {
         layer.collective = call.function.is_collective();
         let moves = matches!(call.function.sort(), LayerSort::Read | LayerSort::Write);
         layer.own.count(call.duration, call.outcome, moves);
+    }
+
+    /// How many files calls were about, by their paths: both of calls that have two.
+    pub fn files_count(&self) -> u64 {
+        let others = self.seconds.iter().filter(|path| !self.files.contains_key(*path));
+        (self.files.len() + others.count()) as u64
     }
 
     /// The files by what was moved, then by time, then by name: those with most first.

@@ -136,7 +136,7 @@ impl<'r> Planner<'r> {
         let files = self.open.of(process, &record);
         let link = self.survey.world.link_from(process, &record);
         let (about, fixes) = self.survey.world.observe(process, &record, files[0], files[1]);
-        let mut keys = keys::keys(&record, files, about, &self.survey.changing);
+        let mut keys = keys::keys(&record, files, &about, &self.survey.changing);
         if !fixes.is_empty() {
             // Whatever is made good changes what others find.
             keys.iter_mut().for_each(|(_, writes)| *writes = true);

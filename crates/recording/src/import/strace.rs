@@ -265,7 +265,11 @@ impl<'p> Importer<'p> {
                     self.record(task, &record)?;
                 }
             }
-            calls::Handled::Elsewhere => self.imported.elsewhere(ended.name),
+            calls::Handled::Elsewhere => {
+                let is_annotated = |word: &&str| word.contains('<') && !word.starts_with('"');
+                self.imported.annotated |= ended.arguments.iter().any(is_annotated);
+                self.imported.elsewhere(ended.name);
+            }
             calls::Handled::Malformed => self.imported.malformed(number, bytes),
             calls::Handled::Skipped => self.imported.skip(ended.name),
             calls::Handled::Exec(command) => {

@@ -164,15 +164,22 @@ impl Call<'_> {
             (Action::Read { .. }, Ok(moved)) => {
                 add::<ALONE>(&shard.reads[bucket(moved)], 1);
                 add::<ALONE>(&cell.bytes, moved);
+                add::<ALONE>(&shard.moved[0], moved);
                 read = moved;
             }
             (Action::Write { .. }, Ok(moved)) => {
                 add::<ALONE>(&shard.writes[bucket(moved)], 1);
                 add::<ALONE>(&cell.bytes, moved);
+                add::<ALONE>(&shard.moved[1], moved);
                 written = moved;
             }
-            (Action::CopyRange { .. } | Action::SendFile { .. }, Ok(moved)) => {
-                add::<ALONE>(&cell.bytes, moved);
+            (Action::CopyRange { from, to, .. } | Action::SendFile { from, to, .. }, Ok(bytes)) => {
+                add::<ALONE>(&cell.bytes, bytes);
+                for (end, moved) in [from, to].into_iter().zip(&shard.moved) {
+                    if end.file.is_some() {
+                        add::<ALONE>(moved, bytes);
+                    }
+                }
             }
             (_, Ok(_)) => {}
             (_, Err(_)) => {

@@ -150,6 +150,9 @@ impl Handler<'_> {
             Some(at) => Some(at),
             None => file.position.get(),
         };
+        if at.is_none() && file.position.get().is_none() {
+            file.unplaced.set(file.unplaced.get().saturating_add(moved));
+        }
         if at.is_none() {
             file.position.set(offset.and_then(|offset| offset.checked_add(moved)));
         }
@@ -193,10 +196,12 @@ impl Handler<'_> {
                 (Function::Openat, self.path(Some(0), 1)?, bits, self.word(3).and_then(unsigned))
             }
         };
-        if self.outcome.is_ok() && is_of_the_system(&path) {
+        if is_of_the_system(&path) {
             // What the number stood for before was closed.
-            let number = i32::try_from(self.outcome.ok()?).ok()?;
-            self.kernel.tasks.get(&self.task)?.table.borrow_mut().remove(&number);
+            if let Ok(number) = self.outcome {
+                let number = i32::try_from(number).ok()?;
+                self.kernel.tasks.get(&self.task)?.table.borrow_mut().remove(&number);
+            }
             return Some(Handled::Elsewhere);
         }
         let process = self.kernel.tasks.get(&self.task)?.process;
@@ -263,6 +268,12 @@ impl Handler<'_> {
         let whence = named(WHENCE, self.word(2)?)?;
         let Some(file) = self.file(0)? else { return Some(Handled::Elsewhere) };
         if let Ok(position) = self.outcome {
+            if whence == libc::SEEK_CUR && file.position.get().is_none() {
+                // Now it is known where it was when it was first seen.
+                let first = position.checked_add_signed(offset.saturating_neg());
+                let first = first.and_then(|first| first.checked_sub(file.unplaced.get()));
+                self.kernel.was_at(&file.file, first);
+            }
             file.position.set(Some(position));
         }
         let file = Arc::clone(&file.file);
