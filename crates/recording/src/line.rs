@@ -9,7 +9,9 @@ use striate_stack::layer::LayerSort;
 use striate_stack::trace::{Call, Detail, LayerRecord, Record};
 
 use crate::filter::names as paths;
-use crate::names::{self, ACCESS, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, RENAME, TRANSFER, WHENCE};
+use crate::names::{
+    self, ACCESS, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, RENAME, TRANSFER, WHENCE,
+};
 
 /// The call with its arguments, as `pwrite("/data/a", 600, at 1000)`.
 pub fn call(record: &Record) -> String {

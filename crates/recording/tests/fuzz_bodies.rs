@@ -79,7 +79,8 @@ fn made_seed() -> Vec<u8> {
             };
             let (function, outcome) = (Function::Pwrite, Ok(1));
             let (thread, start) = (process, 1000 + n * 10);
-            let record = Record { function, thread, start, duration: 5, outcome, known: true, call };
+            let record =
+                Record { function, thread, start, duration: 5, outcome, known: true, call };
             writer.write((n % 2) as u16, &record).unwrap();
         }
         if process == 7 {

@@ -100,7 +100,7 @@ impl<'r> Planner<'r> {
 
     /// Plans all calls.
     pub(crate) fn run(mut self) {
-        for (number, (process, record)) in (0..).zip(self.recording.in_order()) {
+        for (number, (process, record)) in (0..).zip(self.recording.in_order().uncounted()) {
             if self.options.stop.load(Ordering::Relaxed) {
                 return;
             }

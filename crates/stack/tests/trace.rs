@@ -11,7 +11,8 @@ use program::Program;
 use proptest::prelude::*;
 use rustix::io::Errno;
 use striate_stack::trace::{
-    Call, Detail, Header, Record, RecordedCall, Subject, Trace, TraceError, TracedEnd, TracedFile, Writer,
+    Call, Detail, Header, Record, RecordedCall, Subject, Trace, TraceError, TracedEnd, TracedFile,
+    Writer,
 };
 use striate_stack::{Function, Origin};
 
@@ -267,7 +268,8 @@ fn long_traces_are_indexed_in_parts() {
         let path = path.join(n.to_string()).into();
         let call = Call::Unlink { path, flags: 0 };
         let (function, outcome) = (Function::Unlink, Ok(n));
-        let record = Record { function, thread: 1, start: n, duration: 1, outcome, known: true, call };
+        let record =
+            Record { function, thread: 1, start: n, duration: 1, outcome, known: true, call };
         writer.write(&record).unwrap();
         count += 1;
     }

@@ -69,7 +69,10 @@ fn tar() {
         "{TREE} tar cf a.tar d; mkdir out; tar xf a.tar -C out; tar tf a.tar > list; \
          tar rf a.tar d/f1; rm -r out; if tar xf none.tar 2>/dev/null; then exit 1; fi"
     );
-    trip(&script, &[("getdents", 6), ("readlink", 2), ("symlink", 4), ("link", 2), ("utimensat", 5)]);
+    trip(
+        &script,
+        &[("getdents", 6), ("readlink", 2), ("symlink", 4), ("link", 2), ("utimensat", 5)],
+    );
 }
 
 #[test]
@@ -109,7 +112,8 @@ for wrong in [lambda: os.rmdir("x"), lambda: os.open("m/no", 0), lambda: os.mkdi
     except OSError: pass
 END
 python3 -S p.py"#;
-    let has: Has = &[("flock", 1), ("chdir", 1), ("sendfile", 1), ("copy_file_range", 1), ("mmap", 5)];
+    let has: Has =
+        &[("flock", 1), ("chdir", 1), ("sendfile", 1), ("copy_file_range", 1), ("mmap", 5)];
     trip(script, has);
 }
 

@@ -96,11 +96,7 @@ impl Root {
     }
 
     /// Makes what was there before. Returns how many bytes.
-    pub(super) fn make(
-        &self,
-        initial: &[Initial],
-        watched: &Progress,
-    ) -> Result<u64, ReplayError> {
+    pub(super) fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut hands, mut bytes) = (Hands::default(), 0);
         for Initial { path, sort, mode } in initial {
             if watched.is_stopped() {
@@ -210,7 +206,11 @@ impl Root {
         }
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(here)?;
         let now = file.metadata()?.len();
-        if now > size { file.set_len(size) } else { fill(&file, Phase::of(path), now..size, hands, &Progress::default()) }
+        if now > size {
+            file.set_len(size)
+        } else {
+            fill(&file, Phase::of(path), now..size, hands, &Progress::default())
+        }
     }
 }
 

@@ -63,8 +63,12 @@ impl Extents {
     }
 
     fn remove(&mut self, start: u64, end: u64) {
-        let within: Vec<(u64, u64)> =
-            self.0.range(..end).filter(|(_, until)| **until > start).map(|(a, b)| (*a, *b)).collect();
+        let within: Vec<(u64, u64)> = self
+            .0
+            .range(..end)
+            .filter(|(_, until)| **until > start)
+            .map(|(a, b)| (*a, *b))
+            .collect();
         for (from, until) in within {
             self.0.remove(&from);
             if from < start {

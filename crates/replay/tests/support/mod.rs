@@ -35,7 +35,15 @@ impl Story {
         call: RecordedCall,
     ) {
         let duration = end - start;
-        self.processes[process].2.push(Record { function, thread, start, duration, outcome, known: true, call });
+        self.processes[process].2.push(Record {
+            function,
+            thread,
+            start,
+            duration,
+            outcome,
+            known: true,
+            call,
+        });
     }
 
     /// Writes it to a file.

@@ -94,7 +94,8 @@ impl Program {
     pub(crate) fn call(&mut self, function: Function, call: RecordedCall, result: u64, takes: u64) {
         let outcome = self.errors.map_or(Ok(result), Err);
         let (thread, start) = (self.thread, self.now);
-        let record = Record { function, thread, start, duration: takes, outcome, known: true, call };
+        let record =
+            Record { function, thread, start, duration: takes, outcome, known: true, call };
         self.writer.write(&record).unwrap();
         self.now += takes;
     }

@@ -156,7 +156,9 @@ impl BlockHeader {
         let Self { shard, count, from, until, .. } = *self;
         let info = BlockInfo { offset, shard, count, from, until };
         match self.content {
-            Content::Records | Content::RecordsWithoutResults => (!info.is_of_layer()).then_some(info),
+            Content::Records | Content::RecordsWithoutResults => {
+                (!info.is_of_layer()).then_some(info)
+            }
             Content::Layer => info.is_of_layer().then_some(info),
             _ => None,
         }

@@ -239,7 +239,8 @@ impl Decoder {
             }
             Kind::Notice => {
                 let of = self.subject(input)?;
-                let detail = if self.has_results() { self.detail(input)? } else { Detail::default() };
+                let detail =
+                    if self.has_results() { self.detail(input)? } else { Detail::default() };
                 Call::Notice { of, detail }
             }
         })

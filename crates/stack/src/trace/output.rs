@@ -12,9 +12,7 @@ use std::path::PathBuf;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::BLOCK;
-use super::block::{
-    BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, checksum,
-};
+use super::block::{BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, checksum};
 use super::encoder::Encoder;
 use super::header::Header;
 use super::layer::{FIRST_SHARD, LayerEncoder};

@@ -668,9 +668,7 @@ impl Handler<'_> {
             Function::Chmod => {
                 Detail::numbers(&[self.unsigned(next)?]).with_flags(at_flags(next + 1))
             }
-            Function::Mknod => {
-                Detail::numbers(&[wide(flags(SORTS, self.word(next)?))])
-            }
+            Function::Mknod => Detail::numbers(&[wide(flags(SORTS, self.word(next)?))]),
             Function::Chown => {
                 let id = |place: usize| Some(u64::from(number(self.word(place)?)? as u32));
                 let bits = if next == 2 { at_flags(next + 2) } else { no_follow };

@@ -153,9 +153,8 @@ impl Making<'_> {
         if let Some(file) = opened {
             if !self.act.holds_back {
                 let stat = file.descriptor().and_then(rustix::fs::fstat).ok();
-                let stat = stat.filter(|stat| {
-                    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                });
+                let stat = stat
+                    .filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
                 size = stat.map(|stat| stat.st_size as u64);
             }
             let recorded = self.record.outcome.unwrap_or(0) as i32;

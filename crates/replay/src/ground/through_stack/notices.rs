@@ -28,6 +28,10 @@ const LIST: u64 = 2;
 /// Bytes that an attribute, or what a link says, has at most.
 const MOST: usize = 64 << 10;
 
+/// The least that a list of access rights says: the owner may do all, others may read and pass.
+const ACCESS_CONTROL: &[u8; 28] = b"\x02\0\0\0\
+    \x01\0\x07\0\xff\xff\xff\xff\x04\0\x05\0\xff\xff\xff\xff\x20\0\x05\0\xff\xff\xff\xff";
+
 /// What a call on a name or a file is made with: a directory and a name, or a descriptor and none.
 #[derive(Clone, Copy)]
 struct On<'n> {
@@ -86,7 +90,8 @@ impl Making<'_> {
         let function = self.record.function;
         let descriptor = self.act.descriptor(id, -1).unwrap_or(file.raw_descriptor());
         let on = On { descriptor, name: None };
-        let op = Op { function, route: file.route(), action: Action::Notice { of: Of::File(file) } };
+        let op =
+            Op { function, route: file.route(), action: Action::Notice { of: Of::File(file) } };
         // Others want to see what is there.
         let before = || match function {
             Function::Flock | Function::Fcntl | Function::Splice | Function::Other => {
@@ -165,9 +170,8 @@ impl Making<'_> {
             Function::Fadvise => {
                 let [offset, length] = [first, detail.numbers[1]].map(u64::cast_signed);
                 // SAFETY: as above.
-                let error = unsafe {
-                    libc::posix_fadvise(on.descriptor, offset, length, detail.flags)
-                };
+                let error =
+                    unsafe { libc::posix_fadvise(on.descriptor, offset, length, detail.flags) };
                 if error == 0 { Ok(0) } else { Err(Errno::from_raw_os_error(error)) }
             }
             Function::Readahead => {
@@ -231,6 +235,10 @@ impl Making<'_> {
         let key = CString::new(key.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
         let (what, length) = (detail.numbers[0], (detail.numbers[1] as usize).min(MOST));
         let (place, mut value) = (self.place(on)?, vec![0_u8; length]);
+        if what == SET && key.as_bytes().starts_with(b"system.posix_acl_") {
+            // File systems look at these: zeros would be refused.
+            value = ACCESS_CONTROL.to_vec();
+        }
         let itself = on.name.is_some() && detail.flags & libc::AT_SYMLINK_NOFOLLOW != 0;
         let (place, key) = (place.as_ptr(), key.as_ptr());
         let (memory, room) = (value.as_mut_ptr(), value.len());
@@ -439,8 +447,7 @@ fn access(on: On<'_>, mode: i32, flags: i32) -> Outcome {
         None => (c"".as_ptr(), flags | libc::AT_EMPTY_PATH),
     };
     // SAFETY: a descriptor that is open, a C string, and numbers.
-    let answer =
-        unsafe { libc::syscall(libc::SYS_faccessat2, on.descriptor, name, mode, flags) };
+    let answer = unsafe { libc::syscall(libc::SYS_faccessat2, on.descriptor, name, mode, flags) };
     returned(answer)
 }
 
