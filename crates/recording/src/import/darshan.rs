@@ -124,7 +124,9 @@ impl Importer<'_> {
         };
         let thread = segment.thread.map_or(opener, |thread| thread as u32);
         let duration = end - start;
-        let record = Record { function, thread, start, duration, outcome: Ok(length), call };
+        // Only transfers that succeeded are logged, with their lengths.
+        let (outcome, known) = (Ok(length), true);
+        let record = Record { function, thread, start, duration, outcome, known, call };
         Some((rank, record))
     }
 }
