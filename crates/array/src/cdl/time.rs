@@ -396,7 +396,9 @@ mod tests {
         assert_eq!(date(days, Calendar::AllLeap, -307.0), "\"1999-02-29\"");
         assert_eq!(date("days since 1582-10-15", Calendar::Mixed, -1.0), "\"1582-10-04\"");
         assert_eq!(date("days since 1582-10-15", Calendar::Gregorian, -1.0), "\"1582-10-14\"");
-        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-15\"");
+        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.5), "\"1582-10-15 12\"");
+        // The moment itself is still Julian to ncdump.
+        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-05\"");
         assert_eq!(date("months since 1999-12-31", Calendar::Mixed, 2.0), "\"2000-02-01\"");
         assert_eq!(
             date("hours since 1990-01-01T12:00:00Z", Calendar::Mixed, 1.0),
