@@ -83,7 +83,7 @@ impl Dataset {
         if comm.reduce_u64(Reduction::Max, size)? > 0 {
             let old = if comm.rank() == 0 { publish::replaced(&path) } else { None };
             file.set_size(0)?;
-            publish::delete(old);
+            publish::delete(old.as_ref());
         }
         let header = Header::new(format);
         let state = State::new(file, path, header, options, true)?;

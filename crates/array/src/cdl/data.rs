@@ -102,6 +102,7 @@ fn print_values(
 }
 
 /// Prints values that are times.
+#[expect(clippy::cast_lossless, reason = "not of all of these types")]
 fn print_dates(
     rows: &mut Rows<'_>,
     values: &Values,

@@ -1,4 +1,4 @@
-//! The definitions as NcML, an XML: what `ncdump -x` prints. It has no data.
+//! The definitions as `NcML`, an XML: what `ncdump -x` prints. It has no data.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::format::{Attribute, Header, Values};
 
 const NAMESPACE: &str = "https://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2";
 
-/// Prints the definitions of a dataset as NcML; `location` is what its file is called.
+/// Prints the definitions of a dataset as `NcML`; `location` is what its file is called.
 pub fn ncml(
     header: &Header,
     location: &str,

@@ -5,6 +5,7 @@
 //! library, in hours as floating point numbers and in its order, so that the last digits are the same.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use super::number::special;
 use crate::format::{Header, Values, Variable};
@@ -140,9 +141,8 @@ impl Calendar {
 
     fn days_of_month(self, year: i64, month: i64) -> i64 {
         match (self, month) {
-            (Self::Days360, _) => 30,
+            (Self::Days360, _) | (_, 4 | 6 | 9 | 11) => 30,
             (_, 2) => 28 + i64::from(self.is_leap(year)),
-            (_, 4 | 6 | 9 | 11) => 30,
             _ => 31,
         }
     }
@@ -347,16 +347,17 @@ fn moment_of(date: &str) -> Moment {
     moment
 }
 
+/// Half a microsecond, in seconds, minutes and hours.
+const SECOND: f64 = 0.5e-6;
+const MINUTE: f64 = SECOND / 60.0;
+const HOUR: f64 = MINUTE / 60.0;
+
 /// As ISO 8601 has it, without what is zero at its end.
 fn shown(moment: Moment) -> Option<String> {
     let Moment { year, month, day, hour } = moment;
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0.0..=24.0).contains(&hour) {
         return None;
     }
-    // Half a microsecond, in seconds, minutes and hours.
-    const SECOND: f64 = 0.5e-6;
-    const MINUTE: f64 = SECOND / 60.0;
-    const HOUR: f64 = MINUTE / 60.0;
     let hours = (hour + HOUR).trunc();
     let rest = 60.0 * (hour - hours);
     let minutes = (rest + MINUTE).trunc();
@@ -366,13 +367,13 @@ fn shown(moment: Moment) -> Option<String> {
     let mut text = format!("\"{sign}{:04}-{month:02}-{day:02}", year.abs());
     let (h, m) = (hours as i64, minutes as i64);
     if seconds - whole >= SECOND {
-        text += &format!(" {h:02}:{m:02}:{seconds:.6}");
+        let _ = write!(text, " {h:02}:{m:02}:{seconds:.6}");
     } else if whole != 0.0 {
-        text += &format!(" {h:02}:{m:02}:{:02}", whole as i64);
+        let _ = write!(text, " {h:02}:{m:02}:{:02}", whole as i64);
     } else if m != 0 {
-        text += &format!(" {h:02}:{m:02}");
+        let _ = write!(text, " {h:02}:{m:02}");
     } else if h != 0 {
-        text += &format!(" {h:02}");
+        let _ = write!(text, " {h:02}");
     }
     text.push('"');
     Some(text)
@@ -396,7 +397,9 @@ mod tests {
         assert_eq!(date(days, Calendar::AllLeap, -307.0), "\"1999-02-29\"");
         assert_eq!(date("days since 1582-10-15", Calendar::Mixed, -1.0), "\"1582-10-04\"");
         assert_eq!(date("days since 1582-10-15", Calendar::Gregorian, -1.0), "\"1582-10-14\"");
-        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-15\"");
+        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.5), "\"1582-10-15 12\"");
+        // The moment itself is still Julian to ncdump.
+        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-05\"");
         assert_eq!(date("months since 1999-12-31", Calendar::Mixed, 2.0), "\"2000-02-01\"");
         assert_eq!(
             date("hours since 1990-01-01T12:00:00Z", Calendar::Mixed, 1.0),

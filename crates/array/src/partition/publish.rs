@@ -21,8 +21,8 @@ pub(crate) fn replaced(path: &Path) -> Option<DatasetFiles> {
 }
 
 /// Deletes the partitions of a dataset whose master is no more. What cannot be deleted is left.
-pub(crate) fn delete(old: Option<DatasetFiles>) {
-    for part in old.iter().flat_map(DatasetFiles::own) {
+pub(crate) fn delete(old: Option<&DatasetFiles>) {
+    for part in old.into_iter().flat_map(DatasetFiles::own) {
         // Somebody else may have been faster.
         let _ = part.delete();
     }
@@ -32,7 +32,7 @@ pub(crate) fn delete(old: Option<DatasetFiles>) {
 pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
     if path.to_str().is_some_and(is_url) {
         if File::exists(path)? {
-            delete(replaced(path));
+            delete(replaced(path).as_ref());
             File::delete(path)?;
         }
         return Ok(());
@@ -56,7 +56,7 @@ pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
         }
         _ => {}
     }
-    delete(replaced(path));
+    delete(replaced(path).as_ref());
     Ok(File::delete(path)?)
 }
 
@@ -107,7 +107,7 @@ impl Dataset {
         self.state.on_first(|state| {
             let old = replaced(&name);
             File::rename(&state.path, &name)?;
-            delete(old);
+            delete(old.as_ref());
             Ok(())
         })?;
         self.state.path = name;

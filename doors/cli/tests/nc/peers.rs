@@ -70,7 +70,6 @@ fn dumps_are_those_of_ncdump() {
             );
             assert_same_dump(&["-c"], &path);
             assert_same_dump(&["-k"], &path);
-            assert_same_dump(&["-x", "-h"], &path);
             // ncdump's -s fails with CDF-5.
             if header.format != Format::Cdf5 {
                 assert_same_dump(&["-s"], &path);
@@ -152,6 +151,9 @@ fn dates_are_those_of_ncdump() {
     made.header.arrange(&Alignment::default(), None).unwrap();
     let path = made.write(directory.path(), "times.nc");
     assert_same_dump(&["-t"], &path);
+    // It escapes what XML needs in values, but not in names; ours are plain here.
+    assert_same_dump(&["-x"], &path);
+    assert_same_dump(&["-x", "-h"], &path);
     assert_same_dump(&["-t", "-h", "-l", "60"], &path);
 }
 
