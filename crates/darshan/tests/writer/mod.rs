@@ -271,7 +271,9 @@ pub fn layout(order: Order, id: u64, version: u32) -> Vec<u8> {
         out.signed(3).signed(2);
         for size in [1 << 20, -1, -1] {
             out.signed(size).signed(if size > 0 { 2 } else { 0 });
-            (0..5).for_each(|_| drop(out.signed(0)));
+            for _ in 0..5 {
+                out.signed(0);
+            }
             out.text("", 16);
         }
     }
