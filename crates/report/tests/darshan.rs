@@ -189,19 +189,33 @@ mod peers {
                     continue;
                 }
                 let name = format!("{minor}-{order:?}.darshan");
-                let bytes = example(minor, order, Packed::Zlib).bytes();
-                logs.push((written(directory.path(), &name, &bytes), minor, order));
+                let log = known_to_the_package(example(minor, order, Packed::Zlib));
+                logs.push((written(directory.path(), &name, &log.bytes()), log));
             }
         }
         let paths: Vec<PathBuf> = logs.iter().map(|log| log.0.clone()).collect();
         let all = dumped(&paths);
-        for (path, minor, order) in &logs {
-            same(path, &all[path.to_str().unwrap()]);
+        for (path, log) in logs {
+            same(&path, &all[path.to_str().unwrap()]);
             // The package is built without bzip2: what it reads in the same log with zlib counts.
-            let bytes = example(*minor, *order, Packed::Bzip2).bytes();
+            let bytes = writer::Log { packed: Packed::Bzip2, ..log }.bytes();
             let twin = written(directory.path(), "twin.darshan", &bytes);
             same(&twin, &all[path.to_str().unwrap()]);
         }
+    }
+
+    /// A log with the extended traces of Darshan 3.2: the package (3.5.0) does not read those with threads. Components of
+    /// layouts that are not used make it read memory that it has freed: there are none.
+    fn known_to_the_package(mut log: writer::Log) -> writer::Log {
+        if log.minor == 41 {
+            let layouts = log.modules.iter_mut().find(|module| module.number == writer::LUSTRE);
+            layouts.unwrap().parts = vec![writer::layout(log.order, 12, 2, 0)];
+            let is_traces = |module: &writer::Module| module.number >= writer::DXT_POSIX;
+            log.modules.retain(|module| !is_traces(module));
+            let older = example(21, log.order, log.packed).modules;
+            log.modules.extend(older.into_iter().filter(is_traces));
+        }
+        log
     }
 
     /// A log is the same to both.
