@@ -33,7 +33,7 @@ fn the_page_and_the_text_show_what_darshan_users_look_for() {
     assert!(mounts.contains(&("/lustre", 2)) && mounts.contains(&("/home", 1)), "{mounts:?}");
     assert_eq!((model.totals.files, model.totals.ranks), (3, 2));
     assert_eq!(model.recording.complaints, [""; 0]);
-    let shown = text::render(&model, &text::Style::default());
+    let shown = text::render(&model, &text::Style { width: 200, ..text::Style::default() });
     let page = page::render(&model);
     for words in [
         "4711",
@@ -56,7 +56,7 @@ fn the_page_and_the_text_show_what_darshan_users_look_for() {
     }
     let json = serde_json::to_value(&model).unwrap();
     assert_eq!(json["darshan"]["job"], 4711);
-    assert_eq!(json["darshan"]["layers"][0]["common_sizes"].as_array().unwrap().len(), 7);
+    assert_eq!(json["darshan"]["layers"][0]["common_sizes"].as_array().unwrap().len(), 5);
 }
 
 #[test]
@@ -188,17 +188,34 @@ mod peers {
                 if order == Order::Big && minor < 20 {
                     continue;
                 }
-                for packed in [Packed::Zlib, Packed::Bzip2] {
-                    let name = format!("{minor}-{order:?}-{packed:?}.darshan");
-                    let bytes = example(minor, order, packed).bytes();
-                    logs.push(written(directory.path(), &name, &bytes));
-                }
+                let name = format!("{minor}-{order:?}.darshan");
+                let log = known_to_the_package(example(minor, order, Packed::Zlib));
+                logs.push((written(directory.path(), &name, &log.bytes()), log));
             }
         }
-        let all = dumped(&logs);
-        for path in &logs {
-            same(path, &all[path.to_str().unwrap()]);
+        let paths: Vec<PathBuf> = logs.iter().map(|log| log.0.clone()).collect();
+        let all = dumped(&paths);
+        for (path, log) in logs {
+            same(&path, &all[path.to_str().unwrap()]);
+            // The package is built without bzip2: what it reads in the same log with zlib counts.
+            let bytes = writer::Log { packed: Packed::Bzip2, ..log }.bytes();
+            let twin = written(directory.path(), "twin.darshan", &bytes);
+            same(&twin, &all[path.to_str().unwrap()]);
         }
+    }
+
+    /// A log with the extended traces of Darshan 3.2: the package (3.5.0) does not read those with threads. Components of
+    /// layouts that are not used make it read memory that it has freed: there are none.
+    fn known_to_the_package(mut log: writer::Log) -> writer::Log {
+        if log.minor == 41 {
+            let layouts = log.modules.iter_mut().find(|module| module.number == writer::LUSTRE);
+            layouts.unwrap().parts = vec![writer::layout(log.order, 12, 2, 0)];
+            let is_traces = |module: &writer::Module| module.number >= writer::DXT_POSIX;
+            log.modules.retain(|module| !is_traces(module));
+            let older = example(21, log.order, log.packed).modules;
+            log.modules.extend(older.into_iter().filter(is_traces));
+        }
+        log
     }
 
     /// A log is the same to both.
@@ -250,7 +267,14 @@ mod peers {
             })
             .unwrap();
             let theirs = told["records"].get(module.name());
-            let theirs = theirs.and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut theirs = theirs.and_then(Value::as_array).cloned().unwrap_or_default();
+            // It loses the last times of these records when it makes room for newer counters.
+            if module == Module::POSIX && [2, 3].contains(&log.header.module_version(module)) {
+                for record in ours.iter_mut().chain(&mut theirs) {
+                    let times = record[3].as_array_mut().unwrap();
+                    times.truncate(times.len() - 4);
+                }
+            }
             assert_eq!(ours, theirs, "{what}: {}", module.name());
             totals(path, &log, module, &theirs);
         }

@@ -260,16 +260,16 @@ pub fn traced(order: Order, id: u64, rank: i64, writes: i64, reads: i64, threads
     out.bytes
 }
 
-/// The layout of a file on Lustre.
-pub fn layout(order: Order, id: u64, version: u32) -> Vec<u8> {
+/// The layout of a file on Lustre, with components that are not used behind the one that is.
+pub fn layout(order: Order, id: u64, version: u32, unused: usize) -> Vec<u8> {
     let mut out = Bytes::new(order);
     out.word(id).signed(-1);
     if version == 1 {
         out.signed(8).signed(1).signed(0).signed(1 << 20).signed(2);
     } else {
-        // One component of three, of which the others are not used.
-        out.signed(3).signed(2);
-        for size in [1 << 20, -1, -1] {
+        out.signed(1 + unused as i64).signed(2);
+        let sizes = std::iter::once(1 << 20).chain(std::iter::repeat_n(-1, unused));
+        for size in sizes {
             out.signed(size).signed(if size > 0 { 2 } else { 0 });
             for _ in 0..5 {
                 out.signed(0);
@@ -322,7 +322,7 @@ pub fn example(minor: u32, order: Order, packed: Packed) -> Log {
     let mut modules = vec![Module { number: POSIX, version: posix, parts: records }];
     let parts = all(if mpi_io < 3 { (51, 15) } else { (51, 17) });
     modules.push(Module { number: MPI_IO, version: mpi_io, parts });
-    let parts = vec![layout(order, 11, lustre), layout(order, 12, lustre)];
+    let parts = vec![layout(order, 11, lustre, 2), layout(order, 12, lustre, 0)];
     modules.push(Module { number: LUSTRE, version: lustre, parts });
     if stdio > 0 {
         let parts = all(if stdio < 2 { (13, 15) } else { (14, 15) });

@@ -18,6 +18,7 @@ pub(super) fn log(model: &Model) -> String {
         mounts(log),
         sharing(log),
         layers(log),
+        order(log),
         mpi_io(log),
         sizes(log),
         common_sizes(log),
@@ -117,30 +118,17 @@ fn sharing(log: &DarshanLog) -> String {
 
 fn layers(log: &DarshanLog) -> String {
     let rows = log.layers.iter().map(|row| {
-        let (reads, writes) = (row.transfers(Direction::Read), row.transfers(Direction::Write));
-        let of = |part_of: &str, whole: u64| {
-            let name = format!("{}_{part_of}", row.prefix());
-            if row.counters.contains_key(&name) {
-                Cell::number(percent(part(row.counter(&name), whole)), row.counter(&name))
-            } else {
-                Cell::text("–")
-            }
-        };
         vec![
             Cell::text(&row.layer),
             count(row.files),
             count(row.opens()),
-            count(reads),
-            count(writes),
+            count(row.transfers(Direction::Read)),
+            count(row.transfers(Direction::Write)),
             bytes(row.bytes(Direction::Read)),
             bytes(row.bytes(Direction::Write)),
             span(row.read_ns),
             span(row.write_ns),
             span(row.metadata_ns),
-            of("CONSEC_READS", reads),
-            of("SEQ_READS", reads),
-            of("CONSEC_WRITES", writes),
-            of("SEQ_WRITES", writes),
         ]
     });
     let columns = [
@@ -154,12 +142,35 @@ fn layers(log: &DarshanLog) -> String {
         number("time reading"),
         number("writing"),
         number("metadata"),
-        number("consecutive reads"),
-        number("sequential reads"),
-        number("consecutive writes"),
-        number("sequential writes"),
     ];
     table("Counters by layer, all files and ranks together", &columns, rows, false)
+}
+
+/// How the accesses of the POSIX layer follow each other, which the others do not count.
+fn order(log: &DarshanLog) -> String {
+    let Some(row) = log.layer("POSIX") else { return String::new() };
+    let directions = [("reads", Direction::Read), ("writes", Direction::Write)];
+    let rows = directions.map(|(name, direction)| {
+        let all = row.transfers(direction);
+        let of = |kind: &str| {
+            let value = row.counter(&format!("POSIX_{kind}_{}", name.to_uppercase()));
+            [count(value), Cell::number(percent(part(value, all)), value)]
+        };
+        let mut cells = vec![Cell::text(name), count(all)];
+        cells.extend(of("CONSEC"));
+        cells.extend(of("SEQ"));
+        cells
+    });
+    let columns = [
+        word("POSIX"),
+        number("accesses"),
+        number("consecutive"),
+        number("of all"),
+        number("sequential"),
+        number("of all"),
+    ];
+    let note = "<p class=\"note\">A consecutive access begins where the one before ended, a sequential one there or behind it.</p>";
+    table("Consecutive and sequential accesses", &columns, rows, false) + note
 }
 
 fn mpi_io(log: &DarshanLog) -> String {
