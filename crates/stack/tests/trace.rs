@@ -163,6 +163,7 @@ fn many(count: u64) -> Vec<Record> {
         start: (1 << 40) + n * 1_000_000,
         duration: n * n % 1000,
         outcome: Ok(n % 7 * 100),
+        known: true,
         call: Call::Write {
             file: Arc::clone(&file),
             placed: true,
