@@ -292,7 +292,11 @@ fn traced(
     let directory =
         TempDir::new_in(&place).map_err(|error| RecordingError::Write { path: place, error })?;
     let into = directory.path().join("dxt.trace");
-    let options = import::Options { format: Some(Format::Darshan), directory: None, ..import::Options::default() };
+    let options = import::Options {
+        format: Some(Format::Darshan),
+        directory: None,
+        ..import::Options::default()
+    };
     let made = import::import_from(&mut bytes, &options, path, &into);
     match made {
         Ok(imported) if imported.records > 0 => {

@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use striate_recording::Recording;

@@ -67,6 +67,9 @@ const ONCE: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 /// Flags that programs change while a file is open.
 const CHANGEABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_NONBLOCK;
 
+/// A descriptor of a file that stages have open, the file, and what they were told is about to be done.
+pub(crate) type Reached = (Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>);
+
 impl Handle {
     pub(crate) fn new(node: u64, flags: i32, way: Way) -> Self {
         Self { node, flags: AtomicI32::new(flags & !ONCE), way }
@@ -230,11 +233,7 @@ impl Door {
     }
 
     /// A descriptor of a node that stages have open, after they were told that something is about to be done.
-    pub(crate) fn reach_open(
-        &self,
-        id: u64,
-        function: Function,
-    ) -> Option<Result<(Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>), Errno>> {
+    pub(crate) fn reach_open(&self, id: u64, function: Function) -> Option<Result<Reached, Errno>> {
         let reach = |file: &Arc<OpenFile>| {
             let mut announced = None;
             if file.route().wants(Kind::Notice) {

@@ -151,7 +151,9 @@ fn partitions_are_put_together_by_their_coordinates() {
             assert_eq!(run(python(), &arguments), "the same\n");
         };
         together("2", "100");
-        files.iter().for_each(|file| assert_valid(file));
+        for file in &files {
+            assert_valid(file);
+        }
         // Opened again: another record, and other places.
         ranks(2, |comm| {
             let mut data = Dataset::open(&comm, &path, true, &Options::default())?;
