@@ -29,6 +29,7 @@ Values that are not in the file, because it was cut off, are not printed; what s
 CDL, standard error says how many they are, and the exit status is 1. --lenient prints zeros for them, as
 ncdump does."
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of ncdump that people know")]
 pub(crate) struct DumpArgs {
     /// Only the header, no data
     #[arg(short = 'h', long = "header", conflicts_with_all = ["coordinates", "variables"])]
@@ -54,7 +55,7 @@ pub(crate) struct DumpArgs {
     #[arg(short = 's', long)]
     special: bool,
 
-    /// Only the header, as NcML (XML)
+    /// Only the header, as XML (the markup language of netCDF)
     #[arg(short = 'x', long)]
     xml: bool,
 
@@ -123,7 +124,7 @@ fn precision(text: &str) -> Result<Precision, String> {
 pub(crate) fn run_header(args: &HeaderArgs, json: bool) -> Result<(), CommandError> {
     let options = cdl::Options { data: Data::None, ..cdl::Options::default() };
     let how = How { name: args.name.as_deref(), raw: args.raw, ..How::default() };
-    print(&args.file, how, options, json)
+    print(&args.file, how, &options, json)
 }
 
 pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
@@ -146,7 +147,7 @@ pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
         _ => What::Cdl,
     };
     let how = How { name: args.name.as_deref(), raw: args.raw, lenient: args.lenient, what };
-    print(&args.file, how, options, json)
+    print(&args.file, how, &options, json)
 }
 
 /// What is printed.
@@ -168,7 +169,12 @@ struct How<'a> {
     what: What,
 }
 
-fn print(file: &Path, how: How<'_>, options: cdl::Options, json: bool) -> Result<(), CommandError> {
+fn print(
+    file: &Path,
+    how: How<'_>,
+    options: &cdl::Options,
+    json: bool,
+) -> Result<(), CommandError> {
     let How { name, raw, lenient, what } = how;
     if json {
         let hint = "'striate nc info --json' tells what is in a dataset";

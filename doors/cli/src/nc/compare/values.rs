@@ -193,9 +193,8 @@ macro_rules! integers {
                 (distance > 0).then_some(distance as f64)
             }
 
-            #[expect(clippy::cast_lossless, reason = "not of all of these types")]
             fn magnitude(self) -> f64 {
-                (self as f64).abs()
+                self.distance(0).unwrap_or(0.0)
             }
         }
     )+};
