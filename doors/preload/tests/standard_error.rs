@@ -15,20 +15,19 @@ fn a_message_that_nobody_reads() {
     let seen = place.path().display();
     let stack = format!("[paths]\ninclude = [\"{seen}\"]\n[[stage]]\nkind = \"count\"\n");
     fs::write(path("stack.toml"), stack).unwrap();
-    fs::write(path("from"), "content").unwrap();
-    // A program in C, for which a signal that is not handled is the end.
-    let copy = |stderr: Stdio| {
-        let mut command = Command::new("cp");
-        command.args([path("from"), path("to")]).stderr(stderr);
+    // A program in C, for which a signal that is not handled is the end, and which leaves its standard error open.
+    let program = |stderr: Stdio| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "printf content > to"]).current_dir(place.path()).stderr(stderr);
         command.env("LD_PRELOAD", under::library()).env("STRIATE_STACK", path("stack.toml"));
         command
     };
-    let output = copy(Stdio::piped()).output().unwrap();
+    let output = program(Stdio::piped()).output().unwrap();
     assert!(!output.stderr.is_empty(), "it has something to say");
 
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let ended: ExitStatus = copy(writer.into()).status().unwrap();
+    let ended: ExitStatus = program(writer.into()).status().unwrap();
     assert!(ended.success(), "{ended}");
     assert_eq!(fs::read_to_string(path("to")).unwrap(), "content");
 }
