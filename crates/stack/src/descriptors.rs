@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::apart::is_apart;
-use crate::gate::is_within;
+use crate::gate::is_within_itself;
 
 /// As many numbers are known; those above are not protected.
 const MOST: usize = 1 << 16;
@@ -47,7 +47,7 @@ pub fn may_close(number: RawFd) -> bool {
     if !is_own(number) || is_apart() {
         return true;
     }
-    let within = is_within();
+    let within = is_within_itself();
     if within {
         forget(number);
     }
@@ -59,7 +59,7 @@ pub fn without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
     let mut parts = Vec::new();
     let mut from = Some(first);
     let end = (MOST as u32 - 1).min(last);
-    if !is_within() {
+    if !is_within_itself() {
         for own in (first..=end).filter(|number| is_own(*number as RawFd)) {
             if let Some(from) = from.filter(|from| *from < own) {
                 parts.push((from, own - 1));

@@ -142,6 +142,11 @@ pub fn is_within() -> bool {
     here::with(|here| here.within.get() > 0)
 }
 
+/// The same, but for a child process on memory that was lent to it, whose calls are the program's.
+pub(crate) fn is_within_itself() -> bool {
+    here::with(|here| here.within.get() & !LENT > 0)
+}
+
 /// From now on this thread is within a stack for ever: one that works for a stage.
 pub fn stay_within() {
     here::with(|here| here.within.set(here.within.get() + 1));

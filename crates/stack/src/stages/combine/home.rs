@@ -36,6 +36,8 @@ struct Job<'a> {
     bytes: Cow<'a, [u8]>,
     /// Whether the program knows who it is, so that the real one has to be known.
     told: bool,
+    /// Whether the name is hidden: nobody may have made it before, who would see what is written.
+    hidden: bool,
 }
 
 impl Job<'_> {
@@ -47,7 +49,8 @@ impl Job<'_> {
             | libc::O_TRUNC
             | libc::O_NOFOLLOW
             | libc::O_CLOEXEC
-            | libc::O_LARGEFILE;
+            | libc::O_LARGEFILE
+            | if self.hidden { libc::O_EXCL } else { 0 };
         let file = next.open(target, flags, self.mode)?;
         let descriptor = file.descriptor()?;
         // To ask is cheaper than to know the mask, which other threads may change meanwhile.
@@ -85,7 +88,9 @@ fn hidden_name() -> CString {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let process = rustix::process::getpid().as_raw_nonzero();
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    CString::new(format!(".striate-{process}-{number}")).unwrap_or_default()
+    // The time, so that nobody knows it before.
+    let time = super::log::now();
+    CString::new(format!(".striate-{process}-{number}-{time}")).unwrap_or_default()
 }
 
 fn times(modified: Time) -> Timestamps {
@@ -152,6 +157,7 @@ impl Way<'_> {
                     mode: held.mode,
                     bytes: held.bytes(state.log.as_ref())?,
                     told: held.told,
+                    hidden: false,
                 };
                 let real = job.write(self.next)?;
                 job.set_time(held.modified);
@@ -188,6 +194,7 @@ impl Way<'_> {
             mode: held.mode | 0o600,
             bytes: held.bytes(state.log.as_ref())?,
             told: held.told,
+            hidden: held.key.is_none(),
         };
         let real = job.write(next)?;
         let target = job.directory.target(name, &job.path);
