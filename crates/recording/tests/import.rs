@@ -126,12 +126,10 @@ fn lines_of_strace_become_records() {
     assert_eq!(imported.elsewhere, BTreeMap::from([("close".into(), 1), ("write".into(), 1)]));
     let skipped = [
         ("brk", 1),
-        ("chdir", 1),
         ("clone", 1),
         ("clone3", 1),
         ("execve", 3),
         ("exit_group", 2),
-        ("fchdir", 1),
         ("mmap", 1),
         ("wait4", 1),
     ];
