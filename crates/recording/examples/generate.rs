@@ -39,7 +39,7 @@ fn record(process: u32, n: u64, per_file: u64) -> Record {
         (Function::Pwrite, Ok(length), call)
     };
     let start = 1_000_000 + n * 2000;
-    Record { function, thread: process, start, duration: 700, outcome, call }
+    Record { function, thread: process, start, duration: 700, outcome, known: true, call }
 }
 
 fn generate(directory: &Path, calls: u64, per_file: u64) -> Result<(), Box<dyn std::error::Error>> {

@@ -16,6 +16,7 @@ use striate_stack::trace::{
 use crate::error::RecordingError;
 use crate::filter::Filter;
 use crate::merge::{refuse_within, written};
+use crate::progress::Progress;
 use crate::recording::{Process, Recording};
 
 /// Writes what a filter lets pass into a new file; how many records that are.
@@ -27,7 +28,10 @@ pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, R
             if !filter.takes_process(process) {
                 continue;
             }
-            let (held, kept) = held(process, filter);
+            let (held, kept) = held(process, filter, recording.progress());
+            if recording.progress().is_stopped() {
+                return Err(RecordingError::Interrupted);
+            }
             let layers = || layers(process, filter);
             if kept == 0 && process.records() > 0 && layers().flatten().next().is_none() {
                 continue;
@@ -41,6 +45,10 @@ pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, R
                 filter.takes_span(process.time(block.from), process.time(block.until))
             });
             while let Some(next) = order.next_of_shard() {
+                if recording.progress().is_stopped() {
+                    return Err(RecordingError::Interrupted);
+                }
+                recording.progress().add(1);
                 let (shard, record) = match next {
                     Ok(next) => next,
                     Err(found) => {
@@ -93,7 +101,7 @@ fn layers(process: &Process, filter: &Filter) -> impl Iterator<Item = Result<Lay
 }
 
 /// The files that what passes needs and does not open, and how many records pass.
-fn held(process: &Process, filter: &Filter) -> (Vec<Held>, u64) {
+fn held(process: &Process, filter: &Filter, progress: &Progress) -> (Vec<Held>, u64) {
     let mut open = OpenFiles::default();
     let mut held: BTreeMap<Key, Held> = BTreeMap::new();
     for known in process.held().unwrap_or_default() {
@@ -106,6 +114,9 @@ fn held(process: &Process, filter: &Filter) -> (Vec<Held>, u64) {
     let mut order = read(process, |block| filter.to.is_none_or(|to| process.time(block.from) < to));
     // Damage is found again when what passes is written.
     while let Some(Ok((_, record))) = order.next_of_shard() {
+        if progress.is_stopped() {
+            break;
+        }
         if !begun && filter.from.is_some_and(|from| process.time(record.start) >= from) {
             begun = true;
             let states =

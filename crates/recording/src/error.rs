@@ -28,6 +28,9 @@ pub enum RecordingError {
         /// Why.
         error: io::Error,
     },
+    /// It was to end early, and nothing is left of the result.
+    #[error("interrupted")]
+    Interrupted,
     /// A directory without traces.
     #[error("{}: there are no traces", .0.display())]
     Empty(PathBuf),

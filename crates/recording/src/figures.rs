@@ -7,6 +7,30 @@ use striate_stack::trace::{Call, Record};
 /// Offsets that are not a multiple of this are called unaligned, unless something else is said.
 pub const ALIGNMENT: u64 = 4096;
 
+/// Bytes that a call moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Out of files.
+    pub read: u64,
+    /// Into files.
+    pub written: u64,
+}
+
+/// Bytes that a call moved out of files and into files. A copy within the kernel does both, as far as its ends are
+/// files of the recording; what a program does with mapped memory are no calls.
+pub fn moved(record: &Record) -> Moved {
+    let moved = record.outcome.unwrap_or(0);
+    let if_file = |is_file: bool| if is_file { moved } else { 0 };
+    match &record.call {
+        Call::Read { .. } => Moved { read: moved, written: 0 },
+        Call::Write { .. } => Moved { read: 0, written: moved },
+        Call::CopyRange { from, to, .. } | Call::SendFile { from, to, .. } => {
+            Moved { read: if_file(from.file.is_some()), written: if_file(to.file.is_some()) }
+        }
+        _ => Moved::default(),
+    }
+}
+
 /// What the reads, or the writes, come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Transfers {
@@ -35,6 +59,8 @@ pub struct Figures {
     pub calls: u64,
     /// Those that failed.
     pub errors: u64,
+    /// Calls of which it was not recorded what came of them.
+    pub unknown: u64,
     /// Nanoseconds in all calls, of all threads together.
     pub time: u64,
     /// Reads.
@@ -43,6 +69,10 @@ pub struct Figures {
     pub writes: Transfers,
     /// Bytes that were copied within the kernel.
     pub copied: u64,
+    /// Bytes that were moved out of files: by reads and by copies.
+    pub bytes_read: u64,
+    /// Bytes that were moved into files: by writes and by copies.
+    pub bytes_written: u64,
     /// Calls of each kind, in the order of `Kind::ALL`.
     #[serde(skip)]
     pub kinds: [u64; Kind::COUNT],
@@ -124,11 +154,15 @@ impl Figures {
     /// Takes a record into account, with times of the recording.
     pub fn add(&mut self, record: &Record, step: Step) {
         self.calls += 1;
-        self.errors += u64::from(record.outcome.is_err());
+        self.errors += u64::from(record.failed());
+        self.unknown += u64::from(!record.known);
         self.time += record.duration;
         self.kinds[record.call.kind() as usize] += 1;
         self.first = Some(self.first.map_or(record.start, |first| first.min(record.start)));
         self.last = self.last.max(record.start.saturating_add(record.duration));
+        let Moved { read, written } = moved(record);
+        self.bytes_read = self.bytes_read.saturating_add(read);
+        self.bytes_written = self.bytes_written.saturating_add(written);
         match &record.call {
             Call::Read { length, .. } => self.reads.add(record, *length, step),
             Call::Write { length, .. } => self.writes.add(record, *length, step),

@@ -10,13 +10,15 @@ mod strace;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use self::parts::Parts;
 use crate::error::RecordingError;
+use crate::progress::Progress;
 
 /// What a file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -48,8 +50,11 @@ pub struct Imported {
     pub records: u64,
     /// Calls that are no operations on files, by name.
     pub skipped: BTreeMap<String, u64>,
-    /// Calls on descriptors that are no files or were not seen to be opened, by name.
+    /// Calls on descriptors that are no files (pipes, sockets, devices) or, unless it is [`annotated`](Self::annotated),
+    /// were not seen to be opened, by name.
     pub elsewhere: BTreeMap<String, u64>,
+    /// Whether it is told what descriptors stand for (`strace -y`).
+    pub annotated: bool,
     /// Calls that were interrupted and will be made again, or never ended.
     pub unended: u64,
     /// Lines that were not understood.
@@ -91,6 +96,8 @@ pub struct Options {
     pub format: Option<Format>,
     /// Where the program was started, if the file does not tell: what relative paths start from.
     pub directory: Option<PathBuf>,
+    /// Who is told how far it is, in bytes of the file, and may end it.
+    pub progress: Arc<Progress>,
 }
 
 /// Makes a recording in a new file of what another tool wrote.
@@ -108,6 +115,7 @@ pub fn import(
             .ok_or_else(|| RecordingError::UnknownFormat(from.to_path_buf()))?,
     };
     let options = Options { format: Some(format), ..options.clone() };
+    options.progress.begin("importing", from.metadata().map_or(0, |about| about.len()));
     let imported = import_from(&mut open().map_err(read)?, &options, from, into)?;
     Ok((format, imported))
 }
@@ -121,10 +129,15 @@ pub fn import_from(
     into: &Path,
 ) -> Result<Imported, RecordingError> {
     let mut parts = Parts::new(into)?;
+    let input = &mut Watched { input, progress: &options.progress };
     let imported = match options.format.unwrap_or(Format::Strace) {
-        Format::Strace => strace::import(input, name, options.directory.as_deref(), &mut parts)?,
-        Format::Dxt => dxt::import(input, name, &mut parts)?,
+        Format::Strace => strace::import(input, name, options.directory.as_deref(), &mut parts),
+        Format::Dxt => dxt::import(input, name, &mut parts),
     };
+    if options.progress.is_stopped() {
+        return Err(RecordingError::Interrupted);
+    }
+    let imported = imported?;
     if imported.records == 0
         && let Some((line, text)) = imported.first_malformed.first().cloned()
     {
@@ -132,6 +145,29 @@ pub fn import_from(
     }
     parts.finish()?;
     Ok(imported)
+}
+
+/// What is read, with somebody who looks on: it ends when that one wants it to.
+struct Watched<'i> {
+    input: &'i mut dyn BufRead,
+    progress: &'i Progress,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.input.read(into)
+    }
+}
+
+impl BufRead for Watched<'_> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        if self.progress.is_stopped() { Ok(&[]) } else { self.input.fill_buf() }
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.progress.add(count as u64);
+        self.input.consume(count);
+    }
 }
 
 /// What a file is, by its first lines.

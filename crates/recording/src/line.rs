@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
+use striate_stack::Function;
 use striate_stack::layer::LayerSort;
-use striate_stack::trace::{Call, LayerRecord, Record, Subject};
+use striate_stack::trace::{Call, Detail, LayerRecord, Record};
 
 use crate::filter::names as paths;
-use crate::names::{self, AT_FLAGS, FALLOCATE, FCNTL, RENAME, TRANSFER, WHENCE};
+use crate::names::{
+    self, ACCESS, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, RENAME, TRANSFER, WHENCE,
+};
 
 /// The call with its arguments, as `pwrite("/data/a", 600, at 1000)`.
 pub fn call(record: &Record) -> String {
@@ -80,10 +84,40 @@ pub fn call(record: &Record) -> String {
         Call::Sync { .. }
         | Call::ReadDirectory { .. }
         | Call::Rename { .. }
-        | Call::Unlink { .. }
-        | Call::Notice { of: Subject::File(_) | Subject::Name(_) } => {}
+        | Call::Unlink { .. } => {}
+        Call::Notice { detail, .. } => notice_words(record.function, detail, &mut words),
     }
     format!("{}({})", record.function.name(), words.join(", "))
+}
+
+/// What else a call said of which stages only have notice.
+fn notice_words(function: Function, detail: &Detail<Arc<Path>>, words: &mut Vec<String>) {
+    words.extend(detail.text.as_deref().map(quoted));
+    let [first, second, third, fourth] = detail.numbers;
+    match function {
+        Function::Access => words.push(names::flags(ACCESS, first as i32, "F_OK")),
+        Function::Chmod | Function::Mknod => words.push(format!("{first:#o}")),
+        Function::Chown => {
+            words.extend([first, second].map(|id| (id as u32 as i32).to_string()));
+        }
+        Function::Flock => words.push(names::flags(FLOCK, first as i32, "0")),
+        Function::Fcntl if first != 0 => {
+            let command = first as i32;
+            words.push(names::name(FCNTL, command).map_or(command.to_string(), str::to_owned));
+            let how = second as u16 as i32;
+            words.push(names::name(LOCK, how).map_or(how.to_string(), str::to_owned));
+            words.push(format!("{} at {}", fourth.cast_signed(), third.cast_signed()));
+        }
+        Function::Truncate => words.push(first.to_string()),
+        Function::SyncFileRange | Function::Readahead | Function::Fadvise => {
+            words.push(format!("{second} at {first}"));
+        }
+        Function::Splice => words.push(third.to_string()),
+        _ => {}
+    }
+    if detail.flags != 0 {
+        words.push(names::flags(AT_FLAGS, detail.flags, "0"));
+    }
 }
 
 /// A call of a layer with its arguments, as `MPI_File_write_at_all("/data/a", 600, at 1000)`.
@@ -117,11 +151,13 @@ pub(crate) const fn has_length(sort: LayerSort) -> bool {
     matches!(sort, LayerSort::Read | LayerSort::Write | LayerSort::Size)
 }
 
-/// What came of it: the number, or the error.
+/// What came of it: the number, or the error; `?` if that was not recorded.
 pub fn outcome(record: &Record) -> String {
-    match record.outcome {
-        Ok(value) => value.to_string(),
-        Err(error) => format!("-1 {}", names::error(error)),
+    match record.result() {
+        Some(Ok(value)) => value.to_string(),
+        Some(Err(error)) => format!("-1 {}", names::error(error)),
+        // As strace says it.
+        None => "?".to_owned(),
     }
 }
 

@@ -26,6 +26,10 @@ pub fn merge(recording: &Recording, into: &Path) -> Result<(), RecordingError> {
             writer.begin(&part).map_err(failed)?;
             let mut damage = process.damage().cloned();
             for block in process.blocks().iter().chain(process.layer_blocks()) {
+                if recording.progress().is_stopped() {
+                    return Err(RecordingError::Interrupted);
+                }
+                recording.progress().add(block.count.into());
                 match process.trace().stored(block) {
                     Ok(stored) => writer.copy(&stored).map_err(failed)?,
                     Err(found) => {

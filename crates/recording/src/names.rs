@@ -3,7 +3,8 @@
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident: $($number:ident)*) => {
         $(#[$doc])*
-        pub(crate) const $name: &[(&str, i32)] = &[$((stringify!($number), libc::$number),)*];
+        #[allow(clippy::cast_possible_wrap, reason = "the C library has some as unsigned")]
+        pub(crate) const $name: &[(&str, i32)] = &[$((stringify!($number), libc::$number as i32),)*];
     };
 }
 
@@ -47,6 +48,33 @@ table! {
     F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW F_SETOWN F_GETOWN F_DUPFD_CLOEXEC
     F_SETPIPE_SZ F_GETPIPE_SZ F_ADD_SEALS F_GET_SEALS F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW F_SETLEASE F_GETLEASE
     F_NOTIFY
+}
+
+table! {
+    /// What `access` asks for.
+    ACCESS: R_OK W_OK X_OK
+}
+
+table! {
+    /// What `flock` does.
+    FLOCK: LOCK_SH LOCK_EX LOCK_NB LOCK_UN
+}
+
+table! {
+    /// What a lock is.
+    LOCK: F_RDLCK F_WRLCK F_UNLCK
+}
+
+table! {
+    /// Sorts of files.
+    SORTS: S_IFSOCK S_IFLNK S_IFREG S_IFBLK S_IFDIR S_IFCHR S_IFIFO
+}
+
+table! {
+    /// What `posix_fadvise` is told.
+    ADVICE:
+    POSIX_FADV_NORMAL POSIX_FADV_RANDOM POSIX_FADV_SEQUENTIAL POSIX_FADV_WILLNEED POSIX_FADV_DONTNEED
+    POSIX_FADV_NOREUSE
 }
 
 table! {

@@ -27,6 +27,8 @@ pub struct InOrder<'r> {
     /// By process and number, with the process.
     shards: Vec<(ProcessIndex, State)>,
     damages: Vec<(ProcessIndex, Damage)>,
+    /// Whether its records are counted as progress.
+    counts: bool,
 }
 
 /// How far a shard is.
@@ -124,6 +126,7 @@ impl<'r> InOrder<'r> {
             next: BinaryHeap::new(),
             shards: Vec::new(),
             damages: Vec::new(),
+            counts: true,
         };
         for (index, process) in recording.processes().iter().enumerate() {
             if !wanted(index) || !filter.takes_process(process) {
@@ -142,6 +145,13 @@ impl<'r> InOrder<'r> {
             }
         }
         order
+    }
+
+    /// The same for somebody who says by other means how far it is.
+    #[must_use]
+    pub const fn uncounted(mut self) -> Self {
+        self.counts = false;
+        self
     }
 
     /// What could not be read after all, as far as this went.
@@ -163,6 +173,12 @@ impl<'r> InOrder<'r> {
     }
 
     fn step(&mut self) -> Option<(ProcessIndex, Record)> {
+        if self.recording.progress().is_stopped() {
+            return None;
+        }
+        if self.counts {
+            self.recording.progress().add(1);
+        }
         loop {
             let Reverse((_, place)) = self.next.pop()?;
             let (process, state) = &mut self.shards[place];

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use striate_stack::trace::{
     BlockInfo, Checked, Damage, Header, Held, Trace, TraceError, TraceFile,
@@ -16,6 +17,7 @@ use crate::filter::Filter;
 use crate::layers::LayersInOrder;
 use crate::nested::Nested;
 use crate::order::InOrder;
+use crate::progress::Progress;
 
 /// The place of a process in [`Recording::processes`].
 pub type ProcessIndex = usize;
@@ -121,6 +123,7 @@ pub struct Recording {
     /// Nanoseconds since 1970 at time 0.
     began: u64,
     unreadable: Vec<String>,
+    progress: Arc<Progress>,
 }
 
 impl Recording {
@@ -218,7 +221,20 @@ impl Recording {
             (process.began(), who, process.source().to_owned())
         });
         let began = u64::try_from(zero.max(0)).unwrap_or(u64::MAX);
-        Self { path: path.to_path_buf(), processes, began, unreadable }
+        let progress = Arc::default();
+        Self { path: path.to_path_buf(), processes, began, unreadable, progress }
+    }
+
+    /// The same, with somebody who wants to know how far those are that go through it, and may end that.
+    #[must_use]
+    pub fn watched_by(mut self, progress: Arc<Progress>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// How far those are that go through it.
+    pub const fn progress(&self) -> &Arc<Progress> {
+        &self.progress
     }
 
     /// Where it is.

@@ -1,7 +1,8 @@
 //! [`Row`]: a record with its fields by name, for text formats.
 
 use serde::Serialize;
-use striate_stack::trace::{Call, LayerRecord, Record, Subject, TracedEnd};
+use striate_stack::Function;
+use striate_stack::trace::{Call, LayerRecord, Record, TracedEnd};
 
 use crate::filter::names as paths;
 use crate::line;
@@ -61,6 +62,7 @@ pub struct Row {
     /// (`mmap`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truth: Option<bool>,
+    /// Neither this nor an error is there if what came of the call was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,8 +140,8 @@ impl Row {
             to,
             file: file.map(|file| file.number),
             opener: file.map(|file| file.opener),
-            result: record.outcome.ok(),
-            error: record.outcome.err().map(names::error),
+            result: record.result().and_then(Result::ok),
+            error: record.result().and_then(Result::err).map(names::error),
             ..Self::default()
         };
         row.with_arguments(record)
@@ -168,8 +170,8 @@ impl Row {
                 self.flags = Some((*mode).into());
                 (self.offset, self.length) = (Some((*offset).into()), Some(*length));
             }
-            Call::Stat { flags, size, .. } => {
-                (self.flags, self.size) = (Some((*flags).into()), *size);
+            Call::Stat { flags, size, mode, .. } => {
+                (self.flags, self.size, self.mode) = (Some((*flags).into()), *size, *mode);
             }
             Call::Rename { flags, .. } => self.flags = Some((*flags).into()),
             Call::Unlink { flags, .. } => self.flags = Some((*flags).into()),
@@ -188,8 +190,26 @@ impl Row {
                 (self.offset, self.to_offset) = (at.map(Into::into), to.at);
                 (self.length, self.descriptor) = (Some(*length), Some(*descriptor));
             }
-            Call::ReadDirectory { .. }
-            | Call::Notice { of: Subject::File(_) | Subject::Name(_) } => {}
+            Call::Notice { detail, .. } => {
+                let text = detail.text.as_ref().map(|text| text.to_string_lossy().into_owned());
+                self.to = self.to.or(text);
+                self.flags = (detail.flags != 0).then_some(detail.flags.into());
+                let first = detail.numbers[0];
+                match record.function {
+                    Function::Access | Function::Chmod | Function::Mknod => {
+                        self.mode = u32::try_from(first).ok();
+                    }
+                    Function::Flock => self.command = i32::try_from(first).ok(),
+                    Function::Fcntl => {
+                        self.command = i32::try_from(first).ok();
+                        self.offset = Some(detail.numbers[2].cast_signed().into());
+                        self.length = Some(detail.numbers[3]);
+                    }
+                    Function::Truncate => self.length = Some(first),
+                    _ => {}
+                }
+            }
+            Call::ReadDirectory { .. } => {}
         }
         self
     }

@@ -1,6 +1,6 @@
 //! [`Stats`]: what the calls of a recording come to, by process, rank, file and function.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub struct FunctionFigures {
     pub calls: u64,
     /// Those that failed.
     pub errors: u64,
+    /// Those of which it was not recorded what came of them.
+    pub unknown: u64,
     /// Bytes that were read, written or copied.
     pub bytes: u64,
     /// Nanoseconds in them.
@@ -59,6 +61,8 @@ pub struct Stats {
     pub ranks: BTreeMap<u32, Figures>,
     /// By path; what two paths were given to is told of the first.
     pub files: HashMap<PathBuf, FileFigures>,
+    /// Paths that were only ever the second of a call.
+    seconds: HashSet<PathBuf>,
     /// By the name of the function.
     pub functions: BTreeMap<&'static str, FunctionFigures>,
     /// By the name of the function, of layers above POSIX.
@@ -83,7 +87,10 @@ impl Stats {
                     continue;
                 }
             };
-            let path = names(&record)[0];
+            let [path, second] = names(&record);
+            if let Some(second) = second.filter(|second| !stats.seconds.contains(*second)) {
+                stats.seconds.insert(second.to_path_buf());
+            }
             let step = path.map_or(Step::default(), |path| {
                 stats.step(&mut patterns[index], path, &record, alignment.unwrap_or(ALIGNMENT))
             });
@@ -135,6 +142,12 @@ impl Stats {
         layer.own.count(call.duration, call.outcome, moves);
     }
 
+    /// How many files calls were about, by their paths: both of calls that have two.
+    pub fn files_count(&self) -> u64 {
+        let others = self.seconds.iter().filter(|path| !self.files.contains_key(*path));
+        (self.files.len() + others.count()) as u64
+    }
+
     /// The files by what was moved, then by time, then by name: those with most first.
     pub fn top_files(&self) -> Vec<(&Path, &FileFigures)> {
         let mut files: Vec<_> =
@@ -151,6 +164,7 @@ impl Stats {
 impl FunctionFigures {
     fn add(&mut self, record: &Record) {
         self.count(record.duration, record.outcome, is_transfer(record));
+        self.unknown += u64::from(!record.known);
     }
 
     /// A call; what it returned is bytes if it `moves` any.

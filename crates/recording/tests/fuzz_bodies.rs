@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_stack::trace::{
-    Call, Damage, Header, Held, Part, Record, SeveralWriter, Subject, TracedFile,
+    Call, Damage, Detail, Header, Held, Part, Record, SeveralWriter, Subject, TracedFile,
 };
 use striate_stack::{Function, Origin};
 
@@ -64,7 +64,10 @@ fn made_seed() -> Vec<u8> {
         for n in 0..10_u64 {
             let file = Arc::new(file(n % 3));
             let call = match n {
-                9 => Call::Notice { of: Subject::Name(Path::new("/data").into()) },
+                9 => {
+                    let of = Subject::Name(Path::new("/data").into());
+                    Call::Notice { of, detail: Detail::numbers(&[4, 3]) }
+                }
                 _ => Call::Write {
                     file,
                     placed: true,
@@ -76,7 +79,8 @@ fn made_seed() -> Vec<u8> {
             };
             let (function, outcome) = (Function::Pwrite, Ok(1));
             let (thread, start) = (process, 1000 + n * 10);
-            let record = Record { function, thread, start, duration: 5, outcome, call };
+            let record =
+                Record { function, thread, start, duration: 5, outcome, known: true, call };
             writer.write((n % 2) as u16, &record).unwrap();
         }
         if process == 7 {

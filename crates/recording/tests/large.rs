@@ -79,7 +79,15 @@ fn record(process: u32, n: u64) -> Record {
     };
     let function = if n.is_multiple_of(3) { Function::Pread } else { Function::Pwrite };
     let start = 1_000_000 + n * 1000;
-    Record { function, thread: process, start, duration: 700, outcome: Ok(length), call }
+    Record {
+        function,
+        thread: process,
+        start,
+        duration: 700,
+        outcome: Ok(length),
+        known: true,
+        call,
+    }
 }
 
 #[test]

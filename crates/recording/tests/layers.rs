@@ -32,7 +32,7 @@ fn write(thread: u32, path: &str, start: u64, duration: u64) -> Record {
     let file = Arc::new(TracedFile { opener: 1, number, path, flags: libc::O_RDWR });
     let call = Call::Write { file, placed: true, offset: Some(0), length: 64, flags: 0, parts: 1 };
     let (function, start) = (Function::Pwrite, CLOCK + start);
-    Record { function, thread, start, duration, outcome: Ok(64), call }
+    Record { function, thread, start, duration, outcome: Ok(64), known: true, call }
 }
 
 /// Two ranks that write together, with a helper thread and other work beside it.

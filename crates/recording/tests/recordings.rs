@@ -282,7 +282,7 @@ fn record(
     outcome: u64,
     call: striate_stack::trace::RecordedCall,
 ) -> Record {
-    Record { function, thread: 7, start, duration: 10, outcome: Ok(outcome), call }
+    Record { function, thread: 7, start, duration: 10, outcome: Ok(outcome), known: true, call }
 }
 
 fn one_process(directory: &Path, records: &[Record]) -> Recording {

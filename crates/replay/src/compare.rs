@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use striate_stack::Kind;
 use striate_stack::trace::{Call, Record};
+use striate_stack::{Function, Kind};
 
 /// In what a call differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -75,10 +75,15 @@ pub(crate) fn difference(record: &Record, came: Came) -> Option<(DifferenceKind,
     let value = match record.call.kind() {
         Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile => Some(DifferenceKind::Bytes),
         Kind::Seek => Some(DifferenceKind::Position),
+        Kind::Notice if matches!(record.function, Function::Readlink | Function::Splice) => {
+            Some(DifferenceKind::Bytes)
+        }
         // Descriptors have other numbers.
         _ => None,
     };
-    let kind = match (record.outcome, came.outcome) {
+    // What is not known cannot differ.
+    let recorded = record.result()?;
+    let kind = match (recorded, came.outcome) {
         (Ok(_), Err(_)) => DifferenceKind::Fails,
         (Err(_), Ok(_)) => DifferenceKind::Succeeds,
         (Err(before), Err(now)) if before != now => DifferenceKind::Error,

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A prime, so that offsets that programs use meet all of it.
 const PERIOD: usize = 1_048_573;
@@ -15,8 +16,20 @@ const PERIOD: usize = 1_048_573;
 /// What direct transfers want.
 const ALIGNMENT: usize = 4096;
 
-/// Memory that is kept from call to call.
-const MOST_KEPT: usize = 64 << 20;
+/// Memory that all workers have together for what they read and write, as far as that goes.
+const MOST_TOGETHER: usize = 1 << 30;
+
+/// Memory that one of them has, at least and at most. Longer transfers use it over and over.
+const OF_ONE: (usize, usize) = (4 << 20, 64 << 20);
+
+/// Memory that a worker has.
+static LIMIT: AtomicUsize = AtomicUsize::new(OF_ONE.1);
+
+/// From now on there are so many workers.
+pub(crate) fn limit_memory(workers: usize) {
+    let limit = (MOST_TOGETHER / workers.max(1)).clamp(OF_ONE.0, OF_ONE.1);
+    LIMIT.store(limit, Ordering::Relaxed);
+}
 
 /// Where in the pattern a file begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,19 +85,18 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
-    /// Memory to be filled or written, where direct transfers may take it.
+    /// Memory to be filled or written, where direct transfers may take it: as much as there may be.
     pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
+        let length = length.min(LIMIT.load(Ordering::Relaxed));
         let needed = length + ALIGNMENT;
         if self.memory.len() < needed {
             self.memory.resize(needed, 0);
-        } else if self.memory.len() > MOST_KEPT && needed < MOST_KEPT / 2 {
-            self.memory = vec![0; needed];
         }
         let skipped = self.memory.as_ptr().align_offset(ALIGNMENT);
         &mut self.memory[skipped..skipped + length]
     }
 
-    /// What a write takes.
+    /// What a write takes; the beginning of it if there may not be as much memory. Who writes takes it again then.
     pub(crate) fn bytes(
         &mut self,
         phase: Phase,

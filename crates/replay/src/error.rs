@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use striate_datatype::Bytes;
 use striate_stack::ConfigurationError;
 use striate_store::StoreError;
 use thiserror::Error;
@@ -27,6 +28,23 @@ pub enum ReplayError {
         /// Why.
         error: io::Error,
     },
+    /// Files would take more than they may.
+    #[error(
+        "the files of this recording take up to {}, and {} may be taken{}; most of it, {}, is {}",
+        Bytes(*needed), Bytes(*limit), of_free(*free, place), Bytes(largest.1), largest.0.display()
+    )]
+    Space {
+        /// Bytes that they take at a time.
+        needed: u64,
+        /// Bytes that may be taken.
+        limit: u64,
+        /// Bytes that are free, if the limit follows from that.
+        free: Option<u64>,
+        /// Where.
+        place: PathBuf,
+        /// The largest file and what it takes.
+        largest: (PathBuf, u64),
+    },
     /// The stack cannot be built.
     #[error("{0}")]
     Stack(#[from] ConfigurationError),
@@ -42,6 +60,16 @@ pub enum ReplayError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+}
+
+fn of_free(free: Option<u64>, place: &Path) -> String {
+    match free {
+        Some(free) => {
+            let percent = crate::options::SHARE_OF_FREE;
+            format!(" ({percent} % of the {} that are free in {})", Bytes(free), place.display())
+        }
+        None => String::new(),
+    }
 }
 
 impl ReplayError {

@@ -15,6 +15,8 @@ pub(crate) enum Fix {
     File(PathBuf, u64),
     /// A directory is there.
     Directory(PathBuf),
+    /// A symbolic link is there, and leads to this.
+    Link(PathBuf, PathBuf),
     /// A file has this size.
     Size(PathBuf, u64),
     /// Nothing is there.
@@ -29,6 +31,7 @@ impl Fix {
         match self {
             Self::File(..) => "files made",
             Self::Directory(..) => "directories made",
+            Self::Link(..) => "links made",
             Self::Size(..) => "sizes changed",
             Self::Nothing(..) => "names removed",
             Self::Position(..) => "positions moved",

@@ -12,7 +12,7 @@ mod watch;
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use striate_recording::ProcessIndex;
+use striate_recording::{ProcessIndex, Progress};
 
 use crate::compare::Came;
 use crate::contents::Hands;
@@ -38,8 +38,8 @@ pub(crate) enum Did {
 
 /// Where calls are carried out.
 pub(crate) trait Ground: Debug + Send + Sync {
-    /// Makes what was there before the recording. Returns how many bytes.
-    fn make(&self, initial: &[Initial]) -> Result<u64, ReplayError>;
+    /// Makes what was there before the recording, unless it is to end. Returns how many bytes.
+    fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError>;
 
     /// A process begins, whose parent goes on. Returns how many nanoseconds both waited for what the parent held back.
     fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String>;

@@ -22,6 +22,7 @@ mod pace;
 mod plan;
 mod progress;
 mod replay;
+mod room;
 mod survey;
 mod task;
 mod worker;
@@ -29,6 +30,6 @@ mod world;
 
 pub use self::compare::{Difference, DifferenceKind};
 pub use self::error::ReplayError;
-pub use self::options::{Onto, Options, StoreAt, Timing, VectorMethod};
+pub use self::options::{Onto, Options, SHARE_OF_FREE, StoreAt, Timing, VectorMethod};
 pub use self::outcome::{FunctionFigures, Outcome};
 pub use self::replay::replay;

@@ -95,6 +95,9 @@ impl FromStr for StoreAt {
     }
 }
 
+/// Percent of the free space that a replay takes, unless something else is said.
+pub const SHARE_OF_FREE: u64 = 80;
+
 /// Where files are.
 #[derive(Clone, Debug)]
 pub enum Onto {
@@ -133,6 +136,8 @@ pub struct Options {
     pub most_workers: usize,
     /// As many calls are planned ahead at most.
     pub window: usize,
+    /// Bytes that files may take on storage; [`SHARE_OF_FREE`] percent of what is free there if not said.
+    pub most_space: Option<u64>,
     /// A wait ends when nothing has moved for so long.
     pub patience: Duration,
     /// Set to end the replay early.
@@ -149,6 +154,7 @@ impl Default for Options {
             most_differences: 20,
             most_workers: 2048,
             window: 1 << 15,
+            most_space: None,
             patience: Duration::from_secs(120),
             stop: Arc::new(AtomicBool::new(false)),
         }

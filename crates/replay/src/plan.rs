@@ -100,7 +100,7 @@ impl<'r> Planner<'r> {
 
     /// Plans all calls.
     pub(crate) fn run(mut self) {
-        for (number, (process, record)) in (0..).zip(self.recording.in_order()) {
+        for (number, (process, record)) in (0..).zip(self.recording.in_order().uncounted()) {
             if self.options.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -136,7 +136,7 @@ impl<'r> Planner<'r> {
         let files = self.open.of(process, &record);
         let link = self.survey.world.link_from(process, &record);
         let (about, fixes) = self.survey.world.observe(process, &record, files[0], files[1]);
-        let mut keys = keys::keys(&record, files, about, &self.survey.changing);
+        let mut keys = keys::keys(&record, files, &about, &self.survey.changing);
         if !fixes.is_empty() {
             // Whatever is made good changes what others find.
             keys.iter_mut().for_each(|(_, writes)| *writes = true);

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use striate_recording::Recording;
 
+use crate::contents::limit_memory;
 use crate::error::ReplayError;
 use crate::ground::{Ground, OnStore, Root, ThroughStack};
 use crate::options::{Onto, Options};
@@ -11,6 +12,7 @@ use crate::outcome::Outcome;
 use crate::pace::Pace;
 use crate::plan::Planner;
 use crate::progress::Progress;
+use crate::room;
 use crate::survey::Survey;
 use crate::task::Inbox;
 use crate::worker::{Shared, Worker};
@@ -21,7 +23,13 @@ const STACK: usize = 512 << 10;
 /// Does again what a recording tells. Whatever happens to single calls, it goes on to the end; files in a
 /// temporary directory are removed then unless they are to stay.
 pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, ReplayError> {
-    let mut survey = Survey::of(recording, options.most_workers, &options.stop)?;
+    let watched = recording.progress();
+    watched.begin("reading", recording.records_count());
+    let follows_links = !matches!(options.onto, Onto::Store { .. });
+    let mut survey = Survey::of(recording, options.most_workers, follows_links, &options.stop)?;
+    if !options.stop.load(Ordering::Relaxed) {
+        room::check(&survey.initial, &survey.need, options)?;
+    }
     let ground: Box<dyn Ground> = match &options.onto {
         Onto::Temporary { within, keep } => {
             let root = Root::temporary(within.as_deref(), *keep)?;
@@ -38,7 +46,10 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
             Box::new(OnStore::new(at, *method, survey.heirs.keys().copied().collect())?)
         }
     };
-    let made_bytes = ground.make(&survey.initial)?;
+    let bytes = survey.initial.iter().map(|initial| initial.bytes()).fold(0, u64::saturating_add);
+    watched.begin("making files", bytes);
+    let made_bytes = ground.make(&survey.initial, watched)?;
+    watched.begin("replaying", survey.records);
     let mut outcome = Outcome {
         processes: recording.processes().len(),
         threads: survey.threads.len(),
@@ -51,6 +62,7 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
         complaints: recording.complaints(),
         ..Outcome::default()
     };
+    limit_memory(survey.workers);
     let pace = Pace::new(options.timing, survey.span.0, survey.threads.len(), survey.workers);
     let progress = Progress::new(survey.workers);
     let inboxes: Vec<Inbox> = (0..survey.workers).map(|_| Inbox::default()).collect();

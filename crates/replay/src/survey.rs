@@ -10,7 +10,7 @@ use striate_stack::trace::{Call, Record};
 
 use crate::error::ReplayError;
 use crate::fix::Fix;
-use crate::world::{FileId, Initial, World};
+use crate::world::{FileId, Initial, Need, World};
 
 /// A recorded thread.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,8 @@ pub(crate) struct Survey {
     /// What was there before.
     pub(crate) initial: Vec<Initial>,
     pub(crate) world: World,
+    /// What files take on storage.
+    pub(crate) need: Need,
     /// Processes that inherit a file.
     pub(crate) heirs: HashMap<FileId, Vec<ProcessIndex>>,
     /// Directories that come and go: calls below them are ordered after that.
@@ -59,6 +61,7 @@ impl Survey {
     pub(crate) fn of(
         recording: &Recording,
         most_workers: usize,
+        follows_links: bool,
         stop: &AtomicBool,
     ) -> Result<Self, ReplayError> {
         let mut survey = Self {
@@ -69,10 +72,11 @@ impl Survey {
             span: (u64::MAX, 0),
             initial: Vec::new(),
             world: World::default(),
+            need: Need::default(),
             heirs: HashMap::new(),
             changing: HashSet::new(),
         };
-        let (open, mut world) = (Files::new(recording), World::learning());
+        let (open, mut world) = (Files::new(recording), World::learning(follows_links));
         let mut inherited: HashSet<(ProcessIndex, FileId)> = HashSet::new();
         for (process, record) in recording.in_order() {
             if stop.load(Ordering::Relaxed) {
@@ -103,7 +107,7 @@ impl Survey {
                 }
             }
         }
-        (survey.initial, survey.world) = world.learned();
+        (survey.initial, survey.world, survey.need) = world.learned();
         survey.assign(most_workers)?;
         Ok(survey)
     }

@@ -142,6 +142,7 @@ impl<'r> Worker<'r> {
             return begin.clock;
         }
         let did = ground.call(process, call, &mut self.hands);
+        self.shared.recording.progress().add(1);
         self.tally.last = Some(Instant::now());
         let took = match did {
             Did::Made(_, took) | Did::Noted(took) => took,

@@ -4,7 +4,10 @@
 //! call before it has made was there before the recording. The second time it knows that, and what is
 //! still not explained is made good ([`Fix`]).
 
+mod links;
+mod notices;
 mod observe;
+mod space;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +15,10 @@ use std::path::{Path, PathBuf};
 use striate_recording::ProcessIndex;
 use striate_stack::trace::TracedFile;
 
+use self::space::Space;
 use crate::fix::Fix;
+
+pub(crate) use self::notices::descriptor_shown;
 
 /// A file or directory, whatever names it has.
 pub(crate) type NodeId = usize;
@@ -30,21 +36,62 @@ pub(crate) struct FileId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Initial {
     pub(crate) path: PathBuf,
-    pub(crate) directory: bool,
-    pub(crate) size: u64,
+    pub(crate) sort: Sort,
+    /// Its permissions, as far as they were told.
+    pub(crate) mode: Option<u32>,
+}
+
+impl Initial {
+    /// Bytes that are in it.
+    pub(crate) const fn bytes(&self) -> u64 {
+        match self.sort {
+            Sort::File(size) => size,
+            _ => 0,
+        }
+    }
+}
+
+/// What something was before the recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Directory,
+    /// A file of a size.
+    File(u64),
+    /// A symbolic link that leads there.
+    Link(PathBuf),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Node {
     directory: bool,
+    /// Where it leads, if it is a symbolic link.
+    link: Option<Link>,
+    /// Permissions that it had before the recording, if it was there and they were told.
+    mode: Option<u32>,
     /// As far as known.
     size: Option<u64>,
+    /// Whether that is only as far as it was read: it may be larger.
+    bound: bool,
     /// Where it was before the recording, and its size then.
     first: Option<(PathBuf, Option<u64>)>,
+    /// How many names it has.
+    names: u32,
     /// Whether recorded calls have changed its size.
     touched: bool,
     /// When the last call that changed it, so far, ended.
     until: u64,
+    /// Where it was before the recording, if the `open` that seems to have made it has found it.
+    assumed: Option<PathBuf>,
+    /// It was made up, so that a directory is not empty.
+    made_up: bool,
+}
+
+/// Where a symbolic link leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Link {
+    to: PathBuf,
+    /// Whether that is known; else it was made up.
+    known: bool,
 }
 
 /// What a name stands for, and until when a call was changing that.
@@ -55,54 +102,95 @@ struct Name {
 }
 
 /// What a call is about: files and names that order it among others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     pub(crate) node: Option<NodeId>,
     pub(crate) other: Option<NodeId>,
+    /// The names that the recorded ones lead to by symbolic links, if these are others.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) to: Option<PathBuf>,
+}
+
+/// The longest transfer that the kernel makes.
+const MOST_TRANSFER: u64 = 0x7fff_f000;
+
+/// What a recording needs on storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Bytes at a time, at most, on top of what was there before.
+    pub(crate) written: u64,
+    /// The file with most of them, and how many.
+    pub(crate) largest: (PathBuf, u64),
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     learning: bool,
+    /// Whether symbolic links are followed: a store has none.
+    follows: bool,
+    /// Whether there is any.
+    has_links: bool,
     names: BTreeMap<PathBuf, Name>,
     nodes: Vec<Node>,
     open: HashMap<FileId, NodeId>,
     /// Names that something is below.
     directories: HashSet<PathBuf>,
-    /// The first name of a `link`, whose second comes next.
-    links: HashMap<(ProcessIndex, u32), PathBuf>,
+    /// The first name of a `link`, whose second comes next: in traces of versions 1 to 4.
+    linking: HashMap<(ProcessIndex, u32), PathBuf>,
     /// Positions of open files, and until when a call was moving them.
     positions: HashMap<FileId, (u64, u64)>,
+    /// What files take on storage, while it learns.
+    space: Space,
     /// What has to be made good for the call that is taken in.
     fixes: Vec<Fix>,
 }
 
 impl World {
     /// One that learns.
-    pub(crate) fn learning() -> Self {
-        Self { learning: true, ..Self::default() }
+    pub(crate) fn learning(follows: bool) -> Self {
+        Self { learning: true, follows, ..Self::default() }
     }
 
     /// What was there before, parents before what is in them; and a world of that, which learns no more.
-    pub(crate) fn learned(self) -> (Vec<Initial>, Self) {
-        let mut world = Self { directories: self.directories, ..Self::default() };
-        let mut initial = BTreeMap::new();
-        for node in self.nodes {
+    pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
+        let need = self.need();
+        let Self { directories, follows, nodes, .. } = self;
+        let mut world = Self { directories, follows, ..Self::default() };
+        let mut found = BTreeMap::new();
+        for node in nodes {
             if let Some((path, size)) = node.first {
-                initial.insert(path, (node.directory, size.unwrap_or(0)));
+                let sort = match node.link {
+                    Some(link) => Sort::Link(link.to),
+                    None if node.directory => Sort::Directory,
+                    None => Sort::File(size.unwrap_or(0)),
+                };
+                found.insert(path.clone(), Initial { path, sort, mode: node.mode });
             }
         }
-        let initial: Vec<_> = initial
-            .into_iter()
-            .map(|(path, (directory, size))| Initial { path, directory, size })
-            .collect();
-        for Initial { path, directory, size } in &initial {
-            let size = (!directory).then_some(*size);
-            world.nodes.push(Node { directory: *directory, size, ..Node::default() });
+        let initial = links::in_place(found);
+        for Initial { path, sort, .. } in &initial {
+            let node = match sort {
+                Sort::Directory => Node { directory: true, ..Node::default() },
+                Sort::File(size) => Node { size: Some(*size), ..Node::default() },
+                Sort::Link(to) => {
+                    world.has_links = true;
+                    let link = Some(Link { to: to.clone(), known: true });
+                    Node { link, ..Node::default() }
+                }
+            };
+            world.nodes.push(node);
             world.names.insert(path.clone(), Name { node: Some(world.nodes.len() - 1), until: 0 });
         }
-        (initial, world)
+        (initial, world, need)
+    }
+
+    /// What is written, besides the files that were there before.
+    fn need(&self) -> Need {
+        let (node, most) = self.space.largest();
+        let named = self.names.iter().find(|(_, name)| name.node == Some(node));
+        let largest = named.map(|(path, _)| path.clone()).unwrap_or_default();
+        Need { written: self.space.most(), largest: (largest, most) }
     }
 
     /// What a name stands for.
@@ -116,7 +204,36 @@ impl World {
     }
 
     fn set_name(&mut self, path: &Path, node: Option<NodeId>, until: u64) {
-        self.names.insert(path.to_path_buf(), Name { node, until });
+        if let Some(node) = node {
+            self.nodes[node].names += 1;
+        }
+        let before = self.names.insert(path.to_path_buf(), Name { node, until });
+        if let Some(before) = before.and_then(|before| before.node) {
+            self.lost_name(before);
+        }
+    }
+
+    /// A file has lost a name. What it took is free if it has no other, and nobody has it open.
+    fn lost_name(&mut self, node: NodeId) {
+        let names = &mut self.nodes[node].names;
+        *names = names.saturating_sub(1);
+        if *names == 0 && self.learning && !self.open.values().any(|open| *open == node) {
+            self.space.gone(node);
+        }
+    }
+
+    /// Bytes are written to a file from an offset on, or at its end.
+    fn takes(&mut self, node: NodeId, offset: Option<u64>, length: u64) {
+        if !self.learning {
+            return;
+        }
+        let about = &self.nodes[node];
+        let at = offset.or(about.size).unwrap_or(0);
+        let end = at.saturating_add(length.min(MOST_TRANSFER));
+        // What was there before is counted already.
+        let there = about.first.as_ref().and_then(|(_, size)| *size).unwrap_or(0);
+        let at = at.max(there);
+        self.space.takes(node, at, end.saturating_sub(at));
     }
 
     /// Where something that nobody has made was before the recording, if it was: in a directory that was there,
@@ -176,24 +293,85 @@ impl World {
         (node, (!late).then_some(fix))
     }
 
+    /// A call shows that a directory is there.
+    fn there_directory(&mut self, path: &Path, start: u64) -> (NodeId, Option<Fix>) {
+        if !self.directories.contains(path) {
+            self.directories.insert(path.to_path_buf());
+        }
+        let (node, fix) = self.there(path, None, start);
+        self.nodes[node].directory = true;
+        (node, fix)
+    }
+
+    /// A call shows that something which should be a directory is none: the name itself, or the one above it.
+    fn no_directory(&mut self, path: &Path, itself: bool, start: u64) -> Option<Fix> {
+        let path = if itself { Some(path) } else { path.parent() }?;
+        match self.names.get(path) {
+            None => self.there(path, None, start).1,
+            Some(_) => None,
+        }
+    }
+
+    /// A call shows permissions.
+    fn has_mode(&mut self, node: NodeId, mode: u32) {
+        let learning = self.learning;
+        let node = &mut self.nodes[node];
+        if learning && node.first.is_some() && node.mode.is_none() {
+            node.mode = Some(mode & 0o7777);
+        }
+    }
+
     /// A call shows the size of a file.
     fn has_size(&mut self, id: NodeId, path: &Path, size: Option<u64>, start: u64) -> Option<Fix> {
         let learning = self.learning;
         let node = &mut self.nodes[id];
-        let size = size.filter(|_| !node.directory)?;
+        let size = size.filter(|_| !node.directory && node.link.is_none())?;
+        if learning
+            && size > 0
+            && let Some(path) = node.assumed.take()
+        {
+            // It was there: nobody has written to it since it was opened.
+            (node.first, node.size, node.touched) = (Some((path, Some(size))), Some(size), false);
+            return None;
+        }
         if let Some((_, first)) = &mut node.first
             && !node.touched
             && learning
-            && first.is_none()
+            && (first.is_none() || node.bound && *first <= Some(size))
         {
-            *first = Some(size);
+            (*first, node.size, node.bound) = (Some(size), Some(size), false);
+            return None;
         }
         // A call that is not over yet may explain it.
         if node.size == Some(size) || node.until > start {
             return None;
         }
         let was = node.size.replace(size);
+        if was.is_some_and(|was| was < size) {
+            // What is missing is written before the call.
+            let from = was.unwrap_or(0);
+            if learning {
+                self.space.takes(id, from, size - from);
+            }
+        }
         (was.is_some() || !learning).then(|| Fix::Size(path.to_path_buf(), size))
+    }
+
+    /// A call has read a file up to an offset, so it is as large at least.
+    fn has_been_read(&mut self, id: NodeId, path: &Path, end: u64, start: u64) -> Option<Fix> {
+        let (learning, node) = (self.learning, &mut self.nodes[id]);
+        if node.size.is_some_and(|size| size >= end) {
+            return None;
+        }
+        if let Some((_, first)) = &mut node.first
+            && learning
+            && !node.touched
+            && (first.is_none() || node.bound)
+        {
+            (*first, node.size, node.bound) = (Some(end), Some(end), true);
+            return None;
+        }
+        self.has_size(id, path, Some(end), start)
     }
 
     /// A call shows that a name is not there.
@@ -221,15 +399,20 @@ impl World {
     fn grows(&mut self, node: NodeId, to: u64, until: u64) {
         let node = &mut self.nodes[node];
         node.touched = true;
+        node.assumed = None;
         node.until = node.until.max(until);
         node.size = Some(node.size.unwrap_or(0).max(to));
     }
 
-    fn resized(&mut self, node: NodeId, to: Option<u64>, until: u64) {
-        let node = &mut self.nodes[node];
+    fn resized(&mut self, id: NodeId, to: Option<u64>, until: u64) {
+        let node = &mut self.nodes[id];
         node.touched = true;
+        node.assumed = None;
         node.until = node.until.max(until);
         node.size = to;
+        if let (Some(to), true) = (to, self.learning) {
+            self.space.ends(id, to);
+        }
     }
 
     /// What an open file is, also one that was opened before the recording began.
@@ -241,7 +424,10 @@ impl World {
             Some(Name { node: Some(node), .. }) => *node,
             // It was opened by a name that is not there any more.
             Some(Name { node: None, .. }) => self.new_node(Node::default()),
-            None => self.there(&file.path, None, 0).0,
+            None => {
+                let path = self.resolve(&file.path, true);
+                self.there(&path, None, 0).0
+            }
         };
         self.open.insert(id, node);
         node

@@ -61,7 +61,15 @@ fn record(n: u64) -> Record {
         3 => (Function::Close, Ok(0), Call::Close { file, descriptor: 3, last: true }),
         _ => (Function::Pwrite, Ok(100), write(file, (step - 1) * 100)),
     };
-    Record { function, thread: 7, start: 1_000_000 + n * 1000, duration: 700, outcome, call }
+    Record {
+        function,
+        thread: 7,
+        start: 1_000_000 + n * 1000,
+        duration: 700,
+        outcome,
+        known: true,
+        call,
+    }
 }
 
 #[test]

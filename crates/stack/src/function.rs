@@ -76,6 +76,7 @@ functions! {
     83 Remove "remove" Unlink;
     84 Mkdir "mkdir" MakeDirectory;
     85 Opendir "opendir" ReadDirectory;
+    86 Getdents "getdents" ReadDirectory;
     90 Dup "dup" Duplicate;
     91 Dup2 "dup2" Duplicate;
     92 Fcntl "fcntl" Control;
@@ -84,6 +85,8 @@ functions! {
     101 CopyFileRange "copy_file_range" CopyRange;
     102 Sendfile "sendfile" SendFile;
     103 Splice "splice" Notice;
+    104 Fadvise "posix_fadvise" Notice;
+    105 Readahead "readahead" Notice;
     110 Access "access" Notice;
     111 Chmod "chmod" Notice;
     112 Chown "chown" Notice;
@@ -94,6 +97,10 @@ functions! {
     117 Xattr "xattr" Notice;
     118 Exec "exec" Notice;
     119 Other "other" Notice;
+    120 Chdir "chdir" Notice;
+    121 Statfs "statfs" Notice;
+    122 Mknod "mknod" Notice;
+    123 Realpath "realpath" Notice;
     // What a stage does on its own account.
     130 Flush "flush" Write;
     131 Fetch "fetch" Read;

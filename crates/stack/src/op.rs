@@ -186,7 +186,8 @@ pub enum Action<'a> {
         /// Its permissions.
         mode: u32,
     },
-    /// The program is about to list this directory. Only a notice: the outcome is 0.
+    /// The program is about to list this directory. Only a notice: the outcome is 0, and that of the call follows
+    /// ([`Stack::announce`](crate::Stack::announce)).
     ReadDirectory {
         /// Which.
         target: Target<'a>,
@@ -209,7 +210,7 @@ pub enum Action<'a> {
         /// Its argument.
         argument: u64,
     },
-    /// The program is about to map the file. Only a notice: the outcome is 0.
+    /// The program is about to map the file. Only a notice, as before a listing.
     Map {
         /// The file.
         file: &'a Arc<OpenFile>,
@@ -272,6 +273,12 @@ impl<'a> Action<'a> {
             | Self::MakeDirectory { .. }
             | Self::ReadDirectory { .. } => None,
         }
+    }
+
+    /// Whether stages only have notice of it: the call itself is made elsewhere.
+    #[inline]
+    pub const fn is_notice(&self) -> bool {
+        matches!(self, Self::ReadDirectory { .. } | Self::Map { .. } | Self::Notice { .. })
     }
 
     /// Whether there is anything to do when it is dropped.

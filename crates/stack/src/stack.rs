@@ -15,9 +15,11 @@ use crate::function::Function;
 use crate::gate::{self, Gate, Within};
 use crate::kind::{Kind, Kinds};
 use crate::layer::LayerCall;
+use crate::notice::{Announced, Announcing, Completed};
 use crate::op::{Action, Op, Outcome, Target};
 use crate::route::{Paths, Route};
 use crate::stage::{Next, Stage};
+use crate::trace::Detail;
 
 /// How many stages a stack has at most.
 pub const MOST_STAGES: usize = 32;
@@ -200,6 +202,35 @@ impl Stack {
         Next::new(self, 0).call(op)
     }
 
+    /// Tells stages of a call that is about to be made (a notice, a listing, a mapping). What came of it follows:
+    /// [`completed`](Self::completed).
+    pub fn announce(&self, op: &mut Op<'_>) -> Announced {
+        let _within = self.enter();
+        let _announcing = Announcing::new(op.function);
+        let began = clock::now();
+        let outcome = Next::new(self, 0).call(op);
+        Announced { outcome, began, made: clock::now() }
+    }
+
+    /// Tells stages what came of a call that was announced.
+    pub fn completed(
+        &self,
+        op: &Op<'_>,
+        detail: &Detail<&Path>,
+        announced: Announced,
+        outcome: Outcome,
+    ) {
+        let _within = self.enter();
+        let (end, wanted) = (clock::now(), op.route.stages(op.action.kind()));
+        for (place, placed) in self.stages.iter().enumerate() {
+            if wanted >> place & 1 != 0 {
+                let start = if place == 0 { announced.began } else { announced.made };
+                let done = Completed { op, detail, outcome, times: (start, end) };
+                placed.stage.completed(&done, place);
+            }
+        }
+    }
+
     /// The time that calls of layers begin and end by; `None` if no stage wants to be told of them.
     pub fn layer_clock(&self) -> Option<u64> {
         self.wants_layer_calls.then(clock::now)
@@ -240,6 +271,29 @@ impl Stack {
             file.add_descriptor(descriptor as RawFd);
             file
         }))
+    }
+
+    /// Opens whatever there is: only watchers ([`watched_by`](Self::watched_by)) see it. For what [`open`](Self::open)
+    /// leaves to its caller (directories), where somebody wants to know of that as well.
+    pub fn open_watched(
+        &self,
+        function: Function,
+        target: Target<'_>,
+        flags: i32,
+        mode: u32,
+    ) -> Result<Arc<OpenFile>, Errno> {
+        let mut route = Route::NONE;
+        for (place, placed) in self.stages.iter().enumerate().take(self.watchers) {
+            if placed.paths.cover(target.absolute) {
+                route.add(place, placed.stage.kinds());
+            }
+        }
+        let routes = [route.clone(), route];
+        let file = Arc::new(OpenFile::new(target.absolute, flags, routes, self.stages.len()));
+        let action = Action::Open { file: &file, target, flags, mode };
+        let descriptor = self.call(&mut Op::on(&file, function, action))?;
+        file.add_descriptor(descriptor as RawFd);
+        Ok(file)
     }
 
     /// A file that is about to be opened by a stage for itself.

@@ -13,6 +13,7 @@ use crate::file::OpenFile;
 use crate::function::Function;
 use crate::kind::{Kind, Kinds};
 use crate::layer::LayerCall;
+use crate::notice::Completed;
 use crate::op::{Action, Op, Outcome, Target};
 use crate::stack::Stack;
 
@@ -70,6 +71,9 @@ pub trait Stage: Debug + Send + Sync {
     /// This process is a new one, a copy of the one that it was: what is counted or recorded starts anew.
     /// All was settled before, and no other thread is there.
     fn start_anew(&self) {}
+
+    /// A call of which it had notice has been made. The stage is at this place of the stack.
+    fn completed(&self, _done: &Completed<'_, '_>, _place: usize) {}
 
     /// Whether it wants to be told of calls of layers above POSIX.
     fn wants_layer_calls(&self) -> bool {

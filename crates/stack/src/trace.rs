@@ -24,7 +24,7 @@ mod varint;
 mod writer;
 
 pub use self::block::{BlockInfo, StoredBlock};
-pub use self::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile};
+pub use self::call::{Call, Detail, Record, RecordedCall, Subject, TracedEnd, TracedFile};
 pub(crate) use self::encoder::{Encoder, Timed};
 pub use self::header::Header;
 pub use self::held::Held;

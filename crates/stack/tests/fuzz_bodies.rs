@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use striate_stack::layer::LayerFunction;
 use striate_stack::trace::{
-    Call, Header, LayerRecord, Record, RecordedCall, Subject, TracedEnd, TracedFile, Writer,
+    Call, Detail, Header, LayerRecord, Record, RecordedCall, Subject, TracedEnd, TracedFile, Writer,
 };
 use striate_stack::{Function, Origin};
 
@@ -129,6 +129,7 @@ fn made_seeds() -> BTreeMap<String, Vec<u8>> {
                 start: 1000 + n as u64 * 50,
                 duration: 20 + n as u64,
                 outcome: if n % 5 == 4 { Err(5) } else { Ok(512) },
+                known: true,
                 call,
             };
             writer.write(&record).unwrap();
@@ -183,6 +184,7 @@ fn with_layers(directory: &Path) -> Vec<u8> {
             start: start + 10,
             duration: 20,
             outcome,
+            known: true,
             call,
         };
         writer.write(&record).unwrap();
@@ -220,8 +222,8 @@ fn every_call() -> Vec<RecordedCall> {
         Call::Sync { file: file(1), data_only: true },
         Call::Truncate { file: file(2), length: 70_000 },
         Call::Allocate { file: file(2), mode: 1, offset: 2, length: 3 },
-        Call::Stat { of: Subject::File(file(1)), flags: 0, size: Some(5) },
-        Call::Stat { of: Subject::Name(path("/data/2")), flags: 256, size: None },
+        Call::Stat { of: Subject::File(file(1)), flags: 0, size: Some(5), mode: Some(0o100_644) },
+        Call::Stat { of: Subject::Name(path("/data/2")), flags: 256, size: None, mode: None },
         Call::Rename { from: path("/data/1"), to: path("/data/3"), flags: 1 },
         Call::Unlink { path: path("/data/3"), flags: 0 },
         Call::MakeDirectory { path: path("/data/d"), mode: 0o755 },
@@ -231,7 +233,10 @@ fn every_call() -> Vec<RecordedCall> {
         Call::Map { file: file(1), offset: 0, length: 4096, writable: false },
         Call::CopyRange { from: end(Some(file(1))), to: end(Some(file(2))), length: 100 },
         Call::SendFile { from: end(Some(file(1))), to: end(None), length: 100 },
-        Call::Notice { of: Subject::Name(path("/data/2")) },
+        Call::Notice {
+            of: Subject::Name(path("/data/2")),
+            detail: Detail::numbers(&[4]).with_text(Some(path("/data/3"))),
+        },
         Call::Close { file: file(1), descriptor: 5, last: true },
     ]
 }

@@ -62,8 +62,7 @@ proptest! {
         let trace = Trace::open(&path).unwrap();
         prop_assert_eq!(&read(&trace), &calls);
         prop_assert_eq!(trace.records().count(), 0);
-        // Readers that do not know them are told by the version.
-        prop_assert_eq!(std::fs::read(&path).unwrap()[8], if calls.is_empty() { 1 } else { 3 });
+        prop_assert_eq!(std::fs::read(&path).unwrap()[8], 5);
 
         // The same in a file of several, copied and anew.
         let path = directory.path().join("several.trace");
@@ -84,7 +83,7 @@ proptest! {
         for trace in &several.traces {
             prop_assert_eq!(&read(trace), &calls);
         }
-        prop_assert_eq!(std::fs::read(&path).unwrap()[8], if calls.is_empty() { 2 } else { 4 });
+        prop_assert_eq!(std::fs::read(&path).unwrap()[8], 6);
     }
 }
 

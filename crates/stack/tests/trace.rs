@@ -11,7 +11,8 @@ use program::Program;
 use proptest::prelude::*;
 use rustix::io::Errno;
 use striate_stack::trace::{
-    Call, Header, Record, RecordedCall, Subject, Trace, TraceError, TracedEnd, TracedFile, Writer,
+    Call, Detail, Header, Record, RecordedCall, Subject, Trace, TraceError, TracedEnd, TracedFile,
+    Writer,
 };
 use striate_stack::{Function, Origin};
 
@@ -84,7 +85,7 @@ fn calls() -> impl Strategy<Value = RecordedCall> {
             3 => Call::Sync { file, data_only: truth },
             4 => Call::Truncate { file, length: a },
             5 => Call::Allocate { file, mode: small, offset: a, length: b },
-            6 => Call::Stat { of, flags: small, size },
+            6 => Call::Stat { of, flags: small, size, mode: truth.then_some(mode) },
             7 => Call::Rename { from: path, to, flags: mode },
             8 => Call::Unlink { path, flags: small },
             9 => Call::MakeDirectory { path, mode },
@@ -94,7 +95,11 @@ fn calls() -> impl Strategy<Value = RecordedCall> {
             13 => Call::Map { file, offset: a, length: b, writable: truth },
             14 => Call::CopyRange { from: ends.0, to: ends.1, length: a },
             15 => Call::SendFile { from: ends.0, to: ends.1, length: b },
-            _ => Call::Notice { of },
+            _ => {
+                let text = truth.then_some(path);
+                let detail = Detail { text, flags: small, numbers: [a, b, 0, u64::from(mode)] };
+                Call::Notice { of, detail }
+            }
         }
     });
     prop_oneof![2 => transfers(), 1 => others]
@@ -113,6 +118,7 @@ fn records() -> impl Strategy<Value = Record> {
             start,
             duration,
             outcome,
+            known: true,
             call,
         },
     )
@@ -157,6 +163,7 @@ fn many(count: u64) -> Vec<Record> {
         start: (1 << 40) + n * 1_000_000,
         duration: n * n % 1000,
         outcome: Ok(n % 7 * 100),
+        known: true,
         call: Call::Write {
             file: Arc::clone(&file),
             placed: true,
@@ -262,7 +269,8 @@ fn long_traces_are_indexed_in_parts() {
         let path = path.join(n.to_string()).into();
         let call = Call::Unlink { path, flags: 0 };
         let (function, outcome) = (Function::Unlink, Ok(n));
-        let record = Record { function, thread: 1, start: n, duration: 1, outcome, call };
+        let record =
+            Record { function, thread: 1, start: n, duration: 1, outcome, known: true, call };
         writer.write(&record).unwrap();
         count += 1;
     }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, ReplayError, StoreAt, Timing, VectorMethod};
+use striate_replay::{Onto, Options, Outcome, ReplayError, StoreAt, Timing, VectorMethod};
 
 use crate::document::Document;
-use crate::{CommandError, signals, stack, terminal};
+use crate::trace::bar::{Bar, interrupted_by_signal};
+use crate::{CommandError, stack, terminal};
 
 /// Carry out a recording again, and compare what comes of it
 #[derive(Debug, Args)]
@@ -59,9 +60,16 @@ pub(crate) struct ReplayArgs {
     /// List so many differences; all are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     differences: usize,
+    /// Space that files may take, such as 10GiB [default: 80 % of what is free where they are made]
+    #[arg(long, value_name = "SIZE", value_parser = space)]
+    max_space: Option<u64>,
     /// Threads that act out the recorded ones, at most
     #[arg(long, value_name = "N", default_value_t = 2048)]
     workers: usize,
+}
+
+fn space(text: &str) -> Result<u64, String> {
+    striate_datatype::parse_size(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(args: &ReplayArgs, json: bool) -> Result<(), CommandError> {
@@ -69,6 +77,8 @@ pub(crate) fn run(args: &ReplayArgs, json: bool) -> Result<(), CommandError> {
         let attempted = format!("cannot read {}", args.recording.display());
         CommandError::failed(attempted, error, "'striate run --trace DIR' makes recordings")
     })?;
+    let bar = Bar::new()?;
+    let recording = recording.watched_by(Arc::clone(bar.progress()));
     let configuration = args.stack.as_deref().map(stack::read).transpose()?;
     let options = Options {
         onto: onto(args)?,
@@ -77,20 +87,37 @@ pub(crate) fn run(args: &ReplayArgs, json: bool) -> Result<(), CommandError> {
         trace: args.trace.clone(),
         most_differences: args.differences,
         most_workers: args.workers,
-        stop: signals::flag()?,
+        stop: bar.progress().stop(),
+        most_space: args.max_space,
         ..Options::default()
     };
-    let outcome = striate_replay::replay(&recording, &options).map_err(failed)?;
+    let outcome = striate_replay::replay(&recording, &options);
+    drop(bar);
+    let outcome = outcome.map_err(failed)?;
     let (interrupted, differences) = (outcome.interrupted, outcome.differences_count());
+    let left = what_is_left(&outcome, args);
     if json {
         Document::new(vec![outcome], Vec::new()).print()?;
     } else {
         terminal::print(&summary::text(&outcome))?;
     }
     if interrupted {
-        return Err(CommandError::failed("the replay ended early", "it was interrupted", ""));
+        return Err(interrupted_by_signal(left));
     }
     if args.strict && differences > 0 { Err(CommandError::NotWell) } else { Ok(()) }
+}
+
+/// What is left, and where, of a replay that has ended early.
+fn what_is_left(outcome: &Outcome, args: &ReplayArgs) -> String {
+    let files = match (&outcome.root, &args.store) {
+        (Some(root), _) => format!("the files so far are in {}", root.display()),
+        (None, Some(_)) => "the files so far are on the store".to_owned(),
+        (None, None) => "no files are left".to_owned(),
+    };
+    match &args.trace {
+        Some(trace) => format!("{files}, and what was recorded so far in {}", trace.display()),
+        None => files,
+    }
 }
 
 fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
@@ -113,6 +140,7 @@ fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
 fn failed(error: ReplayError) -> CommandError {
     let hint = match &error {
         ReplayError::TooManyThreads { .. } => "--workers N allows more",
+        ReplayError::Space { .. } => "--max-space SIZE allows more, --root DIR is another place",
         ReplayError::Make { .. } => "--root DIR chooses another place",
         _ => "",
     };

@@ -1,5 +1,6 @@
 //! `striate trace`: recordings of what programs did with files, looked at, put together, cut and translated.
 
+pub(crate) mod bar;
 mod cut;
 mod export;
 mod import;
@@ -10,10 +11,12 @@ mod stats;
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use striate_recording::{Recording, RecordingError};
 
+use self::bar::Bar;
 use crate::CommandError;
 
 /// Look at recordings of what programs did with files; merge, cut, export and import them
@@ -61,6 +64,19 @@ fn open(path: &Path) -> Result<Recording, CommandError> {
     Ok(recording)
 }
 
+/// The same for a command that goes through it, which is shown on terminals and may be interrupted.
+fn open_watched(path: &Path, what: &'static str) -> Result<(Recording, Bar), CommandError> {
+    let bar = Bar::new()?;
+    let recording = open(path)?.watched_by(Arc::clone(bar.progress()));
+    bar.progress().begin(what, recording.records_count());
+    Ok((recording, bar))
+}
+
+/// What is said of a result that is not there because a signal came.
+fn nothing_left(output: &Path) -> String {
+    format!("nothing is left of {}", output.display())
+}
+
 /// Says what is not as it should be, but no reason to stop.
 fn warn(complaints: &[String]) {
     const SHOWN: usize = 10;
@@ -88,6 +104,7 @@ fn refused(error: RecordingError) -> CommandError {
         _ => "",
     };
     match error {
+        RecordingError::Interrupted => bar::interrupted_by_signal("no result is left".to_owned()),
         RecordingError::Write { path, error } => {
             let attempted = format!("cannot write {}", path.display());
             CommandError::failed(attempted, error, hint)

@@ -129,8 +129,40 @@ fn an_interrupted_replay_leaves_nothing() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("interrupted") && told.contains("no files are left"), "{told}");
     assert!(fs::read_dir(&temporary).unwrap().next().is_none());
+
+    // What stays is named.
+    let [root, again] = ["root", "again"].map(|name| place.path().join(name));
+    let mut command = striate();
+    command.arg("replay").arg(&traces).args(["--timing", "scale=100000", "--root"]).arg(&root);
+    command.arg("--trace").arg(&again);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !root.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    for place in [&root, &again] {
+        assert!(told.contains(place.to_str().unwrap()), "{told}");
+    }
+}
+
+#[test]
+fn what_takes_more_room_than_it_may_is_refused() {
+    let (place, traces) = recorded("dd if=/dev/zero of=a bs=1000 count=200 2>/dev/null");
+    let root = place.path().join("root");
+    let arguments = ["--timing", "as-fast", "--root", root.to_str().unwrap(), "--max-space"];
+    let output = replay(&traces, &[&arguments[..], &["100KiB"]].concat());
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told.contains("100 KiB") && told.contains("--max-space"), "{told}");
+    assert!(!root.exists());
+    let output = replay(&traces, &[&arguments[..], &["1MiB", "--strict"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]

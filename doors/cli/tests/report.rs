@@ -49,8 +49,15 @@ fn record(directory: &Path, name: &str, writes: u64, takes: u64) {
             parts: 1,
         };
         let (start, outcome) = (2000 + n * takes, Ok(100));
-        let record =
-            Record { function: Function::Write, thread: 7, start, duration: takes, outcome, call };
+        let record = Record {
+            function: Function::Write,
+            thread: 7,
+            start,
+            duration: takes,
+            outcome,
+            known: true,
+            call,
+        };
         writer.write(&record).unwrap();
     }
     writer.finish().unwrap();

@@ -1,12 +1,14 @@
 //! What a file is: its attributes, and changing them.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{Request, TimeOrNow};
 use rustix::io::Errno;
-use striate_stack::{Function, Kind};
+use striate_stack::trace::Detail;
+use striate_stack::{Action, Function, Kind, Of, Op};
 
 use crate::door::{Door, magic};
 use crate::handle::Handle;
@@ -79,17 +81,33 @@ impl Door {
         }
     }
 
-    /// A descriptor by which something can be done with a node's file, after stages were told.
-    pub(crate) fn reach(&self, id: u64, function: Function) -> Result<Arc<OwnedFd>, Errno> {
-        if let Some(descriptor) = self.reach_open(id, function) {
+    /// Does something with a node's file by a descriptor, after stages were told; they are told what came of it, too.
+    pub(crate) fn reach<R>(
+        &self,
+        id: u64,
+        (function, detail): (Function, Detail<&Path>),
+        act: impl FnOnce(&Arc<OwnedFd>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        if let Some(reached) = self.reach_open(id, function) {
             self.follow(id);
-            return descriptor;
+            let (descriptor, file, announced) = reached?;
+            let done = act(&descriptor);
+            if let Some(announced) = announced {
+                let op = Op::on(&file, function, Action::Notice { of: Of::File(&file) });
+                let outcome = done.as_ref().map(|_| 0).map_err(|error| *error);
+                self.stack.completed(&op, &detail, announced, outcome);
+            }
+            return done;
         }
-        if let Some(spot) = self.spot_of(id)? {
-            self.notice_name(function, &spot)?;
+        let spot = self.spot_of(id)?;
+        let act = || {
+            self.follow(id);
+            act(&self.descriptor(id)?)
+        };
+        match spot {
+            Some(spot) => self.noticed(function, &spot, &detail, act),
+            None => act(),
         }
-        self.follow(id);
-        self.descriptor(id)
     }
 
     /// Changes what a node is.
@@ -101,30 +119,35 @@ impl Door {
         change: Change,
     ) -> Result<(), Errno> {
         if change.user.is_some() || change.group.is_some() {
-            let descriptor = self.reach(id, Function::Chown)?;
             let [user, group] =
                 [change.user, change.group].map(|number| number.unwrap_or(u32::MAX));
             let flags = libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
-            // SAFETY: a descriptor, an empty text and numbers.
-            done(unsafe {
-                libc::fchownat(descriptor.as_raw_fd(), c"".as_ptr(), user, group, flags)
+            let detail = Detail::numbers(&[user.into(), group.into()]);
+            self.reach(id, (Function::Chown, detail), |descriptor| {
+                // SAFETY: a descriptor, an empty text and numbers.
+                done(unsafe {
+                    libc::fchownat(descriptor.as_raw_fd(), c"".as_ptr(), user, group, flags)
+                })
             })?;
         }
         if let Some(mode) = change.mode {
-            let descriptor = self.reach(id, Function::Chmod)?;
-            // SAFETY: a text and a number.
-            done(unsafe { libc::chmod(magic(&descriptor).as_ptr(), mode & 0o7777) })?;
+            let detail = Detail::numbers(&[mode.into()]);
+            self.reach(id, (Function::Chmod, detail), |descriptor| {
+                // SAFETY: a text and a number.
+                done(unsafe { libc::chmod(magic(descriptor).as_ptr(), mode & 0o7777) })
+            })?;
         }
         if let Some(size) = change.size {
             self.resize(request, id, handle, size)?;
         }
         if change.accessed.is_some() || change.modified.is_some() {
-            let descriptor = self.reach(id, Function::Utimens)?;
             let times = [change.accessed, change.modified].map(stamp);
             let flags = libc::AT_EMPTY_PATH;
-            // SAFETY: a descriptor, an empty text and two times.
-            done(unsafe {
-                libc::utimensat(descriptor.as_raw_fd(), c"".as_ptr(), times.as_ptr(), flags)
+            self.reach(id, (Function::Utimens, Detail::default()), |descriptor| {
+                // SAFETY: a descriptor, an empty text and two times.
+                done(unsafe {
+                    libc::utimensat(descriptor.as_raw_fd(), c"".as_ptr(), times.as_ptr(), flags)
+                })
             })?;
         }
         Ok(())
@@ -148,10 +171,13 @@ impl Door {
             }
             return Ok(());
         }
-        let descriptor = self.reach(id, Function::Truncate)?;
+        let detail = Detail::numbers(&[size]);
+        let descriptor = self.reach(id, (Function::Truncate, detail), |descriptor| {
+            // SAFETY: a text and a number.
+            done(unsafe { libc::truncate(magic(descriptor).as_ptr(), size as i64) })?;
+            Ok(Arc::clone(descriptor))
+        })?;
         let path = magic(&descriptor);
-        // SAFETY: a text and a number.
-        done(unsafe { libc::truncate(path.as_ptr(), size as i64) })?;
         if request.uid() != 0 {
             let mode = u32::from(identity::at_descriptor(&*descriptor)?.stx_mode) & 0o7777;
             let kept = mode & !0o4000 & !(if mode & 0o2010 == 0o2010 { 0o2000 } else { 0 });

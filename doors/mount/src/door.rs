@@ -25,6 +25,7 @@ use fuser::BackingId;
 use lru::LruCache;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind, Of, Op, Outcome, Route, Stack, StatInto, Target};
 
 use crate::handle::Handle;
@@ -82,7 +83,7 @@ pub(crate) struct Spot {
     pub(crate) parent: Arc<OwnedFd>,
     pub(crate) name: CString,
     /// From the root on; empty if there are no stages to compare it.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) route: Route,
 }
 
@@ -256,13 +257,28 @@ impl Door {
         self.stack.call(&mut Op { function, route, action })
     }
 
-    /// Tells stages that something else is about to be done with a name.
-    pub(crate) fn notice_name(&self, function: Function, spot: &Spot) -> Result<(), Errno> {
-        if spot.route.wants(Kind::Notice) {
-            let action = Action::Notice { of: Of::Name(spot.target()) };
-            self.call(function, &spot.route, action)?;
+    /// Does something else with a name, after stages were told; they are told what came of it, too.
+    pub(crate) fn noticed<R>(
+        &self,
+        function: Function,
+        spot: &Spot,
+        detail: &Detail<&Path>,
+        act: impl FnOnce() -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let (kind, target) = (function.kind(), spot.target());
+        if !spot.route.wants(kind) {
+            return act();
         }
-        Ok(())
+        let action = match kind {
+            Kind::ReadDirectory => Action::ReadDirectory { target },
+            _ => Action::Notice { of: Of::Name(target) },
+        };
+        let mut op = Op { function, route: &spot.route, action };
+        let announced = self.stack.announce(&mut op);
+        let done = announced.outcome.and_then(|_| act());
+        let outcome = done.as_ref().map(|_| 0).map_err(|error| *error);
+        self.stack.completed(&op, detail, announced, outcome);
+        done
     }
 
     /// What is at a name, for programs.

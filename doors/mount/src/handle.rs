@@ -15,7 +15,7 @@ use std::sync::{Arc, RwLock};
 use fuser::BackingId;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
+use striate_stack::{Action, Announced, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
 
 use crate::door::{Door, lock, magic, read, write};
 use crate::identity::{self, Identity};
@@ -234,13 +234,17 @@ impl Door {
         &self,
         id: u64,
         function: Function,
-    ) -> Option<Result<Arc<OwnedFd>, Errno>> {
+    ) -> Option<Result<(Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>), Errno>> {
         let reach = |file: &Arc<OpenFile>| {
+            let mut announced = None;
             if file.route().wants(Kind::Notice) {
                 let action = Action::Notice { of: Of::File(file) };
-                self.stack.call(&mut Op::on(file, function, action))?;
+                let told = self.stack.announce(&mut Op::on(file, function, action));
+                told.outcome?;
+                announced = Some(told);
             }
-            Ok(Arc::new(rustix::io::fcntl_dupfd_cloexec(file.descriptor()?, 3)?))
+            let descriptor = Arc::new(rustix::io::fcntl_dupfd_cloexec(file.descriptor()?, 3)?);
+            Ok((descriptor, Arc::clone(file), announced))
         };
         self.handles_of(id).iter().find_map(|handle| handle.if_open(reach))
     }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind};
+use striate_stack::Function;
+use striate_stack::trace::Detail;
 
 use crate::door::{Door, lock};
 use crate::identity::kind_of;
@@ -39,11 +40,16 @@ pub(crate) struct Listed<'a> {
 impl Door {
     /// Opens a directory to be listed. Returns its number.
     pub(crate) fn open_listing(&self, id: u64) -> Result<u64, Errno> {
+        let open = || {
+            let directory = self.descriptor(id)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            rustix::fs::openat(&*directory, c".", flags, Mode::empty())
+        };
         // Already here: programs compare the times of the directory before they list it and after.
-        self.before_listing(id)?;
-        let directory = self.descriptor(id)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let descriptor = rustix::fs::openat(&*directory, c".", flags, Mode::empty())?;
+        let descriptor = match self.spot_of(id)? {
+            Some(spot) => self.noticed(Function::Opendir, &spot, &Detail::default(), open)?,
+            None => open()?,
+        };
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let listing = Arc::new(Mutex::new(Listing { node: id, descriptor, begun: false }));
         lock(&self.listings).insert(number, listing);
@@ -52,13 +58,10 @@ impl Door {
 
     /// Stages hand on what they hold of a directory that is about to be listed.
     fn before_listing(&self, id: u64) -> Result<(), Errno> {
-        if let Some(spot) = self.spot_of(id)?
-            && spot.route.wants(Kind::ReadDirectory)
-        {
-            let action = Action::ReadDirectory { target: spot.target() };
-            self.call(Function::Opendir, &spot.route, action)?;
+        match self.spot_of(id)? {
+            Some(spot) => self.noticed(Function::Opendir, &spot, &Detail::default(), || Ok(())),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn listing(&self, number: u64) -> Result<Arc<Mutex<Listing>>, Errno> {

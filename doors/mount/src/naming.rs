@@ -8,7 +8,8 @@ use std::sync::Arc;
 use fuser::Request;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind};
+use striate_stack::trace::Detail;
+use striate_stack::{Action, Function, Kind, Of, Op};
 
 use crate::caller::AsCaller;
 use crate::door::{Door, Spot, magic, text};
@@ -35,17 +36,24 @@ impl Door {
         &self,
         request: &Request,
         (parent, name): (u64, &OsStr),
-        function: Function,
+        (function, detail): (Function, Detail<&Path>),
         make: impl FnOnce(&Spot) -> Result<(), Errno>,
     ) -> Result<Entry, Errno> {
         let _names = self.change_names(parent);
         let spot = self.spot(parent, name)?;
-        if function.kind() == Kind::Notice {
-            self.notice_name(function, &spot)?;
-        }
-        {
+        let act = || {
             let _caller = AsCaller::new(self, request);
-            make(&spot)?;
+            make(&spot)
+        };
+        if function == Function::Link && spot.route.wants(Kind::Notice) {
+            // What comes of it is told with the old name.
+            let action = Action::Notice { of: Of::Name(spot.target()) };
+            self.stack.announce(&mut Op { function, route: &spot.route, action }).outcome?;
+            act()?;
+        } else if function.kind() == Kind::Notice {
+            self.noticed(function, &spot, &detail, act)?;
+        } else {
+            act()?;
         }
         self.identify(parent, name, &spot, 1)
     }
@@ -56,7 +64,7 @@ impl Door {
         name: (u64, &OsStr),
         (mode, mask): (u32, u32),
     ) -> Result<Entry, Errno> {
-        self.make(request, name, Function::Mkdir, |spot| {
+        self.make(request, name, (Function::Mkdir, Detail::default()), |spot| {
             let mode = masked(spot, mode, mask);
             if spot.route.wants(Kind::MakeDirectory) {
                 let action = Action::MakeDirectory { target: spot.target(), mode };
@@ -73,7 +81,8 @@ impl Door {
         (mode, mask): (u32, u32),
         device: u32,
     ) -> Result<Entry, Errno> {
-        self.make(request, name, Function::Other, |spot| {
+        let detail = Detail::numbers(&[mode.into()]);
+        self.make(request, name, (Function::Mknod, detail), |spot| {
             let mode = (mode & libc::S_IFMT) | masked(spot, mode & 0o7777, mask);
             let kind = FileType::from_raw_mode(mode);
             let permissions = Mode::from_raw_mode(mode & 0o7777);
@@ -88,8 +97,9 @@ impl Door {
         name: (u64, &OsStr),
         to: &Path,
     ) -> Result<Entry, Errno> {
+        let detail = Detail::default().with_text(Some(to));
         let to = text(to.as_os_str())?;
-        self.make(request, name, Function::Symlink, |spot| {
+        self.make(request, name, (Function::Symlink, detail), |spot| {
             rustix::fs::symlinkat(to.as_c_str(), &*spot.parent, spot.name.as_c_str())
         })
     }
@@ -101,12 +111,15 @@ impl Door {
         id: u64,
         name: (u64, &OsStr),
     ) -> Result<Entry, Errno> {
-        let file = self.reach(id, Function::Link)?;
-        self.make(request, name, Function::Link, |spot| {
-            let (parent, name) = (&*spot.parent, spot.name.as_c_str());
-            let path = magic(&file);
-            let flags = AtFlags::SYMLINK_FOLLOW;
-            rustix::fs::linkat(rustix::fs::CWD, &*path, parent, name, flags)
+        let new = self.spot(name.0, name.1)?.path;
+        let detail = Detail::default().with_text(Some(new.as_path()));
+        self.reach(id, (Function::Link, detail), |file| {
+            self.make(request, name, (Function::Link, Detail::default()), |spot| {
+                let (parent, name) = (&*spot.parent, spot.name.as_c_str());
+                let path = magic(file);
+                let flags = AtFlags::SYMLINK_FOLLOW;
+                rustix::fs::linkat(rustix::fs::CWD, &*path, parent, name, flags)
+            })
         })
     }
 

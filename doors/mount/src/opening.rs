@@ -137,8 +137,9 @@ impl Door {
             return Ok(());
         }
         if file.route().wants(Kind::Notice) {
+            // The caller's `open` is what is recorded.
             let action = Action::Notice { of: Of::File(file) };
-            self.stack.call(&mut Op::on(file, Function::Chown, action))?;
+            self.stack.announce(&mut Op::on(file, Function::Chown, action)).outcome?;
         }
         let [user, group] = [request.uid(), request.gid()];
         let group = if about.stx_gid == 0 { group } else { about.stx_gid };

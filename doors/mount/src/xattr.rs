@@ -1,11 +1,15 @@
 //! Extended attributes.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
 
 use fuser::Request;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use striate_stack::Function;
+use striate_stack::trace::Detail;
 
 use crate::door::{Door, magic, text};
 
@@ -21,17 +25,20 @@ fn is_asked_by_itself(name: &OsStr) -> bool {
 impl Door {
     /// The value of an attribute; its length if `size` is 0.
     pub(crate) fn attribute(&self, id: u64, name: &OsStr, size: usize) -> Result<Answer, Errno> {
-        let descriptor = if is_asked_by_itself(name) {
+        let text = text(name)?;
+        let ask = |descriptor: &Arc<OwnedFd>| {
+            let path = magic(descriptor);
+            answer(size, |room| rustix::fs::getxattr(&*path, &*text, room))
+        };
+        if is_asked_by_itself(name) {
             let is_virtual = self.nodes().get(id).is_some_and(|node| node.key.is_virtual());
             if is_virtual {
                 return Err(Errno::NODATA);
             }
-            self.descriptor(id)?
-        } else {
-            self.reach(id, Function::Xattr)?
-        };
-        let (path, name) = (magic(&descriptor), text(name)?);
-        answer(size, |room| rustix::fs::getxattr(&*path, &*name, room))
+            return ask(&self.descriptor(id)?);
+        }
+        let detail = Detail::numbers(&[0, size as u64]).with_text(Some(Path::new(name)));
+        self.reach(id, (Function::Xattr, detail), ask)
     }
 
     /// The names of all attributes, each with a zero after it; their length if `size` is 0.
@@ -41,10 +48,11 @@ impl Door {
         id: u64,
         size: usize,
     ) -> Result<Answer, Errno> {
-        let descriptor = self.reach(id, Function::Xattr)?;
-        let path = magic(&descriptor);
         let mut room = vec![0; MOST];
-        let length = rustix::fs::listxattr(&*path, &mut room[..])?;
+        let detail = Detail::numbers(&[2, MOST as u64]);
+        let length = self.reach(id, (Function::Xattr, detail), |descriptor| {
+            rustix::fs::listxattr(&*magic(descriptor), &mut room[..])
+        })?;
         room.truncate(length);
         if request.uid() != 0 {
             // Only for the superuser, which we may be while the caller is not.
@@ -68,15 +76,19 @@ impl Door {
         value: &[u8],
         flags: i32,
     ) -> Result<(), Errno> {
-        let descriptor = self.reach(id, Function::Xattr)?;
-        let (path, name) = (magic(&descriptor), text(name)?);
-        rustix::fs::setxattr(&*path, &*name, value, XattrFlags::from_bits_retain(flags as u32))
+        let detail = Detail::numbers(&[1, value.len() as u64]).with_text(Some(Path::new(name)));
+        let (name, flags) = (text(name)?, XattrFlags::from_bits_retain(flags as u32));
+        self.reach(id, (Function::Xattr, detail), |descriptor| {
+            rustix::fs::setxattr(&*magic(descriptor), &*name, value, flags)
+        })
     }
 
     pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
-        let descriptor = self.reach(id, Function::Xattr)?;
-        let (path, name) = (magic(&descriptor), text(name)?);
-        rustix::fs::removexattr(&*path, &*name)
+        let detail = Detail::numbers(&[3]).with_text(Some(Path::new(name)));
+        let name = text(name)?;
+        self.reach(id, (Function::Xattr, detail), |descriptor| {
+            rustix::fs::removexattr(&*magic(descriptor), &*name)
+        })
     }
 }
 

@@ -3,13 +3,15 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use rustix::io::Errno;
+use striate_stack::trace::Detail;
 use striate_stack::{
-    Action, Function, Kind, Of, Op, OpenFile, Outcome, Route, Stack, Target, Within,
+    Action, Announced, Function, Kind, Of, Op, OpenFile, Outcome, Route, Stack, Target, Within,
 };
 
 use crate::path::{self, Room};
@@ -64,6 +66,12 @@ impl Entered {
     #[inline]
     pub(crate) fn call(&self, op: &mut Op<'_>) -> Outcome {
         guarded(|| self.stack.call_within(&self.within, op))
+    }
+
+    /// Tells stages of a call that is about to be made.
+    pub(crate) fn announce(&self, op: &mut Op<'_>) -> Announced {
+        let announce = || self.stack.announce(op);
+        catch_unwind(AssertUnwindSafe(announce)).unwrap_or_else(|_| Announced::failed())
     }
 
     /// From now on others may see a file.
@@ -249,25 +257,204 @@ pub(crate) fn with_name<R>(
     route.wants(kind).then(|| act(entered, Target { directory, path, absolute }, &route))
 }
 
-/// Tells stages that something else is about to be done with a name.
-pub(crate) fn notice_name(
+/// What a function of the C library returns.
+pub(crate) trait Answer: Copy {
+    /// That it has failed.
+    const FAILED: Self;
+
+    /// As stages are told: pointers are nothing that others could make use of.
+    fn outcome(self) -> Outcome;
+}
+
+fn failed() -> Errno {
+    Errno::from_raw_os_error(errno::get())
+}
+
+impl Answer for c_int {
+    const FAILED: Self = -1;
+
+    fn outcome(self) -> Outcome {
+        u64::try_from(self).map_err(|_| failed())
+    }
+}
+
+impl Answer for isize {
+    const FAILED: Self = -1;
+
+    fn outcome(self) -> Outcome {
+        u64::try_from(self).map_err(|_| failed())
+    }
+}
+
+impl Answer for i64 {
+    const FAILED: Self = -1;
+
+    fn outcome(self) -> Outcome {
+        u64::try_from(self).map_err(|_| failed())
+    }
+}
+
+impl<T> Answer for *mut T {
+    const FAILED: Self = null_mut();
+
+    fn outcome(self) -> Outcome {
+        // What maps a file returns -1.
+        let has_failed = self.is_null() || self as isize == -1;
+        if has_failed { Err(failed()) } else { Ok(0) }
+    }
+}
+
+/// What stages say to a call that they only have notice of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consent {
+    /// If they fail, it does.
+    Needed,
+    /// It is made in any case.
+    Implied,
+}
+
+/// Makes a call on a name after stages have heard of it, if any wants that, and tells them what came of it.
+pub(crate) fn noticed_name<'d, R: Answer>(
+    (function, consent): (Function, Consent),
+    (directory, name): (c_int, *const c_char),
+    real: impl FnOnce() -> R,
+    detail: impl FnOnce(R) -> Detail<&'d Path>,
+) -> R {
+    let kind = match function.kind() {
+        Kind::ReadDirectory => Kind::ReadDirectory,
+        _ => Kind::Notice,
+    };
+    if !stack().is_some_and(|stack| stack.wants(kind)) {
+        return real();
+    }
+    let mut room = Room::new();
+    let Some(entered) = Entered::by_name() else { return real() };
+    // SAFETY: the program's text stays while its call lasts.
+    let path = unsafe { path::text(name) };
+    let Some(path) = path else {
+        drop(entered);
+        return real();
+    };
+    let Some(absolute) = path::absolute(directory, path, &mut room) else {
+        drop(entered);
+        return real();
+    };
+    let route = entered.stack.route(absolute);
+    if !route.wants(kind) {
+        drop(entered);
+        return real();
+    }
+    let target = Target { directory, path, absolute };
+    let action = match kind {
+        Kind::ReadDirectory => Action::ReadDirectory { target },
+        _ => Action::Notice { of: Of::Name(target) },
+    };
+    let mut op = Op { function, route: &route, action };
+    let announced = entered.announce(&mut op);
+    drop(entered);
+    make_and_tell(&op, announced, consent, real, detail)
+}
+
+/// The same for a call on an open file: `action` is what stages hear of, `before` what else is done before.
+pub(crate) fn noticed_file<'d, R: Answer>(
+    (function, consent): (Function, Consent),
+    (descriptor, kind): (c_int, Kind),
+    action: impl for<'f> FnOnce(&'f Arc<OpenFile>) -> Action<'f>,
+    before: impl FnOnce(&Call),
+    real: impl FnOnce() -> R,
+    detail: impl FnOnce(R) -> Detail<&'d Path>,
+) -> R {
+    let Some(call) = Call::on(descriptor) else { return real() };
+    if !call.file().route().wants(kind) {
+        before(&call);
+        drop(call);
+        return real();
+    }
+    let file = Arc::clone(call.file());
+    let route = file.route().clone();
+    let mut op = Op { function, route: &route, action: action(&file) };
+    let announced = call.entered.announce(&mut op);
+    before(&call);
+    drop(call);
+    let answer = make_and_tell(&op, announced, consent, real, detail);
+    // Whoever drops a file last is within the stack.
+    let entered = Entered::new();
+    drop(op);
+    drop(file);
+    drop(entered);
+    answer
+}
+
+pub(crate) fn make_and_tell<'d, R: Answer>(
+    op: &Op<'_>,
+    announced: Announced,
+    consent: Consent,
+    real: impl FnOnce() -> R,
+    detail: impl FnOnce(R) -> Detail<&'d Path>,
+) -> R {
+    let answer = match announced.outcome {
+        Err(error) if consent == Consent::Needed => {
+            errno::fail(error);
+            R::FAILED
+        }
+        _ => real(),
+    };
+    let outcome = answer.outcome();
+    if let Some(entered) = Entered::new() {
+        let _ = guarded(|| {
+            entered.stack.completed(op, &detail(answer), announced, outcome);
+            Ok(0)
+        });
+    }
+    answer
+}
+
+/// Makes a call after stages have heard of it and of the file of a descriptor: others may see that from then on.
+pub(crate) fn shared<'d, R: Answer>(
+    function: Function,
+    descriptor: c_int,
+    real: impl FnOnce() -> R,
+    detail: impl FnOnce(R) -> Detail<&'d Path>,
+) -> R {
+    if !table::has(descriptor) {
+        return real();
+    }
+    let share = |call: &Call| {
+        if !call.file.is_shared() {
+            // What could not be written stays with the stage, which says so at the next call on the file.
+            let _ = call.entered.share(&call.file);
+        }
+    };
+    noticed_file(
+        (function, Consent::Implied),
+        (descriptor, Kind::Notice),
+        |file| Action::Notice { of: Of::File(file) },
+        share,
+        real,
+        detail,
+    )
+}
+
+/// Tells stages that the file of a name is about to be changed. Says whether its bytes are elsewhere.
+pub(crate) fn is_elsewhere(function: Function, name: *const c_char) -> Result<bool, Errno> {
+    let told = with_name(Kind::Notice, libc::AT_FDCWD, name, |entered, target, route| {
+        let action = Action::Notice { of: Of::Name(target) };
+        entered.announce(&mut Op { function, route, action }).outcome
+    });
+    told.unwrap_or(Ok(0)).map(|told| told != 0)
+}
+
+/// Tells stages that something is about to be done with a second name of a call, whose result is told with the first.
+pub(crate) fn announced_name(
     function: Function,
     directory: c_int,
     name: *const c_char,
 ) -> Result<(), Errno> {
     let told = with_name(Kind::Notice, directory, name, |entered, target, route| {
         let action = Action::Notice { of: Of::Name(target) };
-        entered.call(&mut Op { function, route, action })
+        entered.announce(&mut Op { function, route, action }).outcome
     });
     told.unwrap_or(Ok(0)).map(|_| ())
-}
-
-/// Tells stages that something else is about to be done with an open file.
-pub(crate) fn notice_file(function: Function, descriptor: c_int) -> Result<(), Errno> {
-    match Call::of(descriptor, Kind::Notice) {
-        Some(call) => call.notice(function).map(|_| ()),
-        None => Ok(()),
-    }
 }
 
 /// From now on others may see the file of a descriptor.

@@ -128,6 +128,7 @@ impl Importer {
             thread: thread.unwrap_or(opener),
             start,
             duration: end - start,
+            known: true,
             outcome: Ok(length),
             call,
         };

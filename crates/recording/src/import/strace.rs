@@ -260,11 +260,16 @@ impl<'p> Importer<'p> {
             calls::Handled::Records(records) => {
                 for (function, call, outcome) in records {
                     let thread = task;
-                    let record = Record { function, thread, start, duration, outcome, call };
+                    let known = true;
+                    let record = Record { function, thread, start, duration, outcome, known, call };
                     self.record(task, &record)?;
                 }
             }
-            calls::Handled::Elsewhere => self.imported.elsewhere(ended.name),
+            calls::Handled::Elsewhere => {
+                let is_annotated = |word: &&str| word.contains('<') && !word.starts_with('"');
+                self.imported.annotated |= ended.arguments.iter().any(is_annotated);
+                self.imported.elsewhere(ended.name);
+            }
             calls::Handled::Malformed => self.imported.malformed(number, bytes),
             calls::Handled::Skipped => self.imported.skip(ended.name),
             calls::Handled::Exec(command) => {

@@ -58,7 +58,7 @@ fn calls() -> impl Strategy<Value = (RecordedCall, Function, Result<u64, i32>)> 
                 moved,
             ),
             8 => (Call::Seek { file, offset: -5, whence: 1 }, Function::Lseek, moved),
-            9 => (Call::Stat { of, flags: 256, size: offset }, Function::Fstatat, done),
+            9 => (Call::Stat { of, flags: 256, size: offset, mode: None }, Function::Fstatat, done),
             10 => (Call::Rename { from: path, to: other, flags: 1 }, Function::Rename, done),
             11 => {
                 let (from, to) = (end(Some(file)), end(truth.then(|| self::file(7, 9))));
@@ -100,6 +100,7 @@ fn processes(number: u32) -> impl Strategy<Value = Model> {
                         start,
                         duration,
                         outcome,
+                        known: true,
                         call,
                     }
                 })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use striate_recording::ProcessIndex;
+use striate_recording::{ProcessIndex, Progress};
 use striate_stack::trace::{Call as Traced, Subject, TracedFile};
 use striate_store::{Region, Store};
 
@@ -21,7 +21,7 @@ use crate::error::ReplayError;
 use crate::fix::Fix;
 use crate::options::{StoreAt, VectorMethod};
 use crate::task::Call;
-use crate::world::{FileId, Initial};
+use crate::world::{FileId, Initial, Sort};
 
 /// As much is written at a time when files are made.
 const STEP: u64 = 1 << 20;
@@ -128,6 +128,20 @@ impl OnStore {
         hands: &mut Hands,
     ) -> Answer<u64> {
         let room = hands.room(length);
+        if room.len() < length {
+            // There is not as much memory for one call: it is made in turns.
+            let mut total = 0;
+            while total < length as u64 {
+                let part = (room.len() as u64).min(length as u64 - total) as usize;
+                let count = file.store.read_at(at + total, &mut room[..part]);
+                let count = count.map_err(|error| errno(&error))?;
+                total += count as u64;
+                if count < part {
+                    break;
+                }
+            }
+            return Ok(total);
+        }
         if parts <= 1 {
             return file
                 .store
@@ -176,7 +190,8 @@ impl OnStore {
                 let mut position = lock(&file.position);
                 let at = if placed { offset.unwrap_or(0) } else { *position };
                 let did = timed(|| {
-                    let count = self.read(file, at, length as usize, parts, hands)?;
+                    let length = length.min(MOST_TRANSFER) as usize;
+                    let count = self.read(file, at, length, parts, hands)?;
                     Ok((count, None))
                 });
                 if let (false, Did::Made(Came { outcome: Ok(count), .. }, _)) = (placed, &did) {
@@ -189,13 +204,20 @@ impl OnStore {
                 let _appending = appends.then(|| lock(&self.appending));
                 let mut position = lock(&file.position);
                 let phase = Phase::of(&traced.path);
+                let length = length.min(MOST_TRANSFER);
                 let bytes = hands.bytes(phase, offset.unwrap_or(0), length as usize, false);
                 let mut at = if placed { offset.unwrap_or(0) } else { *position };
                 let did = timed(|| {
                     if appends {
                         at = file.store.len().map_err(failed)?;
                     }
-                    Ok((self.write(file, at, bytes, parts)?, None))
+                    let mut total = self.write(file, at, bytes, parts)?;
+                    // There is not as much memory for one call: it is made in turns.
+                    while total < length && !bytes.is_empty() {
+                        let part = &bytes[..(length - total).min(bytes.len() as u64) as usize];
+                        total += self.write(file, at + total, part, 1)?;
+                    }
+                    Ok((total, None))
                 });
                 if let (false, Did::Made(Came { outcome: Ok(count), .. }, _)) = (placed, &did) {
                     *position = at + count;
@@ -236,6 +258,9 @@ impl OnStore {
     }
 }
 
+/// The longest transfer that the kernel makes.
+const MOST_TRANSFER: u64 = 0x7fff_f000;
+
 /// Parts of memory one after the other, and where they belong.
 fn regions(at: u64, length: usize, parts: u32) -> Vec<Region> {
     let mut memory = 0;
@@ -250,13 +275,20 @@ fn regions(at: u64, length: usize, parts: u32) -> Vec<Region> {
 }
 
 impl Ground for OnStore {
-    fn make(&self, initial: &[Initial]) -> Result<u64, ReplayError> {
+    fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut hands, mut bytes) = (Hands::default(), 0);
-        for Initial { path, directory, size } in initial {
-            if *directory {
-                lock(&self.directories).insert(path.clone());
-                continue;
+        for Initial { path, sort, .. } in initial {
+            let size = match sort {
+                Sort::File(size) => size,
+                _ => {
+                    lock(&self.directories).insert(path.clone());
+                    continue;
+                }
+            };
+            if watched.is_stopped() {
+                break;
             }
+            watched.add(*size);
             bytes += size;
             self.write_initial(path, *size, &mut hands).map_err(|error| {
                 ReplayError::make(path, std::io::Error::from_raw_os_error(error))
@@ -274,7 +306,7 @@ impl Ground for OnStore {
             Fix::File(path, size) | Fix::Size(path, size) => {
                 let _ = self.write_initial(path, *size, hands);
             }
-            Fix::Directory(path) => {
+            Fix::Directory(path) | Fix::Link(path, _) => {
                 lock(&self.directories).insert(path.clone());
             }
             Fix::Position(id, position) => {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use striate_stack::{OpenFile, Stack};
 
+use super::through_stack::Locks;
 use crate::world::FileId;
 
 /// A file that a process has open.
@@ -22,6 +23,8 @@ pub(super) struct Opened {
 pub(super) struct Act {
     pub(super) stack: Stack,
     files: Mutex<HashMap<FileId, Opened>>,
+    /// Its locks on parts of files.
+    pub(super) locks: Locks,
     /// Whether sizes that the kernel tells may be others than the program sees.
     pub(super) holds_back: bool,
 }
@@ -42,7 +45,7 @@ impl Act {
         let holds_back = stack.stages().iter().any(|placed| {
             placed.stage.holds_back() || matches!(placed.name, "combine" | "path-rewrite")
         });
-        Self { stack, files: Mutex::default(), holds_back }
+        Self { stack, files: Mutex::default(), locks: Locks::default(), holds_back }
     }
 
     pub(super) fn files(&self) -> MutexGuard<'_, HashMap<FileId, Opened>> {
@@ -68,6 +71,13 @@ impl Act {
         let all = &files.get(&id)?.descriptors;
         let found = all.iter().find(|(number, _)| *number == recorded).or_else(|| all.first());
         found.map(|(_, descriptor)| *descriptor)
+    }
+
+    /// A descriptor by the number that it had.
+    pub(super) fn descriptor_of(&self, recorded: i32) -> Option<RawFd> {
+        let files = self.files();
+        let mut all = files.values().flat_map(|opened| &opened.descriptors);
+        all.find(|(number, _)| *number == recorded).map(|(_, descriptor)| *descriptor)
     }
 
     /// Makes another descriptor of a file.

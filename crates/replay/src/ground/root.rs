@@ -5,16 +5,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use striate_recording::Progress;
 use tempfile::TempDir;
 
 use crate::contents::{Hands, Phase};
 use crate::error::ReplayError;
 use crate::fix::Fix;
-use crate::world::Initial;
+use crate::world::{Initial, Sort};
 
 /// As much is written at a time.
 const STEP: usize = 1 << 20;
@@ -95,21 +96,33 @@ impl Root {
     }
 
     /// Makes what was there before. Returns how many bytes.
-    pub(super) fn make(&self, initial: &[Initial]) -> Result<u64, ReplayError> {
+    pub(super) fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut hands, mut bytes) = (Hands::default(), 0);
-        for Initial { path, directory, size } in initial {
+        for Initial { path, sort, mode } in initial {
+            if watched.is_stopped() {
+                break;
+            }
             let here = self.full(path);
-            let made = if *directory {
-                fs::create_dir_all(&here)
-            } else {
-                let found = here.metadata().ok();
-                if found.is_some_and(|found| self.real || found.len() == *size) {
-                    continue;
+            let made = match sort {
+                Sort::Directory => fs::create_dir_all(&here),
+                Sort::Link(_) if here.symlink_metadata().is_ok() => continue,
+                Sort::Link(to) => self.make_link(path, to),
+                Sort::File(size) => {
+                    let found = here.metadata().ok();
+                    if found.is_some_and(|found| self.real || found.len() == *size) {
+                        continue;
+                    }
+                    bytes += size;
+                    self.make_file(path, *size, &mut hands, watched)
                 }
-                bytes += size;
-                self.make_file(path, *size, &mut hands)
             };
             made.map_err(|error| ReplayError::make(&here, error))?;
+            // Whoever replays it has to be able to use it, and sets nobody else's rights.
+            if let (Sort::File(_), Some(mode), false) = (sort, mode, self.real) {
+                let mode = fs::Permissions::from_mode(mode & 0o777 | 0o600);
+                fs::set_permissions(&here, mode)
+                    .map_err(|error| ReplayError::make(&here, error))?;
+            }
         }
         // The first sync of a replay would have to write all of it. If it cannot be done, that is slower.
         if bytes > 0
@@ -120,13 +133,52 @@ impl Root {
         Ok(bytes)
     }
 
-    fn make_file(&self, path: &Path, size: u64, hands: &mut Hands) -> io::Result<()> {
+    fn make_file(
+        &self,
+        path: &Path,
+        size: u64,
+        hands: &mut Hands,
+        watched: &Progress,
+    ) -> io::Result<()> {
         let here = self.full(path);
         if let Some(parent) = here.parent() {
             fs::create_dir_all(parent)?;
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(here)?;
-        fill(&file, Phase::of(path), 0..size, hands)
+        fill(&file, Phase::of(path), 0..size, hands, watched)
+    }
+
+    /// What a symbolic link says so that it stays beneath the root, wherever it is moved: one that could lead out of it
+    /// says where that is beneath the root.
+    pub(super) fn link_text(&self, path: &Path, to: &Path) -> PathBuf {
+        let may_lead_out =
+            to.is_absolute() || to.components().any(|part| part == Component::ParentDir);
+        if self.real || !may_lead_out {
+            return to.to_path_buf();
+        }
+        let mut place = PathBuf::from("/");
+        let above = path.parent().filter(|_| to.is_relative()).unwrap_or(Path::new("/"));
+        for part in above.components().chain(to.components()) {
+            match part {
+                Component::Normal(name) => place.push(name),
+                Component::ParentDir => drop(place.pop()),
+                _ => {}
+            }
+        }
+        self.full(&place)
+    }
+
+    /// Whether a link says something else than was recorded, so that it stays beneath the root.
+    pub(super) fn is_rewritten(&self, text: &Path) -> bool {
+        !self.real && text.starts_with(&self.path)
+    }
+
+    fn make_link(&self, path: &Path, to: &Path) -> io::Result<()> {
+        let here = self.full(path);
+        if let Some(parent) = here.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        std::os::unix::fs::symlink(self.link_text(path, to), here)
     }
 
     /// Makes something good, as far as possible: what is still different then is told as a difference.
@@ -135,8 +187,9 @@ impl Root {
             return;
         }
         let _ = match fix {
-            Fix::File(path, size) => self.make_file(path, *size, hands),
+            Fix::File(path, size) => self.make_file(path, *size, hands, &Progress::default()),
             Fix::Directory(path) => fs::create_dir_all(self.full(path)),
+            Fix::Link(path, to) => self.make_link(path, to),
             Fix::Size(path, size) => self.resize(path, *size, hands),
             Fix::Nothing(path) => {
                 let here = self.full(path);
@@ -153,7 +206,11 @@ impl Root {
         }
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(here)?;
         let now = file.metadata()?.len();
-        if now > size { file.set_len(size) } else { fill(&file, Phase::of(path), now..size, hands) }
+        if now > size {
+            file.set_len(size)
+        } else {
+            fill(&file, Phase::of(path), now..size, hands, &Progress::default())
+        }
     }
 }
 
@@ -163,12 +220,14 @@ fn fill(
     phase: Phase,
     range: std::ops::Range<u64>,
     hands: &mut Hands,
+    watched: &Progress,
 ) -> io::Result<()> {
     let mut at = range.start;
-    while at < range.end {
+    while at < range.end && !watched.is_stopped() {
         let count = (range.end - at).min(STEP as u64) as usize;
         file.write_all_at(hands.bytes(phase, at, count, false), at)?;
         at += count as u64;
+        watched.add(count as u64);
     }
     Ok(())
 }
@@ -187,14 +246,29 @@ mod tests {
     }
 
     #[test]
+    fn links_stay_beneath_it() {
+        let root = Root::temporary(None, false).unwrap();
+        let text = |path: &str, to: &str| root.link_text(Path::new(path), Path::new(to));
+        assert_eq!(text("/a/b", "c/d"), Path::new("c/d"));
+        for (path, to, place) in [
+            ("/a/b", "/etc/passwd", "/etc/passwd"),
+            ("/a/b", "../c", "/c"),
+            ("/a/b", "../../../../etc", "/etc"),
+            ("/a/b", "x/../../..", "/"),
+        ] {
+            assert_eq!(text(path, to), root.full(Path::new(place)), "{path} -> {to}");
+        }
+    }
+
+    #[test]
     fn files_are_made_and_made_good() {
         let root = Root::temporary(None, false).unwrap();
         let path = PathBuf::from("/deep/down/file");
         let initial = [
-            Initial { path: "/empty".into(), directory: true, size: 0 },
-            Initial { path: path.clone(), directory: false, size: 3_000_000 },
+            Initial { path: "/empty".into(), sort: Sort::Directory, mode: None },
+            Initial { path: path.clone(), sort: Sort::File(3_000_000), mode: Some(0o755) },
         ];
-        assert_eq!(root.make(&initial).unwrap(), 3_000_000);
+        assert_eq!(root.make(&initial, &Progress::default()).unwrap(), 3_000_000);
         let mut expected = vec![0; 3_000_000];
         Phase::of(&path).fill(0, &mut expected);
         assert!(fs::read(root.full(&path)).unwrap() == expected);

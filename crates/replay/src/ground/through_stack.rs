@@ -5,18 +5,22 @@
 //! programs does.
 
 mod calls;
+mod locks;
+mod notices;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use striate_recording::{ProcessIndex, Recording};
+use striate_recording::{ProcessIndex, Progress, Recording};
 use striate_stack::{
     Configuration, Function, OpenFile, Paths, Placed, Stack, Target, building_for, stages,
 };
 
+pub(super) use self::locks::Locks;
 use super::heritage::Heritage;
 use super::process::{Act, close, close_all, duplicate};
 use super::root::Root;
@@ -42,6 +46,10 @@ pub(crate) struct ThroughStack {
     failed: Mutex<HashSet<FileId>>,
     /// Where files were that were open before the records begin.
     held: HashMap<(ProcessIndex, u32, u64), u64>,
+    /// Set when the replay is to end.
+    stop: Arc<AtomicBool>,
+    /// How long a lock is waited for.
+    patience: Duration,
     /// Where bytes go that were sent to what nobody recorded.
     nowhere: OwnedFd,
     /// The same for a file, as the kernel wants it for some copies.
@@ -86,6 +94,8 @@ impl ThroughStack {
             heritage: Mutex::new(Heritage::new(heirs)),
             failed: Mutex::default(),
             held,
+            stop: Arc::clone(&options.stop),
+            patience: options.patience,
             nowhere: nowhere.map_err(|error| ReplayError::make(null, error))?.into(),
         };
         // Whatever is wrong with the stack is found out now.
@@ -138,6 +148,23 @@ impl ThroughStack {
         Target { directory: self.root.descriptor(), path, absolute }
     }
 
+    /// Opens whatever is at a name. What is no regular file is not for stages.
+    fn open(
+        &self,
+        act: &Act,
+        function: Function,
+        (path, absolute): (&std::ffi::CStr, &Path),
+        flags: i32,
+        mode: u32,
+    ) -> Result<Arc<OpenFile>, rustix::io::Errno> {
+        let target = self.target(path, absolute);
+        if let Some(opened) = act.stack.open(function, target, flags, mode) {
+            return opened;
+        }
+        // Nobody is at the other end of a pipe.
+        act.stack.open_watched(function, target, flags | libc::O_NONBLOCK, mode)
+    }
+
     /// The file that a call is on: the process's own, one that it inherits, or one that was open before
     /// the recording began.
     fn file(
@@ -184,9 +211,8 @@ impl ThroughStack {
     ) -> Option<Arc<OpenFile>> {
         let flags = traced.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
         let path = Root::c_relative(&traced.path);
-        let opened =
-            act.stack.open(Function::Open, self.target(&path, &traced.path), flags, 0)?.ok();
-        let Some(file) = opened else {
+        let opened = self.open(act, Function::Open, (&path, &traced.path), flags, 0);
+        let Ok(file) = opened else {
             self.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
             return None;
         };
@@ -201,8 +227,8 @@ impl ThroughStack {
 }
 
 impl Ground for ThroughStack {
-    fn make(&self, initial: &[Initial]) -> Result<u64, ReplayError> {
-        self.root.make(initial)
+    fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
+        self.root.make(initial, watched)
     }
 
     fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String> {

@@ -17,7 +17,7 @@ pub(super) type Keys = SmallVec<[(Key, bool); 4]>;
 pub(super) fn keys(
     record: &Record,
     files: [Option<FileId>; 2],
-    about: About,
+    about: &About,
     changing: &HashSet<PathBuf>,
 ) -> Keys {
     let mut keys = Keys::new();
@@ -35,6 +35,7 @@ pub(super) fn keys(
     };
     match &record.call {
         Call::Open { path, flags, .. } => {
+            let path = about.path.as_deref().unwrap_or(path);
             name(path, flags & libc::O_CREAT != 0, &mut keys);
             node(about.node, flags & libc::O_TRUNC != 0, &mut keys);
             file(files[0], true, &mut keys);
@@ -62,28 +63,36 @@ pub(super) fn keys(
         | Call::Truncate { .. }
         | Call::Allocate { .. }
         | Call::Map { .. }
-        | Call::Notice { of: Subject::File(_) } => {
+        | Call::Notice { of: Subject::File(_), .. } => {
             node(about.node, true, &mut keys);
-            file(files[0], false, &mut keys);
+            let moves = record.function == Function::Splice;
+            file(files[0], moves, &mut keys);
+            if let Some(to) = &about.to {
+                name(to, true, &mut keys);
+            }
         }
         Call::Stat { of, .. } => {
             match of {
-                Subject::Name(path) => name(path, false, &mut keys),
+                Subject::Name(path) => {
+                    name(about.path.as_deref().unwrap_or(path), false, &mut keys);
+                }
                 Subject::File(_) => file(files[0], false, &mut keys),
             }
             node(about.node, false, &mut keys);
         }
         Call::Rename { from, to, .. } => {
-            name(from, true, &mut keys);
-            name(to, true, &mut keys);
+            name(about.path.as_deref().unwrap_or(from), true, &mut keys);
+            name(about.to.as_deref().unwrap_or(to), true, &mut keys);
             node(about.node, true, &mut keys);
             node(about.other, false, &mut keys);
         }
         Call::Unlink { path, .. } | Call::MakeDirectory { path, .. } => {
-            name(path, true, &mut keys);
+            name(about.path.as_deref().unwrap_or(path), true, &mut keys);
             node(about.node, false, &mut keys);
         }
-        Call::ReadDirectory { path } => name(path, true, &mut keys),
+        Call::ReadDirectory { path } => {
+            name(about.path.as_deref().unwrap_or(path), true, &mut keys);
+        }
         Call::Duplicate { .. } | Call::Control { .. } => file(files[0], true, &mut keys),
         Call::CopyRange { from, to, .. } | Call::SendFile { from, to, .. } => {
             node(about.node, false, &mut keys);
@@ -91,10 +100,20 @@ pub(super) fn keys(
             file(files[0], from.at.is_none(), &mut keys);
             file(files[1], to.at.is_none(), &mut keys);
         }
-        Call::Notice { of: Subject::Name(path) } => {
-            let only_asks =
-                matches!(record.function, Function::Access | Function::Readlink | Function::Exec);
-            name(path, !only_asks, &mut keys);
+        Call::Notice { of: Subject::Name(path), .. } => {
+            let only_asks = matches!(
+                record.function,
+                Function::Access
+                    | Function::Readlink
+                    | Function::Exec
+                    | Function::Realpath
+                    | Function::Statfs
+                    | Function::Chdir
+            );
+            if let Some(to) = &about.to {
+                name(to, true, &mut keys);
+            }
+            name(about.path.as_deref().unwrap_or(path), !only_asks, &mut keys);
             node(about.node, !only_asks, &mut keys);
             node(about.other, false, &mut keys);
         }

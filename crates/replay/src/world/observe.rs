@@ -1,14 +1,18 @@
 //! What each call tells of the [`World`].
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_recording::ProcessIndex;
 use striate_stack::Function;
-use striate_stack::trace::{Call, Record, RecordedCall, Subject, TracedFile};
+use striate_stack::trace::{Call, Record, Subject, TracedFile};
 
 use super::{About, FileId, Name, Node, NodeId, World};
 use crate::fix::Fix;
+
+/// What is in a directory of which is only known that it is not empty.
+const MADE_UP: &str = "not-recorded";
 
 impl World {
     /// Takes in a record. `file` and `to` are the files of the call.
@@ -48,6 +52,7 @@ impl World {
             }
             (Call::Seek { .. }, Ok(position)) => (None, Some(position)),
             (Call::CopyRange { .. } | Call::SendFile { .. }, _) => (None, None),
+            (Call::Notice { .. }, _) if record.function == Function::Splice => (None, None),
             _ => return,
         };
         if let (Some((known, busy)), Some(at)) = (self.positions.get(&id), at)
@@ -76,12 +81,17 @@ impl World {
             (_, Some(id), Some(file)) => Some(self.opened(id, file)),
             _ => None,
         };
-        let mut about = About { node, other: None };
+        let mut about = About { node, ..About::default() };
         let mut fix = None;
         match (&record.call, record.outcome) {
             (Call::Open { path, flags, size, .. }, outcome) => {
+                let makes_new = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
+                let resolved = self.resolve(path, flags & libc::O_NOFOLLOW == 0 && !makes_new);
                 (about.node, fix) =
-                    self.observe_open(path, *flags, *size, outcome, record.start, until);
+                    self.observe_open(&resolved, *flags, *size, outcome, record.start, until);
+                if let Cow::Owned(path) = resolved {
+                    about.path = Some(path);
+                }
                 if let (Some(id), Some(node), Ok(_)) = (file, about.node, outcome) {
                     self.open.insert(id, node);
                 }
@@ -89,23 +99,57 @@ impl World {
             (Call::Close { last: true, .. }, _) => {
                 if let Some(id) = file.filter(|id| id.owner == process) {
                     // Heirs may still have it; they go by its path then.
-                    self.open.remove(&id);
+                    let closed = self.open.remove(&id);
+                    if let Some(node) = closed.filter(|node| self.nodes[*node].names == 0) {
+                        self.space.gone(node);
+                    }
                 }
             }
-            (Call::Stat { of, size, .. }, outcome) => {
-                fix = self.observe_stat(of, *size, outcome, record.start, &mut about);
+            (Call::Stat { of, flags, size, mode }, outcome) => {
+                let told = (*size, *mode);
+                fix = self.observe_stat(of, *flags, told, outcome, record.start, &mut about);
             }
             (Call::Rename { from, to, flags }, Ok(_)) => {
+                let paths = [from, to].map(|path| self.resolve(path, false));
+                let [from, to] = [&*paths[0], &*paths[1]];
                 (about, fix) = self.observe_rename(from, to, *flags, record.start, until);
+                let [path, to] = paths.map(|path| match path {
+                    Cow::Owned(path) => Some(path),
+                    Cow::Borrowed(_) => None,
+                });
+                (about.path, about.to) = (path, to);
             }
             (Call::Rename { from, .. }, Err(libc::ENOENT)) => {
                 about.node = self.node(from);
             }
             (Call::Unlink { path, flags }, _) => {
-                fix = self.observe_unlink(path, *flags, record, &mut about);
+                let resolved = self.resolve(path, false);
+                fix = self.observe_unlink(&resolved, *flags, record, &mut about);
+                if let Cow::Owned(path) = resolved {
+                    about.path = Some(path);
+                }
             }
             (Call::MakeDirectory { path, .. }, _) => {
-                fix = self.observe_mkdir(path, record, &mut about);
+                let resolved = self.resolve(path, false);
+                fix = self.observe_mkdir(&resolved, record, &mut about);
+                if let Cow::Owned(path) = resolved {
+                    about.path = Some(path);
+                }
+            }
+            (Call::ReadDirectory { path }, outcome) if record.known => {
+                let resolved = self.resolve(path, true);
+                match outcome {
+                    Ok(_) => {
+                        let (node, made) = self.there_directory(&resolved, record.start);
+                        (about.node, fix) = (Some(node), made);
+                    }
+                    Err(libc::ENOENT) => fix = self.absent(&resolved, record.start),
+                    Err(libc::ENOTDIR) => fix = self.no_directory(&resolved, true, record.start),
+                    Err(_) => about.node = self.node(&resolved),
+                }
+                if let Cow::Owned(path) = resolved {
+                    about.path = Some(path);
+                }
             }
             (Call::ReadDirectory { path }, _) => {
                 // It is only about to be listed: it may not be there.
@@ -114,7 +158,9 @@ impl World {
                     self.directories.insert(path.to_path_buf());
                 }
             }
-            (Call::Notice { of }, _) => self.observe_notice(process, record, of, &mut about, until),
+            (Call::Notice { .. }, _) => {
+                fix = self.observe_notice(process, record, &mut about, until);
+            }
             _ => fix = self.observe_data(record, to, &mut about),
         }
         (about, fix)
@@ -128,15 +174,14 @@ impl World {
         about: &mut About,
     ) -> Option<Fix> {
         let until = record.start.saturating_add(record.duration);
-        let moved = record.outcome.ok()?;
         let node = about.node?;
+        self.observe_space(record, node);
+        let moved = record.outcome.ok()?;
         let mut fix = None;
         match &record.call {
             Call::Read { offset: Some(offset), file, .. } if moved > 0 => {
                 let end = offset.saturating_add(moved);
-                if self.nodes[node].size.is_none_or(|size| size < end) {
-                    fix = self.has_size(node, &file.path, Some(end), record.start);
-                }
+                fix = self.has_been_read(node, &file.path, end, record.start);
             }
             Call::Write { offset, file, .. } if moved > 0 => {
                 // Whoever moved the position up to here has written as far.
@@ -166,6 +211,7 @@ impl World {
                 if let (Some(id), Some(traced)) = (to, &end.file) {
                     let other = self.opened(id, traced);
                     about.other = Some(other);
+                    self.takes(other, end.at, moved);
                     match end.at {
                         Some(at) => self.grows(other, at.saturating_add(moved), until),
                         None => self.resized(other, None, until),
@@ -177,6 +223,21 @@ impl World {
         fix
     }
 
+    /// What a call may take on storage, whatever came of it then: there may be more room now, and nobody interrupts it.
+    fn observe_space(&mut self, record: &Record, node: NodeId) {
+        match &record.call {
+            Call::Write { offset, length, .. } => self.takes(node, *offset, *length),
+            Call::Allocate { mode, offset, length, .. } if self.learning => {
+                if mode & libc::FALLOC_FL_PUNCH_HOLE != 0 {
+                    self.space.gives(node, *offset, *length);
+                } else if mode & libc::FALLOC_FL_COLLAPSE_RANGE == 0 {
+                    self.space.takes(node, *offset, *length);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn observe_unlink(
         &mut self,
         path: &Path,
@@ -185,15 +246,59 @@ impl World {
         about: &mut About,
     ) -> Option<Fix> {
         about.node = self.node(path);
-        if record.outcome == Err(libc::ENOENT) {
-            return self.absent(path, record.start);
+        let removes_directory = flags & libc::AT_REMOVEDIR != 0;
+        match record.outcome {
+            Err(libc::ENOENT) => return self.absent(path, record.start),
+            Err(libc::ENOTEMPTY | libc::EEXIST) if removes_directory => {
+                return self.observe_not_empty(path, record, about);
+            }
+            Err(libc::EISDIR) => {
+                let (node, fix) = self.there_directory(path, record.start);
+                about.node = Some(node);
+                return fix;
+            }
+            Err(libc::ENOTDIR) => return self.no_directory(path, removes_directory, record.start),
+            Err(_) => return None,
+            Ok(_) => {}
         }
-        record.outcome.ok()?;
-        let (node, fix) = self.there(path, None, record.start);
+        let (node, fix) = if removes_directory {
+            self.clear_made_up(path);
+            self.there_directory(path, record.start)
+        } else {
+            self.there(path, None, record.start)
+        };
         about.node = Some(node);
-        self.nodes[node].directory |= flags & libc::AT_REMOVEDIR != 0;
         self.set_name(path, None, record.start.saturating_add(record.duration));
         fix
+    }
+
+    /// A directory is not empty, so there is something in it: if nothing is known of that, it is made up.
+    fn observe_not_empty(
+        &mut self,
+        path: &Path,
+        record: &Record,
+        about: &mut About,
+    ) -> Option<Fix> {
+        let (node, fix) = self.there_directory(path, record.start);
+        about.node = Some(node);
+        let mut below = self.names.range(path.to_path_buf()..).skip(1);
+        let mut below = below.by_ref().take_while(|(name, _)| name.starts_with(path));
+        if below.any(|(_, name)| name.node.is_some() || name.until > record.start) {
+            return fix;
+        }
+        self.fixes.extend(fix);
+        let (node, fix) = self.there(&path.join(MADE_UP), Some(0), record.start);
+        self.nodes[node].made_up = true;
+        fix
+    }
+
+    /// A directory is empty now: what was made up in it is gone.
+    fn clear_made_up(&mut self, path: &Path) {
+        let path = path.join(MADE_UP);
+        if self.names.get(&path).is_some_and(|name| name.node.is_some()) {
+            self.set_name(&path, None, 0);
+            self.fixes.push(Fix::Nothing(path));
+        }
     }
 
     fn observe_mkdir(&mut self, path: &Path, record: &Record, about: &mut About) -> Option<Fix> {
@@ -218,7 +323,7 @@ impl World {
 
     fn observe_open(
         &mut self,
-        path: &Arc<Path>,
+        path: &Path,
         flags: i32,
         size: Option<u64>,
         outcome: Result<u64, i32>,
@@ -228,17 +333,29 @@ impl World {
         let (creates, exclusive) = (flags & libc::O_CREAT != 0, flags & libc::O_EXCL != 0);
         let empties = flags & libc::O_TRUNC != 0;
         match outcome {
+            Ok(_) if flags & libc::O_TMPFILE == libc::O_TMPFILE => {
+                let fix = self.there_directory(path, start).1;
+                let node = Node { size: Some(0), touched: true, until, ..Node::default() };
+                (Some(self.new_node(node)), fix)
+            }
+            Ok(_) if flags & libc::O_DIRECTORY != 0 => {
+                let (node, fix) = self.there_directory(path, start);
+                (Some(node), fix)
+            }
             Ok(_) => {
-                let known = self.names.get(&**path).copied();
+                let known = self.names.get(path).copied();
                 let is_there = known.is_some_and(|name| name.node.is_some());
                 // A file that is not known is one that the call has made, if it is empty.
                 let makes =
                     creates && (exclusive || !is_there && (empties || size.unwrap_or(0) == 0));
                 if makes {
-                    let fix = self.absent(path, start).filter(|_| is_there);
+                    // Unless the call says so, it may as well have found it.
+                    let may_find = known.is_none() && !exclusive && !empties && size.is_none();
                     self.beneath(path);
+                    let assumed = if may_find { self.first_path(path) } else { None };
+                    let fix = self.absent(path, start).filter(|_| is_there);
                     let node = Node { size: Some(0), touched: true, until, ..Node::default() };
-                    let node = self.new_node(node);
+                    let node = self.new_node(Node { assumed, ..node });
                     self.set_name(path, Some(node), until);
                     return (Some(node), fix);
                 }
@@ -250,6 +367,14 @@ impl World {
                 (Some(node), fix)
             }
             Err(libc::ENOENT) if !creates => (None, self.absent(path, start)),
+            Err(libc::ENOENT) => (None, path.parent().and_then(|above| self.absent(above, start))),
+            Err(libc::ENOTDIR) => {
+                (None, self.no_directory(path, flags & libc::O_DIRECTORY != 0, start))
+            }
+            Err(libc::ELOOP) if flags & libc::O_NOFOLLOW != 0 => {
+                let (node, fix) = self.there_link(path, None, None);
+                (Some(node), fix)
+            }
             Err(libc::EEXIST) if exclusive => {
                 let (node, fix) = self.there(path, None, start);
                 (Some(node), fix)
@@ -269,30 +394,54 @@ impl World {
     fn observe_stat(
         &mut self,
         of: &Subject<Arc<TracedFile>, Arc<Path>>,
-        size: Option<u64>,
+        flags: i32,
+        (size, mode): (Option<u64>, Option<u32>),
         outcome: Result<u64, i32>,
         start: u64,
         about: &mut About,
     ) -> Option<Fix> {
-        match (of, outcome) {
-            (Subject::File(file), Ok(_)) => self.has_size(about.node?, &file.path, size, start),
-            (Subject::Name(path), Ok(_)) => {
-                let (node, fix) = self.there(path, size, start);
+        let sort = mode.map(|mode| mode & libc::S_IFMT);
+        let path = match (of, outcome) {
+            (Subject::File(file), Ok(_)) => {
+                let node = about.node?;
+                if sort == Some(libc::S_IFDIR) {
+                    self.nodes[node].directory = true;
+                }
+                return self.has_size(node, &file.path, size, start);
+            }
+            (Subject::File(_), Err(_)) => return None,
+            (Subject::Name(path), _) => path,
+        };
+        let resolved = self.resolve(path, flags & libc::AT_SYMLINK_NOFOLLOW == 0);
+        about.node = self.node(&resolved);
+        let fix = match outcome {
+            Ok(_) => {
+                let (node, fix) = match sort {
+                    Some(libc::S_IFDIR) => self.there_directory(&resolved, start),
+                    Some(libc::S_IFLNK) => self.there_link(&resolved, None, size),
+                    None | Some(libc::S_IFREG) => self.there(&resolved, size, start),
+                    Some(_) => self.there(&resolved, None, start),
+                };
                 about.node = Some(node);
+                if let Some(mode) = mode {
+                    self.has_mode(node, mode);
+                }
                 fix
             }
-            (Subject::Name(path), Err(libc::ENOENT)) => {
-                about.node = self.node(path);
-                self.absent(path, start)
-            }
-            _ => None,
+            Err(libc::ENOENT) => self.absent(&resolved, start),
+            Err(libc::ENOTDIR) => self.no_directory(&resolved, false, start),
+            Err(_) => None,
+        };
+        if let Cow::Owned(path) = resolved {
+            about.path = Some(path);
         }
+        fix
     }
 
     fn observe_rename(
         &mut self,
-        from: &Arc<Path>,
-        to: &Arc<Path>,
+        from: &Path,
+        to: &Path,
         flags: u32,
         start: u64,
         until: u64,
@@ -300,7 +449,7 @@ impl World {
         self.beneath(to);
         let (node, fix) = self.there(from, None, start);
         let other = self.node(to);
-        let about = About { node: Some(node), other };
+        let about = About { node: Some(node), other, ..About::default() };
         if from == to {
             return (about, fix);
         }
@@ -310,14 +459,21 @@ impl World {
         if !exchanges {
             self.set_name(from, None, until);
             // What a directory took the place of was empty.
-            drop(self.take_below(to));
+            for (_, name) in self.take_below(to) {
+                if let Some(node) = name.node {
+                    self.lost_name(node);
+                }
+            }
         }
         for (names, old, new) in [(below, from, to), (back, to, from)] {
             for (path, name) in names {
-                let Ok(rest) = path.strip_prefix(&**old) else { continue };
+                let Ok(rest) = path.strip_prefix(old) else { continue };
                 let path =
                     if rest.as_os_str().is_empty() { new.to_path_buf() } else { new.join(rest) };
-                self.names.insert(path, Name { node: name.node, until });
+                let before = self.names.insert(path, Name { node: name.node, until });
+                if let Some(before) = before.and_then(|before| before.node) {
+                    self.lost_name(before);
+                }
             }
         }
         (about, fix)
@@ -329,48 +485,5 @@ impl World {
         let below = below.take_while(|(name, _)| name.starts_with(path));
         let below: Vec<PathBuf> = below.map(|(name, _)| name.clone()).collect();
         below.into_iter().filter_map(|path| self.names.remove_entry(&path)).collect()
-    }
-
-    fn observe_notice(
-        &mut self,
-        process: ProcessIndex,
-        record: &Record,
-        of: &Subject<Arc<TracedFile>, Arc<Path>>,
-        about: &mut About,
-        until: u64,
-    ) {
-        let Subject::Name(path) = of else { return };
-        about.node = self.node(path);
-        let who = (process, record.thread);
-        match (record.function, self.links.remove(&who)) {
-            (Function::Link, Some(old)) => {
-                about.other = self.node(&old);
-                if self.node(path).is_none()
-                    && let Some(node) = self.node(&old)
-                {
-                    self.beneath(path);
-                    self.set_name(path, Some(node), until);
-                }
-            }
-            (Function::Link, None) => {
-                self.links.insert(who, path.to_path_buf());
-            }
-            // Where it leads is not told: what is found there is made when it is found.
-            (Function::Symlink, _) if about.node.is_none() => self.set_name(path, None, 0),
-            // The length is not told.
-            (Function::Truncate, _) => {
-                if let Some(node) = about.node {
-                    self.resized(node, None, until);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The old name of a link whose new one this call says.
-    pub(crate) fn link_from(&self, process: ProcessIndex, record: &Record) -> Option<PathBuf> {
-        let links = record.function == Function::Link
-            && matches!(&record.call, RecordedCall::Notice { of: Subject::Name(_) });
-        if links { self.links.get(&(process, record.thread)).cloned() } else { None }
     }
 }

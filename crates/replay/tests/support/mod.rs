@@ -35,7 +35,15 @@ impl Story {
         call: RecordedCall,
     ) {
         let duration = end - start;
-        self.processes[process].2.push(Record { function, thread, start, duration, outcome, call });
+        self.processes[process].2.push(Record {
+            function,
+            thread,
+            start,
+            duration,
+            outcome,
+            known: true,
+            call,
+        });
     }
 
     /// Writes it to a file.
@@ -105,7 +113,7 @@ pub fn read(file: &Arc<TracedFile>, placed: bool, offset: u64, length: u64) -> R
 
 /// Asks for the size of a name.
 pub fn stat(path: &str, size: Option<u64>) -> RecordedCall {
-    Call::Stat { of: Subject::Name(Path::new(path).into()), flags: 0, size }
+    Call::Stat { of: Subject::Name(Path::new(path).into()), flags: 0, size, mode: None }
 }
 
 /// Numbers that look random.
@@ -303,7 +311,7 @@ pub fn write_many(path: &Path, calls: u64) {
     let mut record = |thread: u64, function, outcome, call| {
         clock += 10;
         let (thread, start, duration) = (thread as u32 + 1, clock, 5);
-        let record = Record { function, thread, start, duration, outcome, call };
+        let record = Record { function, thread, start, duration, outcome, known: true, call };
         writer.write(thread as u16, &record).unwrap();
     };
     for number in 0..8 {

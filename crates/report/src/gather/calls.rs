@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use striate_recording::figures;
 use striate_stack::Kind;
 use striate_stack::trace::{Call, Record, RecordedCall, Subject};
 
@@ -18,19 +19,11 @@ pub(super) fn class(kind: Kind) -> Class {
 
 /// What one call adds.
 pub(super) fn sums(class: Class, record: &Record) -> Sums {
-    let mut sums = Sums { failed: u64::from(record.outcome.is_err()), ..Sums::default() };
+    let mut sums = Sums { failed: u64::from(record.failed()), ..Sums::default() };
     *sums.calls.of_mut(class) = 1;
     *sums.time_ns.of_mut(class) = record.duration;
-    let moved = record.outcome.unwrap_or(0);
-    match &record.call {
-        Call::Read { .. } => sums.bytes_read = moved,
-        Call::Write { .. } => sums.bytes_written = moved,
-        Call::CopyRange { from, to, .. } | Call::SendFile { from, to, .. } => {
-            sums.bytes_read = if from.file.is_some() { moved } else { 0 };
-            sums.bytes_written = if to.file.is_some() { moved } else { 0 };
-        }
-        _ => {}
-    }
+    let moved = figures::moved(record);
+    (sums.bytes_read, sums.bytes_written) = (moved.read, moved.written);
     sums
 }
 
@@ -45,7 +38,7 @@ pub(super) fn is_about_names<F, P>(call: &Call<F, P>) -> bool {
         | Call::MakeDirectory { .. }
         | Call::ReadDirectory { .. }
         | Call::Truncate { .. }
-        | Call::Notice { of: Subject::Name(_) } => true,
+        | Call::Notice { of: Subject::Name(_), .. } => true,
         Call::Read { .. }
         | Call::Write { .. }
         | Call::Seek { .. }
@@ -56,7 +49,7 @@ pub(super) fn is_about_names<F, P>(call: &Call<F, P>) -> bool {
         | Call::Map { .. }
         | Call::CopyRange { .. }
         | Call::SendFile { .. }
-        | Call::Notice { of: Subject::File(_) } => false,
+        | Call::Notice { of: Subject::File(_), .. } => false,
     }
 }
 

@@ -94,7 +94,8 @@ impl Program {
     pub(crate) fn call(&mut self, function: Function, call: RecordedCall, result: u64, takes: u64) {
         let outcome = self.errors.map_or(Ok(result), Err);
         let (thread, start) = (self.thread, self.now);
-        let record = Record { function, thread, start, duration: takes, outcome, call };
+        let record =
+            Record { function, thread, start, duration: takes, outcome, known: true, call };
         self.writer.write(&record).unwrap();
         self.now += takes;
     }
@@ -175,7 +176,7 @@ impl Program {
 
     pub(crate) fn stat(&mut self, path: impl AsRef<Path>, takes: u64) {
         let of = Subject::Name(path.as_ref().into());
-        self.call(Function::Stat, Call::Stat { of, flags: 0, size: Some(7) }, 0, takes);
+        self.call(Function::Stat, Call::Stat { of, flags: 0, size: Some(7), mode: None }, 0, takes);
     }
 
     pub(crate) fn unlink(&mut self, path: impl AsRef<Path>, takes: u64) {

@@ -93,7 +93,9 @@ pub(crate) struct Shard {
     pub(crate) own: AtomicU64,
     /// Files that were written before there were any have zeros here.
     pub(crate) layers: [FunctionCell; LAYERS],
-    pub(crate) unused: [AtomicU64; 71],
+    /// Bytes that were moved out of files, and into files. Zeros in older files, too.
+    pub(crate) moved: [AtomicU64; 2],
+    pub(crate) unused: [AtomicU64; 69],
 }
 
 const _: () = assert!(SHARD == 8192 && HEADER.is_multiple_of(align_of::<Shard>()));

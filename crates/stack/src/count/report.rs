@@ -18,12 +18,13 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = self.0;
         let all = counters.all();
-        let [read, written] =
-            [Kind::Read, Kind::Write].map(|kind| Bytes(counters.of_kind(kind).bytes));
+        let (read, written) = counters.moved();
+        let [read, written] = [Bytes(read), Bytes(written)];
         let [ranges, sent] =
             [Kind::CopyRange, Kind::SendFile].map(|kind| counters.of_kind(kind).bytes);
         let copied = ranges.saturating_add(sent);
-        let copied = if copied > 0 { format!("{} copied, ", Bytes(copied)) } else { String::new() };
+        let copied =
+            if copied > 0 { format!("{} of both copied, ", Bytes(copied)) } else { String::new() };
         let count = counters.processes.len();
         let processes = if count == 1 { "process" } else { "processes" };
         let label = match &*counters.label {

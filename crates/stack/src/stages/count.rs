@@ -17,6 +17,7 @@ use crate::count::{Counters, KnownEndings, Page, Report};
 use crate::file::lock;
 use crate::kind::Kinds;
 use crate::layer::LayerCall;
+use crate::notice::{self, Completed};
 use crate::op::{Action, Op, Outcome};
 use crate::origin::{self, Origin};
 use crate::seat;
@@ -142,6 +143,17 @@ struct Call<'a> {
 
 impl Call<'_> {
     #[inline]
+    fn count_on(&self, page: &Page) {
+        let seat = seat::seat();
+        let shard = page.shard(seat);
+        if seat == seat::SHARED {
+            self.count::<false>(shard);
+        } else {
+            self.count::<true>(shard);
+        }
+    }
+
+    #[inline]
     fn count<const ALONE: bool>(&self, shard: &Shard) {
         let Some(cell) = shard.functions.get(self.op.function as usize) else { return };
         let ticks = self.end.saturating_sub(self.start);
@@ -152,15 +164,22 @@ impl Call<'_> {
             (Action::Read { .. }, Ok(moved)) => {
                 add::<ALONE>(&shard.reads[bucket(moved)], 1);
                 add::<ALONE>(&cell.bytes, moved);
+                add::<ALONE>(&shard.moved[0], moved);
                 read = moved;
             }
             (Action::Write { .. }, Ok(moved)) => {
                 add::<ALONE>(&shard.writes[bucket(moved)], 1);
                 add::<ALONE>(&cell.bytes, moved);
+                add::<ALONE>(&shard.moved[1], moved);
                 written = moved;
             }
-            (Action::CopyRange { .. } | Action::SendFile { .. }, Ok(moved)) => {
-                add::<ALONE>(&cell.bytes, moved);
+            (Action::CopyRange { from, to, .. } | Action::SendFile { from, to, .. }, Ok(bytes)) => {
+                add::<ALONE>(&cell.bytes, bytes);
+                for (end, moved) in [from, to].into_iter().zip(&shard.moved) {
+                    if end.file.is_some() {
+                        add::<ALONE>(moved, bytes);
+                    }
+                }
             }
             (_, Ok(_)) => {}
             (_, Err(_)) => {
@@ -199,6 +218,9 @@ impl Stage for Count {
         let start = clock::now();
         let outcome = next.call(op);
         let end = clock::now();
+        if op.action.is_notice() && notice::result_follows(op.function) {
+            return outcome;
+        }
         let Some(page) = self.page(slot) else { return outcome };
         if let Action::Open { file, .. } = &op.action {
             page.note_moment();
@@ -207,15 +229,14 @@ impl Stage for Count {
                 file.set_number(slot, u64::from(ending) + 1);
             }
         }
-        let seat = seat::seat();
-        let shard = page.shard(seat);
-        let call = Call { op, outcome, start, end, slot };
-        if seat == seat::SHARED {
-            call.count::<false>(shard);
-        } else {
-            call.count::<true>(shard);
-        }
+        Call { op, outcome, start, end, slot }.count_on(page);
         outcome
+    }
+
+    fn completed(&self, done: &Completed<'_, '_>, place: usize) {
+        let Some(page) = self.page(place) else { return };
+        let Completed { op, outcome, times: (start, end), .. } = *done;
+        Call { op, outcome, start, end, slot: place }.count_on(page);
     }
 
     fn settle_all(&self, _next: Next<'_>) -> Outcome {

@@ -27,6 +27,7 @@ use crate::file::OpenFile;
 use crate::function::Function;
 use crate::kind::Kinds;
 use crate::layer::LayerCall;
+use crate::notice::Completed;
 use crate::op::{Action, Op, Outcome};
 use crate::origin;
 use crate::stage::{Next, Stage};
@@ -100,7 +101,7 @@ impl Recorder {
         slot: usize,
         function: Function,
         timed: Timed,
-        outcome: Outcome,
+        outcome: Option<Outcome>,
         call: &Call<&TracedFile, &Path>,
     ) {
         match self.served() {
@@ -202,7 +203,7 @@ impl Stage for Recorder {
                     );
                 }
                 let call = asked.call(&known.file);
-                self.record(slot, function, timed, outcome, &call);
+                self.record(slot, function, timed, Some(outcome), &call);
                 outcome
             }
             _ => self.call_other(op, next),
@@ -213,6 +214,10 @@ impl Stage for Recorder {
         self.shards.flush();
         self.callers.all().iter().for_each(|shards| shards.flush());
         Ok(0)
+    }
+
+    fn completed(&self, done: &Completed<'_, '_>, place: usize) {
+        self.record_completed(done, place);
     }
 
     fn wants_layer_calls(&self) -> bool {

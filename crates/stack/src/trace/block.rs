@@ -4,16 +4,15 @@ use super::varint::Input;
 
 /// The first bytes of a trace, before its version.
 pub(super) const MAGIC: &[u8; 8] = b"STRTRACE";
-/// The trace of one process.
-pub(super) const VERSION: u32 = 1;
-/// Traces of several processes, one after the other.
-pub(super) const VERSION_OF_SEVERAL: u32 = 2;
-/// As [`VERSION`], with calls of layers among the blocks.
-pub(super) const VERSION_WITH_LAYERS: u32 = 3;
-/// As [`VERSION_OF_SEVERAL`], with calls of layers among the blocks.
-pub(super) const VERSION_OF_SEVERAL_WITH_LAYERS: u32 = 4;
-/// Where in a file the version is.
-pub(super) const VERSION_AT: u64 = 8;
+/// The trace of one process. The older ones are without results of calls that stages only have notice of
+/// ([`Content::RecordsWithoutResults`]), and the first of them without calls of layers.
+pub(super) const VERSION: u32 = 5;
+/// Traces of several processes, one after the other; blocks of older traces may be among them.
+pub(super) const VERSION_OF_SEVERAL: u32 = 6;
+/// Older versions of [`VERSION`].
+pub(super) const OLDER_VERSIONS: [u32; 2] = [1, 3];
+/// Older versions of [`VERSION_OF_SEVERAL`].
+pub(super) const OLDER_VERSIONS_OF_SEVERAL: [u32; 2] = [2, 4];
 /// Magic, version, and four bytes that are zero.
 pub(super) const PREAMBLE: usize = 16;
 /// The first bytes of a block.
@@ -29,8 +28,8 @@ pub(super) const MOST: usize = 4 << 20;
 pub(super) enum Content {
     /// Who recorded it: [`Header`](super::Header).
     Header = 1,
-    /// Records.
-    Records = 2,
+    /// Records of versions 1 to 4: without the results of calls that stages only have notice of.
+    RecordsWithoutResults = 2,
     /// Where blocks of records are.
     Index = 3,
     /// Where the last index is: the end of a complete trace.
@@ -41,18 +40,21 @@ pub(super) enum Content {
     Processes = 6,
     /// Calls of layers above POSIX.
     Layer = 7,
+    /// Records.
+    Records = 8,
 }
 
 impl Content {
     const fn of_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::Header),
-            2 => Some(Self::Records),
+            2 => Some(Self::RecordsWithoutResults),
             3 => Some(Self::Index),
             4 => Some(Self::End),
             5 => Some(Self::Held),
             6 => Some(Self::Processes),
             7 => Some(Self::Layer),
+            8 => Some(Self::Records),
             _ => None,
         }
     }
@@ -154,7 +156,9 @@ impl BlockHeader {
         let Self { shard, count, from, until, .. } = *self;
         let info = BlockInfo { offset, shard, count, from, until };
         match self.content {
-            Content::Records => (!info.is_of_layer()).then_some(info),
+            Content::Records | Content::RecordsWithoutResults => {
+                (!info.is_of_layer()).then_some(info)
+            }
             Content::Layer => info.is_of_layer().then_some(info),
             _ => None,
         }

@@ -39,6 +39,47 @@ pub struct TracedEnd<F> {
     pub at: Option<u64>,
 }
 
+/// What else a [`Call::Notice`] said, as far as its function has such arguments. `docs/trace-format.md` has the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail<P> {
+    /// A second text: the new name of `link`, where a symbolic link leads (`symlink`, `readlink`), the name of an
+    /// extended attribute.
+    pub text: Option<P>,
+    /// `AT_…`, or what the call has for flags.
+    pub flags: i32,
+    /// Modes, owners, offsets and the like.
+    pub numbers: [u64; 4],
+}
+
+impl<P> Default for Detail<P> {
+    fn default() -> Self {
+        Self { text: None, flags: 0, numbers: [0; 4] }
+    }
+}
+
+impl<P> Detail<P> {
+    /// Nothing but numbers.
+    pub fn numbers(numbers: &[u64]) -> Self {
+        let mut detail = Self::default();
+        detail.numbers.iter_mut().zip(numbers).for_each(|(into, number)| *into = *number);
+        detail
+    }
+
+    /// The same with flags.
+    #[must_use]
+    pub const fn with_flags(mut self, flags: i32) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// The same with a text.
+    #[must_use]
+    pub fn with_text(mut self, text: Option<P>) -> Self {
+        self.text = text;
+        self
+    }
+}
+
 /// What was asked for. `F` stands for files and `P` for paths; see [`RecordedCall`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of `Action`, and what is said here")]
@@ -95,11 +136,13 @@ pub enum Call<F, P> {
         offset: u64,
         length: u64,
     },
-    /// `size`: what it was told to be.
+    /// `size`: what it was told to be. `mode`: `st_mode`, with the sort of file; traces of versions 1 to 4 do not
+    /// have it.
     Stat {
         of: Subject<F, P>,
         flags: i32,
         size: Option<u64>,
+        mode: Option<u32>,
     },
     Rename {
         from: P,
@@ -146,6 +189,7 @@ pub enum Call<F, P> {
     /// Something else; [`Record::function`] says what.
     Notice {
         of: Subject<F, P>,
+        detail: Detail<P>,
     },
 }
 
@@ -163,10 +207,25 @@ pub struct Record {
     pub start: u64,
     /// How many nanoseconds it took.
     pub duration: u64,
-    /// What it returned, or the number of its error.
+    /// What it returned, or the number of its error; `Ok(0)` if that is not known.
     pub outcome: Result<u64, i32>,
+    /// Whether its result was recorded. Those of calls that stages only have notice of (`access`, `opendir`, `mmap` …)
+    /// are not in traces of versions 1 to 4.
+    pub known: bool,
     /// What was asked for.
     pub call: RecordedCall,
+}
+
+impl Record {
+    /// What it returned, or the number of its error; `None` if that was not recorded.
+    pub fn result(&self) -> Option<Result<u64, i32>> {
+        self.known.then_some(self.outcome)
+    }
+
+    /// Whether it is known to have failed.
+    pub const fn failed(&self) -> bool {
+        self.known && self.outcome.is_err()
+    }
 }
 
 impl<F, P> Call<F, P> {
@@ -210,7 +269,7 @@ impl<F, P> Call<F, P> {
             | Self::Control { file, .. }
             | Self::Map { file, .. }
             | Self::Stat { of: Subject::File(file), .. }
-            | Self::Notice { of: Subject::File(file) } => Some(file),
+            | Self::Notice { of: Subject::File(file), .. } => Some(file),
             Self::CopyRange { from, .. } | Self::SendFile { from, .. } => from.file.as_ref(),
             _ => None,
         }
@@ -221,7 +280,7 @@ impl<F, P> Call<F, P> {
         match self {
             Self::Open { path, .. }
             | Self::Stat { of: Subject::Name(path), .. }
-            | Self::Notice { of: Subject::Name(path) }
+            | Self::Notice { of: Subject::Name(path), .. }
             | Self::Rename { from: path, .. }
             | Self::Unlink { path, .. }
             | Self::MakeDirectory { path, .. }
@@ -272,8 +331,8 @@ impl<F, P> Call<F, P> {
             Self::Allocate { file, mode, offset, length } => {
                 Call::Allocate { file: f(file), mode: *mode, offset: *offset, length: *length }
             }
-            Self::Stat { of: subject, flags, size } => {
-                Call::Stat { of: of(subject), flags: *flags, size: *size }
+            Self::Stat { of: subject, flags, size, mode } => {
+                Call::Stat { of: of(subject), flags: *flags, size: *size, mode: *mode }
             }
             Self::Rename { from, to, flags } => {
                 Call::Rename { from: p(from), to: p(to), flags: *flags }
@@ -301,7 +360,12 @@ impl<F, P> Call<F, P> {
             Self::SendFile { from, to, length } => {
                 Call::SendFile { from: end(from), to: end(to), length: *length }
             }
-            Self::Notice { of: subject } => Call::Notice { of: of(subject) },
+            Self::Notice { of: subject, detail } => {
+                let Detail { text, flags, numbers } = detail;
+                let detail =
+                    Detail { text: text.as_ref().map(&p), flags: *flags, numbers: *numbers };
+                Call::Notice { of: of(subject), detail }
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::block::BlockHeader;
-use super::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile};
+use super::block::{BlockHeader, Content};
+use super::call::{Call, Detail, Record, RecordedCall, Subject, TracedEnd, TracedFile};
 use super::encoder::{AS_LONG, FILE, FOLLOWS, FULL, NOWHERE, PATH, PLACED, THREAD, WHOLE};
 use super::varint::{Input, unfold};
 use crate::function::Function;
@@ -118,7 +118,8 @@ impl Decoder {
             _ => return None,
         };
         let length = if head & AS_LONG == 0 { input.number()? } else { last.length };
-        let outcome = if head & WHOLE == 0 { outcome(input)? } else { Ok(length) };
+        let result = if head & WHOLE == 0 { result(input)? } else { Some(Ok(length)) };
+        let outcome = result.unwrap_or(Ok(0));
         last.length = length;
         last.end = offset.unwrap_or(0).wrapping_add(outcome.unwrap_or(0));
         let (file, placed) = (Arc::clone(&last.file), head & PLACED != 0);
@@ -127,16 +128,20 @@ impl Decoder {
         } else {
             Call::Write { file, placed, offset, length, flags: 0, parts: 1 }
         };
-        let function = last.function;
-        Some(Record { function, thread: self.thread, start, duration, outcome, call })
+        let (function, known) = (last.function, result.is_some());
+        Some(Record { function, thread: self.thread, start, duration, outcome, known, call })
     }
 
     fn full(&mut self, input: &mut Input<'_>) -> Option<Record> {
         let function = Function::of_code(input.byte()?)?;
         let kind = Kind::ALL.get(usize::from(input.byte()?)).copied()?;
         let (start, duration) = self.times(input)?;
-        let outcome = outcome(input)?;
+        let result = result(input)?;
         let call = self.call(kind, input)?;
+        // Older ones say 0, whatever came of it; so does one that has made another descriptor, which was told after it.
+        let untold = matches!(kind, Kind::ReadDirectory | Kind::Map | Kind::Notice);
+        let result = result.filter(|_| self.has_results() || !untold);
+        let (outcome, known) = (result.unwrap_or(Ok(0)), result.is_some());
         self.last = match &call {
             Call::Read { file, offset, length, flags: 0, parts: 1, .. }
             | Call::Write { file, offset, length, flags: 0, parts: 1, .. } => Some(Last {
@@ -148,7 +153,12 @@ impl Decoder {
             }),
             _ => None,
         };
-        Some(Record { function, thread: self.thread, start, duration, outcome, call })
+        Some(Record { function, thread: self.thread, start, duration, outcome, known, call })
+    }
+
+    /// Whether the block has the results of all calls, and what else came with these.
+    fn has_results(&self) -> bool {
+        self.header.content == Content::Records
     }
 
     fn call(&self, kind: Kind, input: &mut Input<'_>) -> Option<RecordedCall> {
@@ -189,7 +199,10 @@ impl Decoder {
                 length: input.number()?,
             },
             Kind::Stat => {
-                Call::Stat { of: self.subject(input)?, flags: bits(input)?, size: maybe(input)? }
+                let (of, flags, size) = (self.subject(input)?, bits(input)?, maybe(input)?);
+                let mode = if self.has_results() { maybe(input)? } else { None };
+                let mode = mode.map(u32::try_from).transpose().ok()?;
+                Call::Stat { of, flags, size, mode }
             }
             Kind::Rename => Call::Rename {
                 from: self.path(input)?,
@@ -224,8 +237,22 @@ impl Decoder {
                 let (from, to) = (self.end(input)?, self.end(input)?);
                 Call::SendFile { from, to, length: input.number()? }
             }
-            Kind::Notice => Call::Notice { of: self.subject(input)? },
+            Kind::Notice => {
+                let of = self.subject(input)?;
+                let detail =
+                    if self.has_results() { self.detail(input)? } else { Detail::default() };
+                Call::Notice { of, detail }
+            }
         })
+    }
+
+    fn detail(&self, input: &mut Input<'_>) -> Option<Detail<Arc<Path>>> {
+        let text = if truth(input)? { Some(self.path(input)?) } else { None };
+        let mut detail = Detail { text, flags: bits(input)?, numbers: [0; 4] };
+        for number in &mut detail.numbers {
+            *number = input.number()?;
+        }
+        Some(detail)
     }
 
     fn file(&self, input: &mut Input<'_>) -> Option<Arc<TracedFile>> {
@@ -248,6 +275,12 @@ impl Decoder {
         let file = if truth(input)? { Some(self.file(input)?) } else { None };
         Some(TracedEnd { file, descriptor: small(input)?, at: maybe(input)? })
     }
+}
+
+/// An outcome that may not be known.
+#[expect(clippy::option_option, reason = "a result that may be absent, unless the bytes end")]
+fn result(input: &mut Input<'_>) -> Option<Option<Result<u64, i32>>> {
+    outcome(input).map(|outcome| (outcome != Err(0)).then_some(outcome))
 }
 
 pub(super) fn outcome(input: &mut Input<'_>) -> Option<Result<u64, i32>> {

@@ -148,7 +148,7 @@ impl Encoder {
         thread: u32,
         function: Function,
         timed: Timed,
-        outcome: Result<u64, i32>,
+        outcome: Option<Result<u64, i32>>,
         call: &BorrowedCall<'_>,
     ) {
         if thread != self.thread {
@@ -189,7 +189,7 @@ impl Encoder {
         &mut self,
         mut now: Last,
         timed: Timed,
-        outcome: Result<u64, i32>,
+        outcome: Option<Result<u64, i32>>,
         (placed, offset): (bool, Option<u64>),
         call: &BorrowedCall<'_>,
     ) {
@@ -211,10 +211,10 @@ impl Encoder {
             } else {
                 used += varint::put(&mut place[used..], now.length);
             }
-            if outcome == Ok(now.length) {
+            if outcome == Some(Ok(now.length)) {
                 head |= WHOLE;
             } else {
-                used += varint::put(&mut place[used..], folded(outcome));
+                used += varint::put(&mut place[used..], folded_result(outcome));
             }
             place[0] = head;
             self.used += used;
@@ -222,7 +222,7 @@ impl Encoder {
             let function = Function::of_code(now.function).unwrap_or(Function::Other);
             self.full(function, timed, outcome, call);
         }
-        now.end = now.end.wrapping_add(outcome.unwrap_or(0));
+        now.end = now.end.wrapping_add(outcome.and_then(Result::ok).unwrap_or(0));
         self.last = Some(now);
     }
 
@@ -230,7 +230,7 @@ impl Encoder {
         &mut self,
         function: Function,
         timed: Timed,
-        outcome: Result<u64, i32>,
+        outcome: Option<Result<u64, i32>>,
         call: &BorrowedCall<'_>,
     ) {
         // Definitions go before the record that needs them, which is kept apart meanwhile.
@@ -241,7 +241,7 @@ impl Encoder {
         let used = fields.used;
         let before = std::mem::replace(&mut self.before, timed.start);
         fields.used += times(&mut fields.place[used..], timed, before);
-        fields.number(folded(outcome));
+        fields.number(folded_result(outcome));
         self.arguments(call, &mut fields);
         self.append(&fields.place[..fields.used]);
     }
@@ -288,10 +288,11 @@ impl Encoder {
                 fields.number(*offset);
                 fields.number(*length);
             }
-            Call::Stat { of, flags, size } => {
+            Call::Stat { of, flags, size, mode } => {
                 self.put_subject(fields, of);
                 fields.number(u64::from(*flags as u32));
                 fields.maybe(*size);
+                fields.maybe(mode.map(u64::from));
             }
             Call::Rename { from, to, flags } => {
                 self.put_path(fields, from);
@@ -328,7 +329,15 @@ impl Encoder {
                 self.put_end(fields, to);
                 fields.number(*length);
             }
-            Call::Notice { of } => self.put_subject(fields, of),
+            Call::Notice { of, detail } => {
+                self.put_subject(fields, of);
+                fields.byte(detail.text.is_some().into());
+                if let Some(text) = detail.text {
+                    self.put_path(fields, text);
+                }
+                fields.number(u64::from(detail.flags as u32));
+                detail.numbers.iter().for_each(|number| fields.number(*number));
+            }
         }
     }
 
@@ -419,6 +428,11 @@ pub(super) fn folded(outcome: Result<u64, i32>) -> u64 {
         Ok(value) => value << 1,
         Err(error) => u64::from(error.unsigned_abs()) << 1 | 1,
     }
+}
+
+/// The same for one that may not be known: an error without a number.
+fn folded_result(outcome: Option<Result<u64, i32>>) -> u64 {
+    outcome.map_or(1, folded)
 }
 
 /// The fields of a record.

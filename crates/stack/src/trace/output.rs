@@ -12,10 +12,7 @@ use std::path::PathBuf;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::BLOCK;
-use super::block::{
-    BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, VERSION_AT,
-    VERSION_WITH_LAYERS, checksum,
-};
+use super::block::{BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, checksum};
 use super::encoder::Encoder;
 use super::header::Header;
 use super::layer::{FIRST_SHARD, LayerEncoder};
@@ -34,8 +31,6 @@ pub(crate) struct Output {
     last_index: u64,
     records: u64,
     lost: u32,
-    /// Whether the file says that there are calls of layers in it.
-    has_layers: bool,
     table: CompressTable,
     scratch: Vec<u8>,
 }
@@ -71,7 +66,6 @@ impl Output {
             last_index: 0,
             records: 0,
             lost: 0,
-            has_layers: false,
             table: CompressTable::large(),
             scratch: vec![0; HEADER + get_maximum_output_size(BLOCK + (24 << 10))],
         };
@@ -139,22 +133,12 @@ impl Output {
         let (bytes, count, span) = (encoder.bytes(), encoder.count(), encoder.span());
         let (content, shard) = (Content::Layer, FIRST_SHARD);
         let filled = Filled { content, shard, bytes, count, span };
-        let written = self.admit_layers().and_then(|()| self.write_block(&filled, now));
+        let written = self.write_block(&filled, now);
         if written.is_err() {
             self.lost = self.lost.saturating_add(encoder.count());
         }
         encoder.clear();
         written
-    }
-
-    /// Readers that do not know calls of layers are to see that before they come to any.
-    fn admit_layers(&mut self) -> io::Result<()> {
-        if !self.has_layers {
-            let file = OpenOptions::new().write(true).open(&self.path)?;
-            file.write_all_at(&VERSION_WITH_LAYERS.to_le_bytes(), VERSION_AT)?;
-            self.has_layers = true;
-        }
-        Ok(())
     }
 
     fn write_block(&mut self, filled: &Filled<'_>, now: Moment) -> io::Result<()> {

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::block::{
-    BlockHeader, BlockInfo, Content, MAGIC, PREAMBLE, StoredBlock, VERSION_AT, VERSION_OF_SEVERAL,
-    VERSION_OF_SEVERAL_WITH_LAYERS, checksum,
+    BlockHeader, BlockInfo, Content, MAGIC, PREAMBLE, StoredBlock, VERSION_OF_SEVERAL, checksum,
 };
 use super::call::Record;
 use super::encoder::{Encoder, Timed};
@@ -54,8 +52,6 @@ pub struct SeveralWriter {
     clock: u64,
     shards: BTreeMap<u16, Encoder>,
     layers: LayerEncoder,
-    /// Whether the file says that there are calls of layers in it.
-    has_layers: bool,
     current: Option<Entry>,
     count: u64,
     index: Vec<(u64, BlockInfo)>,
@@ -93,7 +89,6 @@ impl SeveralWriter {
             clock: 0,
             shards: BTreeMap::new(),
             layers: LayerEncoder::new(),
-            has_layers: false,
             current: None,
             count: 0,
             index: Vec::new(),
@@ -147,7 +142,7 @@ impl SeveralWriter {
         let end = record.start.saturating_add(record.duration);
         let timed = Timed { start: record.start, end };
         let call = record.call.map(|file| &**file, |path| &**path);
-        encoder.push(record.thread, record.function, timed, record.outcome, &call);
+        encoder.push(record.thread, record.function, timed, record.result(), &call);
         if encoder.is_full()
             && let Some(mut encoder) = self.shards.remove(&shard)
         {
@@ -166,23 +161,9 @@ impl SeveralWriter {
 
     /// Adds a block as another trace has it.
     pub fn copy(&mut self, block: &StoredBlock) -> io::Result<()> {
-        if block.header.content == Content::Layer {
-            self.admit_layers()?;
-        }
         let at = self.length;
         self.append(block.header, &block.bytes)?;
         self.indexed(block.header, at)
-    }
-
-    /// Readers that do not know calls of layers are to see that before they come to any.
-    fn admit_layers(&mut self) -> io::Result<()> {
-        if !self.has_layers {
-            self.file.flush()?;
-            let version = VERSION_OF_SEVERAL_WITH_LAYERS.to_le_bytes();
-            self.file.get_ref().write_all_at(&version, VERSION_AT)?;
-            self.has_layers = true;
-        }
-        Ok(())
     }
 
     fn indexed(&mut self, header: BlockHeader, at: u64) -> io::Result<()> {
@@ -206,7 +187,6 @@ impl SeveralWriter {
         if self.layers.count() == 0 {
             return Ok(());
         }
-        self.admit_layers()?;
         let mut layers = std::mem::replace(&mut self.layers, LayerEncoder::new());
         let (content, shard, count) = (Content::Layer, FIRST_SHARD, layers.count());
         let header = BlockHeader { content, shard, count, ..self.header_of(layers.bytes()) };

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block::{
-    Content, HEADER, MAGIC, PREAMBLE, VERSION, VERSION_OF_SEVERAL, VERSION_OF_SEVERAL_WITH_LAYERS,
-    VERSION_WITH_LAYERS,
+    Content, HEADER, MAGIC, OLDER_VERSIONS, OLDER_VERSIONS_OF_SEVERAL, PREAMBLE, VERSION,
+    VERSION_OF_SEVERAL,
 };
 use super::header::{Header, decode_zero};
 use super::reader::{Damage, Trace, TraceError};
@@ -44,14 +44,14 @@ impl TraceFile {
         }
         let version = u32::from_le_bytes(std::array::from_fn(|n| preamble[8 + n]));
         let opening = Opening { path: path.to_path_buf(), source: Arc::new(source) };
-        let file = match version {
-            VERSION | VERSION_WITH_LAYERS => opening
+        let file = if version == VERSION || OLDER_VERSIONS.contains(&version) {
+            opening
                 .trace(PREAMBLE as u64, u64::MAX, 0)
-                .map(|trace| Self { traces: vec![Trace { alone: true, ..trace }], damage: None }),
-            VERSION_OF_SEVERAL | VERSION_OF_SEVERAL_WITH_LAYERS => {
-                Ok(opening.by_table().unwrap_or_else(|| opening.by_scan()))
-            }
-            _ => return Err(TraceError::Version { path: opening.path, version }),
+                .map(|trace| Self { traces: vec![Trace { alone: true, ..trace }], damage: None })
+        } else if version == VERSION_OF_SEVERAL || OLDER_VERSIONS_OF_SEVERAL.contains(&version) {
+            Ok(opening.by_table().unwrap_or_else(|| opening.by_scan()))
+        } else {
+            return Err(TraceError::Version { path: opening.path, version });
         };
         file.map_err(|damage| TraceError::Damaged { path: opening.path, damage })
     }

@@ -34,8 +34,7 @@ impl Writer {
         let end = record.start.saturating_add(record.duration);
         let timed = Timed { start: record.start, end };
         let call = record.call.map(|file| &**file, |path| &**path);
-        let Record { function, thread, outcome, .. } = record;
-        self.encoder.push(*thread, *function, timed, *outcome, &call);
+        self.encoder.push(record.thread, record.function, timed, record.result(), &call);
         if self.encoder.is_full() { self.flush() } else { Ok(()) }
     }
 

@@ -241,7 +241,8 @@ impl Clerk {
         outcome: Result<u64, i32>,
         call: RecordedCall,
     ) {
-        let record = Record { function, thread: self.thread, start, duration, outcome, call };
+        let (thread, known) = (self.thread, true);
+        let record = Record { function, thread, start, duration, outcome, known, call };
         // Who does not listen any more has failed, and says so.
         let _ = self.sender.send(record);
     }

@@ -76,7 +76,8 @@ fn remarks(outcome: &Outcome, text: &mut String) {
     }
     lines.extend(outcome.complaints.iter().chain(&outcome.failures).cloned());
     if outcome.interrupted {
-        lines.push("it was interrupted: not all calls were made".into());
+        let (made, all) = (grouped(outcome.total().calls), grouped(outcome.records));
+        lines.push(format!("it was interrupted: {made} of {all} calls were made"));
     }
     if let Some(root) = &outcome.root {
         lines.push(format!("the files are in {}", root.display()));
@@ -91,6 +92,9 @@ fn remarks(outcome: &Outcome, text: &mut String) {
 
 fn differences(outcome: &Outcome, text: &mut String) {
     let count = outcome.differences_count();
+    if count == 0 && outcome.interrupted {
+        return;
+    }
     if count == 0 {
         let _ = writeln!(text, "\nAll came out as recorded.");
         return;

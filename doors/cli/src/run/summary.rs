@@ -42,6 +42,10 @@ struct Row {
     processes: Vec<Process>,
     calls: u64,
     failed: u64,
+    /// Bytes that were moved out of files: by reads and by copies within the kernel.
+    bytes_read: u64,
+    /// Bytes that were moved into files.
+    bytes_written: u64,
     seconds: f64,
     own_seconds: f64,
     functions: BTreeMap<&'static str, Function>,
@@ -167,6 +171,8 @@ impl Summary {
                 processes: counters.processes.iter().map(process).collect(),
                 calls: all.calls,
                 failed: all.errors,
+                bytes_read: counters.moved().0,
+                bytes_written: counters.moved().1,
                 seconds: all.seconds,
                 own_seconds: counters.own,
                 functions: functions.collect(),

@@ -31,8 +31,10 @@ pub(super) struct CutArgs {
 
 pub(super) fn run(args: &CutArgs, json: bool) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
-    let recording = super::open(&args.recording)?;
-    let records = cut(&recording, &filter, &args.output).map_err(super::refused)?;
+    let (recording, bar) = super::open_watched(&args.recording, "cutting")?;
+    let cut = cut(&recording, &filter, &args.output);
+    bar.end(|| super::nothing_left(&args.output))?;
+    let records = cut.map_err(super::refused)?;
     let made = Recording::open(&args.output).map_err(super::refused)?;
     let written = Written {
         output: args.output.clone(),

@@ -45,14 +45,22 @@ enum Format {
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
-    let recording = super::open(&args.recording)?;
+    let (recording, bar) = super::open_watched(&args.recording, "exporting")?;
     let format = match args.format {
         Format::Jsonl => export::Format::Jsonl,
         Format::Csv => export::Format::Csv,
         Format::Perfetto => export::Format::Perfetto,
         Format::Darshan => export::Format::Darshan,
     };
-    super::to_output(args.output.as_deref(), |into| {
+    let written = super::to_output(args.output.as_deref(), |into| {
         export::write(&recording, &filter, format, into)
-    })
+    });
+    bar.end(|| match &args.output {
+        Some(output) => {
+            let _ = std::fs::remove_file(output);
+            super::nothing_left(output)
+        }
+        None => "what was written to standard output is not all of it".to_owned(),
+    })?;
+    written
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use striate_recording::import::{self, Imported, Options};
 
+use super::bar::Bar;
 use crate::document::Document;
 use crate::number::grouped;
 use crate::{CommandError, terminal};
@@ -16,7 +18,7 @@ use crate::{CommandError, terminal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  strace -f -ttt -T -y -o strace.txt ./simulation
+  strace -f -ttt -T -y -s 256 -o strace.txt ./simulation
   striate trace import strace.txt -o run.trace
   darshan-dxt-parser job.darshan > dxt.txt
   striate trace import dxt.txt -o run.trace
@@ -59,8 +61,11 @@ pub(super) fn run(args: &ImportArgs, json: bool) -> Result<(), CommandError> {
         Format::Strace => import::Format::Strace,
         Format::Dxt => import::Format::Dxt,
     });
-    let options = Options { format, directory: args.directory.clone() };
+    let bar = Bar::new()?;
+    let progress = Arc::clone(bar.progress());
+    let options = Options { format, directory: args.directory.clone(), progress };
     let imported = import::import(&args.file, &options, &args.output);
+    bar.end(|| super::nothing_left(&args.output))?;
     let (format, imported) = imported.map_err(super::refused)?;
     let answer = Answer { output: args.output.clone(), format, imported };
     if json {
@@ -79,18 +84,26 @@ impl Answer {
             grouped(*lines),
             self.output.display(),
         );
+        let elsewhere = match self.format {
+            import::Format::Strace if self.imported.annotated => {
+                "are on pipes, sockets and devices, which are no files"
+            }
+            import::Format::Strace => {
+                "left out: on descriptors that nobody saw opened ('strace -y' tells what they are)"
+            }
+            import::Format::Dxt => "left out: the same bytes as others once more",
+        };
         for (what, names) in [
-            ("no operations on files", &self.imported.skipped),
-            ("on what is no file, or was opened before", &self.imported.elsewhere),
+            ("are no operations on files", &self.imported.skipped),
+            (elsewhere, &self.imported.elsewhere),
         ] {
             let sum: u64 = names.values().sum();
             if sum > 0 {
-                let _ =
-                    writeln!(text, "  {} calls left out, {what}: {}", grouped(sum), listed(names));
+                let _ = writeln!(text, "  {} calls {what}: {}", grouped(sum), listed(names));
             }
         }
         if *unended > 0 {
-            let _ = writeln!(text, "  {} calls left out that did not end", grouped(*unended));
+            let _ = writeln!(text, "  {} calls did not end", grouped(*unended));
         }
         if *malformed > 0 {
             let _ = writeln!(text, "  {} lines were not understood:", grouped(*malformed));

@@ -53,8 +53,10 @@ impl Written {
 }
 
 pub(super) fn run(args: &MergeArgs, json: bool) -> Result<(), CommandError> {
-    let recording = super::open(&args.recording)?;
-    merge(&recording, &args.output).map_err(super::refused)?;
+    let (recording, bar) = super::open_watched(&args.recording, "merging")?;
+    let merged = merge(&recording, &args.output);
+    bar.end(|| super::nothing_left(&args.output))?;
+    merged.map_err(super::refused)?;
     let written = Written {
         output: args.output.clone(),
         processes: recording.processes().len(),

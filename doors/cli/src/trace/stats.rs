@@ -47,6 +47,8 @@ struct Answer {
     recording: PathBuf,
     /// Nanoseconds since 1970.
     began: u64,
+    /// Files that calls were about.
+    files_count: u64,
     total: Told,
     processes: Vec<ProcessRow>,
     ranks: BTreeMap<u32, Told>,
@@ -103,8 +105,9 @@ impl From<&Figures> for Told {
 
 pub(super) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
-    let recording = super::open(&args.recording)?;
+    let (recording, bar) = super::open_watched(&args.recording, "reading")?;
     let stats = Stats::of(&recording, &filter, args.alignment);
+    bar.end(|| "it was read in part, and nothing was written".to_owned())?;
     if json {
         let answer = answer(&recording, &stats, args.top);
         return Document::new(vec![answer], Vec::new()).print();
@@ -119,6 +122,7 @@ fn answer(recording: &Recording, stats: &Stats, top: usize) -> Answer {
     Answer {
         recording: recording.path().to_path_buf(),
         began: recording.began(),
+        files_count: stats.files_count(),
         total: (&stats.total).into(),
         processes: processes
             .map(|(process, figures)| {
@@ -149,19 +153,24 @@ fn answer(recording: &Recording, stats: &Stats, top: usize) -> Answer {
 fn text(recording: &Recording, stats: &Stats, top: usize) -> String {
     let total = &stats.total;
     let mut text = format!(
-        "{}: {} calls of {} processes on {} paths in {} s\n",
+        "{}: {} calls of {} processes on {} files in {} s\n",
         recording.path().display(),
         grouped(total.calls),
         grouped(recording.processes().len() as u64),
-        grouped(stats.files.len() as u64),
+        grouped(stats.files_count()),
         line::seconds(total.span()),
     );
-    let _ = writeln!(text, "  {} of them failed", grouped(total.errors));
+    let (read, written) = (Bytes(total.bytes_read), Bytes(total.bytes_written));
+    let _ = writeln!(text, "  {} failed, {read} read, {written} written", grouped(total.errors));
+    if total.unknown > 0 {
+        let unknown = grouped(total.unknown);
+        let _ = writeln!(text, "  {unknown} whose result is unknown: it was not recorded");
+    }
     for (name, transfers) in [("read", &total.reads), ("written", &total.writes)] {
         transfers_text(&mut text, name, transfers);
     }
     if total.copied > 0 {
-        let _ = writeln!(text, "  {} copied within the kernel", Bytes(total.copied));
+        let _ = writeln!(text, "  {} of both copied within the kernel", Bytes(total.copied));
     }
     if !stats.layers.is_empty() {
         heading(&mut text, "MPI-IO calls, and the calls beneath them");
@@ -230,6 +239,7 @@ fn functions(text: &mut String, stats: &Stats) {
         ("function", Side::Left),
         ("calls", Side::Right),
         ("errors", Side::Right),
+        ("unknown", Side::Right),
         ("bytes", Side::Right),
         ("seconds", Side::Right),
         ("longest", Side::Right),
@@ -241,6 +251,7 @@ fn functions(text: &mut String, stats: &Stats) {
             (*name).to_owned(),
             grouped(figures.calls),
             grouped(figures.errors),
+            if figures.unknown > 0 { grouped(figures.unknown) } else { String::new() },
             if figures.bytes > 0 { Bytes(figures.bytes).to_string() } else { String::new() },
             line::seconds(figures.time),
             line::seconds(figures.longest),

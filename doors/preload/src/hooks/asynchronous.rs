@@ -16,15 +16,28 @@ unsafe fn share(request: *const aiocb) {
     }
 }
 
+/// A request is handed over.
+///
+/// # Safety
+/// The request is null or the program's.
+unsafe fn shared(request: *const aiocb, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { request.as_ref() } {
+        Some(request) => {
+            let detail = |_| striate_stack::trace::Detail::default();
+            door::shared(Function::Other, request.aio_fildes, real, detail)
+        }
+        None => real(),
+    }
+}
+
 hooks! {
     fn [aio_read, aio_read64, aio_write, aio_write64](request: *mut aiocb) -> c_int, real {
-        share(request);
-        real(request)
+        shared(request, || real(request))
     }
 
     fn [aio_fsync, aio_fsync64](operation: c_int, request: *mut aiocb) -> c_int, real {
-        share(request);
-        real(operation, request)
+        shared(request, || real(operation, request))
     }
 
     fn [lio_listio, lio_listio64](

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{off64_t, size_t, ssize_t};
-use striate_stack::{Action, End, Function, Kind, Op, Route};
+use striate_stack::trace::Detail;
+use striate_stack::{Action, End, Function, Kind, Of, Op, Route};
 
 use crate::door::{self, Entered};
 use crate::table::{self, Found};
@@ -118,14 +119,25 @@ hooks! {
         length: size_t,
         flags: c_uint,
     ) -> ssize_t, real {
-        door::share(Function::Splice, from);
-        door::share(Function::Splice, to);
-        real(from, from_at, to, to_at, length, flags)
+        // A file is at one end, and a pipe at the other.
+        let into = crate::table::has(to);
+        let (descriptor, at) = if into { (to, to_at) } else { (from, from_at) };
+        let at = at.as_ref().map_or(0, |at| (*at as u64).wrapping_add(1));
+        let detail = Detail::numbers(&[into.into(), at, length as u64]).with_flags(flags as c_int);
+        let splice = || real(from, from_at, to, to_at, length, flags);
+        door::shared(Function::Splice, descriptor, splice, |_| detail)
     }
 
     fn [readahead](descriptor: c_int, at: off64_t, length: size_t) -> ssize_t, real {
-        door::notice_file(Function::Other, descriptor).ok();
-        real(descriptor, at, length)
+        let detail = Detail::numbers(&[at as u64, length as u64]);
+        door::noticed_file(
+            (Function::Readahead, door::Consent::Implied),
+            (descriptor, Kind::Notice),
+            |file| Action::Notice { of: Of::File(file) },
+            |_| {},
+            || real(descriptor, at, length),
+            |_| detail,
+        )
     }
 
     // Descriptors may be sent along with a message.

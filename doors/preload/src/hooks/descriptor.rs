@@ -1,9 +1,11 @@
 //! Descriptors: duplicates, flags, locks.
 
 use std::ffi::{c_int, c_ulong, c_void};
+use std::path::Path;
 use std::sync::Arc;
 
 use libc::off64_t;
+use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind};
 
 use super::close::replace;
@@ -80,8 +82,8 @@ fn control(
         | libc::F_SETLEASE => {
             // Others want to see what is there.
             drop(call);
-            door::share(Function::Fcntl, descriptor);
-            None
+            let detail = lock(command, argument);
+            Some(door::shared(Function::Fcntl, descriptor, act, |_| detail))
         }
         libc::F_SETFL => {
             // What was written before is written as it was meant.
@@ -110,6 +112,20 @@ fn control(
         }
         _ => None,
     }
+}
+
+/// What a lock is for: the command, how and from where, the start and the length.
+fn lock<'d>(command: c_int, argument: c_ulong) -> Detail<&'d Path> {
+    let mut numbers = [command as u64, argument, 0, 0];
+    if command != libc::F_SETLEASE {
+        // SAFETY: null, or the structure that these commands take.
+        let wanted = unsafe { (argument as *const libc::flock).as_ref() };
+        if let Some(wanted) = wanted {
+            numbers[1] = wanted.l_type as u16 as u64 | (wanted.l_whence as u16 as u64) << 16;
+            (numbers[2], numbers[3]) = (wanted.l_start as u64, wanted.l_len as u64);
+        }
+    }
+    Detail::numbers(&numbers)
 }
 
 const FICLONE: c_ulong = 0x4004_9409;
@@ -182,13 +198,21 @@ hooks! {
     }
 
     fn [flock](descriptor: c_int, operation: c_int) -> c_int, real {
-        door::share(Function::Flock, descriptor);
-        real(descriptor, operation)
+        let detail = Detail::numbers(&[operation as u64]);
+        door::shared(Function::Flock, descriptor, || real(descriptor, operation), |_| detail)
     }
 
     fn [lockf, lockf64](descriptor: c_int, command: c_int, length: off64_t) -> c_int, real {
-        door::share(Function::Fcntl, descriptor);
-        real(descriptor, command, length)
+        // From the position on, and never for reading only.
+        let (lock, how) = match command {
+            libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
+            libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
+            libc::F_TEST => (libc::F_GETLK, libc::F_WRLCK),
+            _ => (libc::F_SETLK, libc::F_WRLCK),
+        };
+        let how = how as u64 | (libc::SEEK_CUR as u64) << 16;
+        let detail = Detail::numbers(&[lock as u64, how, 0, length as u64]);
+        door::shared(Function::Fcntl, descriptor, || real(descriptor, command, length), |_| detail)
     }
 
     fn [lseek, lseek64](descriptor: c_int, offset: off64_t, whence: c_int) -> off64_t, real {

@@ -2,30 +2,34 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use striate_stack::{Action, Function, Kind, Op};
+use striate_stack::trace::Detail;
+use striate_stack::{Action, Function, Kind, Op, Target};
 
-use crate::door;
-use crate::door::Entered;
+use crate::door::{self, Answer, Consent, Entered, noticed_name};
 use crate::path::{self, Room};
 
-/// Tells stages that a directory is about to be listed.
-fn list(directory: c_int, name: *const c_char) {
-    door::with_name(Kind::ReadDirectory, directory, name, |entered, target, route| {
-        let action = Action::ReadDirectory { target };
-        let _ = entered.call(&mut Op { function: Function::Opendir, route, action });
-    });
+/// Lists a directory, after stages have heard of it.
+fn list<R: Answer>(directory: c_int, name: *const c_char, real: impl FnOnce() -> R) -> R {
+    let how = (Function::Opendir, Consent::Implied);
+    noticed_name(how, (directory, name), real, |_| Detail::default())
 }
 
-/// Tells stages that the directory of a descriptor is about to be listed.
-fn list_descriptor(descriptor: c_int) {
+/// Lists the directory of a descriptor, after stages have heard of it.
+fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R {
     let wanted = door::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
-    let Some(entered) = wanted.then(Entered::by_name).flatten() else { return };
+    let Some(entered) = wanted.then(Entered::by_name).flatten() else { return real() };
     let mut room = Room::new();
-    let Some(absolute) = path::absolute(descriptor, c".", &mut room) else { return };
+    let Some(absolute) = path::absolute(descriptor, c".", &mut room) else {
+        drop(entered);
+        return real();
+    };
     let route = entered.stack.route(absolute);
-    let target = striate_stack::Target { directory: descriptor, path: c".", absolute };
+    let target = Target { directory: descriptor, path: c".", absolute };
     let action = Action::ReadDirectory { target };
-    let _ = entered.call(&mut Op { function: Function::Opendir, route: &route, action });
+    let mut op = Op { function: Function::Opendir, route: &route, action };
+    let announced = entered.announce(&mut op);
+    drop(entered);
+    door::make_and_tell(&op, announced, Consent::Implied, real, |_| Detail::default())
 }
 
 /// A whole tree is about to be walked, or names are about to be looked for.
@@ -37,13 +41,11 @@ fn walk() {
 
 hooks! {
     fn [opendir](name: *const c_char) -> *mut c_void, real {
-        list(libc::AT_FDCWD, name);
-        real(name)
+        list(libc::AT_FDCWD, name, || real(name))
     }
 
     fn [fdopendir](descriptor: c_int) -> *mut c_void, real {
-        list_descriptor(descriptor);
-        real(descriptor)
+        list_descriptor(descriptor, || real(descriptor))
     }
 
     fn [scandir, scandir64](
@@ -52,8 +54,7 @@ hooks! {
         choose: *mut c_void,
         compare: *mut c_void,
     ) -> c_int, real {
-        list(libc::AT_FDCWD, name);
-        real(name, found, choose, compare)
+        list(libc::AT_FDCWD, name, || real(name, found, choose, compare))
     }
 
     fn [scandirat, scandirat64](
@@ -63,8 +64,7 @@ hooks! {
         choose: *mut c_void,
         compare: *mut c_void,
     ) -> c_int, real {
-        list(directory, name);
-        real(directory, name, found, choose, compare)
+        list(directory, name, || real(directory, name, found, choose, compare))
     }
 
     fn [ftw, ftw64](name: *const c_char, visit: *mut c_void, most: c_int) -> c_int, real {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use libc::mode_t;
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind, Of, Op, OpenFile, Target};
+use striate_stack::trace::Detail;
+use striate_stack::{Function, OpenFile, Target};
 
-use crate::door::{self, Entered};
+use crate::door::{self, Consent, Entered, noticed_name};
 use crate::path::{self, Room};
 use crate::{errno, table};
 
@@ -26,8 +27,30 @@ fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
     descriptor
 }
 
-/// Opens a name through the stack; `None`: it is not for stages. Who is told to list a directory
-/// hears of it here already: it may be listed by ways that we do not see.
+/// Opens a name, through the stack if it is for stages. Who is told to list a directory hears of it here already: it
+/// may be listed by ways that we do not see.
+fn open_or(
+    function: Function,
+    (directory, name): (c_int, *const c_char),
+    (flags, mode): (c_int, mode_t),
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    if flags & libc::O_PATH != 0 {
+        let detail = Detail::default().with_flags(flags);
+        show_through_name(directory, name);
+        return noticed_name((function, Consent::Implied), (directory, name), real, |_| detail);
+    }
+    if flags & libc::O_DIRECTORY != 0 && flags & libc::O_TMPFILE != libc::O_TMPFILE {
+        let how = (Function::Opendir, Consent::Implied);
+        return noticed_name(how, (directory, name), real, |_| Detail::default());
+    }
+    match open_name(function, directory, name, flags, mode) {
+        Some(opened) => answer(opened),
+        None => real(),
+    }
+}
+
+/// Opens a name through the stack; `None`: it is not for stages.
 pub(crate) fn open_name(
     function: Function,
     directory: c_int,
@@ -42,14 +65,7 @@ pub(crate) fn open_name(
     let mut room = Room::new();
     let absolute = path::absolute(directory, path, &mut room)?;
     let target = Target { directory, path, absolute };
-    if flags & libc::O_PATH != 0 {
-        show_through_name(&entered, function, target);
-        return None;
-    }
-    if flags & libc::O_DIRECTORY != 0 {
-        if flags & libc::O_TMPFILE != libc::O_TMPFILE {
-            list(&entered, target);
-        }
+    if flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
         return None;
     }
     if path::leads_to_descriptors(absolute) {
@@ -76,27 +92,20 @@ fn open_target(
 
 /// What `O_PATH` opens is a name that cannot be read or written by. But it says how large the file is, and the file
 /// can be opened again by it: from now on nothing is held back of it.
-fn show_through_name(entered: &Entered, function: Function, target: Target<'_>) {
-    if entered.stack.wants(Kind::Notice) {
-        let route = entered.stack.route(target.absolute);
-        let action = Action::Notice { of: Of::Name(target) };
-        let _ = entered.call(&mut Op { function, route: &route, action });
-    }
+fn show_through_name(directory: c_int, name: *const c_char) {
+    let Some(entered) = door::stack().and_then(|_| Entered::by_name()) else { return };
+    let mut room = Room::new();
+    // SAFETY: the program's text stays while its call lasts.
+    let text = unsafe { path::text(name) };
+    let Some(absolute) = text.and_then(|text| path::absolute(directory, text, &mut room)) else {
+        return;
+    };
     for descriptor in table::descriptors(0, c_int::MAX) {
         if let Some(file) = table::get(descriptor)
-            && file.path() == target.absolute
+            && file.path() == absolute
         {
             let _ = entered.share(&file);
         }
-    }
-}
-
-/// Tells stages that a directory is about to be listed.
-fn list(entered: &Entered, target: Target<'_>) {
-    if entered.stack.wants(Kind::ReadDirectory) {
-        let route = entered.stack.route(target.absolute);
-        let action = Action::ReadDirectory { target };
-        let _ = entered.call(&mut Op { function: Function::Opendir, route: &route, action });
     }
 }
 
@@ -146,10 +155,7 @@ unsafe fn make_name(template: *mut c_char, suffix: c_int, flags: c_int) -> Optio
 
 hooks! {
     fn [open, open64](name: *const c_char, flags: c_int, mode: mode_t) -> c_int, real {
-        match open_name(Function::Open, libc::AT_FDCWD, name, flags, mode) {
-            Some(opened) => answer(opened),
-            None => real(name, flags, mode),
-        }
+        open_or(Function::Open, (libc::AT_FDCWD, name), (flags, mode), || real(name, flags, mode))
     }
 
     fn [openat, openat64](
@@ -158,10 +164,9 @@ hooks! {
         flags: c_int,
         mode: mode_t,
     ) -> c_int, real {
-        match open_name(Function::Openat, directory, name, flags, mode) {
-            Some(opened) => answer(opened),
-            None => real(directory, name, flags, mode),
-        }
+        open_or(Function::Openat, (directory, name), (flags, mode), || {
+            real(directory, name, flags, mode)
+        })
     }
 
     // Of fortified programs, which pass no mode.
@@ -169,10 +174,7 @@ hooks! {
         if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0 {
             return real(name, flags);
         }
-        match open_name(Function::Open, libc::AT_FDCWD, name, flags, 0) {
-            Some(opened) => answer(opened),
-            None => real(name, flags),
-        }
+        open_or(Function::Open, (libc::AT_FDCWD, name), (flags, 0), || real(name, flags))
     }
 
     fn [__openat_2, __openat64_2](
@@ -183,10 +185,7 @@ hooks! {
         if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0 {
             return real(directory, name, flags);
         }
-        match open_name(Function::Openat, directory, name, flags, 0) {
-            Some(opened) => answer(opened),
-            None => real(directory, name, flags),
-        }
+        open_or(Function::Openat, (directory, name), (flags, 0), || real(directory, name, flags))
     }
 
     fn [creat, creat64](name: *const c_char, mode: mode_t) -> c_int, real {

@@ -4,10 +4,11 @@ use std::ffi::{c_char, c_int};
 
 use libc::off64_t;
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind, Of, Op, Outcome};
+use striate_stack::trace::Detail;
+use striate_stack::{Action, Function, Kind, Outcome};
 
 use super::{close, open};
-use crate::door::{self, Call};
+use crate::door::{self, Call, Consent};
 use crate::errno;
 
 hooks! {
@@ -24,10 +25,10 @@ hooks! {
     }
 
     fn [truncate, truncate64](name: *const c_char, length: off64_t) -> c_int, real {
-        match truncate_name(name, length) {
-            Some(Ok(_)) => 0,
-            Some(Err(error)) => errno::fail(error),
-            None => real(name, length),
+        match truncate_name(name, length, || real(name, length)) {
+            Ok(answer) => answer,
+            Err(Ok(_)) => 0,
+            Err(Err(error)) => errno::fail(error),
         }
     }
 
@@ -62,28 +63,30 @@ hooks! {
     }
 }
 
-/// Changes the size of a file whose bytes are not where its name leads. `None`: the call is the kernel's.
-fn truncate_name(name: *const c_char, length: off64_t) -> Option<Outcome> {
-    let told = door::with_name(Kind::Notice, libc::AT_FDCWD, name, |entered, target, route| {
-        let action = Action::Notice { of: Of::Name(target) };
-        entered.call(&mut Op { function: Function::Truncate, route, action })
-    });
-    match told? {
-        Ok(0) => return None,
-        Err(error) => return Some(Err(error)),
-        Ok(_) => {}
+/// Changes the size of a file by its name. `Err`: its bytes are not where the name leads, and it was opened for that.
+fn truncate_name(
+    name: *const c_char,
+    length: off64_t,
+    real: impl FnOnce() -> c_int,
+) -> Result<c_int, Outcome> {
+    let elsewhere = door::is_elsewhere(Function::Truncate, name).map_err(Err)?;
+    if !elsewhere {
+        let detail = Detail::numbers(&[length as u64]);
+        let how = (Function::Truncate, Consent::Needed);
+        return Ok(door::noticed_name(how, (libc::AT_FDCWD, name), real, |_| detail));
     }
-    let length = u64::try_from(length).ok()?;
-    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
-    let opened = open::open_name(Function::Truncate, libc::AT_FDCWD, name, flags, 0)?;
+    let (Ok(length), flags) = (u64::try_from(length), libc::O_WRONLY | libc::O_CLOEXEC) else {
+        return Ok(real());
+    };
+    let opened = open::open_name(Function::Truncate, libc::AT_FDCWD, name, flags, 0);
     let descriptor = match opened {
-        Ok(descriptor) => descriptor,
-        Err(error) => return Some(Err(error)),
+        Some(opened) => opened.map_err(Err)?,
+        None => return Ok(real()),
     };
     let done = Call::on(descriptor)
         .map(|call| call.perform(Function::Truncate, |file| Action::Truncate { file, length }));
     close::close_one(Function::Truncate, descriptor);
-    done
+    Err(done.unwrap_or(Err(Errno::BADF)))
 }
 
 fn allocate(

@@ -7,7 +7,8 @@ use std::ptr::null_mut;
 
 use libc::{FILE, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
-use striate_stack::{Function, mark_within};
+use striate_stack::trace::Detail;
+use striate_stack::{Action, Function, Kind, Of, mark_within};
 
 use super::{close, data, descriptor, open};
 use crate::door::{self, Call};
@@ -311,10 +312,17 @@ unsafe fn stream_on(file: c_int, mode: *const c_char) -> Option<*mut FILE> {
     let mode = unsafe { Mode::read(mode)? };
     let call = Call::on(file)?;
     let flags = call.file().flags();
-    let _ = call.notice(Function::Fdopen);
+    let fits = mode.fits(flags);
     drop(call);
-    if !mode.fits(flags) {
-        errno::fail(Errno::INVAL);
+    door::noticed_file(
+        (Function::Fdopen, door::Consent::Implied),
+        (file, Kind::Notice),
+        |file| Action::Notice { of: Of::File(file) },
+        |_| {},
+        || if fits { 0 } else { errno::fail(Errno::INVAL) },
+        |_| Detail::default(),
+    );
+    if !fits {
         return Some(null_mut());
     }
     if mode.appends() && flags & libc::O_APPEND == 0 {
@@ -419,8 +427,9 @@ hooks! {
             return stream;
         }
         // The C library opens it, and stages do not see what it does with it.
-        let _ = door::notice_name(Function::Freopen, libc::AT_FDCWD, name);
-        real(name, mode, stream)
+        let how = (Function::Freopen, door::Consent::Implied);
+        let reopen = || real(name, mode, stream);
+        door::noticed_name(how, (libc::AT_FDCWD, name), reopen, |_| Detail::default())
     }
 
     fn [fileno, fileno_unlocked](stream: *mut FILE) -> c_int, real {

@@ -1,19 +1,22 @@
 //! What calls of the kernel are as records.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use striate_stack::Function;
-use striate_stack::trace::{Call, RecordedCall, Subject, TracedEnd, TracedFile};
+use striate_stack::trace::{Call, Detail, RecordedCall, Subject, TracedEnd, TracedFile};
 
 use super::Made;
-use super::kernel::{Description, Descriptor, Kernel, path_of};
+use super::kernel::{Description, Descriptor, Kernel, is_of_the_system, path_of};
 use super::line::{Ended, Returned};
 use super::values::{
     descriptor, field, flags, named, number, place, string, unsigned, vector_length,
 };
-use crate::names::{AT_FLAGS, FALLOCATE, FCNTL, OPEN_FLAGS, OTHER, RENAME, TRANSFER, WHENCE};
+use crate::names::{
+    ACCESS, ADVICE, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, OPEN_FLAGS, OTHER, RENAME, SORTS,
+    TRANSFER, WHENCE,
+};
 
 /// What came of looking at a call.
 #[derive(Debug)]
@@ -88,9 +91,14 @@ impl Handler<'_> {
         Handled::Records(vec![(function, call, self.outcome)])
     }
 
-    /// A record of something that others only have notice of.
-    fn noted(&self, function: Function, call: RecordedCall) -> Handled {
-        Handled::Records(vec![(function, call, self.outcome.map(|_| 0))])
+    /// A record of something that others only have notice of, and what else it said.
+    fn noted(
+        &self,
+        function: Function,
+        of: Subject<Arc<TracedFile>, Arc<Path>>,
+        detail: Detail<Arc<Path>>,
+    ) -> Handled {
+        self.one(function, Call::Notice { of, detail })
     }
 
     fn call(&mut self) -> Option<Handled> {
@@ -102,7 +110,9 @@ impl Handler<'_> {
             "close_range" => self.close_range(),
             "lseek" => self.seek(),
             "fsync" | "fdatasync" | "ftruncate" | "ftruncate64" | "fallocate" | "getdents"
-            | "getdents64" | "mmap" | "mmap2" | "flock" | "sync_file_range" => self.on_file(),
+            | "getdents64" | "mmap" | "mmap2" | "flock" | "sync_file_range" | "fadvise64"
+            | "fadvise64_64" | "readahead" => self.on_file(),
+            "splice" => self.splice(),
             "stat" | "stat64" | "lstat" | "lstat64" | "fstat" | "fstat64" | "newfstatat"
             | "fstatat64" | "statx" => self.stat(),
             "rename" | "renameat" | "renameat2" | "unlink" | "unlinkat" | "rmdir" | "mkdir"
@@ -110,7 +120,8 @@ impl Handler<'_> {
             "dup" | "dup2" | "dup3" => self.duplicate(),
             "fcntl" | "fcntl64" => self.control(),
             "copy_file_range" | "sendfile" | "sendfile64" => self.copy(),
-            "chdir" | "fchdir" | "getcwd" => self.directory(),
+            "chdir" | "fchdir" => self.change_directory(),
+            "getcwd" => self.current_directory(),
             "execve" | "execveat" => Some(self.exec()),
             _ => self.notice(),
         }
@@ -139,6 +150,9 @@ impl Handler<'_> {
             Some(at) => Some(at),
             None => file.position.get(),
         };
+        if at.is_none() && file.position.get().is_none() {
+            file.unplaced.set(file.unplaced.get().saturating_add(moved));
+        }
         if at.is_none() {
             file.position.set(offset.and_then(|offset| offset.checked_add(moved)));
         }
@@ -182,6 +196,14 @@ impl Handler<'_> {
                 (Function::Openat, self.path(Some(0), 1)?, bits, self.word(3).and_then(unsigned))
             }
         };
+        if is_of_the_system(&path) {
+            // What the number stood for before was closed.
+            if let Ok(number) = self.outcome {
+                let number = i32::try_from(number).ok()?;
+                self.kernel.tasks.get(&self.task)?.table.borrow_mut().remove(&number);
+            }
+            return Some(Handled::Elsewhere);
+        }
         let process = self.kernel.tasks.get(&self.task)?.process;
         let made = self.kernel.describe(process, path.clone(), bits & !libc::O_CLOEXEC);
         if let Ok(number) = self.outcome {
@@ -246,6 +268,12 @@ impl Handler<'_> {
         let whence = named(WHENCE, self.word(2)?)?;
         let Some(file) = self.file(0)? else { return Some(Handled::Elsewhere) };
         if let Ok(position) = self.outcome {
+            if whence == libc::SEEK_CUR && file.position.get().is_none() {
+                // Now it is known where it was when it was first seen.
+                let first = position.checked_add_signed(offset.saturating_neg());
+                let first = first.and_then(|first| first.checked_sub(file.unplaced.get()));
+                self.kernel.was_at(&file.file, first);
+            }
             file.position.set(Some(position));
         }
         let file = Arc::clone(&file.file);
@@ -274,10 +302,26 @@ impl Handler<'_> {
             }
             "getdents" | "getdents64" => {
                 let path = file.path.as_path().into();
-                self.noted(Function::Opendir, Call::ReadDirectory { path })
+                self.one(Function::Getdents, Call::ReadDirectory { path })
             }
-            "flock" => self.noted(Function::Flock, Call::Notice { of: Subject::File(file) }),
-            _ => self.noted(Function::SyncFileRange, Call::Notice { of: Subject::File(file) }),
+            "flock" => {
+                let detail = Detail::numbers(&[wide(flags(FLOCK, self.word(1)?))]);
+                self.noted(Function::Flock, Subject::File(file), detail)
+            }
+            "fadvise64" | "fadvise64_64" => {
+                let (offset, length) = (self.unsigned(1)?, self.unsigned(2)?);
+                let advice = named(ADVICE, self.word(3)?)?;
+                let detail = Detail::numbers(&[offset, length]).with_flags(advice);
+                self.noted(Function::Fadvise, Subject::File(file), detail)
+            }
+            "readahead" => {
+                let detail = Detail::numbers(&[self.unsigned(1)?, self.unsigned(2)?]);
+                self.noted(Function::Readahead, Subject::File(file), detail)
+            }
+            _ => {
+                let detail = Detail::numbers(&[self.unsigned(1)?, self.unsigned(2)?]);
+                self.noted(Function::SyncFileRange, Subject::File(file), detail)
+            }
         })
     }
 
@@ -294,7 +338,10 @@ impl Handler<'_> {
         let writable = writes && self.word(3)?.contains("MAP_SHARED");
         let offset = self.unsigned(5)?;
         let file = Arc::clone(&file.file);
-        Some(self.noted(Function::Mmap, Call::Map { file, offset, length, writable }))
+        // Where in memory it is says nothing to others.
+        let outcome = self.outcome.map(|_| 0);
+        let call = Call::Map { file, offset, length, writable };
+        Some(Handled::Records(vec![(Function::Mmap, call, outcome)]))
     }
 
     fn stat(&mut self) -> Option<Handled> {
@@ -303,25 +350,41 @@ impl Handler<'_> {
             "lstat" | "lstat64" => (Function::Lstat, None, 0, libc::AT_SYMLINK_NOFOLLOW, 1),
             "statx" => (Function::Statx, Some(0), 1, flags(AT_FLAGS, self.word(2)?), 4),
             "fstat" | "fstat64" => {
-                let size = self.size(1, "st_size");
-                return self.stat_file(Function::Fstat, 0, size);
+                let told = (self.size(1, "st_size"), self.mode(1, "st_mode"));
+                return self.stat_file(Function::Fstat, 0, told);
             }
             _ => (Function::Fstatat, Some(0), 1, flags(AT_FLAGS, self.word(3)?), 2),
         };
-        let field = if function == Function::Statx { "stx_size" } else { "st_size" };
-        let size = self.size(told, field);
+        let fields = match function {
+            Function::Statx => ["stx_size", "stx_mode"],
+            _ => ["st_size", "st_mode"],
+        };
+        let told = (self.size(told, fields[0]), self.mode(told, fields[1]));
+        let (size, mode) = told;
         let empty = matches!(self.word(path)?, "\"\"" | "NULL");
         if directory.is_some() && empty && bits & libc::AT_EMPTY_PATH != 0 {
-            return self.stat_file(function, bits, size);
+            return self.stat_file(function, bits, told);
         }
-        let path = self.path(directory, path)?.into();
-        Some(self.noted(function, Call::Stat { of: Subject::Name(path), flags: bits, size }))
+        let of = Subject::Name(self.path(directory, path)?.into());
+        Some(self.one(function, Call::Stat { of, flags: bits, size, mode }))
     }
 
-    fn stat_file(&mut self, function: Function, bits: i32, size: Option<u64>) -> Option<Handled> {
+    fn stat_file(
+        &mut self,
+        function: Function,
+        flags: i32,
+        (size, mode): (Option<u64>, Option<u32>),
+    ) -> Option<Handled> {
         let Some(file) = self.file(0)? else { return Some(Handled::Elsewhere) };
         let of = Subject::File(Arc::clone(&file.file));
-        Some(self.noted(function, Call::Stat { of, flags: bits, size }))
+        Some(self.one(function, Call::Stat { of, flags, size, mode }))
+    }
+
+    /// The sort of a file and its permissions that a structure in an argument tells.
+    fn mode(&self, place: usize, name: &str) -> Option<u32> {
+        self.outcome.ok()?;
+        let mode = flags(SORTS, field(self.word(place)?, name)?).cast_unsigned();
+        (mode & libc::S_IFMT != 0).then_some(mode)
     }
 
     /// The size that a structure in an argument tells.
@@ -393,7 +456,7 @@ impl Handler<'_> {
         if let (Some(of), Some(task)) = (file, self.kernel.tasks.get(&self.task)) {
             let file = Arc::clone(&of.file);
             task.table.borrow_mut().insert(made, Descriptor { of, closes_on_exec });
-            records.push((function, Call::Duplicate { file, descriptor: made }, Ok(0)));
+            records.push((function, Call::Duplicate { file, descriptor: made }, self.outcome));
         }
         if records.is_empty() { Handled::Elsewhere } else { Handled::Records(records) }
     }
@@ -449,7 +512,21 @@ impl Handler<'_> {
             libc::F_OFD_SETLKW,
         ];
         if locks.contains(&command) {
-            return Some(self.noted(Function::Fcntl, Call::Notice { of: Subject::File(file) }));
+            let signed = |name: &str| field(&word, name).and_then(super::values::number);
+            let how = field(&word, "l_type").and_then(|word| named(LOCK, word)).unwrap_or(0);
+            let whence = field(&word, "l_whence").and_then(|word| named(WHENCE, word)).unwrap_or(0);
+            let (start, length) = (signed("l_start")?, signed("l_len")?);
+            let detail = Detail::numbers(&[
+                wide(command),
+                wide(how) | wide(whence) << 16,
+                start.cast_unsigned(),
+                length.cast_unsigned(),
+            ]);
+            return Some(self.noted(Function::Fcntl, Subject::File(file), detail));
+        }
+        if !matches!(command, libc::F_GETFD | libc::F_SETFD | libc::F_GETFL | libc::F_SETFL) {
+            // Owners, signals, leases and hints: nothing is done with the file.
+            return Some(Handled::Skipped);
         }
         let descriptor = number;
         Some(self.one(Function::Fcntl, Call::Control { file, descriptor, command, argument }))
@@ -489,18 +566,51 @@ impl Handler<'_> {
         Some(self.one(function, call))
     }
 
-    fn directory(&mut self) -> Option<Handled> {
-        if self.outcome.is_err() {
-            return Some(Handled::Skipped);
-        }
-        let to = match self.ended.name {
-            "fchdir" => self.file(0)?.map(|file| file.file.path.clone()),
-            _ => Some(self.path(None, 0)?),
+    /// `chdir` and `fchdir`.
+    fn change_directory(&mut self) -> Option<Handled> {
+        let (of, to) = if self.ended.name == "fchdir" {
+            let Some(file) = self.file(0)? else { return Some(Handled::Elsewhere) };
+            let file = Arc::clone(&file.file);
+            let to = file.path.clone();
+            (Subject::File(file), to)
+        } else {
+            let to = self.path(None, 0)?;
+            (Subject::Name(to.as_path().into()), to)
         };
-        let task = self.kernel.tasks.get(&self.task)?;
-        // Where it is now, if that is known.
-        task.directory.replace(to.filter(|to| to.is_absolute()));
+        if self.outcome.is_ok() {
+            let task = self.kernel.tasks.get(&self.task)?;
+            // Where it is now, if that is known.
+            task.directory.replace(Some(to).filter(|to| to.is_absolute()));
+        }
+        Some(self.noted(Function::Chdir, of, Detail::default()))
+    }
+
+    /// `getcwd` is no operation on a file, but it says where the task is.
+    fn current_directory(&mut self) -> Option<Handled> {
+        if self.outcome.is_ok() {
+            let current = path_of(string(self.word(0)?)?);
+            let task = self.kernel.tasks.get(&self.task)?;
+            task.directory.replace(Some(current).filter(|current| current.is_absolute()));
+        }
         Some(Handled::Skipped)
+    }
+
+    /// `splice`: a file is at one end, and a pipe at the other.
+    fn splice(&mut self) -> Option<Handled> {
+        let (length, bits) = (self.unsigned(4)?, self.word(5).map_or(0, |word| flags(&[], word)));
+        for (into, file, at) in [(0, 0, 1), (1, 2, 3)] {
+            let at = self.word(at).and_then(place);
+            let Some(description) = self.file(file)? else { continue };
+            if let (None, Ok(moved)) = (at, self.outcome) {
+                let position = description.position.get();
+                description.position.set(position.and_then(|position| position.checked_add(moved)));
+            }
+            let of = Subject::File(Arc::clone(&description.file));
+            let at = at.map_or(0, |at| at.wrapping_add(1));
+            let detail = Detail::numbers(&[into, at, length]).with_flags(bits);
+            return Some(self.noted(Function::Splice, of, detail));
+        }
+        Some(Handled::Elsewhere)
     }
 
     fn exec(&self) -> Handled {
@@ -527,20 +637,78 @@ impl Handler<'_> {
         let Some((function, directory, place)) = notice_of(self.ended.name) else {
             return Some(Handled::Skipped);
         };
-        let Some(place) = place else {
-            let Some(file) = self.file(0)? else { return Some(Handled::Elsewhere) };
-            let of = Subject::File(Arc::clone(&file.file));
-            return Some(self.noted(function, Call::Notice { of }));
-        };
+        let detail = self.detail(function)?;
         // Without a name it is about the descriptor.
-        if directory.is_some() && matches!(self.word(place)?, "NULL" | "\"\"") {
+        let named = match (place, directory) {
+            (Some(place), Some(_)) => {
+                (!matches!(self.word(place)?, "NULL" | "\"\"")).then_some(place)
+            }
+            (place, _) => place,
+        };
+        let Some(place) = named else {
             let Some(file) = self.file(0)? else { return Some(Handled::Elsewhere) };
-            let of = Subject::File(Arc::clone(&file.file));
-            return Some(self.noted(function, Call::Notice { of }));
-        }
+            return Some(self.noted(function, Subject::File(Arc::clone(&file.file)), detail));
+        };
         let of = Subject::Name(self.path(directory, place)?.into());
-        Some(self.noted(function, Call::Notice { of }))
+        Some(self.noted(function, of, detail))
     }
+
+    /// What else such a call says.
+    fn detail(&mut self, function: Function) -> Option<Detail<Arc<Path>>> {
+        let name = self.ended.name;
+        let no_follow = if name.starts_with('l') { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
+        // Arguments behind the name, or behind the descriptor.
+        let next = if name.contains("at") && !matches!(name, "statfs" | "fstatfs") { 2 } else { 1 };
+        let at_flags = |place: usize| self.word(place).map_or(0, |word| flags(AT_FLAGS, word));
+        Some(match function {
+            Function::Access => {
+                let wanted = flags(ACCESS, self.word(next)?);
+                Detail::numbers(&[wide(wanted)]).with_flags(at_flags(next + 1))
+            }
+            Function::Chmod => {
+                Detail::numbers(&[self.unsigned(next)?]).with_flags(at_flags(next + 1))
+            }
+            Function::Mknod => Detail::numbers(&[wide(flags(SORTS, self.word(next)?))]),
+            Function::Chown => {
+                let id = |place: usize| Some(u64::from(number(self.word(place)?)? as u32));
+                let bits = if next == 2 { at_flags(next + 2) } else { no_follow };
+                Detail::numbers(&[id(next)?, id(next + 1)?]).with_flags(bits)
+            }
+            Function::Utimens => Detail::default().with_flags(at_flags(next + 1)),
+            Function::Link => {
+                let (directory, place) = if next == 2 { (Some(2), 3) } else { (None, 1) };
+                let bits = if next == 2 { at_flags(4) } else { 0 };
+                let to = self.path(directory, place)?.into();
+                Detail::default().with_flags(bits).with_text(Some(to))
+            }
+            Function::Symlink => {
+                Detail::default().with_text(Some(path_of(string(self.word(0)?)?).into()))
+            }
+            Function::Readlink => {
+                // strace shortens it unless it is told otherwise.
+                let text = string(self.word(next)?).filter(|_| self.outcome.is_ok());
+                let text = text.filter(|text| Ok(text.len() as u64) == self.outcome);
+                Detail::numbers(&[self.unsigned(next + 1)?])
+                    .with_text(text.map(|text| path_of(text).into()))
+            }
+            Function::Truncate => Detail::numbers(&[self.unsigned(1)?]),
+            Function::Xattr => {
+                let what = ["getx", "setx", "listx", "removex"];
+                let what = what.iter().position(|what| name.contains(what))? as u64;
+                let key = self.word(1).and_then(string).filter(|_| what != 2);
+                let length = self.word(if what == 2 { 2 } else { 3 }).and_then(unsigned);
+                Detail::numbers(&[what, length.unwrap_or(0)])
+                    .with_flags(no_follow)
+                    .with_text(key.map(|key| path_of(key).into()))
+            }
+            _ => Detail::default(),
+        })
+    }
+}
+
+/// A small number as one of a notice.
+const fn wide(number: i32) -> u64 {
+    number.cast_unsigned() as u64
 }
 
 /// The function of a call, where its directory is and where its name; without a name it is on a descriptor.
@@ -564,7 +732,10 @@ fn notice_of(name: &str) -> Option<(Function, Option<usize>, Option<usize>)> {
         "readlink" => (Function::Readlink, named),
         "readlinkat" => (Function::Readlink, at),
         "truncate" | "truncate64" => (Function::Truncate, named),
-        "splice" => (Function::Splice, file),
+        "mknod" => (Function::Mknod, named),
+        "mknodat" => (Function::Mknod, at),
+        "statfs" | "statfs64" => (Function::Statfs, named),
+        "fstatfs" | "fstatfs64" => (Function::Statfs, file),
         "setxattr" | "lsetxattr" | "getxattr" | "lgetxattr" | "listxattr" | "llistxattr"
         | "removexattr" | "lremovexattr" => (Function::Xattr, named),
         "fsetxattr" | "fgetxattr" | "flistxattr" | "fremovexattr" => (Function::Xattr, file),

@@ -18,6 +18,8 @@ pub(super) struct Description {
     pub(super) file: Arc<TracedFile>,
     pub(super) position: Cell<Option<u64>>,
     pub(super) appends: Cell<bool>,
+    /// Bytes that were moved while the position was not known.
+    pub(super) unplaced: Cell<u64>,
 }
 
 /// A descriptor.
@@ -140,6 +142,7 @@ impl Kernel {
             file: Arc::new(file),
             position: Cell::new(Some(0)),
             appends: Cell::new(flags & libc::O_APPEND != 0),
+            unplaced: Cell::new(0),
         })
     }
 
@@ -155,7 +158,7 @@ impl Kernel {
             return Some(Rc::clone(&known.of));
         }
         let path = path_of(path?);
-        if ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special)) {
+        if is_of_the_system(&path) {
             return None;
         }
         let description = self.describe(task.process, path, libc::O_RDWR);
@@ -167,6 +170,14 @@ impl Kernel {
         let held = Held { file, position: None, size: None, descriptors: vec![descriptor] };
         self.processes.get_mut(&task.process)?.held.push(held);
         Some(description)
+    }
+
+    /// Where a file was that was open before it was first seen.
+    pub(super) fn was_at(&mut self, file: &TracedFile, position: Option<u64>) {
+        let held = self.processes.values_mut().flat_map(|process| &mut process.held);
+        for held in held.filter(|held| held.position.is_none() && held.file == *file) {
+            held.position = position;
+        }
     }
 
     /// A path from the root on, if the directory it starts from is known; else as it is.
@@ -195,6 +206,14 @@ fn held_in(table: &BTreeMap<i32, Descriptor>) -> Vec<Held> {
         known.descriptors.push(*number);
     }
     held.into_values().collect()
+}
+
+/// Whether descriptors of a path are no files that could be made elsewhere: devices, what the kernel tells of itself, and
+/// memory.
+pub(super) fn is_of_the_system(path: &Path) -> bool {
+    let special = ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special));
+    special && !path.starts_with("/dev/shm")
+        || path.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
 }
 
 pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {

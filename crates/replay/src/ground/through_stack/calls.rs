@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use striate_recording::ProcessIndex;
 use striate_stack::trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
@@ -29,7 +29,7 @@ const MOST: u64 = 0x7fff_f000;
 const NOT_OPEN: &str = "its file could not be opened";
 
 /// Carries something out, and says how long it took.
-fn timed(act: impl FnOnce() -> Outcome) -> Did {
+pub(super) fn timed(act: impl FnOnce() -> Outcome) -> Did {
     let (outcome, took) = measured(act);
     made(outcome, None, took)
 }
@@ -58,23 +58,23 @@ fn with(did: Did, more: u64) -> Did {
 }
 
 /// A call of which stages were only told.
-fn noted(told: Did) -> Did {
+pub(super) fn noted(told: Did) -> Did {
     match told {
         Did::Made(_, took) => Did::Noted(took),
         other => other,
     }
 }
 
-fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Did {
+pub(super) fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Did {
     Did::Made(Came { outcome: outcome.map_err(Errno::raw_os_error), size }, took)
 }
 
 /// A call that is being made.
-struct Making<'a> {
-    ground: &'a ThroughStack,
-    process: ProcessIndex,
-    act: &'a Act,
-    record: &'a Record,
+pub(super) struct Making<'a> {
+    pub(super) ground: &'a ThroughStack,
+    pub(super) process: ProcessIndex,
+    pub(super) act: &'a Act,
+    pub(super) record: &'a Record,
 }
 
 impl ThroughStack {
@@ -112,7 +112,12 @@ impl Making<'_> {
                 let name = Root::c_relative(path);
                 self.stat(Of::Name(self.ground.target(&name, path)), *flags)
             }
-            (Traced::Notice { of: Subject::Name(path) }, _) => self.notice_name(path, call),
+            (Traced::Notice { of: Subject::Name(path), .. }, _) if !record.known => {
+                self.notice_name(path, call)
+            }
+            (Traced::Notice { of: Subject::Name(path), detail }, _) => {
+                self.noticed_name(path, detail)
+            }
             (Traced::CopyRange { from, to, length } | Traced::SendFile { from, to, length }, _) => {
                 self.copy(call, from, to, *length)
             }
@@ -136,12 +141,10 @@ impl Making<'_> {
 
     fn open(&self, id: FileId, path: &Path, flags: i32, mode: u32) -> Did {
         let name = Root::c_relative(path);
-        let target = self.ground.target(&name, path);
         let mut opened = None;
         let (outcome, took) = measured(|| {
-            let file = self.act.stack.open(self.record.function, target, flags, mode);
-            // What is not a regular file was not recorded.
-            let file = file.unwrap_or(Err(Errno::ISDIR))?;
+            let function = self.record.function;
+            let file = self.ground.open(self.act, function, (&name, path), flags, mode)?;
             let descriptor = file.raw_descriptor() as u64;
             opened = Some(file);
             Ok(descriptor)
@@ -149,8 +152,10 @@ impl Making<'_> {
         let mut size = None;
         if let Some(file) = opened {
             if !self.act.holds_back {
-                let stat = file.descriptor().and_then(rustix::fs::fstat);
-                size = stat.ok().map(|stat| stat.st_size as u64);
+                let stat = file.descriptor().and_then(rustix::fs::fstat).ok();
+                let stat = stat
+                    .filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+                size = stat.map(|stat| stat.st_size as u64);
             }
             let recorded = self.record.outcome.unwrap_or(0) as i32;
             self.act.add(id, file, recorded);
@@ -170,6 +175,7 @@ impl Making<'_> {
             return Did::Skipped(NOT_OPEN);
         };
         let file = &closing.file;
+        self.act.locks.closes(file);
         if !closing.goes_on {
             heritage.leave(self.process, self.act, id, file);
         }
@@ -184,7 +190,7 @@ impl Making<'_> {
         timed(|| self.call(file, Action::Close { file, descriptor: closing.descriptor, last }))
     }
 
-    fn by_name<'n>(
+    pub(super) fn by_name<'n>(
         &self,
         path: &'n Path,
         action: impl for<'a> FnOnce(striate_stack::Target<'a>) -> Action<'a>,
@@ -206,26 +212,6 @@ impl Making<'_> {
         };
         let mut op = Op { function: self.record.function, route: &route, action };
         timed(|| self.act.stack.call(&mut op))
-    }
-
-    /// Stages are told, and the directory is listed.
-    fn list(&self, path: &Path) -> Did {
-        let name = Root::c_relative(path);
-        let route = self.act.stack.route(path);
-        let action = Action::ReadDirectory { target: self.ground.target(&name, path) };
-        let mut op = Op { function: self.record.function, route: &route, action };
-        // How long the listing took then is not recorded: it is think time.
-        let told = timed(|| self.act.stack.call(&mut op));
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = &self.ground.root;
-        // SAFETY: the root is open as long as the ground is.
-        let start = unsafe { std::os::fd::BorrowedFd::borrow_raw(root.descriptor()) };
-        if let Ok(opened) = rustix::fs::openat(start, &name, flags, Mode::empty())
-            && let Ok(mut names) = Dir::new(opened)
-        {
-            while names.read().is_some_and(|name| name.is_ok()) {}
-        }
-        told
     }
 
     fn stat(&self, of: Of<'_>, flags: i32) -> Did {
@@ -279,7 +265,7 @@ impl Making<'_> {
         };
         let (source, sink) = (open(0, from), open(1, to));
         let Some((source_id, source)) = source else {
-            return Did::Skipped("bytes came from what was not recorded");
+            return self.copy_from_elsewhere(sink, to);
         };
         let descriptor = |id: FileId, recorded: i32, file: &OpenFile| {
             self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor())
@@ -316,6 +302,32 @@ impl Making<'_> {
         timed(|| self.act.stack.call(&mut op))
     }
 
+    /// Bytes that came from what was not recorded: as many of a file without a name.
+    fn copy_from_elsewhere(
+        &self,
+        sink: Option<(FileId, Arc<OpenFile>)>,
+        to: &TracedEnd<Arc<TracedFile>>,
+    ) -> Did {
+        let Some((id, file)) = sink else { return Did::Skipped(NOT_OPEN) };
+        let moved = self.record.outcome.unwrap_or(0);
+        let made = tempfile::tempfile_in(self.ground.root.place());
+        let source = made.and_then(|made| made.set_len(moved).map(|()| made));
+        let Ok(source) = source else {
+            return Did::Skipped("bytes came from what was not recorded");
+        };
+        let start = End { file: None, descriptor: source.as_raw_fd(), at: Some(0) };
+        let descriptor = self.act.descriptor(id, to.descriptor).unwrap_or(file.raw_descriptor());
+        let end = End { file: Some(&file), descriptor, at: to.at };
+        let length = usize::try_from(moved).unwrap_or(usize::MAX);
+        let action = if self.record.call.kind() == Kind::SendFile {
+            Action::SendFile { from: start, to: end, length }
+        } else {
+            Action::CopyRange { from: start, to: end, length }
+        };
+        let mut op = Op { function: self.record.function, route: file.route(), action };
+        timed(|| self.act.stack.call(&mut op))
+    }
+
     fn on_file(
         &self,
         id: FileId,
@@ -327,7 +339,8 @@ impl Making<'_> {
             Traced::Close { descriptor, last, .. } => self.close(id, descriptor, last),
             Traced::Read { placed, offset, length, flags, parts, .. } => {
                 let at = offset.filter(|_| placed);
-                let memory = memory::sink(hands.room(length.min(MOST) as usize), parts);
+                let length = length.min(MOST) as usize;
+                let memory = memory::sink(hands.room(length), length, parts);
                 timed(|| self.call(file, Action::Read { file, memory, at, flags }))
             }
             Traced::Write { placed, offset, length, flags, parts, .. } => {
@@ -338,7 +351,7 @@ impl Making<'_> {
                 let length = length.min(MOST) as usize;
                 let bytes =
                     hands.bytes(Phase::of(&traced.path), offset.unwrap_or(0), length, direct);
-                let memory = memory::source(bytes, parts);
+                let memory = memory::source(bytes, length, parts);
                 timed(|| self.call(file, Action::Write { file, memory, at, flags }))
             }
             Traced::Seek { offset, whence, .. } => {
@@ -358,10 +371,16 @@ impl Making<'_> {
             Traced::Control { descriptor, command, argument, .. } => {
                 self.control(id, file, descriptor, (command, argument))
             }
+            Traced::Map { offset, length, writable, .. } if self.record.known => {
+                self.map(file, offset, length, writable)
+            }
             Traced::Map { offset, length, writable, .. } => {
                 let told =
                     timed(|| self.call(file, Action::Map { file, offset, length, writable }));
                 with(noted(told), besides(|| self.act.stack.share(file)))
+            }
+            Traced::Notice { ref detail, .. } if self.record.known => {
+                self.noticed_file(id, file, detail)
             }
             Traced::Notice { .. } => {
                 let told = timed(|| self.call(file, Action::Notice { of: Of::File(file) }));
@@ -404,7 +423,17 @@ impl Making<'_> {
         (command, argument): (i32, u64),
     ) -> Did {
         // The argument of others may be a place in the memory of the program.
-        if !matches!(command, libc::F_GETFD | libc::F_SETFD | libc::F_GETFL | libc::F_SETFL) {
+        if !matches!(
+            command,
+            libc::F_GETFD
+                | libc::F_SETFD
+                | libc::F_GETFL
+                | libc::F_SETFL
+                | libc::F_GETLEASE
+                | libc::F_GETOWN
+                | libc::F_GET_SEALS
+                | libc::F_GETPIPE_SZ
+        ) {
             return Did::Skipped("fcntl with an argument that is not recorded");
         }
         let descriptor = self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor());

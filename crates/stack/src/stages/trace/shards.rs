@@ -82,13 +82,13 @@ impl Shards {
         (place, of): (usize, Option<u32>),
         function: Function,
         timed: Timed,
-        outcome: Outcome,
+        outcome: Option<Outcome>,
         call: &Call<&TracedFile, &Path>,
     ) {
         let (seat, thread) = seat::seat_and_thread();
         let number = if seat == seat::SHARED { thread as usize } else { seat } % SHARDS;
         let mut shard = self.shard(number, place).lock();
-        let outcome = outcome.map_err(rustix::io::Errno::raw_os_error);
+        let outcome = outcome.map(|outcome| outcome.map_err(rustix::io::Errno::raw_os_error));
         shard.encoder.push(of.unwrap_or(thread), function, timed, outcome, call);
         if shard.encoder.count() == 1 {
             shard.due = timed.end.saturating_add(clock::ticks_per_second());

@@ -8,9 +8,10 @@ use rustix::io::Errno;
 use super::{Known, Recorder};
 use crate::clock;
 use crate::file::OpenFile;
+use crate::notice::{self, Completed};
 use crate::op::{Action, End, Of, Op, Outcome, StatInto};
 use crate::stage::Next;
-use crate::trace::{Call, Subject, Timed, TracedEnd, TracedFile};
+use crate::trace::{Call, Detail, Subject, Timed, TracedEnd, TracedFile};
 
 type Told<'c> = Call<&'c TracedFile, &'c Path>;
 
@@ -41,6 +42,10 @@ impl Recorder {
     /// Carries out and records what is neither read nor write.
     pub(super) fn call_other(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let (function, slot) = (op.function, next.slot());
+        let is_notice = op.action.is_notice();
+        if is_notice && notice::result_follows(function) {
+            return next.call(op);
+        }
         let asked = self.told(&op.action, slot);
         let start = clock::now();
         let outcome = next.call(op);
@@ -48,8 +53,9 @@ impl Recorder {
         let Some(mut call) = asked else { return outcome };
         match (&mut call, &op.action) {
             (Call::Open { size, .. }, _) => *size = outcome.ok().and_then(size_of_descriptor),
-            (Call::Stat { size, .. }, Action::Stat { into, .. }) if outcome.is_ok() => {
-                *size = Some(size_told(into));
+            (Call::Stat { size, mode, .. }, Action::Stat { into, .. }) if outcome.is_ok() => {
+                let (told_size, told_mode) = told_by(into);
+                (*size, *mode) = (Some(told_size), Some(told_mode));
             }
             (_, Action::Seek { file, .. }) => {
                 if let (Some(known), Ok(position)) = (file.state::<Known>(slot), outcome) {
@@ -63,8 +69,25 @@ impl Recorder {
             }
             _ => {}
         }
-        self.record(slot, function, timed, outcome, &call);
+        let result = match op.action {
+            // What comes of the call itself is not told, unless stages keep it from being made.
+            _ if is_notice && outcome.is_ok() => None,
+            // It has been made.
+            Action::Duplicate { descriptor, .. } => Some(outcome.map(|_| descriptor as u64)),
+            _ => Some(outcome),
+        };
+        self.record(slot, function, timed, result, &call);
         outcome
+    }
+
+    /// Records a call of which stages had notice, and which has been made.
+    pub(super) fn record_completed(&self, done: &Completed<'_, '_>, place: usize) {
+        let Completed { op, detail: told, outcome, times: (start, end) } = *done;
+        let Some(mut call) = self.told(&op.action, place) else { return };
+        if let Call::Notice { detail, .. } = &mut call {
+            *detail = told.clone();
+        }
+        self.record(place, op.function, Timed { start, end }, Some(outcome), &call);
     }
 
     fn file<'f>(&self, file: &'f Arc<OpenFile>, slot: usize) -> Option<&'f TracedFile> {
@@ -113,7 +136,7 @@ impl Recorder {
                 length: *length,
             },
             Action::Stat { of, flags, .. } => {
-                Call::Stat { of: self.subject(*of, slot)?, flags: *flags, size: None }
+                Call::Stat { of: self.subject(*of, slot)?, flags: *flags, size: None, mode: None }
             }
             Action::Rename { from, to, flags } => {
                 Call::Rename { from: from.absolute, to: to.absolute, flags: *flags }
@@ -150,7 +173,9 @@ impl Recorder {
                 to: self.end(to, slot),
                 length: *length as u64,
             },
-            Action::Notice { of } => Call::Notice { of: self.subject(*of, slot)? },
+            Action::Notice { of } => {
+                Call::Notice { of: self.subject(*of, slot)?, detail: Detail::default() }
+            }
         })
     }
 }
@@ -169,10 +194,11 @@ pub(super) fn kernel_position(file: &OpenFile) -> Option<u64> {
     rustix::fs::seek(file.descriptor().ok()?, rustix::fs::SeekFrom::Current(0)).ok()
 }
 
-fn size_told(into: &StatInto<'_>) -> u64 {
+/// The size and the mode that were told.
+fn told_by(into: &StatInto<'_>) -> (u64, u32) {
     match into {
-        StatInto::Stat(stat) => stat.st_size as u64,
-        StatInto::Statx { buffer, .. } => buffer.stx_size,
+        StatInto::Stat(stat) => (stat.st_size as u64, stat.st_mode),
+        StatInto::Statx { buffer, .. } => (buffer.stx_size, u32::from(buffer.stx_mode)),
     }
 }
 

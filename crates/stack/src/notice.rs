@@ -1,0 +1,69 @@
+//! Calls that stages only have notice of, and what came of them.
+//!
+//! A door tells stages of such a call before it makes it ([`Stack::announce`](crate::Stack::announce)), so that what they
+//! hold back is there by then, and says what came of it afterwards ([`Stack::completed`](crate::Stack::completed)): stages
+//! that record or count do so then. Of a notice that is a plain call of the stack nobody hears the result.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use crate::function::Function;
+use crate::op::{Op, Outcome};
+use crate::trace::Detail;
+
+thread_local! {
+    /// The function whose notice passes through the stack now, and whose result follows.
+    static ANNOUNCED: Cell<Option<Function>> = const { Cell::new(None) };
+}
+
+/// Whether what comes of a call of this function is told later.
+pub(crate) fn result_follows(function: Function) -> bool {
+    ANNOUNCED.get() == Some(function)
+}
+
+/// While it lives, a result follows.
+#[derive(Debug)]
+pub(crate) struct Announcing(Option<Function>);
+
+impl Announcing {
+    pub(crate) fn new(function: Function) -> Self {
+        Self(ANNOUNCED.replace(Some(function)))
+    }
+}
+
+impl Drop for Announcing {
+    fn drop(&mut self) {
+        ANNOUNCED.set(self.0);
+    }
+}
+
+/// A call that stages were told of and that is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// What stages say to it: an error keeps it from being made.
+    pub outcome: Outcome,
+    /// When stages were told, in ticks.
+    pub(crate) began: u64,
+    /// When they were done with it.
+    pub(crate) made: u64,
+}
+
+impl Announced {
+    /// What stages could not be told of.
+    pub const fn failed() -> Self {
+        Self { outcome: Err(rustix::io::Errno::IO), began: 0, made: 0 }
+    }
+}
+
+/// A call that stages were told of and that has been made.
+#[derive(Debug)]
+pub struct Completed<'c, 'a> {
+    /// As it was announced.
+    pub op: &'c Op<'a>,
+    /// What else it said.
+    pub detail: &'c Detail<&'c Path>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// When it began and ended, in ticks. For the first stage what the others had to do counts as well.
+    pub(crate) times: (u64, u64),
+}
