@@ -46,7 +46,8 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
             Box::new(OnStore::new(at, *method, survey.heirs.keys().copied().collect())?)
         }
     };
-    let bytes = survey.initial.iter().map(|initial| initial.bytes()).fold(0, u64::saturating_add);
+    let bytes =
+        survey.initial.iter().map(crate::world::Initial::bytes).fold(0, u64::saturating_add);
     watched.begin("making files", bytes);
     let made_bytes = ground.make(&survey.initial, watched)?;
     watched.begin("replaying", survey.records);

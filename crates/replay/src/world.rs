@@ -62,6 +62,7 @@ pub(crate) enum Sort {
 }
 
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Node {
     directory: bool,
     /// Where it leads, if it is a symbolic link.
@@ -156,7 +157,7 @@ impl World {
     pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
         let need = self.need();
         let Self { directories, follows, nodes, .. } = self;
-        let mut world = Self { directories, follows, ..Self::default() };
+        let mut world = Self { follows, directories, ..Self::default() };
         let mut found = BTreeMap::new();
         for node in nodes {
             if let Some((path, size)) = node.first {

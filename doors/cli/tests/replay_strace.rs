@@ -19,7 +19,9 @@ type Has = &'static [(&'static str, u64)];
 fn trip(script: &str, has: Has) -> Imported {
     let place = tempfile::tempdir().unwrap();
     let [work, home, root] = ["work", "home", "root"].map(|name| place.path().join(name));
-    [&work, &home].iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    for directory in [&work, &home] {
+        fs::create_dir(directory).unwrap();
+    }
     let told = place.path().join("strace.txt");
     let mut strace = Command::new("strace");
     // As docs/traces.md says.
