@@ -6,7 +6,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::apart::is_apart;
+use crate::descriptor_table::is_apart;
 use crate::gate::is_within_itself;
 
 /// As many numbers are known; those above are not protected.

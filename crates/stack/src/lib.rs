@@ -9,12 +9,12 @@
 //! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
 //! it ends.
 
-mod apart;
 mod caller;
 pub mod classification;
 mod clock;
 pub mod configuration;
 pub mod count;
+mod descriptor_table;
 pub mod descriptors;
 mod executor;
 mod file;

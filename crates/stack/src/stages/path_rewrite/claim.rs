@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 
 use super::fast_place::FastPlace;
-use crate::apart::{self, Shared};
+use crate::descriptor_table::{self, Shared};
 use crate::place::{Identity, high};
 use crate::trust::{self, Distrust};
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::claim::Patience;
 use super::moving::{Refused, commit, give_up, prepare};
 use super::state::{Moved, Shared};
-use crate::apart::{close_unused, is_apart, leave_table};
+use crate::descriptor_table::{close_unused, is_apart, leave_table};
 use crate::file::lock;
 use crate::gate::stay_within;
 use crate::threads::without_signals;

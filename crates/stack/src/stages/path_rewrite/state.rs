@@ -15,7 +15,7 @@ use super::claim::{Base, Claim};
 use super::fast_place::FastPlace;
 use super::journal::{Journal, Was};
 use super::moving::{Refused, let_go, move_unused, remove_copy};
-use crate::apart::{Here, Shared as Descriptor};
+use crate::descriptor_table::{Here, Shared as Descriptor};
 use crate::file::{OpenFile, lock};
 use crate::place::{Identity, borrow};
 use crate::route::Route;
