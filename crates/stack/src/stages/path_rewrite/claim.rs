@@ -202,7 +202,7 @@ impl Claim {
                 Err(Errno::NOENT) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            apart::close_unused();
+            descriptor_table::close_unused();
             let claim = Self(Shared::new(high(opened)));
             // One that is being removed has no name.
             let opened = claim.0.here()?;
