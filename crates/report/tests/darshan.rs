@@ -1,4 +1,4 @@
-//! Darshan logs: what is read in them is what the package darshan of Python reads, in the logs that it ships and in those that
+//! Darshan logs: what is read in them is what the package `darshan` of `PyPI` reads, in the logs that it ships and in those that
 //! are written here, for versions, byte orders and compressions that it does not ship.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
