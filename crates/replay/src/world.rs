@@ -62,7 +62,6 @@ pub(crate) enum Sort {
 }
 
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Node {
     directory: bool,
     /// Where it leads, if it is a symbolic link.
@@ -83,8 +82,6 @@ struct Node {
     until: u64,
     /// Where it was before the recording, if the `open` that seems to have made it has found it.
     assumed: Option<PathBuf>,
-    /// It was made up, so that a directory is not empty.
-    made_up: bool,
 }
 
 /// Where a symbolic link leads.
