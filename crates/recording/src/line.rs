@@ -104,7 +104,7 @@ fn notice_words(function: Function, detail: &Detail<Arc<Path>>, words: &mut Vec<
         Function::Fcntl if first != 0 => {
             let command = first as i32;
             words.push(names::name(FCNTL, command).map_or(command.to_string(), str::to_owned));
-            let how = second as u16 as i32;
+            let how = i32::from(second as u16);
             words.push(names::name(LOCK, how).map_or(how.to_string(), str::to_owned));
             words.push(format!("{} at {}", fourth.cast_signed(), third.cast_signed()));
         }
