@@ -16,6 +16,7 @@ use crate::room;
 use crate::survey::Survey;
 use crate::task::Inbox;
 use crate::worker::{Shared, Worker};
+use crate::world::Initial;
 
 /// Bytes of stack of a worker.
 const STACK: usize = 512 << 10;
@@ -46,7 +47,7 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
             Box::new(OnStore::new(at, *method, survey.heirs.keys().copied().collect())?)
         }
     };
-    let bytes = survey.initial.iter().map(|initial| initial.bytes()).fold(0, u64::saturating_add);
+    let bytes = survey.initial.iter().map(Initial::bytes).fold(0, u64::saturating_add);
     watched.begin("making files", bytes);
     let made_bytes = ground.make(&survey.initial, watched)?;
     watched.begin("replaying", survey.records);

@@ -82,8 +82,6 @@ struct Node {
     until: u64,
     /// Where it was before the recording, if the `open` that seems to have made it has found it.
     assumed: Option<PathBuf>,
-    /// It was made up, so that a directory is not empty.
-    made_up: bool,
 }
 
 /// Where a symbolic link leads.
@@ -156,7 +154,7 @@ impl World {
     pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
         let need = self.need();
         let Self { directories, follows, nodes, .. } = self;
-        let mut world = Self { directories, follows, ..Self::default() };
+        let mut world = Self { follows, directories, ..Self::default() };
         let mut found = BTreeMap::new();
         for node in nodes {
             if let Some((path, size)) = node.first {

@@ -278,12 +278,9 @@ impl Ground for OnStore {
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut hands, mut bytes) = (Hands::default(), 0);
         for Initial { path, sort, .. } in initial {
-            let size = match sort {
-                Sort::File(size) => size,
-                _ => {
-                    lock(&self.directories).insert(path.clone());
-                    continue;
-                }
+            let Sort::File(size) = sort else {
+                lock(&self.directories).insert(path.clone());
+                continue;
             };
             if watched.is_stopped() {
                 break;

@@ -160,7 +160,7 @@ pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
             };
             placed.entry(above.to_path_buf()).or_insert_with(|| directory(above));
         }
-        initial.path = place.clone();
+        initial.path.clone_from(&place);
         let entry = placed.entry(place).or_insert_with(|| initial.clone());
         match (&mut entry.sort, initial.sort) {
             (Sort::File(size), Sort::File(other)) => *size = other.max(*size),

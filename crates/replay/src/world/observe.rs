@@ -287,9 +287,7 @@ impl World {
             return fix;
         }
         self.fixes.extend(fix);
-        let (node, fix) = self.there(&path.join(MADE_UP), Some(0), record.start);
-        self.nodes[node].made_up = true;
-        fix
+        self.there(&path.join(MADE_UP), Some(0), record.start).1
     }
 
     /// A directory is empty now: what was made up in it is gone.

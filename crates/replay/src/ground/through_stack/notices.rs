@@ -141,7 +141,7 @@ impl Making<'_> {
                 None => rustix::fs::fstatfs(on.directory()).map(|_| 0),
             },
             Function::Realpath => self.real_path(on),
-            Function::Chdir => self.change_directory(on),
+            Function::Chdir => Self::change_directory(on),
             Function::Mknod => make_node(on, first as u32),
             Function::Open | Function::Openat => {
                 let name = on.name.ok_or(Errno::INVAL)?;
@@ -203,16 +203,13 @@ impl Making<'_> {
         // SAFETY: the root is open as long as the ground is.
         let root = unsafe { BorrowedFd::borrow_raw(self.ground.root.descriptor()) };
         let flags = AtFlags::from_bits_retain(detail.flags as u32) & AtFlags::SYMLINK_FOLLOW;
-        match on.name {
-            Some(name) => {
-                rustix::fs::linkat(on.directory(), name.as_c_str(), root, new.as_c_str(), flags)
-            }
-            None => {
-                let old = format!("/proc/self/fd/{}", on.descriptor);
-                rustix::fs::linkat(CWD, old, root, new.as_c_str(), AtFlags::SYMLINK_FOLLOW)
-            }
-        }
-        .map(|()| 0)
+        let linked = if let Some(name) = on.name {
+            rustix::fs::linkat(on.directory(), name.as_c_str(), root, new.as_c_str(), flags)
+        } else {
+            let old = format!("/proc/self/fd/{}", on.descriptor);
+            rustix::fs::linkat(CWD, old, root, new.as_c_str(), AtFlags::SYMLINK_FOLLOW)
+        };
+        linked.map(|()| 0)
     }
 
     /// As long as what the link said when it was recorded, also if it says something else here to stay beneath the root.
@@ -271,7 +268,7 @@ impl Making<'_> {
     }
 
     /// Each worker may have a current directory of its own. Nothing starts from it: all paths are recorded from the root.
-    fn change_directory(&self, on: On<'_>) -> Outcome {
+    fn change_directory(on: On<'_>) -> Outcome {
         thread_local! {
             /// Whether this thread has one.
             static OWN: bool = {
