@@ -1,5 +1,4 @@
 //! Traces of older versions are read, and what they do not say is not made up.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 

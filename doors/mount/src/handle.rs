@@ -94,6 +94,9 @@ impl Handle {
     }
 }
 
+/// A descriptor of a file that stages have open, the file, and that they were told.
+pub(crate) type Reached = (Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>);
+
 impl Door {
     /// The handle of a number.
     pub(crate) fn handle(&self, number: u64) -> Result<Arc<Handle>, Errno> {
@@ -230,11 +233,7 @@ impl Door {
     }
 
     /// A descriptor of a node that stages have open, after they were told that something is about to be done.
-    pub(crate) fn reach_open(
-        &self,
-        id: u64,
-        function: Function,
-    ) -> Option<Result<(Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>), Errno>> {
+    pub(crate) fn reach_open(&self, id: u64, function: Function) -> Option<Result<Reached, Errno>> {
         let reach = |file: &Arc<OpenFile>| {
             let mut announced = None;
             if file.route().wants(Kind::Notice) {
