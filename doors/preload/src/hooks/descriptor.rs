@@ -121,7 +121,8 @@ fn lock<'d>(command: c_int, argument: c_ulong) -> Detail<&'d Path> {
         // SAFETY: null, or the structure that these commands take.
         let wanted = unsafe { (argument as *const libc::flock).as_ref() };
         if let Some(wanted) = wanted {
-            numbers[1] = wanted.l_type as u16 as u64 | (wanted.l_whence as u16 as u64) << 16;
+            let [sort, whence] = [wanted.l_type, wanted.l_whence].map(|n| u64::from(n as u16));
+            numbers[1] = sort | whence << 16;
             (numbers[2], numbers[3]) = (wanted.l_start as u64, wanted.l_len as u64);
         }
     }
