@@ -64,7 +64,7 @@ fn patterns(text: &str) -> GlobSet {
                 set.add(glob);
             }
             Err(error) => {
-                say(format_args!("striate-mpiio: STRIATE_MPIIO_EXCLUDE: {error}; left out\n"))
+                say(format_args!("striate-mpiio: STRIATE_MPIIO_EXCLUDE: {error}; left out\n"));
             }
         }
     }

@@ -68,11 +68,11 @@ impl Tally {
         if self.wanted {
             match self.summary(file) {
                 Ok(summary) if file.comm().rank() == 0 => {
-                    say(format_args!("{}", self.text(&summary)))
+                    say(format_args!("{}", self.text(&summary)));
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    say(format_args!("striate-mpiio: no summary of {}: {error}\n", self.name))
+                    say(format_args!("striate-mpiio: no summary of {}: {error}\n", self.name));
                 }
             }
         }
