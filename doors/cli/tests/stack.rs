@@ -153,7 +153,8 @@ fn names_are_taken_wherever_stacks_are() {
     let output = run(&["stack", "recover", "combine", "."]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     // Before anything is mounted.
-    let output = run(&["mount", "traces", "nowhere", "--stack", "combin"]);
+    fs::create_dir(directory.path().join("view")).unwrap();
+    let output = run(&["mount", "traces", "view", "--stack", "combin"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("there is no stack 'combin'"), "{}", stderr(&output));
     assert!(stderr(&output).contains("combine, count"), "{}", stderr(&output));

@@ -252,10 +252,7 @@ pub(crate) fn with_name<R>(
     if !stack()?.wants(kind) {
         return None;
     }
-    // SAFETY: the program's text stays while its call lasts.
-    if let Some(descriptor) = unsafe { path::text(name) }.and_then(path::descriptor_of) {
-        share(Function::Other, descriptor);
-    }
+    share_named(name);
     let entered = Entered::by_name()?;
     // SAFETY: the program's text stays while its call lasts.
     let path: &CStr = unsafe { path::text(name)? };
@@ -263,6 +260,14 @@ pub(crate) fn with_name<R>(
     let absolute = path::absolute(directory, path, &mut room)?;
     let route = entered.stack.route(absolute);
     route.wants(kind).then(|| act(entered, Target { directory, path, absolute }, &route))
+}
+
+/// A name of the system's for an open file (`/proc/self/fd/5`) shows that file to whoever uses the name.
+fn share_named(name: *const c_char) {
+    // SAFETY: the program's text stays while its call lasts.
+    if let Some(descriptor) = unsafe { path::text(name) }.and_then(path::descriptor_of) {
+        share(Function::Other, descriptor);
+    }
 }
 
 /// What a function of the C library returns.
@@ -335,6 +340,7 @@ pub(crate) fn noticed_name<'d, R: Answer>(
     if !stack().is_some_and(|stack| stack.wants(kind)) {
         return real();
     }
+    share_named(name);
     let mut room = Room::new();
     let Some(entered) = Entered::by_name() else { return real() };
     // SAFETY: the program's text stays while its call lasts.

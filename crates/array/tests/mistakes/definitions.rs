@@ -139,7 +139,12 @@ fn names() {
                 message(define.rename_dimension(x, name)),
                 message(define.rename_variable(v, name)),
             ] {
-                assert!(told.contains(words) && told.contains(&format!("{name:?}")), "{told}");
+                // Of a long name its beginning is shown.
+                let shown = format!("{name:?}");
+                assert!(
+                    told.contains(words) && told.contains(&shown[..shown.len().min(60)]),
+                    "{told}"
+                );
             }
         }
         for good in ["ü", "_x", "0", "日本", "a b", "x+y.z@w", &long[1..]] {

@@ -52,14 +52,20 @@ impl LocalServers {
             let kept = kept.clone();
             move || kept.end()
         });
+        // A signal that comes meanwhile waits until they run: servers that start make their directories again.
+        let mut running = kept.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Embedded::with(servers, |settings| {
             let name = settings.data.file_name().unwrap_or_default();
             settings.data = kept.data.join(name);
             change(settings);
         });
-        let embedded = started.inspect_err(|_| kept.end())?;
-        let url = embedded.url();
-        *kept.servers.lock().unwrap_or_else(PoisonError::into_inner) = Some(embedded);
+        let started = started.map(|embedded| {
+            let url = embedded.url();
+            *running = Some(embedded);
+            url
+        });
+        drop(running);
+        let url = started.inspect_err(|_| kept.end())?;
         Ok(Self { url, kept, _at_signal: at_signal })
     }
 

@@ -1,5 +1,6 @@
 //! A mount for a test, which is gone when the test is over, whichever way it ends.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use striate_mount::{Mounted, Options};
@@ -102,6 +103,11 @@ fn place() -> TempDir {
     let place = tempfile::Builder::new().prefix("striate-mount-").tempdir_in(root).unwrap();
     for name in ["source/work", "source/tmp", "point", "beside/fast", "beside/run"] {
         std::fs::create_dir_all(place.path().join(name)).unwrap();
+    }
+    // A mount has taken away the mask of this process, and what others can write to is not believed.
+    for name in ["", "beside", "beside/fast"] {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(place.path().join(name), mode).unwrap();
     }
     place
 }
