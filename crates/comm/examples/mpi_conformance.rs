@@ -27,7 +27,9 @@ fn main() -> ExitCode {
         Ok((0, done, nodes)) => println!("{done} checks passed on nodes {nodes:?}"),
         Ok(_) => {}
         Err(error) => {
-            eprintln!("mpi_conformance: {error}");
+            // In one piece: other ranks write to the same place.
+            let text = format!("mpi_conformance: {error}\n");
+            eprint!("{text}");
             return ExitCode::FAILURE;
         }
     }

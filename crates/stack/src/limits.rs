@@ -11,7 +11,7 @@
 //! noticed at the next open.
 //!
 //! The limit of descriptors is one of numbers: what is open above it stays open. So what a stage keeps goes above it, as
-//! far as the process may raise it ([`with_more_descriptors`]), and a program that has used up its own loses nothing.
+//! far as the process may raise it (`with_more_descriptors`), and a program that has used up its own loses nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

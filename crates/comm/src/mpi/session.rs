@@ -113,7 +113,9 @@ impl Session {
     /// Ends the job with a message that names the rank.
     #[allow(clippy::unused_self, reason = "MPI has to be initialised")]
     pub(super) fn abort(&self, rank: usize, reason: &str) -> ! {
-        eprintln!("rank {rank} failed: {reason}; the MPI job is ended");
+        // In one piece, because other ranks write to the same place; and whether it can be said or not.
+        let text = format!("rank {rank} failed: {reason}; the MPI job is ended\n");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         wait_for_reader();
         // SAFETY: MPI is initialised while a session lives.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };

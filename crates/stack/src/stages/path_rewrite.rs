@@ -40,7 +40,7 @@
 //! loss of power if the fast place does. A file that was there before is the one at its destination until its copy at
 //! the fast place is whole, durable and in the journal.
 //!
-//! **Who is believed**: the fast place is the caller's alone ([`fast_place`]), and a file goes only below a directory that a
+//! **Who is believed**: the fast place is the caller's alone (`fast_place.rs`), and a file goes only below a directory that a
 //! rule names, whatever a journal says.
 //!
 //! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the fast place, are
