@@ -157,7 +157,7 @@ fn one_build_makes_both() {
     let built: Vec<&Value> =
         packages.iter().filter(|package| members.contains(&package["id"])).collect();
     let names: Vec<&str> = built.iter().map(|package| package["name"].as_str().unwrap()).collect();
-    assert!(names.contains(&"striate") && names.contains(&"striate-preload"), "{names:?}");
+    assert!(names.contains(&"striate-cli") && names.contains(&"striate-preload"), "{names:?}");
     // Else 'cargo run' would ask which.
     let targets = built.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let programs = targets.filter(|target| target["kind"][0] == "bin").count();

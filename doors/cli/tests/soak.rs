@@ -1,6 +1,7 @@
 //! Servers and clients that are killed while they write: what a sync acknowledged is there.
 //!
-//! A few rounds run with all tests; `STRIATE_ROUNDS=50 cargo test -p striate --test soak` runs more.
+//! A few rounds run with all tests; `STRIATE_ROUNDS=50 cargo test -p striate-cli --test soak` runs
+//! more.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "servers/cluster.rs"]
