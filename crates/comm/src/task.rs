@@ -1,4 +1,4 @@
-//! [`Queue`]: work that needs other ranks, carried out as far as it gets without waiting for them.
+//! [`TaskQueue`]: work that needs other ranks, carried out as far as it gets without waiting for them.
 //!
 //! A rank may begin something together with others and go on; what was begun must get on whenever the rank
 //! is in one of our calls, and must never keep it there. So such work is a *task*: it runs on a stack of its
@@ -12,7 +12,7 @@
 //! known to its [`Tasks`], which its communicators share.
 //!
 //! Nobody has to wait for a task: a queue that is dropped makes the pauses of its running task fail with
-//! [`CommError::GivenUp`], which leaves by the way of every other error, and forgets the rest. No stack is
+//! [`CommError::GivenUp`], which leaves by the suspender of every other error, and forgets the rest. No stack is
 //! unwound by force.
 
 use std::cell::Cell;
@@ -39,29 +39,29 @@ const NAP: Duration = Duration::from_micros(50);
 
 /// What a task is told when it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum Resume {
     GoOn,
     GiveUp,
 }
 
-/// The way out of the task that runs on this thread.
-type Way = NonNull<Yielder<Word, ()>>;
+/// The suspender out of the task that runs on this thread.
+type Suspender = NonNull<Yielder<Resume, ()>>;
 
 thread_local! {
-    static CURRENT: Cell<Option<Way>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<Suspender>> = const { Cell::new(None) };
 }
 
 // A task may go on in another thread than it paused in. These two are not inlined, so that nothing remembers
 // across a pause where a thread's variable lies.
 
 #[inline(never)]
-fn current() -> Option<Way> {
+fn current() -> Option<Suspender> {
     CURRENT.get()
 }
 
 #[inline(never)]
-fn set_current(way: Option<Way>) {
-    CURRENT.set(way);
+fn set_current(suspender: Option<Suspender>) {
+    CURRENT.set(suspender);
 }
 
 /// What a pause came to.
@@ -77,14 +77,14 @@ pub enum Paused {
 ///
 /// `tasks` are those of the caller's rank.
 pub fn pause(tasks: &Tasks, looks: u32) -> Result<Paused, CommError> {
-    if let Some(way) = current() {
+    if let Some(suspender) = current() {
         set_current(None);
         // SAFETY: it was set by the task that runs here, whose root keeps it until the task returns.
-        let word = unsafe { way.as_ref() }.suspend(());
-        set_current(Some(way));
+        let word = unsafe { suspender.as_ref() }.suspend(());
+        set_current(Some(suspender));
         return match word {
-            Word::GoOn => Ok(Paused::LookAgain),
-            Word::GiveUp => Err(CommError::GivenUp),
+            Resume::GoOn => Ok(Paused::LookAgain),
+            Resume::GiveUp => Err(CommError::GivenUp),
         };
     }
     if tasks.is_empty() {
@@ -113,7 +113,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Whether nothing is under way.
+    /// Whether nothing is under suspender.
     pub fn is_empty(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }
@@ -135,7 +135,7 @@ impl Tasks {
 /// It can be used by several threads; while one drives the queue, others pass by. That also holds for who
 /// comes back here from inside of a task, as through the progress of an MPI library.
 #[derive(Debug)]
-pub struct Queue {
+pub struct TaskQueue {
     shared: Arc<Shared>,
 }
 
@@ -158,7 +158,7 @@ impl std::fmt::Debug for Body {
 
 #[derive(Default)]
 struct Running {
-    task: Option<Coroutine<Word, (), ()>>,
+    task: Option<Coroutine<Resume, (), ()>>,
     /// Kept from task to task.
     stack: Option<DefaultStack>,
 }
@@ -177,7 +177,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Queue {
+impl TaskQueue {
     /// An empty queue of the rank whose tasks are given.
     pub fn new(tasks: &Arc<Tasks>) -> Self {
         let shared = Arc::new(Shared {
@@ -228,7 +228,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for TaskQueue {
     fn drop(&mut self) {
         // Dropped when the lock is free: what a body owns may do anything.
         let forgotten = std::mem::take(&mut *lock(&self.shared.waiting));
@@ -237,7 +237,7 @@ impl Drop for Queue {
         let mut running = lock(&self.shared.running);
         if let Some(mut task) = running.task.take() {
             // It leaves by its first pause; the bound is for a body that does not take no for an answer.
-            let left = (0..1000).any(|_| resume(&mut task, Word::GiveUp));
+            let left = (0..1000).any(|_| resume(&mut task, Resume::GiveUp));
             done += 1;
             if !left {
                 std::mem::forget(task);
@@ -268,7 +268,7 @@ impl Shared {
                 }
             }
             let Some(task) = &mut running.task else { return };
-            if !resume(task, Word::GoOn) {
+            if !resume(task, Resume::GoOn) {
                 return;
             }
             running.stack = running.task.take().map(Coroutine::into_stack);
@@ -283,21 +283,22 @@ impl Running {
         let Some(stack) = self.stack.take().or_else(|| DefaultStack::new(STACK).ok()) else {
             return Err(body);
         };
-        self.task = Some(Coroutine::with_stack(stack, move |way: &Yielder<Word, ()>, word| {
-            if word == Word::GiveUp {
-                return;
-            }
-            set_current(Some(NonNull::from(way)));
-            // A panic must not reach whoever happens to drive the task.
-            let _ = catch_unwind(AssertUnwindSafe(body.0));
-            set_current(None);
-        }));
+        self.task =
+            Some(Coroutine::with_stack(stack, move |suspender: &Yielder<Resume, ()>, word| {
+                if word == Resume::GiveUp {
+                    return;
+                }
+                set_current(Some(NonNull::from(suspender)));
+                // A panic must not reach whoever happens to drive the task.
+                let _ = catch_unwind(AssertUnwindSafe(body.0));
+                set_current(None);
+            }));
         Ok(())
     }
 }
 
 /// Goes on with a task until it pauses; returns whether it is done.
-fn resume(task: &mut Coroutine<Word, (), ()>, word: Word) -> bool {
+fn resume(task: &mut Coroutine<Resume, (), ()>, word: Resume) -> bool {
     // Whoever drives it may be a task itself.
     let outer = current();
     set_current(None);
@@ -324,7 +325,7 @@ mod tests {
     #[test]
     fn tasks_of_a_queue_run_in_order_and_step_aside() {
         let tasks = Arc::new(Tasks::default());
-        let queue = Queue::new(&tasks);
+        let queue = TaskQueue::new(&tasks);
         let (flag, log) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
         for number in 1..=3 {
             let (tasks, flag, log) = (Arc::clone(&tasks), Arc::clone(&flag), Arc::clone(&log));
@@ -349,7 +350,7 @@ mod tests {
     #[test]
     fn who_waits_lets_other_queues_get_on() {
         let tasks = Arc::new(Tasks::default());
-        let (one, two) = (Queue::new(&tasks), Queue::new(&tasks));
+        let (one, two) = (TaskQueue::new(&tasks), TaskQueue::new(&tasks));
         let flag = Arc::new(AtomicU32::new(0));
         let (its_tasks, its_flag) = (Arc::clone(&tasks), Arc::clone(&flag));
         one.push(move || wait_for(&its_tasks, &its_flag, 1).unwrap());
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn a_queue_that_is_dropped_gives_its_tasks_up() {
         let tasks = Arc::new(Tasks::default());
-        let queue = Queue::new(&tasks);
+        let queue = TaskQueue::new(&tasks);
         let log = Arc::new(Mutex::new(Vec::new()));
         let (its_tasks, its_log) = (Arc::clone(&tasks), Arc::clone(&log));
         queue.push(move || {
@@ -380,7 +381,7 @@ mod tests {
     #[test]
     fn a_task_may_go_on_in_another_thread_and_panic() {
         let tasks = Arc::new(Tasks::default());
-        let queue = Queue::new(&tasks);
+        let queue = TaskQueue::new(&tasks);
         let flag = Arc::new(AtomicU32::new(0));
         let (its_tasks, its_flag) = (Arc::clone(&tasks), Arc::clone(&flag));
         queue.push(move || {

@@ -136,9 +136,9 @@ impl FileSide {
 
 /// A buffer for copies between two sides that both have gaps; grows to its size when first needed.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch(Vec<u8>);
+pub(crate) struct CopyBuffer(Vec<u8>);
 
-impl Scratch {
+impl CopyBuffer {
     fn buffer(&mut self) -> &mut [u8] {
         if self.0.is_empty() {
             self.0.resize(SCRATCH, 0);
@@ -160,7 +160,7 @@ pub(crate) unsafe fn put(
     base: u64,
     window: *mut u8,
     len: usize,
-    scratch: &mut Scratch,
+    scratch: &mut CopyBuffer,
 ) -> Result<u64, FileError> {
     let part = file.within(&(base..base + len as u64));
     if part.is_empty() {
@@ -201,7 +201,7 @@ pub(crate) fn take(
     to: &mut MemoryMut<'_>,
     base: u64,
     window: &[u8],
-    scratch: &mut Scratch,
+    scratch: &mut CopyBuffer,
 ) -> Result<u64, FileError> {
     let part = file.within(&(base..base + window.len() as u64));
     if part.is_empty() {

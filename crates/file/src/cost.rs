@@ -1,9 +1,9 @@
 //! What things cost here: measured, not assumed.
 //!
 //! [`try_out`] tries the file system with a nameless file in the directory that matters, for some
-//! milliseconds; `kept.rs` remembers what came of it. What calls teach later is [`crate::experience`]'s.
+//! milliseconds; `kept.rs` remembers what came of it. What calls teach later is [`crate::cost_model`]'s.
 
-mod kept;
+mod cache;
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
 use striate_store::store::Store;
 
-pub(crate) use kept::recall;
+pub(crate) use cache::recall;
 
 /// Numbers in [`Costs`].
 pub(crate) const COSTS: usize = 19;

@@ -1,15 +1,15 @@
 //! [`File`]: opening, closing and what is not data access. Data access is in `data.rs` and
 //! `nonblocking.rs`; how it is carried out in `independent.rs` and `together.rs`.
 
-mod background;
-mod beside;
-mod data;
+mod collective;
+mod data_access;
 mod independent;
+mod io_threads;
 mod nonblocking;
-mod party;
-mod shared;
-mod together;
-mod windows;
+mod open_context;
+mod shared_pointer;
+mod sidecar_pointer;
+mod stream_buffers;
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
@@ -18,24 +18,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use striate_comm::Comm;
-use striate_comm::task::Queue;
+use striate_comm::task::TaskQueue;
 use striate_store::lustre::StripingReport;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use crate::behind::{Behind, Presence, Stream};
-use crate::collective::{Card, Meeting, Shown, declined, disagree, someone_declined};
-use crate::experience::{CostModel, Known, Size};
+use crate::cost_model::{CostModel, CostTable, PieceSize};
 use crate::hints::{MethodChoice, Switch};
-use crate::place::{Opened, Place};
+use crate::location::{Location, OpenedStore};
+use crate::rendezvous::{
+    EncodedProposal, Proposal, Rendezvous, declined, disagree, someone_declined,
+};
 use crate::usage::{Clock, Timed};
+use crate::write_behind::{OpenFileEntry, SmallWrites, WriteBehind};
 use crate::{CallReport, FileError, Hints, Mode, Stats, Usage, View, striping};
-use background::Background;
-use nonblocking::Baggage;
-pub use party::Party;
-pub use shared::Seek;
-use shared::SharedPointer;
-use together::Ring;
+use collective::Ring;
+use io_threads::IoThreads;
+use nonblocking::CollectiveHandover;
+pub use open_context::OpenContext;
+pub use shared_pointer::Seek;
+use shared_pointer::SharedPointer;
 
 /// A file that ranks have opened together.
 ///
@@ -67,14 +69,14 @@ pub struct File {
     begun_comm: Option<Arc<dyn Comm>>,
     store: Arc<Counted<Arc<dyn Store>>>,
     /// Where small writes wait, below the store.
-    behind: Option<Arc<Behind>>,
+    behind: Option<Arc<WriteBehind>>,
     /// Tells others in this process that the file is open.
-    presence: Option<Presence>,
+    presence: Option<OpenFileEntry>,
     /// What small writes there were so far.
-    small_writes: Stream,
+    small_writes: SmallWrites,
     /// The last write for which nobody met up to which others have been let come on.
     caught_up: Cell<u64>,
-    place: Option<Place>,
+    place: Option<Location>,
     /// Rank 0's, on all ranks.
     striping: Option<StripingReport>,
     mode: Mode,
@@ -88,19 +90,19 @@ pub struct File {
     reads_back: bool,
     /// Whether others may sieve what this rank writes: its plain writes then need a guard.
     sieved: bool,
-    meeting: Meeting,
+    meeting: Rendezvous,
     /// What this rank tells the others in its next collective call, then what all have told.
     note: u8,
     exchange: Option<Ring>,
     /// The size of the last request of a collective read, and of a write, and whether it needs nobody.
-    alone: [Cell<Option<(Size, bool)>>; 2],
+    alone: [Cell<Option<(PieceSize, bool)>>; 2],
     /// What this rank shows in a collective read, and in a write, of which it has done its part.
-    idle_cards: [Option<Shown>; 2],
+    empty_proposals: [Option<EncodedProposal>; 2],
     /// Draws the points at which holes are looked for.
     seed: u64,
     calls: u64,
     /// What things cost, the same on all ranks, so that they decide alike alone as well.
-    costs: Known,
+    costs: CostTable,
     /// What rank 0 learns from collective calls.
     model: CostModel,
     stats: Stats,
@@ -110,11 +112,11 @@ pub struct File {
     last: Option<CallReport>,
     buffer: Option<AlignedBuffer>,
     /// Collective calls that were begun and are not done; a deputy has none.
-    queue: Option<Queue>,
+    queue: Option<TaskQueue>,
     /// Where those find what they need of this file, while there are some.
-    lent: Option<Arc<Mutex<Baggage>>>,
+    lent: Option<Arc<Mutex<CollectiveHandover>>>,
     /// Independent calls that were begun and are not done.
-    background: Arc<Background>,
+    background: Arc<IoThreads>,
 }
 
 impl File {
@@ -126,19 +128,19 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let mut meeting = Meeting::new(comm.as_ref())?;
+        let mut meeting = Rendezvous::new(comm.as_ref())?;
         Self::open_at(comm, &mut meeting, path.as_ref(), mode, hints)
     }
 
     /// Opens a file by ranks that meet in a place where no file is open. Collective.
     fn open_at(
         comm: &Arc<dyn Comm>,
-        meeting: &mut Meeting,
+        meeting: &mut Rendezvous,
         path: &Path,
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let place = mode.check().and_then(|()| Place::new(path));
+        let place = mode.check().and_then(|()| Location::new(path));
         let first = first_agreement(comm.as_ref(), meeting, mode, hints, place)?;
         let First { given: place, mut hints, seed, same } = first;
         if !same {
@@ -159,17 +161,20 @@ impl File {
             Ok(())
         };
         let is_striped = opened.as_ref().is_some_and(|opened| opened.striping.is_some());
-        let card =
-            Card { costs: model.known().plain(), note: u8::from(is_striped), ..Card::default() };
-        let ((), cards) = meeting.agree(comm.as_ref(), first, card)?;
+        let proposal = Proposal {
+            costs: model.known().plain(),
+            note: u8::from(is_striped),
+            ..Proposal::default()
+        };
+        let ((), proposals) = meeting.agree(comm.as_ref(), first, proposal)?;
         let others = match opened {
             Some(opened) => Ok(opened),
             None => place.open(mode, &hints, false),
         };
-        let Opened { store, local, reads_back, striping } =
+        let OpenedStore { store, local, reads_back, striping } =
             meeting.conclude(comm.as_ref(), others)?;
         let striping = match place {
-            Place::Path(_) if cards[0].note > 0 => {
+            Location::Path(_) if proposals[0].note > 0 => {
                 striping::agree(comm.as_ref(), &mut hints, striping.as_ref())?
             }
             _ => None,
@@ -181,14 +186,14 @@ impl File {
             && hints.direct != Switch::Enable;
         let behind = local.as_ref().filter(|_| may_wait);
         let behind = behind.and_then(|file| meeting.behind(file, comm.as_ref()));
-        let presence = local.and_then(|file| Presence::new(&file, behind.as_ref()));
+        let presence = local.and_then(|file| OpenFileEntry::new(&file, behind.as_ref()));
         let store = behind.clone().map_or(store, |behind| behind as _);
         // From here on the ranks meet by the file, if they do.
         let mut file = Self::assemble(comm, meeting.clone(), store, mode, hints, seed, reads_back);
         file.behind = behind;
         file.presence = presence;
         file.striping = striping;
-        file.costs = Known::new(cards[0].costs);
+        file.costs = CostTable::new(proposals[0].costs);
         file.model = model;
         file.shared.keep_beside(&place, seed);
         file.place = Some(place);
@@ -204,7 +209,7 @@ impl File {
         mode: Mode,
         hints: &Hints,
     ) -> Result<Self, FileError> {
-        let mut meeting = Meeting::new(comm.as_ref())?;
+        let mut meeting = Rendezvous::new(comm.as_ref())?;
         let first = first_agreement(comm.as_ref(), &mut meeting, mode, hints, mode.check())?;
         // Modes may differ: each rank brings what it can do with the object.
         let First { hints, seed, .. } = first;
@@ -215,7 +220,7 @@ impl File {
 
     fn assemble(
         comm: &Arc<dyn Comm>,
-        meeting: Meeting,
+        meeting: Rendezvous,
         store: Arc<dyn Store>,
         mode: Mode,
         hints: Hints,
@@ -229,7 +234,7 @@ impl File {
             store: Arc::new(Counted::new(store)),
             behind: None,
             presence: None,
-            small_writes: Stream::default(),
+            small_writes: SmallWrites::default(),
             caught_up: Cell::new(0),
             place: None,
             striping: None,
@@ -245,17 +250,17 @@ impl File {
             note: 0,
             exchange: None,
             alone: Default::default(),
-            idle_cards: [None, None],
+            empty_proposals: [None, None],
             seed,
             calls: 0,
-            costs: Known::default(),
+            costs: CostTable::default(),
             model: CostModel::default(),
             stats: Stats::default(),
             usage: Usage::default(),
             clock: None,
             last: None,
             buffer: None,
-            queue: Some(Queue::new(comm.tasks())),
+            queue: Some(TaskQueue::new(comm.tasks())),
             lent: None,
             background: Arc::default(),
         };
@@ -264,16 +269,16 @@ impl File {
     }
 
     /// Rank 0 tries out what things cost where the file is, if that is not known, and tells the others.
-    fn learn_costs(&mut self, place: &Place) -> Result<(), FileError> {
+    fn learn_costs(&mut self, place: &Location) -> Result<(), FileError> {
         if self.hints.method != MethodChoice::Auto {
             return Ok(());
         }
         if self.comm.rank() == 0 {
             self.model = place.costs(self.store.as_ref());
         }
-        let card = Card { costs: self.model.known().plain(), ..Card::default() };
-        let cards = self.meeting.show(self.comm.as_ref(), card)?;
-        self.costs = Known::new(cards[0].costs);
+        let proposal = Proposal { costs: self.model.known().plain(), ..Proposal::default() };
+        let proposals = self.meeting.show(self.comm.as_ref(), proposal)?;
+        self.costs = CostTable::new(proposals[0].costs);
         Ok(())
     }
 
@@ -327,24 +332,24 @@ impl File {
 
     /// Whether nothing is under way that was begun.
     fn is_idle(&self) -> bool {
-        self.queue.as_ref().is_some_and(Queue::is_empty) && self.background.is_idle()
+        self.queue.as_ref().is_some_and(TaskQueue::is_empty) && self.background.is_idle()
     }
 
     /// Deletes the file at `path`. Not collective: one rank calls it.
     pub fn delete(path: impl AsRef<Path>) -> Result<(), FileError> {
-        Place::new(path.as_ref())?.delete()
+        Location::new(path.as_ref())?.delete()
     }
 
     /// Whether there is a file at `path`. Not collective.
     pub fn exists(path: impl AsRef<Path>) -> Result<bool, FileError> {
-        Place::new(path.as_ref())?.exists()
+        Location::new(path.as_ref())?.exists()
     }
 
     /// Gives the file at `from` the name `to`, durably; a file of that name is replaced. Both are in the
     /// same directory, or on the same servers. Not collective: one rank calls it. Ranks that have the
     /// file open go on with it.
     pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), FileError> {
-        Place::new(from.as_ref())?.rename(&Place::new(to.as_ref())?)
+        Location::new(from.as_ref())?.rename(&Location::new(to.as_ref())?)
     }
 
     /// Replaces the view and puts the individual and the shared pointer at its start. Collective; the views of ranks
@@ -370,16 +375,20 @@ impl File {
             return Err(self.decline(error));
         }
         let note = u8::from(hints.is_some());
-        let card = Card { len: view.etype().size(), note, ..Card::default() };
-        let cards = self.meeting.show(self.comm.as_ref(), card)?;
-        someone_declined(self.comm.as_ref(), &cards)?;
-        if cards.iter().any(|card| card.len != cards[0].len) {
+        let proposal = Proposal { len: view.etype().size(), note, ..Proposal::default() };
+        let proposals = self.meeting.show(self.comm.as_ref(), proposal)?;
+        someone_declined(self.comm.as_ref(), &proposals)?;
+        if proposals.iter().any(|proposal| proposal.len != proposals[0].len) {
             return Err(FileError::NotSame { call: "set_view", what: "sizes of etypes" });
         }
         self.view = view;
         self.position = 0;
         self.shared.reset();
-        if cards.iter().any(|card| card.note > 0) { self.take_on(hints) } else { Ok(()) }
+        if proposals.iter().any(|proposal| proposal.note > 0) {
+            self.take_on(hints)
+        } else {
+            Ok(())
+        }
     }
 
     /// Changes hints; those that `hints` has as [`File::hints`] stay. What can only be chosen when a file is opened
@@ -390,9 +399,14 @@ impl File {
         // What is under way goes by the old hints, and may not look out for those who sieve by new ones.
         self.join_background();
         let note = u8::from(hints.is_some());
-        let cards = self.meeting.show(self.comm.as_ref(), Card { note, ..Card::default() })?;
-        someone_declined(self.comm.as_ref(), &cards)?;
-        if cards.iter().any(|card| card.note > 0) { self.take_on(hints) } else { Ok(()) }
+        let proposals =
+            self.meeting.show(self.comm.as_ref(), Proposal { note, ..Proposal::default() })?;
+        someone_declined(self.comm.as_ref(), &proposals)?;
+        if proposals.iter().any(|proposal| proposal.note > 0) {
+            self.take_on(hints)
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes rank 0's hints everyone's; without any, they stay as they are. Collective.
@@ -407,7 +421,7 @@ impl File {
         self.hints = Arc::new(now);
         // Who had to look out for sieves goes on to.
         self.sieved |= self.sieves();
-        // Windows and aggregators are those of the old hints, and so is what can be done alone.
+        // StreamBuffers and aggregators are those of the old hints, and so is what can be done alone.
         self.exchange = None;
         self.alone = Default::default();
         match self.place.clone() {
@@ -498,11 +512,12 @@ impl File {
         change: impl FnOnce(&dyn Store) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
         self.carry_out_pending();
-        let cards = self.meeting.show(self.comm.as_ref(), Card { len, ..Card::default() })?;
-        someone_declined(self.comm.as_ref(), &cards)?;
+        let proposals =
+            self.meeting.show(self.comm.as_ref(), Proposal { len, ..Proposal::default() })?;
+        someone_declined(self.comm.as_ref(), &proposals)?;
         let done = if !self.mode.contains(Mode::WRITE) {
             Err(FileError::NotOpenedFor { call, needed: "writing" })
-        } else if cards.iter().any(|card| card.len != cards[0].len) {
+        } else if proposals.iter().any(|proposal| proposal.len != proposals[0].len) {
             Err(FileError::NotSame { call, what: "lengths" })
         } else if self.comm.rank() == 0 {
             change(&self.store)
@@ -558,7 +573,7 @@ impl File {
     /// Takes part in the other ranks' [`File::open`] with an error, as [`File::decline`] does in other
     /// calls.
     pub fn decline_open(comm: &Arc<dyn Comm>, error: FileError) -> FileError {
-        match Meeting::new(comm.as_ref()) {
+        match Rendezvous::new(comm.as_ref()) {
             Ok(mut meeting) => declined(meeting.conclude::<()>(comm.as_ref(), Err(error))),
             Err(error) => error.into(),
         }
@@ -674,26 +689,26 @@ struct First<T> {
 /// Makes sure that all ranks can go on, and makes rank 0's hints and a fresh seed everyone's. Collective.
 fn first_agreement<T>(
     comm: &dyn Comm,
-    meeting: &mut Meeting,
+    meeting: &mut Rendezvous,
     mode: Mode,
     hints: &Hints,
     given: Result<T, FileError>,
 ) -> Result<First<T>, FileError> {
     let text = hints.to_string();
-    let card = Card {
+    let proposal = Proposal {
         // Equal for equal hints, in all processes.
         len: BuildHasherDefault::<DefaultHasher>::new().hash_one(&text),
         low: RandomState::new().hash_one(std::process::id()),
         regions: u64::from(mode.bits()),
-        ..Card::default()
+        ..Proposal::default()
     };
-    let (given, cards) = meeting.agree(comm, given, card)?;
+    let (given, proposals) = meeting.agree(comm, given, proposal)?;
     let mut hints = hints.clone();
-    if cards.iter().any(|card| card.len != cards[0].len) {
+    if proposals.iter().any(|proposal| proposal.len != proposals[0].len) {
         let mut text = text.into_bytes();
         comm.broadcast(0, &mut text)?;
         hints = String::from_utf8_lossy(&text).parse()?;
     }
-    let same = cards.iter().all(|card| card.regions == cards[0].regions);
-    Ok(First { given, hints, seed: cards[0].low, same })
+    let same = proposals.iter().all(|proposal| proposal.regions == proposals[0].regions);
+    Ok(First { given, hints, seed: proposals[0].low, same })
 }

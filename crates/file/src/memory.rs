@@ -19,7 +19,7 @@ pub(crate) struct Shape {
     /// Index of the first byte, if the stream lies in one piece.
     contiguous: Option<usize>,
     runs: u64,
-    /// Plain bytes need no description until a method asks for it. Shapes move from call to call, and are small without.
+    /// ContiguousRequest bytes need no description until a method asks for it. Shapes move from call to call, and are small without.
     description: OnceLock<Arc<Description>>,
 }
 

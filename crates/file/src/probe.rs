@@ -134,7 +134,7 @@ pub fn probe(
     let comm = comm.as_ref();
     let cache = (comm.rank() == 0).then(|| Cache::new(targets, options));
     let mut told = match &cache {
-        Some(cache) => record::Told {
+        Some(cache) => record::ProbeStart {
             fingerprint: fingerprint(targets, options),
             kept: cache.recall(options.valid),
         }
@@ -142,7 +142,7 @@ pub fn probe(
         None => Vec::new(),
     };
     comm.broadcast(0, &mut told)?;
-    let told = record::Told::from_bytes(&told);
+    let told = record::ProbeStart::from_bytes(&told);
     let told = told.ok_or_else(|| "rank 0 did not say what is known of the targets".to_owned());
     let same = told.and_then(|told| {
         if told.fingerprint == fingerprint(targets, options) {
@@ -195,5 +195,5 @@ fn joined(
 /// The same number on all ranks that ask for the same.
 fn fingerprint(targets: &[StorageTarget], options: &ProbeOptions) -> u64 {
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
-    crate::notes::hash(format!("{}\n{}", options.whole_size(), names.join("\n")).as_bytes())
+    crate::user_cache::hash(format!("{}\n{}", options.whole_size(), names.join("\n")).as_bytes())
 }

@@ -16,18 +16,18 @@ pub(crate) type Done<B> = (B, Result<u64, FileError>);
 #[derive(Debug)]
 #[must_use = "a request is complete only when it has been waited for"]
 pub struct Request<B> {
-    pub(crate) slot: Arc<Slot<B>>,
+    pub(crate) slot: Arc<ResultSlot<B>>,
     pub(crate) collective: bool,
 }
 
 /// Where a call leaves its result.
 #[derive(Debug)]
-pub(crate) struct Slot<B> {
+pub(crate) struct ResultSlot<B> {
     done: Mutex<Option<Done<B>>>,
     filled: Condvar,
 }
 
-impl<B> Slot<B> {
+impl<B> ResultSlot<B> {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { done: Mutex::new(None), filled: Condvar::new() })
     }
@@ -56,7 +56,7 @@ impl<B> Slot<B> {
 impl<B> Request<B> {
     /// A call that is done already.
     pub(crate) fn done(buffer: B, done: Result<u64, FileError>) -> Self {
-        let slot = Slot::new();
+        let slot = ResultSlot::new();
         slot.fill((buffer, done));
         Self { slot, collective: false }
     }

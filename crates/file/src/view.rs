@@ -149,7 +149,7 @@ impl View {
     }
 
     /// Whether `len` bytes from `position` of the view's stream on may not ascend, so that they have to be read as
-    /// an [`Overlap`](crate::overlap::Overlap).
+    /// an [`OverlappingRead`](crate::overlapping_read::OverlappingRead).
     pub(crate) fn folds(&self, position: u64, len: u64) -> bool {
         let in_first = position.saturating_add(len) <= self.filetype.size();
         self.overlaps && len > 0 && !(in_first && self.filetype.is_ascending())

@@ -25,14 +25,14 @@ fn number(n: u64) -> NonZeroU64 {
 }
 
 /// One rank's part: whole copies of a view, from its start on.
-struct Part {
+struct RankAccess {
     view: View,
     copies: u64,
     memory: PlainMemory,
     access: Access,
 }
 
-impl Part {
+impl RankAccess {
     fn new(random: &mut Random, view: Option<PlainView>, some: &PlainView) -> Self {
         let copies = if view.is_none() || random.percent(10) { 0 } else { random.from(1, 12) };
         let view = view.unwrap_or_else(|| some.clone());
@@ -84,7 +84,7 @@ fn pieces_of(access: &Access) -> u64 {
     }
 }
 
-fn run(parts: &[Part], hints: &Hints, write: bool) -> Vec<Stats> {
+fn run(parts: &[RankAccess], hints: &Hints, write: bool) -> Vec<Stats> {
     let object = MemoryStore::new("object");
     let end = parts.iter().map(|part| part.file().true_upper_bound() as u64).max();
     object.set_len(end.unwrap_or(0)).unwrap();
@@ -122,8 +122,8 @@ fn the_formula_and_the_count_agree() {
         let ranks = random.from(2, 9);
         let views = random_views(random, ranks as usize);
         let some = views.iter().flatten().next().cloned().unwrap_or_else(PlainView::bytes);
-        let parts: Vec<Part> =
-            views.into_iter().map(|view| Part::new(random, view, &some)).collect();
+        let parts: Vec<RankAccess> =
+            views.into_iter().map(|view| RankAccess::new(random, view, &some)).collect();
         let accesses: Vec<Access> = parts.iter().map(|part| part.access.clone()).collect();
         if accesses.iter().all(|access| access.wanted() == 0) {
             continue;

@@ -40,7 +40,7 @@ const DOMAINS: [&str; 6] =
     ["auto", "even", "aligned", "static-cycling", "group-cycling", "x-target"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum ObjectKind {
     /// A file on disk, opened by path.
     Path,
     /// A file in memory, each rank with a store of its own.
@@ -71,7 +71,7 @@ impl How {
 
 /// One call of one rank, and what it must lead to.
 #[derive(Clone, Debug)]
-struct Call {
+struct ModelCall {
     write: bool,
     how: How,
     offset: u64,
@@ -90,7 +90,7 @@ enum Step {
     Sync,
     Calls {
         /// For each rank.
-        calls: Vec<Vec<Call>>,
+        calls: Vec<Vec<ModelCall>>,
         /// The order in which each rank waits for those that do not block.
         waits: Vec<Vec<usize>>,
     },
@@ -99,7 +99,7 @@ enum Step {
 struct Case {
     ranks: usize,
     threads: Threads,
-    place: Place,
+    place: ObjectKind,
     hints: Hints,
     initial: Vec<u8>,
     /// Steps, and the file after each.
@@ -162,7 +162,7 @@ impl Model {
         offset: u64,
         salt: u64,
         mut memory: PlainMemory,
-    ) -> Call {
+    ) -> ModelCall {
         let view = &self.views[rank];
         let offset = if how.uses_pointer() { self.positions[rank] } else { offset };
         let places = view.offsets(offset, memory.len());
@@ -193,18 +193,19 @@ impl Model {
             self.positions[rank] += bytes / view.etype;
         }
         let position_after = self.positions[rank];
-        Call { write, how, offset, memory, moved, memory_after, position_after }
+        ModelCall { write, how, offset, memory, moved, memory_after, position_after }
     }
 }
 
 impl Case {
     fn new(number: u64) -> Self {
         let ranks = Random::new(!number).from(1, 9) as usize;
-        let place = [Place::Path, Place::Shm, Place::Memory][(number / 36 % 3) as usize];
+        let place =
+            [ObjectKind::Path, ObjectKind::Shm, ObjectKind::Memory][(number / 36 % 3) as usize];
         Self::of(number, ranks, place)
     }
 
-    fn of(number: u64, ranks: usize, place: Place) -> Self {
+    fn of(number: u64, ranks: usize, place: ObjectKind) -> Self {
         let random = &mut Random::new(number);
         let (threads, nodes) = random_threads(random, ranks);
         let hints = random_hints(random, number, ranks as u64);
@@ -263,7 +264,7 @@ fn calls(random: &mut Random, model: &mut Model, salt: u64) -> Step {
     // How uneven the ranks are.
     let idle = random.pick(&[0, 0, 0, 15, 60, 100]);
     let scale = random.pick(&[30, 300, 300, 3000]);
-    let mut all: Vec<Vec<Call>> = vec![Vec::new(); ranks];
+    let mut all: Vec<Vec<ModelCall>> = vec![Vec::new(); ranks];
     for _ in 0..how_many {
         let how = if how_many == 1 {
             random.pick(&How::ALL)
@@ -308,7 +309,7 @@ fn tell(story: &mut String, step: &Step, len: usize) {
         Step::Sync => say("sync".into()),
         Step::Calls { calls, .. } => {
             for i in 0..calls[0].len() {
-                let Call { write, how, .. } = calls[0][i];
+                let ModelCall { write, how, .. } = calls[0][i];
                 let what = if write { "write" } else { "read" };
                 let of = calls.iter().map(|calls| (calls[i].offset, calls[i].memory.len()));
                 let of: Vec<_> = of.collect();
@@ -328,8 +329,8 @@ enum Object {
 }
 
 impl Object {
-    fn new(place: Place, directory: &Path, initial: &[u8]) -> Self {
-        if place == Place::Memory {
+    fn new(place: ObjectKind, directory: &Path, initial: &[u8]) -> Self {
+        if place == ObjectKind::Memory {
             let store = MemoryStore::new("object");
             store.write_at(0, initial).unwrap();
             return Self::Memory(store);
@@ -352,7 +353,7 @@ impl Object {
     fn open(&self, comm: &Arc<dyn Comm>, case: &Case) -> Result<File, FileError> {
         let mode = Mode::READ | Mode::WRITE;
         let store: Arc<dyn Store> = match self {
-            Self::File(path) if case.place == Place::Path => {
+            Self::File(path) if case.place == ObjectKind::Path => {
                 return File::open(comm, path, mode | Mode::CREATE, &case.hints);
             }
             Self::Servers(url) => return File::open(comm, url, mode, &case.hints),
@@ -386,7 +387,7 @@ fn differing(what: &str, found: &[u8], expected: &[u8]) {
 }
 
 fn check(
-    call: &Call,
+    call: &ModelCall,
     memory: &[u8],
     moved: Result<u64, FileError>,
     position: Option<u64>,
@@ -402,7 +403,7 @@ fn check(
     Ok(())
 }
 
-fn blocking(file: &mut File, call: &Call) -> Result<(), FileError> {
+fn blocking(file: &mut File, call: &ModelCall) -> Result<(), FileError> {
     let mut buffer = call.memory.buffer.clone();
     let PlainMemory { origin, count, datatype, .. } = &call.memory;
     let moved = if call.write {
@@ -438,7 +439,7 @@ fn typed(memory: &PlainMemory) -> Result<Typed<Vec<u8>>, FileError> {
     Ok(Typed::new(buffer.clone(), *origin, *count, datatype.as_ref().unwrap_or(&all))?)
 }
 
-fn run_calls(file: &mut File, calls: &[Call], waits: &[usize]) -> Result<(), FileError> {
+fn run_calls(file: &mut File, calls: &[ModelCall], waits: &[usize]) -> Result<(), FileError> {
     let mut requests = Vec::new();
     for call in calls {
         let buffer = || typed(&call.memory);
@@ -493,8 +494,11 @@ fn run_case(number: u64, disk: &Path, shm: &Path, talk: bool) {
     if talk {
         eprintln!("case {number}: {}", case.story);
     }
-    let object =
-        Object::new(case.place, if case.place == Place::Shm { shm } else { disk }, &case.initial);
+    let object = Object::new(
+        case.place,
+        if case.place == ObjectKind::Shm { shm } else { disk },
+        &case.initial,
+    );
     run_on(number, &case, &object);
 }
 
@@ -616,7 +620,7 @@ mod processes {
         striate_comm::mpi::run(|comm| -> Result<(), FileError> {
             for number in first..first + CASES {
                 watchdog.at(format!("case {number} of a job"));
-                let case = Case::of(number, comm.size(), Place::Path);
+                let case = Case::of(number, comm.size(), ObjectKind::Path);
                 if comm.rank() == 0 {
                     std::fs::write(directory.join("file"), &case.initial).unwrap();
                 }

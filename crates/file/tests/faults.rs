@@ -2,13 +2,13 @@
 //! changed that was not to be written. Then the same file works again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod mishap;
+mod faulty;
 mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mishap::Mishap;
+use faulty::FaultyStore;
 use striate_comm::Threads;
 use striate_datatype::Datatype;
 use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, View};
@@ -35,13 +35,13 @@ fn image(object: &MemoryStore) -> Vec<u8> {
 }
 
 /// What a rank does in every call of a case.
-struct Part {
+struct FaultyAccess {
     view: PlainView,
     memory: PlainMemory,
     places: Vec<u64>,
 }
 
-impl Part {
+impl FaultyAccess {
     /// Writes what belongs there after the call numbered `salt`.
     fn write(&self, file: &mut File, salt: u64, together: bool) -> Result<u64, FileError> {
         let mut buffer = self.memory.buffer.clone();
@@ -75,9 +75,9 @@ impl Part {
 }
 
 /// The outcome of a rank's first call, and whether its store failed in it.
-type Ended = (Result<u64, String>, bool);
+type RankOutcome = (Result<u64, String>, bool);
 
-fn random_parts(random: &mut Random, ranks: usize) -> Vec<Part> {
+fn random_parts(random: &mut Random, ranks: usize) -> Vec<FaultyAccess> {
     let views = random_views(random, ranks);
     let some = views.iter().flatten().next().cloned().unwrap_or_else(PlainView::bytes);
     views
@@ -88,20 +88,20 @@ fn random_parts(random: &mut Random, ranks: usize) -> Vec<Part> {
             let len = if idle { 0 } else { random.mostly_small(1, 2000).min(20 * view.size()) };
             let memory = PlainMemory::random(random, len, view.etype);
             let places = view.offsets(0, memory.len());
-            Part { view, memory, places }
+            FaultyAccess { view, memory, places }
         })
         .collect()
 }
 
 /// A store that fails or panics, if it is to, at one of its first requests.
-fn random_store(random: &mut Random, object: &MemoryStore, panics: bool) -> Arc<Mishap> {
+fn random_store(random: &mut Random, object: &MemoryStore, panics: bool) -> Arc<FaultyStore> {
     let kinds = ["error", "out-of-space", "torn-write", "short-read", "short-write", "delay=2ms"];
     if random.percent(40) {
-        return Mishap::new(object, "");
+        return FaultyStore::new(object, "");
     }
     let at = random.mostly_small(1, 12);
     if panics {
-        return Mishap::panicking(object, at);
+        return FaultyStore::panicking(object, at);
     }
     let kind = random.pick(&kinds);
     let of = match kind {
@@ -109,7 +109,7 @@ fn random_store(random: &mut Random, object: &MemoryStore, panics: bool) -> Arc<
         "out-of-space" => ":write",
         _ => "",
     };
-    Mishap::new(object, &format!("{kind}@{at}{of}"))
+    FaultyStore::new(object, &format!("{kind}@{at}{of}"))
 }
 
 fn run_case(case: u64) {
@@ -141,10 +141,10 @@ fn run_case(case: u64) {
     let len = if write { random.from(0, end + 500) } else { end + random.below(100) };
     let before: Vec<u8> = (0..len).map(|at| content(at, OLD)).collect();
     object.write_at(0, &before).unwrap();
-    let stores: Vec<Arc<Mishap>> =
+    let stores: Vec<Arc<FaultyStore>> =
         (0..ranks).map(|_| random_store(random, &object, panics)).collect();
 
-    let results = threads.run(|comm| -> Result<Ended, FileError> {
+    let results = threads.run(|comm| -> Result<RankOutcome, FileError> {
         let (part, store) = (&parts[comm.rank()], &stores[comm.rank()]);
         let mut file = File::on_store(&comm, Arc::clone(store) as _, BOTH, &hints)?;
         file.set_view(part.view.view.clone())?;
@@ -174,7 +174,7 @@ fn run_case(case: u64) {
         if together { "collective" } else { "independent" },
         if write { "write" } else { "read" },
     );
-    let ended: Vec<Ended> = results
+    let ended: Vec<RankOutcome> = results
         .into_iter()
         .enumerate()
         .map(|(rank, result)| {
@@ -199,7 +199,7 @@ fn run_case(case: u64) {
 }
 
 /// After a write that may have failed, bytes are old, or new where they were to be written.
-fn check_outside(after: &[u8], before: &[u8], parts: &[Part]) {
+fn check_outside(after: &[u8], before: &[u8], parts: &[FaultyAccess]) {
     let mut meant = vec![false; after.len()];
     for &place in parts.iter().flat_map(|part| &part.places) {
         if let Some(meant) = meant.get_mut(place as usize) {
@@ -327,9 +327,9 @@ fn a_rank_that_is_gone_inside_of_a_call_leaves_nobody_waiting() {
             let object = MemoryStore::new("object");
             let results = Threads::on_nodes(&nodes).run(|comm| {
                 let store = if comm.rank() == 1 {
-                    Mishap::panicking(&object, 2)
+                    FaultyStore::panicking(&object, 2)
                 } else {
-                    Mishap::new(&object, "")
+                    FaultyStore::new(&object, "")
                 };
                 let hints: Hints =
                     format!("striate_method={method};cb_buffer_size=64;cb_nodes=3").parse()?;
@@ -369,7 +369,7 @@ fn a_rank_that_loses_touch_inside_of_a_call_leaves_nobody_waiting() {
                 object.set_len(2000).unwrap();
                 let results = Threads::on_nodes(&nodes).run(|comm| {
                     let rank = comm.rank() as u64;
-                    let cut = mishap::comm::Cut::new(&comm);
+                    let cut = faulty::comm::LostComm::new(&comm);
                     let shared: Arc<dyn striate_comm::Comm> = Arc::clone(&cut) as _;
                     let hints = "striate_method=two-phase;cb_buffer_size=64;cb_nodes=3";
                     let mut file = open(&shared, &object, BOTH, hints)?;

@@ -10,7 +10,7 @@ use job::ranks;
 
 fn passes(ranks: usize, variables: &[(&str, &str)]) {
     let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples/mpi_begun");
+    let program = test.ancestors().nth(2).unwrap().join("examples/mpi_nonblocking");
     assert!(program.exists(), "build it: cargo build --features mpi --examples");
     let directory = tempfile::tempdir().unwrap();
     let mut job = job::mpiexec(ranks);

@@ -20,13 +20,13 @@ const UNTOUCHED: u8 = 255;
 
 /// A filetype, and where each of its bytes lies.
 #[derive(Clone, Debug)]
-struct Shown {
+struct OverlappingView {
     filetype: Datatype,
     offsets: Vec<i64>,
     extent: i64,
 }
 
-impl Shown {
+impl OverlappingView {
     /// Blocks of so many bytes, at these offsets.
     fn blocks(blocks: &[(u64, i64)]) -> Self {
         let filetype = Datatype::hindexed(blocks, &Datatype::bytes(1).unwrap()).unwrap();
@@ -103,8 +103,8 @@ fn content(len: usize) -> Vec<u8> {
 
 /// What one rank does.
 #[derive(Clone, Debug)]
-struct Part {
-    shown: Shown,
+struct OverlappingAccess {
+    shown: OverlappingView,
     displacement: u64,
     offset: u64,
     len: u64,
@@ -116,10 +116,10 @@ fn read_in_all_ways(
     comm: &Arc<dyn Comm>,
     path: &Path,
     hints: &Hints,
-    part: &Part,
+    part: &OverlappingAccess,
 ) -> Result<(), FileError> {
     let file = std::fs::read(path).unwrap();
-    let Part { shown, displacement, offset, len } = part;
+    let OverlappingAccess { shown, displacement, offset, len } = part;
     let (expected, read) = shown.read(&file, *displacement, offset * ETYPE, *len);
     let mut open = File::open(comm, path, Mode::READ, hints)?;
     let etype = Datatype::bytes(ETYPE).unwrap();
@@ -183,13 +183,13 @@ fn every_method_reads_what_a_view_shows_twice() {
     let mut tried = 0;
     while tried < 60 {
         std::fs::write(&path, content(random.from(60, 400) as usize)).unwrap();
-        let part = |random: &mut Random| Part {
-            shown: Shown::random(random),
+        let part = |random: &mut Random| OverlappingAccess {
+            shown: OverlappingView::random(random),
             displacement: random.below(9),
             offset: random.below(12),
             len: ETYPE * random.from(0, 90),
         };
-        let parts: Vec<Part> = (0..RANKS).map(|_| part(&mut random)).collect();
+        let parts: Vec<OverlappingAccess> = (0..RANKS).map(|_| part(&mut random)).collect();
         if !parts.iter().all(|part| part.shown.is_in_order()) {
             let out_of_order = parts.iter().find(|part| !part.shown.is_in_order()).unwrap();
             let byte = Datatype::bytes(1).unwrap();
@@ -211,11 +211,11 @@ fn a_file_that_may_be_written_has_no_such_view() {
     let path = directory.path().join("file");
     std::fs::write(&path, content(100)).unwrap();
     let word = Datatype::bytes(4).unwrap();
-    let overlapping = Shown::blocks(&[(12, 0), (4, 4)]).filetype;
+    let overlapping = OverlappingView::blocks(&[(12, 0), (4, 4)]).filetype;
     assert!(View::new(0, &word, &overlapping).is_err());
-    let descending = Shown::blocks(&[(4, 12), (4, 0)]).filetype;
+    let descending = OverlappingView::blocks(&[(4, 12), (4, 0)]).filetype;
     assert!(View::for_reading(0, &word, &descending).is_err());
-    let below = Shown::blocks(&[(4, -4), (4, 0)]).filetype;
+    let below = OverlappingView::blocks(&[(4, -4), (4, 0)]).filetype;
     assert!(View::for_reading(0, &word, &below).is_err());
     run(|comm| {
         let mut file = File::open(comm, &path, Mode::READ | Mode::WRITE, &Hints::default())?;
@@ -231,7 +231,7 @@ fn a_file_that_may_be_written_has_no_such_view() {
 #[test]
 fn a_view_that_shows_bytes_once_is_the_same_either_way() {
     let word = Datatype::bytes(4).unwrap();
-    let filetype = Shown::blocks(&[(4, 0), (4, 8)]).filetype;
+    let filetype = OverlappingView::blocks(&[(4, 0), (4, 8)]).filetype;
     let view = View::for_reading(3, &word, &filetype).unwrap();
     assert_eq!(view, View::new(3, &word, &filetype).unwrap());
     assert!(!view.overlaps());

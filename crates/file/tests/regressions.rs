@@ -1,14 +1,14 @@
 //! Defects that were found once, each as small as it could be made.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod mishap;
+mod faulty;
 mod support;
 
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mishap::Mishap;
+use faulty::FaultyStore;
 use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
 use striate_file::{File, FileError, Hints, Mode, View};
@@ -44,7 +44,7 @@ fn a_slow_write_keeps_its_slot_while_windows_of_nobody_pass() {
     let hints = hints("striate_method=two-phase;striate_domains=even;cb_buffer_size=64");
     let written = Threads::new(2).try_run(|comm| {
         let rank = comm.rank();
-        let store = Mishap::new(&object, if rank == 0 { "delay=30ms@1+:write" } else { "" });
+        let store = FaultyStore::new(&object, if rank == 0 { "delay=30ms@1+:write" } else { "" });
         store.arm(true);
         let mut file = File::on_store(&comm, store, BOTH, &hints)?;
         // Rank 0 has the first window and writes it slowly. Rank 1 has the rest of the ring's first
@@ -71,7 +71,8 @@ fn a_dense_sieve_waits_for_one_with_gaps() {
     let object = MemoryStore::new("object");
     let written = Threads::new(2).try_run(|comm| {
         // Between reading back and writing.
-        let store = Mishap::new(&object, if comm.rank() == 0 { "delay=200ms@1:write" } else { "" });
+        let store =
+            FaultyStore::new(&object, if comm.rank() == 0 { "delay=200ms@1:write" } else { "" });
         store.arm(true);
         let mut file = File::on_store(&comm, store, BOTH, &hints("striate_method=sieve"))?;
         let mine: &[(u64, i64)] = if comm.rank() == 0 { &[(10, 0), (10, 20)] } else { &[(10, 10)] };
@@ -93,7 +94,7 @@ fn a_sieve_spares_what_a_request_of_the_same_rank_writes() {
     let _watchdog = watchdog("a sieve beside a request");
     let object = MemoryStore::new("object");
     let written = Threads::new(1).try_run(|comm| {
-        let store = Mishap::new(&object, "delay=200ms@1:write");
+        let store = FaultyStore::new(&object, "delay=200ms@1:write");
         store.arm(true);
         let mut file = File::on_store(&comm, store, BOTH, &hints("striate_method=sieve"))?;
         file.set_view(blocks(&[(10, 0), (10, 20)]))?;
@@ -157,7 +158,7 @@ fn a_request_whose_store_panics_ends() {
     let _watchdog = watchdog("a request whose store panics");
     let object = MemoryStore::new("object");
     let ended = Threads::new(1).try_run(|comm| {
-        let store = Mishap::panicking(&object, 1);
+        let store = FaultyStore::panicking(&object, 1);
         let mut file = File::on_store(&comm, store.clone(), BOTH, &hints("striate_method=posix"))?;
         store.arm(true);
         let request = file.iwrite_at(0, vec![1; 100])?;
@@ -174,7 +175,7 @@ fn opening_to_append_fails_on_all_ranks_or_none() {
     let _watchdog = watchdog("opening to append");
     let object = MemoryStore::new("object");
     let opened = Threads::new(3).run(|comm| {
-        let store = Mishap::new(&object, if comm.rank() == 1 { "error@1:len" } else { "" });
+        let store = FaultyStore::new(&object, if comm.rank() == 1 { "error@1:len" } else { "" });
         store.arm(true);
         let opened = File::on_store(&comm, store, BOTH | Mode::APPEND, &Hints::default());
         Ok::<_, FileError>(opened.map(drop).map_err(|error| error.to_string()))

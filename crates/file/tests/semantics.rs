@@ -532,7 +532,7 @@ fn every_rank_learns_the_kind_of_an_error() {
 }
 
 /// A collective call.
-type Call<'a> = &'a dyn Fn(&mut File) -> Result<(), FileError>;
+type CollectiveCall<'a> = &'a dyn Fn(&mut File) -> Result<(), FileError>;
 
 #[test]
 fn a_rank_can_take_part_with_an_error() {
@@ -551,7 +551,7 @@ fn a_rank_can_take_part_with_an_error() {
             _ => opened().unwrap_err(),
         });
         let mut file = opened()?;
-        let calls: [Call<'_>; 7] = [
+        let calls: [CollectiveCall<'_>; 7] = [
             &|file| file.write_at_all(0, b"x").map(drop),
             &|file| file.read_at_all(0, &mut [0]).map(drop),
             &|file| file.set_view(every_third_byte(5)),

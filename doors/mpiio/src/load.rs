@@ -26,7 +26,7 @@ static ON_LOAD: extern "C" fn() = on_load;
 static ON_UNLOAD: extern "C" fn() = on_unload;
 
 extern "C" fn on_unload() {
-    striate_file::settle_everything();
+    striate_file::flush_all_files();
 }
 
 extern "C" fn on_load() {

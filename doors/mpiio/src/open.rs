@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mpi::ffi;
 use striate_comm::{Comm, CommError};
-use striate_file::{File, Hints, Mode, Party};
+use striate_file::{File, Hints, Mode, OpenContext};
 
 use crate::access::Direction;
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Info};
@@ -285,7 +285,7 @@ unsafe fn open_together(
         agree(raw, amode, given)?;
     let party = match party {
         Some(party) => party,
-        None => Party::new(&duplicated(raw)?)?,
+        None => OpenContext::new(&duplicated(raw)?)?,
     };
     // Of two that say the same hint, the later one counts.
     let site = site::hints();
@@ -356,7 +356,7 @@ struct Agreed<T> {
     stats: bool,
     seat: Seat,
     /// Who sits there already.
-    party: Option<Party>,
+    party: Option<OpenContext>,
 }
 
 /// Makes sure that all ranks can go on, in the same mode and on the same seat. The program's own communicator is good
@@ -401,7 +401,7 @@ pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int 
     let done = guarded(|| {
         let Open { mut file, seat, tally, begun, .. } = *open;
         tally.report(&mut file);
-        let (closed, party) = file.close_and_keep();
+        let (closed, party) = file.close_into_context();
         seat.leave(party);
         closed?;
         begun.map_or(Ok(()), |_| {

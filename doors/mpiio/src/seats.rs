@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mpi::ffi;
-use striate_file::Party;
+use striate_file::OpenContext;
 
 use crate::constants::{self as mpi_constants, MPI_Comm};
 use crate::errors::{Outcome, check};
@@ -35,7 +35,7 @@ enum Place {
     #[default]
     Empty,
     Taken,
-    Free(Party),
+    Free(OpenContext),
 }
 
 /// The same as a number.
@@ -100,7 +100,7 @@ impl Ballot {
 
     /// Takes a seat that all ranks have seen free, with the party in it, or else one that all have seen empty. What
     /// some have lost, the others give up.
-    pub(crate) fn choose(self, seen: &Seen) -> (Seat, Option<Party>) {
+    pub(crate) fn choose(self, seen: &Seen) -> (Seat, Option<OpenContext>) {
         let Some(seats) = &self.0 else { return (Seat::default(), None) };
         let mut guard = lock(&seats.places);
         let Some(places) = &mut *guard else { return (Seat::default(), None) };
@@ -181,11 +181,11 @@ impl Seats {
 
 impl Seat {
     /// Leaves the seat, with the party for the next file if it can have one.
-    pub(crate) fn leave(mut self, party: Option<Party>) {
+    pub(crate) fn leave(mut self, party: Option<OpenContext>) {
         self.put(party);
     }
 
-    fn put(&mut self, party: Option<Party>) {
+    fn put(&mut self, party: Option<OpenContext>) {
         // Without the communicator, nobody asks for it any more.
         let Some((seats, n)) = self.0.take() else { return };
         let Some(seats) = seats.upgrade() else { return };

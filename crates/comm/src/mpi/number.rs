@@ -18,12 +18,12 @@ const CHUNK: usize = 1 << 27;
 /// # Safety
 ///
 /// `datatype` is MPI's name for exactly this type.
-pub(super) unsafe trait Number: Copy {
+pub(super) unsafe trait MpiNumber: Copy {
     fn datatype() -> ffi::MPI_Datatype;
 }
 
 // SAFETY: 64 bits, unsigned.
-unsafe impl Number for u64 {
+unsafe impl MpiNumber for u64 {
     fn datatype() -> ffi::MPI_Datatype {
         // SAFETY: a handle is plain data.
         unsafe { ffi::RSMPI_UINT64_T }
@@ -31,7 +31,7 @@ unsafe impl Number for u64 {
 }
 
 // SAFETY: 64 bits, signed.
-unsafe impl Number for i64 {
+unsafe impl MpiNumber for i64 {
     fn datatype() -> ffi::MPI_Datatype {
         // SAFETY: a handle is plain data.
         unsafe { ffi::RSMPI_INT64_T }
@@ -39,7 +39,7 @@ unsafe impl Number for i64 {
 }
 
 // SAFETY: a C double.
-unsafe impl Number for f64 {
+unsafe impl MpiNumber for f64 {
     fn datatype() -> ffi::MPI_Datatype {
         // SAFETY: a handle is plain data.
         unsafe { ffi::RSMPI_DOUBLE }
@@ -47,7 +47,7 @@ unsafe impl Number for f64 {
 }
 
 /// Combines numbers of all ranks, element by element, as MPI does it.
-fn allreduce<N: Number>(
+fn allreduce<N: MpiNumber>(
     comm: &RawComm,
     with: Reduction,
     values: &mut [N],

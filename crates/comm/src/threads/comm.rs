@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::job::{End, Job};
 use super::mailbox::{Inbox, Outcome, Source, Ticket};
-use super::reduce::{Number, reduce};
+use super::reduce::{Reducible, reduce};
 use crate::comm::{Comm, Reduction, Request};
 use crate::error::{CommError, check_length, check_rank};
 use crate::memory::{Mapping, NodeMemory, number_nodes};
@@ -226,7 +226,7 @@ impl ThreadComm {
         outcome
     }
 
-    fn allreduce<N: Number>(
+    fn allreduce<N: Reducible>(
         &self,
         call: &'static str,
         with: Reduction,

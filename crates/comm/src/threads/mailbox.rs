@@ -43,12 +43,12 @@ pub(super) struct Inbox {
     /// Collectives that are complete.
     outcomes: HashMap<Ticket, Outcome>,
     /// Sources with receives or messages that have not met.
-    queues: HashMap<Source, Queue>,
+    queues: HashMap<Source, MatchQueue>,
 }
 
 /// At most one of the lists has entries.
 #[derive(Debug, Default)]
-struct Queue {
+struct MatchQueue {
     posted: VecDeque<Ticket>,
     unexpected: VecDeque<Vec<u8>>,
 }

@@ -4,7 +4,7 @@ use crate::comm::{Reduction, truth};
 use crate::error::CommError;
 
 /// A number that can be reduced.
-pub(super) trait Number: Copy + Send + Sync + 'static {
+pub(super) trait Reducible: Copy + Send + Sync + 'static {
     /// What a value counts as.
     fn prepare(self, _with: Reduction) -> Self {
         self
@@ -14,7 +14,7 @@ pub(super) trait Number: Copy + Send + Sync + 'static {
     fn combine(self, with: Reduction, other: Self) -> Self;
 }
 
-impl Number for u64 {
+impl Reducible for u64 {
     fn combine(self, with: Reduction, other: Self) -> Self {
         match with {
             Reduction::Min => self.min(other),
@@ -25,7 +25,7 @@ impl Number for u64 {
     }
 }
 
-impl Number for i64 {
+impl Reducible for i64 {
     fn combine(self, with: Reduction, other: Self) -> Self {
         match with {
             Reduction::Min => self.min(other),
@@ -36,7 +36,7 @@ impl Number for i64 {
     }
 }
 
-impl Number for f64 {
+impl Reducible for f64 {
     fn prepare(self, with: Reduction) -> Self {
         if with == Reduction::And { truth(self) } else { self }
     }
@@ -51,7 +51,7 @@ impl Number for f64 {
 }
 
 /// Combines what all ranks gave; they must agree on the operation and the length.
-pub(super) fn reduce<N: Number>(
+pub(super) fn reduce<N: Reducible>(
     call: &'static str,
     given: Vec<(Reduction, Vec<N>)>,
 ) -> Result<Vec<N>, CommError> {

@@ -9,23 +9,23 @@ use striate_store::{AlignedBuffer, Counts};
 
 use striate_datatype::{Boundary, Datatype, Element};
 
-use super::windows::Windows;
+use super::stream_buffers::StreamBuffers;
 use crate::access::FileSide;
-use crate::auto::{Setting, candidates, choose};
-use crate::collective::Card;
 use crate::cores::cores;
-use crate::experience::Size;
+use crate::cost_model::PieceSize;
 use crate::hints::MethodChoice;
 use crate::memory::{Content, ContentMut, Shape};
-use crate::method::two_phase::staging::Staging;
-use crate::method::two_phase::watch::Watch;
+use crate::method::two_phase::waiter::Waiter;
+use crate::method::two_phase::window_ring::WindowRing;
 use crate::method::{datatype, list, posix, sieve};
-use crate::overlap::Overlap;
+use crate::method_selection::{Setting, candidates, choose};
+use crate::overlapping_read::OverlappingRead;
+use crate::rendezvous::Proposal;
 use crate::{CallReport, File, FileError, Memory, MemoryMut, Mode, Stats, View};
 
 /// How an independent access is carried out.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct IndependentPlan {
     pub(super) method: Method,
     list_regions: u64,
     atomic: bool,
@@ -39,7 +39,7 @@ pub(super) struct Way {
 }
 
 /// An access that is contiguous on both sides.
-pub(super) struct Plain {
+pub(super) struct ContiguousRequest {
     pub(super) offset: u64,
     pub(super) memory: Range<usize>,
 }
@@ -51,7 +51,7 @@ pub(super) enum WriteGuard {
     None,
     /// A lock, unless the ranks know by their common memory, where this one has a number, that nobody has sieved so
     /// far.
-    Lock(Option<(Arc<Staging>, usize)>),
+    Lock(Option<(Arc<WindowRing>, usize)>),
 }
 
 impl File {
@@ -80,7 +80,7 @@ impl File {
         call: &'static str,
         offset: u64,
         shape: &Shape,
-    ) -> Result<Option<(Overlap, Vec<u8>)>, FileError> {
+    ) -> Result<Option<(OverlappingRead, Vec<u8>)>, FileError> {
         if !self.view.overlaps() {
             return Ok(None);
         }
@@ -88,7 +88,7 @@ impl File {
         if !self.view.folds(position, shape.len()) {
             return Ok(None);
         }
-        let overlap = Overlap::new(&self.view, position, shape.len())?;
+        let overlap = OverlappingRead::new(&self.view, position, shape.len())?;
         let room = overlap.room()?;
         Ok(Some((overlap, room)))
     }
@@ -130,16 +130,16 @@ impl File {
         Ok(FileSide::from_placement(place.clone())?)
     }
 
-    pub(super) fn card(&self, side: &FileSide, shape: &Shape, write: bool) -> Card {
+    pub(super) fn proposal(&self, side: &FileSide, shape: &Shape, write: bool) -> Proposal {
         let range = side.range().unwrap_or(0..0);
         let regions = side.regions();
         let pieces = regions.max(shape.runs());
         // Rank 0 tells what it has learned since the file was opened.
         let costs = match self.comm.rank() {
-            0 => self.model.known().hopeful_costs(write, Size::of(side.len(), pieces)),
-            _ => self.costs.costs(write, Size::of(side.len(), pieces)),
+            0 => self.model.known().hopeful_costs(write, PieceSize::of(side.len(), pieces)),
+            _ => self.costs.costs(write, PieceSize::of(side.len(), pieces)),
         };
-        Card {
+        Proposal {
             failed: false,
             reads_back: self.reads_back,
             note: self.note,
@@ -171,7 +171,7 @@ impl File {
     }
 
     /// Decides how an independent call is carried out.
-    pub(super) fn way(&self, write: bool, side: &FileSide, shape: &Shape) -> Way {
+    pub(super) fn way(&self, write: bool, side: &FileSide, shape: &Shape) -> IndependentPlan {
         self.way_of(self.best_alone(write, side, shape), write, side)
     }
 
@@ -194,9 +194,9 @@ impl File {
             // One request is one request.
             methods = vec![Method::Posix];
         }
-        let card = self.card(side, shape, write);
-        let costs = self.costs.costs(write, Size::of(card.len, card.pieces));
-        choose(&methods, &vec![card; ranks], &costs, &setting)
+        let proposal = self.proposal(side, shape, write);
+        let costs = self.costs.costs(write, PieceSize::of(proposal.len, proposal.pieces));
+        choose(&methods, &vec![proposal; ranks], &costs, &setting)
     }
 
     /// Ranks of this rank's node.
@@ -205,12 +205,12 @@ impl File {
         self.comm.nodes().iter().filter(|&&node| node == here).count()
     }
 
-    pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> Way {
+    pub(super) fn way_of(&self, method: Method, write: bool, side: &FileSide) -> IndependentPlan {
         let buffer = self.hints.sieve_buffer(write);
         let windows = side.range().map_or(0, |range| (range.end - range.start).div_ceil(buffer));
         let share = u128::from(windows) * self.comm.rank() as u128 / self.comm.size() as u128;
         let guard = if write { self.write_guard() } else { WriteGuard::None };
-        Way {
+        IndependentPlan {
             method,
             list_regions: self.hints.list_regions,
             atomic: self.atomic,
@@ -247,7 +247,7 @@ impl File {
     /// calls of most programs, which should cost what the system call costs. Its books are kept
     /// apart (`account_plain`), so that it goes past the store's counters.
     #[inline]
-    pub(super) fn plain(&self, offset: u64, shape: &Shape) -> Option<Plain> {
+    pub(super) fn plain(&self, offset: u64, shape: &Shape) -> Option<ContiguousRequest> {
         let free =
             matches!(self.hints.method, MethodChoice::Auto | MethodChoice::Fixed(Method::Posix));
         let memory = shape.contiguous()?;
@@ -260,11 +260,11 @@ impl File {
         let position = offset.checked_mul(etype)?;
         let start = self.view.run_at(position, shape.len())?;
         start.checked_add(shape.len()).filter(|&end| i64::try_from(end).is_ok())?;
-        Some(Plain { offset: start, memory: memory..memory + shape.len() as usize })
+        Some(ContiguousRequest { offset: start, memory: memory..memory + shape.len() as usize })
     }
 
     #[inline]
-    pub(super) fn account_plain(&mut self, plain: &Plain, moved: u64) {
+    pub(super) fn account_plain(&mut self, plain: &ContiguousRequest, moved: u64) {
         let stats = Stats {
             calls: 1,
             wanted: plain.memory.len() as u64,
@@ -285,7 +285,11 @@ impl File {
         write: bool,
         side: &FileSide,
         shape: &Shape,
-        work: impl FnOnce(&dyn Store, &Way, &mut Option<AlignedBuffer>) -> Result<u64, FileError>,
+        work: impl FnOnce(
+            &dyn Store,
+            &IndependentPlan,
+            &mut Option<AlignedBuffer>,
+        ) -> Result<u64, FileError>,
     ) -> Result<u64, FileError> {
         let way = self.way(write, side, shape);
         let before = self.store.counts();
@@ -364,7 +368,7 @@ pub(super) fn cost_of(write: bool, wanted: u64, counts: Counts) -> Stats {
 pub(super) fn sieve_buffer<'b>(
     buffer: &'b mut Option<AlignedBuffer>,
     side: &FileSide,
-    way: &Way,
+    way: &IndependentPlan,
 ) -> &'b mut AlignedBuffer {
     buffer.get_or_insert_with(|| {
         let span = side.range().map_or(1, |range| range.end - range.start);
@@ -376,13 +380,13 @@ pub(super) fn read_independently(
     store: &dyn Store,
     side: &FileSide,
     to: &mut MemoryMut<'_>,
-    way: &Way,
+    way: &IndependentPlan,
     buffer: &mut Option<AlignedBuffer>,
 ) -> Result<u64, FileError> {
     let Some(range) = side.range() else { return Ok(0) };
     let lock = way.atomic.then(|| store.lock(range, LockKind::Shared)).transpose()?;
     if let (ContentMut::Made(target), false) = (&mut to.content, way.method == Method::Sieve) {
-        let windows = Windows { store, side, beside: way.beside, buffer };
+        let windows = StreamBuffers { store, side, beside: way.beside, buffer };
         let bytes = windows.read(&mut **target, &|part: &FileSide, bytes: &mut [u8]| {
             read_bytes(store, part, &mut bytes.into(), way)
         })?;
@@ -401,7 +405,7 @@ pub(super) fn write_independently(
     store: &dyn Store,
     side: &FileSide,
     from: &Memory<'_>,
-    way: &Way,
+    way: &IndependentPlan,
     buffer: &mut Option<AlignedBuffer>,
 ) -> Result<(), FileError> {
     let Some(range) = side.range() else { return Ok(()) };
@@ -417,14 +421,14 @@ pub(super) fn write_independently(
         Method::Sieve => {
             if let WriteGuard::Lock(Some((room, _))) = &way.guard {
                 // The ranks outlive each other's writes: there is nobody to ask for health.
-                room.begin_sieving(Watch::Helper)?;
+                room.begin_sieving(Waiter::Helper)?;
             }
             let plan = sieve::WritePlan { first: way.first, locked: way.atomic };
             sieve::write(store, side, from, sieve_buffer(buffer, side, way), &plan)?;
         }
         _ => match from.content {
             Content::Made(source) => {
-                let windows = Windows { store, side, beside: way.beside, buffer };
+                let windows = StreamBuffers { store, side, beside: way.beside, buffer };
                 windows.write(source, &|part: &FileSide, bytes: &mut [u8]| {
                     write_bytes(store, part, &(&*bytes).into(), way)?;
                     Ok(part.len())
@@ -442,7 +446,7 @@ fn read_bytes(
     store: &dyn Store,
     side: &FileSide,
     to: &mut MemoryMut<'_>,
-    way: &Way,
+    way: &IndependentPlan,
 ) -> Result<u64, FileError> {
     match way.method {
         Method::List => list::read(store, side, to, way.list_regions),
@@ -455,7 +459,7 @@ fn write_bytes(
     store: &dyn Store,
     side: &FileSide,
     from: &Memory<'_>,
-    way: &Way,
+    way: &IndependentPlan,
 ) -> Result<(), FileError> {
     match way.method {
         Method::List => list::write(store, side, from, way.list_regions),
@@ -489,7 +493,7 @@ impl<'a> Guard<'a> {
     fn locked_or_not(
         store: &'a dyn Store,
         range: Range<u64>,
-        room: Option<(&'a Staging, usize)>,
+        room: Option<(&'a WindowRing, usize)>,
     ) -> Result<Self, FileError> {
         if let Some(until_dropped) = room.and_then(|(room, rank)| Unlocked::begin(room, rank)) {
             return Ok(Self::Unlocked { _until_dropped: until_dropped });
@@ -499,10 +503,10 @@ impl<'a> Guard<'a> {
 }
 
 /// A write without a lock, while nobody sieves.
-pub(super) struct Unlocked<'a>(&'a Staging, usize);
+pub(super) struct Unlocked<'a>(&'a WindowRing, usize);
 
 impl<'a> Unlocked<'a> {
-    fn begin(room: &'a Staging, rank: usize) -> Option<Self> {
+    fn begin(room: &'a WindowRing, rank: usize) -> Option<Self> {
         // Made only if it has begun: it ends when it is dropped.
         room.begin_unlocked(rank).then(|| Self(room, rank))
     }

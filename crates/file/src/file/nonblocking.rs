@@ -3,7 +3,7 @@
 //! A collective call that was begun is carried out by a *deputy*: a file of its own with the same ranks,
 //! store and hints and the view of the moment, which gets on as a task of the rank. What collective calls
 //! hand on from one to the next (the ring of windows, the numbers of meetings) is lent to the deputies as
-//! [`Baggage`] while there are some, and taken back before the file itself makes a collective call. So the
+//! [`CollectiveHandover`] while there are some, and taken back before the file itself makes a collective call. So the
 //! file can be used, and moved, while a deputy is half-way through its call.
 
 use std::cell::Cell;
@@ -13,14 +13,14 @@ use striate_comm::Comm;
 use striate_store::store::Store;
 use striate_store::{AlignedBuffer, Counted};
 
-use super::background;
+use super::collective::Ring;
 use super::independent::{cost_of, read_independently, write_independently};
-use super::shared::SharedPointer;
-use super::together::Ring;
-use crate::behind::Stream;
+use super::io_threads;
+use super::shared_pointer::SharedPointer;
 use crate::memory::Shape;
 use crate::method::two_phase::guarded;
-use crate::request::Slot;
+use crate::request::ResultSlot;
+use crate::write_behind::SmallWrites;
 use crate::{CallReport, File, FileError, Request, Source, Stats, Target, Usage};
 
 /// Bytes of an independent call that is cheaper carried out at once than by a thread.
@@ -28,7 +28,7 @@ const SMALL: u64 = 64 << 10;
 
 /// What collective calls hand on from one to the next.
 #[derive(Debug, Default)]
-pub(super) struct Baggage {
+pub(super) struct CollectiveHandover {
     exchange: Option<Ring>,
     calls: u64,
     meetings: u64,
@@ -38,7 +38,7 @@ pub(super) struct Baggage {
     last: Option<CallReport>,
 }
 
-fn lock(baggage: &Mutex<Baggage>) -> MutexGuard<'_, Baggage> {
+fn lock(baggage: &Mutex<CollectiveHandover>) -> MutexGuard<'_, CollectiveHandover> {
     baggage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -189,7 +189,7 @@ impl File {
         &mut self,
         call: impl FnOnce(&mut Self) -> (B, Result<u64, FileError>) + Send + 'static,
     ) -> Request<B> {
-        let slot = Slot::new();
+        let slot = ResultSlot::new();
         let result = Arc::clone(&slot);
         let lent = self.lent.take().unwrap_or_else(|| {
             let mut baggage = self.pack();
@@ -245,7 +245,7 @@ impl File {
             store: Arc::new(Counted::new(store)),
             behind: None,
             presence: None,
-            small_writes: Stream::default(),
+            small_writes: SmallWrites::default(),
             caught_up: Cell::new(0),
             place: None,
             striping: None,
@@ -261,7 +261,7 @@ impl File {
             note: 0,
             exchange: None,
             alone: Default::default(),
-            idle_cards: [None, None],
+            empty_proposals: [None, None],
             seed: self.seed,
             calls: 0,
             costs: self.costs,
@@ -277,8 +277,8 @@ impl File {
         }
     }
 
-    fn pack(&mut self) -> Baggage {
-        Baggage {
+    fn pack(&mut self) -> CollectiveHandover {
+        CollectiveHandover {
             exchange: self.exchange.take(),
             calls: self.calls,
             meetings: self.meeting.held,
@@ -289,7 +289,7 @@ impl File {
         }
     }
 
-    fn unpack(&mut self, baggage: Baggage) {
+    fn unpack(&mut self, baggage: CollectiveHandover) {
         self.exchange = baggage.exchange;
         self.calls = baggage.calls;
         self.meeting.held = baggage.meetings;
@@ -326,12 +326,12 @@ impl File {
         + Send
         + 'static,
     ) -> Request<B> {
-        let slot = Slot::new();
+        let slot = ResultSlot::new();
         let result = Arc::clone(&slot);
         let inner: Arc<dyn Store> = Arc::clone(&self.store) as _;
         let here = Arc::clone(&self.background);
         here.begin();
-        background::submit(Box::new(move || {
+        io_threads::submit(Box::new(move || {
             // Counted apart from what the rank does meanwhile.
             let store = Counted::new(inner);
             let done = guarded(|| work(&store, &mut buffer, &mut None));

@@ -14,7 +14,7 @@ use striate_store::AlignedBuffer;
 use striate_store::store::{LockKind, Store};
 
 use crate::FileError;
-use crate::access::{FileSide, Scratch, put, take};
+use crate::access::{CopyBuffer, FileSide, put, take};
 use crate::memory::{Memory, MemoryMut};
 
 /// The windows that hold wanted bytes, with how many: from the `first`-th on (modulo their number),
@@ -52,7 +52,7 @@ pub(crate) fn read(
     to: &mut MemoryMut<'_>,
     buffer: &mut AlignedBuffer,
 ) -> Result<u64, FileError> {
-    let mut scratch = Scratch::default();
+    let mut scratch = CopyBuffer::default();
     let mut total = 0;
     for (window, _) in wanted_windows(file, buffer.len() as u64, 0) {
         let len = (window.end - window.start) as usize;
@@ -81,7 +81,7 @@ pub(crate) fn write(
     buffer: &mut AlignedBuffer,
     plan: &WritePlan,
 ) -> Result<(), FileError> {
-    let mut scratch = Scratch::default();
+    let mut scratch = CopyBuffer::default();
     for (window, bytes) in wanted_windows(file, buffer.len() as u64, plan.first) {
         let len = (window.end - window.start) as usize;
         let window_buffer = &mut buffer[..len];

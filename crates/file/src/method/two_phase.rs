@@ -1,6 +1,6 @@
 //! Two-phase: ranks exchange data so that aggregators read and write large contiguous windows.
 //!
-//! Ranks form groups that share a ring of windows ([`staging`]); who owns which part of the file is
+//! Ranks form groups that share a ring of windows ([`window_ring`]); who owns which part of the file is
 //! the [`plan`]'s. A rank puts its bytes of its own group's windows straight from user memory into
 //! the ring, and sends those of other groups' windows, packed straight from user memory, to a
 //! *delegate* in that group, who puts them for it. The delegate knows where they belong from the
@@ -17,8 +17,8 @@
 //! is agreed at the end.
 
 pub(crate) mod plan;
-pub(crate) mod staging;
-pub(crate) mod watch;
+pub(crate) mod waiter;
+pub(crate) mod window_ring;
 
 mod exchange;
 mod holes;
@@ -33,23 +33,23 @@ use striate_layout::file_domain::Domains;
 use striate_store::store::{Placement, Store};
 
 use crate::access::{
-    FileSide, Scratch, gather_from, put, put_stream, scatter_to, take, take_stream,
+    CopyBuffer, FileSide, gather_from, put, put_stream, scatter_to, take, take_stream,
 };
 use crate::memory::{Memory, MemoryMut};
 use crate::{ErrorKind, FileError};
-use exchange::{Exchange, Leg};
+use exchange::{DataExchange, Transfer};
 pub(crate) use holes::Holes;
 use plan::Groups;
-use staging::{Entry, Staging};
-use watch::Watch;
+use waiter::Waiter;
+use window_ring::{RingEntry, WindowRing};
 
 /// One two-phase call of one rank.
-pub(crate) struct Call<'a> {
+pub(crate) struct TwoPhaseCall<'a> {
     pub(crate) comm: &'a dyn Comm,
     pub(crate) store: &'a dyn Store,
     pub(crate) groups: &'a Groups,
     pub(crate) domains: &'a Domains,
-    pub(crate) staging: &'a Staging,
+    pub(crate) ring: &'a WindowRing,
     /// Number in the ring of the first window of this call.
     pub(crate) first: u64,
     pub(crate) file: &'a FileSide,
@@ -65,7 +65,7 @@ pub(crate) struct Outcome {
 }
 
 /// Someone whose bytes this rank puts into or takes from its group's windows.
-struct Customer<'a> {
+struct Participant<'a> {
     rank: usize,
     file: &'a FileSide,
     /// The next window that holds bytes of it.
@@ -73,7 +73,7 @@ struct Customer<'a> {
 }
 
 /// A part of this rank's bytes that belongs to another group.
-struct Elsewhere {
+struct RemotePart {
     aggregator: u64,
     delegate: usize,
     next: Option<u64>,
@@ -102,7 +102,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, FileError>) -> Result<
     })
 }
 
-impl Call<'_> {
+impl TwoPhaseCall<'_> {
     fn aggregator(&self) -> Option<u64> {
         self.groups.aggregator[self.groups.group_of(self.comm.rank())]
     }
@@ -135,31 +135,31 @@ impl Call<'_> {
             }
         }
         let received = self.comm.alltoall(parts)?;
-        let mut customers = Vec::new();
+        let mut participants = Vec::new();
         for (rank, bytes) in received.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
-            customers.push((rank, FileSide::from_placement(decode(bytes)?)?));
+            participants.push((rank, FileSide::from_placement(decode(bytes)?)?));
         }
-        Ok(customers)
+        Ok(participants)
     }
 
-    fn customers<'c>(&'c self, remote: &'c [(usize, FileSide)]) -> Vec<Customer<'c>> {
+    fn participants<'c>(&'c self, remote: &'c [(usize, FileSide)]) -> Vec<Participant<'c>> {
         let own = std::iter::once((self.comm.rank(), self.file));
         let all = own.chain(remote.iter().map(|(rank, file)| (*rank, file)));
         all.map(|(rank, file)| {
             let next = self.aggregator().and_then(|own| next_window(self.domains, own, file, 0));
-            Customer { rank, file, next }
+            Participant { rank, file, next }
         })
         .collect()
     }
 
-    fn elsewhere(&self) -> Vec<Elsewhere> {
+    fn remote_parts(&self) -> Vec<RemotePart> {
         let groups = self.groups;
         let me = self.comm.rank();
         let own_group = groups.group_of(me);
         (0..groups.ranks.len())
             .filter(|&group| group != own_group)
             .filter_map(|group| Some((group, groups.aggregator[group]?)))
-            .map(|(group, aggregator)| Elsewhere {
+            .map(|(group, aggregator)| RemotePart {
                 aggregator,
                 delegate: groups.delegate(group, me),
                 next: next_window(self.domains, aggregator, self.file, 0),
@@ -167,24 +167,24 @@ impl Call<'_> {
             .collect()
     }
 
-    fn advance(&self, customer: &mut Customer<'_>, index: u64) {
+    fn advance(&self, participant: &mut Participant<'_>, index: u64) {
         let own = self.aggregator();
-        customer.next =
-            own.and_then(|own| next_window(self.domains, own, customer.file, index + 1));
+        participant.next =
+            own.and_then(|own| next_window(self.domains, own, participant.file, index + 1));
     }
 
-    fn pass_write(&self, customer: &Customer<'_>) {
-        let next = customer.next.map_or(self.end(), |next| self.first + next);
-        self.staging.pass_write(customer.rank, next);
+    fn pass_write(&self, participant: &Participant<'_>) {
+        let next = participant.next.map_or(self.end(), |next| self.first + next);
+        self.ring.pass_write(participant.rank, next);
     }
 
-    fn pass_read(&self, customer: &Customer<'_>) {
-        let next = customer.next.map(|next| self.first + next);
-        self.staging.pass_read(customer.rank, next, self.end());
+    fn pass_read(&self, participant: &Participant<'_>) {
+        let next = participant.next.map(|next| self.first + next);
+        self.ring.pass_read(participant.rank, next, self.end());
     }
 
-    fn watch(&self, helper: bool) -> Watch<'_> {
-        if helper { Watch::Helper } else { Watch::Rank(self.comm) }
+    fn watch(&self, helper: bool) -> Waiter<'_> {
+        if helper { Waiter::Helper } else { Waiter::Rank(self.comm) }
     }
 
     /// Carries out a collective write.
@@ -193,105 +193,110 @@ impl Call<'_> {
         from: &Memory<'_>,
         remote: &[(usize, FileSide)],
     ) -> Result<Outcome, FileError> {
-        let trouble = Trouble::new(self.staging);
+        let first_error = FirstError::new(self.ring);
         let alone = !self.groups.in_memory;
         let result = std::thread::scope(|scope| {
             // An aggregator that works alone overlaps its I/O with the exchange of the next window.
             let writer = (alone && self.end() > self.first)
-                .then(|| scope.spawn(|| self.write_until_done(&trouble, true)));
-            let result = self.exchange_for_write(from, remote, &trouble, alone);
+                .then(|| scope.spawn(|| self.write_until_done(&first_error, true)));
+            let result = self.exchange_for_write(from, remote, &first_error, alone);
             if result.is_err() {
-                trouble.abandon();
+                first_error.abandon();
             }
             let written = match writer {
                 Some(writer) => writer.join().unwrap_or(Ok(0)),
-                None => self.write_until_done(&trouble, false),
+                None => self.write_until_done(&first_error, false),
             };
             Ok::<_, CommError>(result? + written?)
         });
         let resent = result?;
-        Ok(Outcome { resent, bytes: self.file.len(), error: trouble.into_error() })
+        Ok(Outcome { resent, bytes: self.file.len(), error: first_error.into_error() })
     }
 
     fn exchange_for_write(
         &self,
         from: &Memory<'_>,
         remote: &[(usize, FileSide)],
-        trouble: &Trouble<'_>,
+        first_error: &FirstError<'_>,
         alone: bool,
     ) -> Result<u64, CommError> {
-        let mut customers = self.customers(remote);
-        let mut elsewhere = self.elsewhere();
-        let mut exchange = Exchange::new(self.comm, self.groups.under_way());
-        let mut scratch = Scratch::default();
+        let mut participants = self.participants(remote);
+        let mut remote_parts = self.remote_parts();
+        let mut exchange = DataExchange::new(self.comm, self.groups.under_way());
+        let mut scratch = CopyBuffer::default();
         let mut resent = 0;
-        for customer in &customers {
-            self.pass_write(customer);
+        for participant in &participants {
+            self.pass_write(participant);
         }
-        while let Some(index) = lowest(&customers, &elsewhere) {
+        while let Some(index) = lowest(&participants, &remote_parts) {
             let g = self.first + index;
             let window = self.window(g);
-            let (slot, len) = (self.staging.slot(g), (window.end - window.start) as usize);
+            let (slot, len) = (self.ring.slot(g), (window.end - window.start) as usize);
             let mut incoming = Vec::new();
-            let here = |customer: &Customer<'_>| customer.next == Some(index);
-            for customer in customers.iter().filter(|customer| here(customer)) {
-                self.enter(customer.rank, g, trouble, alone, &mut resent)?;
-                if customer.rank == self.comm.rank() {
-                    let bytes = trouble.attempt(|| {
+            let here = |participant: &Participant<'_>| participant.next == Some(index);
+            for participant in participants.iter().filter(|participant| here(participant)) {
+                self.enter(participant.rank, g, first_error, alone, &mut resent)?;
+                if participant.rank == self.comm.rank() {
+                    let bytes = first_error.attempt(|| {
                         // SAFETY: the slot is entered and long enough; ranks put at their own bytes.
-                        unsafe { put(customer.file, from, window.start, slot, len, &mut scratch) }
+                        unsafe {
+                            put(participant.file, from, window.start, slot, len, &mut scratch)
+                        }
                     });
-                    self.staging.put(g, bytes.unwrap_or(0));
+                    self.ring.put(g, bytes.unwrap_or(0));
                 } else {
-                    incoming.push(leg(customer.rank, customer.file.within(&window)));
+                    incoming.push(transfer(participant.rank, participant.file.within(&window)));
                 }
             }
-            let mut outgoing = self.legs(&mut elsewhere, index);
-            resent += outgoing.iter().map(|leg| leg.range.end - leg.range.start).sum::<u64>();
-            let pack = |leg: &Leg, piece: &mut [u8]| {
-                trouble.attempt(|| gather_from(from, leg.range.start, piece)).is_some()
+            let mut outgoing = self.transfers(&mut remote_parts, index);
+            resent += outgoing
+                .iter()
+                .map(|transfer| transfer.range.end - transfer.range.start)
+                .sum::<u64>();
+            let pack = |transfer: &Transfer, piece: &mut [u8]| {
+                first_error.attempt(|| gather_from(from, transfer.range.start, piece)).is_some()
             };
-            exchange.run(&mut outgoing, &mut incoming, pack, |leg, piece| {
-                let bytes = trouble.attempt(|| {
-                    let sender = remote.iter().find(|(rank, _)| *rank == leg.rank);
+            exchange.run(&mut outgoing, &mut incoming, pack, |transfer, piece| {
+                let bytes = first_error.attempt(|| {
+                    let sender = remote.iter().find(|(rank, _)| *rank == transfer.rank);
                     let Some((_, file)) = sender.filter(|_| !piece.is_empty()) else {
-                        let (rank, reason) = (leg.rank, "it sent no data".into());
+                        let (rank, reason) = (transfer.rank, "it sent no data".into());
                         return Err(FileError::Rank { rank, reason, kind: ErrorKind::Io });
                     };
                     // SAFETY: as above.
                     unsafe {
-                        put_stream(file, leg.range.start, piece, window.start, slot, len)?;
+                        put_stream(file, transfer.range.start, piece, window.start, slot, len)?;
                     };
                     Ok(piece.len() as u64)
                 });
-                self.staging.put(g, bytes.unwrap_or(0));
+                self.ring.put(g, bytes.unwrap_or(0));
             })?;
-            for customer in customers.iter_mut().filter(|customer| here(customer)) {
-                self.advance(customer, index);
-                self.pass_write(customer);
+            for participant in participants.iter_mut().filter(|participant| here(participant)) {
+                self.advance(participant, index);
+                self.pass_write(participant);
             }
             if alone {
-                self.staging.notify();
+                self.ring.notify();
             } else {
-                while let Some(sent) = self.write_one(trouble) {
+                while let Some(sent) = self.write_one(first_error) {
                     resent += sent;
                 }
             }
         }
-        self.staging.notify();
+        self.ring.notify();
         exchange.finish()?;
         Ok(resent)
     }
 
     /// The bytes of this rank that other groups' windows with this index hold; moves on to the next.
-    fn legs(&self, elsewhere: &mut [Elsewhere], index: u64) -> Vec<Leg> {
-        let mut legs = Vec::new();
-        for part in elsewhere.iter_mut().filter(|part| part.next == Some(index)) {
+    fn transfers(&self, remote_parts: &mut [RemotePart], index: u64) -> Vec<Transfer> {
+        let mut transfers = Vec::new();
+        for part in remote_parts.iter_mut().filter(|part| part.next == Some(index)) {
             let window = self.domains.window(part.aggregator, index).unwrap_or(0..0);
-            legs.push(leg(part.delegate, self.file.within(&window)));
+            transfers.push(transfer(part.delegate, self.file.within(&window)));
             part.next = next_window(self.domains, part.aggregator, self.file, index + 1);
         }
-        legs
+        transfers
     }
 
     /// Waits until window `g` may be put into; meanwhile writes complete ones.
@@ -299,33 +304,33 @@ impl Call<'_> {
         &self,
         participant: usize,
         g: u64,
-        trouble: &Trouble<'_>,
+        first_error: &FirstError<'_>,
         alone: bool,
         resent: &mut u64,
     ) -> Result<(), CommError> {
         let holes = self.holes.in_window(self.aggregator(), g - self.first);
-        self.staging.wait_for(self.watch(false), || {
+        self.ring.wait_for(self.watch(false), || {
             loop {
-                match self.staging.enter(participant, g, holes) {
-                    Entry::Open => return Some(()),
-                    Entry::Prepare => {
-                        self.read_back(g, trouble);
-                        self.staging.prepared(g);
+                match self.ring.enter(participant, g, holes) {
+                    RingEntry::Open => return Some(()),
+                    RingEntry::Prepare => {
+                        self.read_back(g, first_error);
+                        self.ring.prepared(g);
                     }
-                    Entry::Occupied if !alone => *resent += self.write_one(trouble)?,
-                    Entry::Occupied | Entry::Preparing => return None,
+                    RingEntry::Occupied if !alone => *resent += self.write_one(first_error)?,
+                    RingEntry::Occupied | RingEntry::Preparing => return None,
                 }
             }
         })
     }
 
     /// Fills a window with what the file holds, zeros beyond its end.
-    fn read_back(&self, g: u64, trouble: &Trouble<'_>) {
+    fn read_back(&self, g: u64, first_error: &FirstError<'_>) {
         let window = self.window(g);
         let len = (window.end - window.start) as usize;
-        trouble.attempt(|| {
+        first_error.attempt(|| {
             // SAFETY: this rank alone prepares the slot; others wait until it is prepared.
-            let slot = unsafe { std::slice::from_raw_parts_mut(self.staging.slot(g), len) };
+            let slot = unsafe { std::slice::from_raw_parts_mut(self.ring.slot(g), len) };
             let got = self.store.read_at(window.start, slot)?;
             slot[got..].fill(0);
             Ok(())
@@ -333,33 +338,37 @@ impl Call<'_> {
     }
 
     /// Writes a complete window, if there is one; returns the bytes in it that were not this rank's.
-    fn write_one(&self, trouble: &Trouble<'_>) -> Option<u64> {
-        let g = self.staging.claim_write(self.groups.writers, self.end())?;
+    fn write_one(&self, first_error: &FirstError<'_>) -> Option<u64> {
+        let g = self.ring.claim_write(self.groups.writers, self.end())?;
         let window = self.window(g);
         let len = (window.end - window.start) as usize;
-        trouble.attempt(|| {
+        first_error.attempt(|| {
             // SAFETY: the window is complete and claimed by this rank: nobody changes it.
-            let slot = unsafe { std::slice::from_raw_parts(self.staging.slot(g), len) };
+            let slot = unsafe { std::slice::from_raw_parts(self.ring.slot(g), len) };
             Ok(self.store.write_at(window.start, slot)?)
         });
         let others = if self.groups.in_memory {
             let own = self.file.within(&window);
-            self.staging.bytes_put(g).saturating_sub(own.end - own.start)
+            self.ring.bytes_put(g).saturating_sub(own.end - own.start)
         } else {
             // Counted by those who sent them.
             0
         };
-        self.staging.written(g);
+        self.ring.written(g);
         Some(others)
     }
 
-    fn write_until_done(&self, trouble: &Trouble<'_>, helper: bool) -> Result<u64, CommError> {
+    fn write_until_done(
+        &self,
+        first_error: &FirstError<'_>,
+        helper: bool,
+    ) -> Result<u64, CommError> {
         let mut resent = 0;
-        self.staging.wait_for(self.watch(helper), || {
+        self.ring.wait_for(self.watch(helper), || {
             loop {
-                if let Some(sent) = self.write_one(trouble) {
+                if let Some(sent) = self.write_one(first_error) {
                     resent += sent;
-                } else if self.staging.all_written(self.end()) || trouble.is_abandoned() {
+                } else if self.ring.all_written(self.end()) || first_error.is_abandoned() {
                     return Some(());
                 } else {
                     return None;
@@ -375,21 +384,21 @@ impl Call<'_> {
         to: &mut MemoryMut<'_>,
         remote: &[(usize, FileSide)],
     ) -> Result<Outcome, FileError> {
-        let trouble = Trouble::new(self.staging);
+        let first_error = FirstError::new(self.ring);
         let alone = !self.groups.in_memory;
-        let mut customers = self.customers(remote);
-        self.staging.begin_reads(self.first);
+        let mut participants = self.participants(remote);
+        self.ring.begin_reads(self.first);
         // Before anyone reads ahead: what nobody needs is not read.
-        for customer in &customers {
-            self.pass_read(customer);
+        for participant in &participants {
+            self.pass_read(participant);
         }
         let result = std::thread::scope(|scope| {
             // An aggregator that works alone reads the next window while it exchanges this one.
             let reader = (alone && self.end() > self.first)
-                .then(|| scope.spawn(|| self.read_until_done(remote, &trouble)));
-            let result = self.exchange_for_read(to, &mut customers, &trouble, alone);
+                .then(|| scope.spawn(|| self.read_until_done(remote, &first_error)));
+            let result = self.exchange_for_read(to, &mut participants, &first_error, alone);
             if result.is_err() {
-                trouble.abandon();
+                first_error.abandon();
             }
             if let Some(reader) = reader {
                 reader.join().unwrap_or(Ok(()))?;
@@ -397,54 +406,55 @@ impl Call<'_> {
             result
         });
         let (bytes, resent) = result?;
-        Ok(Outcome { resent, bytes, error: trouble.into_error() })
+        Ok(Outcome { resent, bytes, error: first_error.into_error() })
     }
 
     fn exchange_for_read(
         &self,
         to: &mut MemoryMut<'_>,
-        customers: &mut [Customer<'_>],
-        trouble: &Trouble<'_>,
+        participants: &mut [Participant<'_>],
+        first_error: &FirstError<'_>,
         alone: bool,
     ) -> Result<(u64, u64), CommError> {
-        let mut elsewhere = self.elsewhere();
-        let mut exchange = Exchange::new(self.comm, self.groups.under_way());
-        let mut scratch = Scratch::default();
+        let mut remote_parts = self.remote_parts();
+        let mut exchange = DataExchange::new(self.comm, self.groups.under_way());
+        let mut scratch = CopyBuffer::default();
         let (mut total, mut resent) = (0, 0);
-        // Windows that this rank read itself and has not taken from yet.
+        // StreamBuffers that this rank read itself and has not taken from yet.
         let mut read_here = Vec::new();
-        while let Some(index) = lowest(customers, &elsewhere) {
+        while let Some(index) = lowest(participants, &remote_parts) {
             let g = self.first + index;
             let window = self.window(g);
-            let here = |customer: &Customer<'_>| customer.next == Some(index);
+            let here = |participant: &Participant<'_>| participant.next == Some(index);
             let mut slot: &[u8] = &[];
-            if customers.iter().any(here) {
-                let got = self.staging.wait_for(self.watch(false), || {
+            if participants.iter().any(here) {
+                let got = self.ring.wait_for(self.watch(false), || {
                     loop {
-                        if let Some(got) = self.staging.bytes_read(g) {
+                        if let Some(got) = self.ring.bytes_read(g) {
                             return Some(got);
                         }
                         if alone {
                             return None;
                         }
-                        read_here.push(self.read_one(&[(0, self.file)], trouble)?);
+                        read_here.push(self.read_one(&[(0, self.file)], first_error)?);
                     }
                 })?;
-                // SAFETY: the window has been read, and stays until the last customer has taken.
+                // SAFETY: the window has been read, and stays until the last participant has taken.
                 slot = unsafe {
-                    std::slice::from_raw_parts(self.staging.slot(g).cast_const(), got as usize)
+                    std::slice::from_raw_parts(self.ring.slot(g).cast_const(), got as usize)
                 };
             }
             let in_file = window.start..window.start + slot.len() as u64;
             let mut outgoing = Vec::new();
-            for customer in customers.iter().filter(|customer| here(customer)) {
-                let range = customer.file.within(&in_file);
-                if customer.rank != self.comm.rank() {
-                    let expected = customer.file.within(&window).end;
-                    outgoing.push(Leg { rank: customer.rank, range, expected });
+            for participant in participants.iter().filter(|participant| here(participant)) {
+                let range = participant.file.within(&in_file);
+                if participant.rank != self.comm.rank() {
+                    let expected = participant.file.within(&window).end;
+                    outgoing.push(Transfer { rank: participant.rank, range, expected });
                     continue;
                 }
-                trouble.attempt(|| take(customer.file, to, window.start, slot, &mut scratch));
+                first_error
+                    .attempt(|| take(participant.file, to, window.start, slot, &mut scratch));
                 let bytes = range.end - range.start;
                 total += bytes;
                 match read_here.iter().position(|&read| read == g) {
@@ -453,102 +463,106 @@ impl Call<'_> {
                     None => {}
                 }
             }
-            let mut incoming = self.legs(&mut elsewhere, index);
-            let pack = |leg: &Leg, piece: &mut [u8]| {
-                let receiver = customers.iter().find(|customer| customer.rank == leg.rank);
+            let mut incoming = self.transfers(&mut remote_parts, index);
+            let pack = |transfer: &Transfer, piece: &mut [u8]| {
+                let receiver =
+                    participants.iter().find(|participant| participant.rank == transfer.rank);
                 let packed = receiver.and_then(|receiver| {
-                    let position = leg.range.start;
-                    trouble
+                    let position = transfer.range.start;
+                    first_error
                         .attempt(|| take_stream(receiver.file, position, piece, window.start, slot))
                 });
                 packed.is_some()
             };
-            exchange.run(&mut outgoing, &mut incoming, pack, |leg, piece| {
-                trouble.attempt(|| scatter_to(to, leg.range.start, piece));
+            exchange.run(&mut outgoing, &mut incoming, pack, |transfer, piece| {
+                first_error.attempt(|| scatter_to(to, transfer.range.start, piece));
                 total += piece.len() as u64;
                 resent += piece.len() as u64;
             })?;
-            for customer in customers.iter_mut().filter(|customer| here(customer)) {
-                self.advance(customer, index);
-                self.pass_read(customer);
+            for participant in participants.iter_mut().filter(|participant| here(participant)) {
+                self.advance(participant, index);
+                self.pass_read(participant);
             }
         }
-        self.staging.notify();
+        self.ring.notify();
         exchange.finish()?;
-        self.staging
-            .wait_for(self.watch(false), || self.staging.all_taken(self.end()).then_some(()))?;
+        self.ring.wait_for(self.watch(false), || self.ring.all_taken(self.end()).then_some(()))?;
         Ok((total, resent))
     }
 
     /// Reads the next window that somebody needs, or that one of `ahead_for` will.
-    fn read_one(&self, ahead_for: &[(usize, &FileSide)], trouble: &Trouble<'_>) -> Option<u64> {
+    fn read_one(
+        &self,
+        ahead_for: &[(usize, &FileSide)],
+        first_error: &FirstError<'_>,
+    ) -> Option<u64> {
         let needed = |g| {
             let window = self.window(g);
             ahead_for.iter().any(|(_, file)| !file.within(&window).is_empty())
         };
-        let g = self.staging.claim_read(u64::MAX, self.end(), needed)?;
+        let g = self.ring.claim_read(u64::MAX, self.end(), needed)?;
         let window = self.window(g);
         let len = (window.end - window.start) as usize;
-        let got = trouble.attempt(|| {
+        let got = first_error.attempt(|| {
             // SAFETY: the window is claimed by this rank; nobody looks at it before it is ready.
-            let slot = unsafe { std::slice::from_raw_parts_mut(self.staging.slot(g), len) };
+            let slot = unsafe { std::slice::from_raw_parts_mut(self.ring.slot(g), len) };
             Ok(self.store.read_at(window.start, slot)?)
         });
-        self.staging.ready(g, got.unwrap_or(0) as u64);
+        self.ring.ready(g, got.unwrap_or(0) as u64);
         Some(g)
     }
 
     fn read_until_done(
         &self,
         remote: &[(usize, FileSide)],
-        trouble: &Trouble<'_>,
+        first_error: &FirstError<'_>,
     ) -> Result<(), CommError> {
         let own = std::iter::once((self.comm.rank(), self.file));
         let all: Vec<_> = own.chain(remote.iter().map(|(rank, file)| (*rank, file))).collect();
-        self.staging.wait_for(self.watch(true), || {
+        self.ring.wait_for(self.watch(true), || {
             loop {
-                if self.read_one(&all, trouble).is_some() {
+                if self.read_one(&all, first_error).is_some() {
                     continue;
                 }
-                let done = self.staging.all_taken(self.end()) || trouble.is_abandoned();
+                let done = self.ring.all_taken(self.end()) || first_error.is_abandoned();
                 return done.then_some(());
             }
         })
     }
 }
 
-const fn leg(rank: usize, range: Range<u64>) -> Leg {
-    Leg { rank, expected: range.end, range }
+const fn transfer(rank: usize, range: Range<u64>) -> Transfer {
+    Transfer { rank, expected: range.end, range }
 }
 
-fn lowest(customers: &[Customer<'_>], elsewhere: &[Elsewhere]) -> Option<u64> {
-    let here = customers.iter().filter_map(|customer| customer.next);
-    here.chain(elsewhere.iter().filter_map(|part| part.next)).min()
+fn lowest(participants: &[Participant<'_>], remote_parts: &[RemotePart]) -> Option<u64> {
+    let here = participants.iter().filter_map(|participant| participant.next);
+    here.chain(remote_parts.iter().filter_map(|part| part.next)).min()
 }
 
 /// What went wrong on this rank. After the first error nothing is attempted any more, but the
 /// protocol goes on, so that nobody waits.
-struct Trouble<'a> {
-    staging: &'a Staging,
+struct FirstError<'a> {
+    ring: &'a WindowRing,
     error: Mutex<Option<FileError>>,
     abandoned: std::sync::atomic::AtomicBool,
 }
 
-impl<'a> Trouble<'a> {
-    const fn new(staging: &'a Staging) -> Self {
+impl<'a> FirstError<'a> {
+    const fn new(ring: &'a WindowRing) -> Self {
         let abandoned = std::sync::atomic::AtomicBool::new(false);
-        Self { staging, error: Mutex::new(None), abandoned }
+        Self { ring, error: Mutex::new(None), abandoned }
     }
 
     /// Does `work` unless somebody in the group has failed; `None` if it was not done.
     fn attempt<T>(&self, work: impl FnOnce() -> Result<T, FileError>) -> Option<T> {
-        if self.staging.has_failed() {
+        if self.ring.has_failed() {
             return None;
         }
         match guarded(work) {
             Ok(result) => Some(result),
             Err(error) => {
-                self.staging.fail();
+                self.ring.fail();
                 let mut first =
                     self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 first.get_or_insert(error);
@@ -560,7 +574,7 @@ impl<'a> Trouble<'a> {
     /// The ranks cannot reach each other: even the protocol ends.
     fn abandon(&self) {
         self.abandoned.store(true, std::sync::atomic::Ordering::SeqCst);
-        self.staging.fail();
+        self.ring.fail();
     }
 
     fn is_abandoned(&self) -> bool {

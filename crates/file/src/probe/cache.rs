@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::record::Kept;
+use super::record::SampleFile;
 use super::{Measured, ProbeOptions, Sample};
 use crate::StorageTarget;
-use crate::notes::{self, hash, now};
+use crate::user_cache::{self, hash, now};
 
 /// Samples by directory and key.
-type Memory = HashMap<(Option<PathBuf>, String), Kept>;
+type SamplesByKey = HashMap<(Option<PathBuf>, String), SampleFile>;
 
 /// Those of this process.
-static HERE: LazyLock<Mutex<Memory>> = LazyLock::new(Mutex::default);
+static HERE: LazyLock<Mutex<SamplesByKey>> = LazyLock::new(Mutex::default);
 
 /// The samples of a set of targets.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ impl Cache {
         sorted.sort();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let key = format!("{host}\n{}\n{}", options.whole_size(), sorted.join("\n"));
-        let directory = options.cache.clone().or_else(notes::directory);
+        let directory = options.cache.clone().or_else(user_cache::directory);
         Self { directory, key, names }
     }
 
     /// The samples in the order of the targets, and their age, if they are not too old.
     pub(super) fn recall(&self, valid: Duration) -> Option<(Duration, Vec<Sample>)> {
-        let fresh = |kept: Kept| {
+        let fresh = |kept: SampleFile| {
             let age = Duration::from_millis(now().checked_sub(kept.time)?);
             let samples: HashMap<&String, &Sample> =
                 kept.samples.iter().map(|(name, sample)| (name, sample)).collect();
@@ -62,9 +62,9 @@ impl Cache {
         let samples =
             samples.map(|(name, measured)| Some((name.clone(), *measured.outcome.as_ref().ok()?)));
         let Some(samples) = samples.collect::<Option<Vec<_>>>() else { return };
-        let kept = Kept { time: now(), key: self.key.clone(), samples };
+        let kept = SampleFile { time: now(), key: self.key.clone(), samples };
         // Without a file, the samples are kept in this process.
-        let _ = self.path().map(|path| notes::write(&path, &kept.to_text()));
+        let _ = self.path().map(|path| user_cache::write(&path, &kept.to_text()));
         let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
         here.insert((self.directory.clone(), self.key.clone()), kept);
     }
@@ -73,13 +73,13 @@ impl Cache {
         Some(self.directory.as_ref()?.join(format!("probe-{:016x}", hash(self.key.as_bytes()))))
     }
 
-    fn in_process(&self) -> Option<Kept> {
+    fn in_process(&self) -> Option<SampleFile> {
         let here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
         here.get(&(self.directory.clone(), self.key.clone())).cloned()
     }
 
-    fn in_file(&self) -> Option<Kept> {
-        Kept::from_text(&notes::read(&self.path()?)?)
+    fn in_file(&self) -> Option<SampleFile> {
+        SampleFile::from_text(&user_cache::read(&self.path()?)?)
     }
 
     /// Forgets what this process knows, as if it had just begun.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use striate_store::AlignedBuffer;
 
 use super::options::ProbeOptions;
-use super::scratch::{Scratch, sweep};
+use super::scratch::{ScratchFile, sweep};
 use super::{Sample, StorageTarget};
 use crate::FileError;
 
@@ -188,7 +188,7 @@ fn write_once(
     progress: &Progress,
     direct: bool,
 ) -> Result<Sample, FileError> {
-    let scratch = Scratch::open(target, options.stores.as_deref(), direct)?;
+    let scratch = ScratchFile::open(target, options.stores.as_deref(), direct)?;
     let size = options.whole_size();
     let start = *progress.start.get_or_init(Instant::now);
     let mut bytes = 0;

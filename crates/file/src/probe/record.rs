@@ -7,21 +7,21 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Sample;
-use crate::notes::hash;
+use crate::user_cache::hash;
 
 /// The first line of a kept file.
 const VERSION: &str = "striate-probe 1";
 
 /// What rank 0 says first.
 #[derive(Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct ProbeStart {
     /// Of the targets and the size.
     pub(super) fingerprint: u64,
     /// How old the samples are that are known, and the samples in the order of the targets.
     pub(super) kept: Option<(Duration, Vec<Sample>)>,
 }
 
-impl Told {
+impl ProbeStart {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{}\n", self.fingerprint);
         if let Some((age, samples)) = &self.kept {
@@ -79,7 +79,7 @@ pub(super) fn from_bytes(bytes: &[u8]) -> (Results, bool) {
 
 /// Samples with the names of their targets, and when they were taken.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct SampleFile {
     /// Milliseconds since 1970.
     pub(super) time: u64,
     /// Host, size and targets.
@@ -87,7 +87,7 @@ pub(super) struct Kept {
     pub(super) samples: Vec<(String, Sample)>,
 }
 
-impl Kept {
+impl SampleFile {
     pub(super) fn to_text(&self) -> String {
         let mut text = format!("{VERSION}\n{}\n{}\n", self.time, escaped(&self.key));
         for (name, sample) in &self.samples {
@@ -159,10 +159,10 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn kept() -> Kept {
+    fn kept() -> SampleFile {
         let sample = |bytes, seconds| Sample { bytes, seconds, direct: bytes % 2 == 0 };
         let samples = vec![("/a\tb\\n\n#3".into(), sample(7, 0.1)), ("b".into(), sample(8, 3e-9))];
-        Kept { time: 17, key: "host\n16\n/a".into(), samples }
+        SampleFile { time: 17, key: "host\n16\n/a".into(), samples }
     }
 
     #[test]
@@ -173,32 +173,32 @@ mod tests {
         assert_eq!(from_bytes(&to_bytes(&results, true)), (results, true));
         assert_eq!(from_bytes(b"\xFFnoise\n1\tok\tx\n"), (Vec::new(), false));
         for kept in [None, Some((Duration::from_millis(5), vec![sample, sample]))] {
-            let told = Told { fingerprint: u64::MAX, kept };
-            assert_eq!(Told::from_bytes(&told.to_bytes()), Some(told));
+            let told = ProbeStart { fingerprint: u64::MAX, kept };
+            assert_eq!(ProbeStart::from_bytes(&told.to_bytes()), Some(told));
         }
-        assert_eq!(Told::from_bytes(b""), None);
+        assert_eq!(ProbeStart::from_bytes(b""), None);
     }
 
     #[test]
     fn kept_samples_read_back() {
-        assert_eq!(Kept::from_text(&kept().to_text()), Some(kept()));
+        assert_eq!(SampleFile::from_text(&kept().to_text()), Some(kept()));
     }
 
     #[test]
     fn damage_is_noticed() {
         let text = kept().to_text();
         for end in 0..text.len() {
-            assert_eq!(Kept::from_text(&text[..end]), None, "{end}");
+            assert_eq!(SampleFile::from_text(&text[..end]), None, "{end}");
         }
         for place in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[place] ^= 1;
             let Ok(changed) = String::from_utf8(bytes) else { continue };
-            assert_eq!(Kept::from_text(&changed), None, "{place}");
+            assert_eq!(SampleFile::from_text(&changed), None, "{place}");
         }
         // A version that is not known yet.
         let body = text.replace(VERSION, "striate-probe 2");
         let body = &body[..=body.trim_end().rfind('\n').unwrap()];
-        assert_eq!(Kept::from_text(&format!("{body}{:016x}\n", hash(body.as_bytes()))), None);
+        assert_eq!(SampleFile::from_text(&format!("{body}{:016x}\n", hash(body.as_bytes()))), None);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Scratch`]: the file that a probe writes, of which nothing remains.
+//! [`ScratchFile`]: the file that a probe writes, of which nothing remains.
 //!
 //! A local file loses its name as soon as it is open: it goes away with its descriptor, however the
 //! process ends. Files on servers have no such life, so they are removed when they are dropped, after
@@ -16,7 +16,7 @@ use striate_store::store::Store;
 
 use super::options::TargetStores;
 use crate::hints::Switch;
-use crate::place::{Opened, Place};
+use crate::location::{Location, OpenedStore};
 use crate::{FileError, Hints, Mode, StorageTarget};
 
 /// What the names of such files begin with.
@@ -27,7 +27,7 @@ const LEFT: Duration = Duration::from_secs(24 * 3600);
 
 /// A file to write to; `store` is closed before the file is removed.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct ScratchFile {
     pub(super) store: Arc<dyn Store>,
     pub(super) direct: bool,
     named: Option<Named>,
@@ -36,13 +36,13 @@ pub(super) struct Scratch {
 /// A file that is removed when this is dropped.
 #[derive(Debug)]
 struct Named {
-    place: Place,
+    place: Location,
     is_there: bool,
 }
 
 impl Named {
     fn new(target: &StorageTarget) -> Result<Self, FileError> {
-        Ok(Self { place: Place::new(&target.path(&unique_name()))?, is_there: true })
+        Ok(Self { place: Location::new(&target.path(&unique_name()))?, is_there: true })
     }
 
     fn remove(mut self) -> Result<(), FileError> {
@@ -60,7 +60,7 @@ impl Drop for Named {
     }
 }
 
-impl Scratch {
+impl ScratchFile {
     /// Opens a new file on the target, around the page cache if asked for and possible.
     pub(super) fn open(
         target: &StorageTarget,
@@ -76,10 +76,10 @@ impl Scratch {
         let mode = Mode::CREATE | Mode::EXCLUSIVE | Mode::READ | Mode::WRITE;
         let named = Named::new(target)?;
         match named.place.open(mode, &hints, true) {
-            Ok(Opened { store, .. }) if target.is_remote() => {
+            Ok(OpenedStore { store, .. }) if target.is_remote() => {
                 Ok(Self { store, direct, named: Some(named) })
             }
-            Ok(Opened { store, .. }) => {
+            Ok(OpenedStore { store, .. }) => {
                 named.remove()?;
                 Ok(Self { store, direct, named: None })
             }
@@ -109,7 +109,7 @@ fn unique_name() -> String {
 
 /// Removes what probes that were killed have left on servers.
 pub(super) fn sweep(target: &StorageTarget) -> Result<(), FileError> {
-    let Place::Servers(url) = Place::new(&target.path(NAME))? else { return Ok(()) };
+    let Location::Servers(url) = Location::new(&target.path(NAME))? else { return Ok(()) };
     let client = Client::shared(&url)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     for file in client.list(&url.path)? {

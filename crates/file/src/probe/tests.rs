@@ -283,9 +283,9 @@ fn samples_from_the_future_and_of_others_do_not_count() {
     };
     assert_eq!(probe(), None);
     assert!(probe().is_some());
-    let kept = record::Kept::from_text(&fs::read_to_string(cache.file()).unwrap()).unwrap();
-    let future = record::Kept { time: kept.time + 1_000_000_000, ..kept.clone() };
-    let foreign = record::Kept { key: "elsewhere".into(), ..kept };
+    let kept = record::SampleFile::from_text(&fs::read_to_string(cache.file()).unwrap()).unwrap();
+    let future = record::SampleFile { time: kept.time + 1_000_000_000, ..kept.clone() };
+    let foreign = record::SampleFile { key: "elsewhere".into(), ..kept };
     for wrong in [future, foreign] {
         fs::write(cache.file(), wrong.to_text()).unwrap();
         assert_eq!(probe(), None);

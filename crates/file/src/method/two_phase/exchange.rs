@@ -1,4 +1,4 @@
-//! [`Exchange`]: bytes that travel between ranks, in pieces, with a limit on what is under way.
+//! [`DataExchange`]: bytes that travel between ranks, in pieces, with a limit on what is under way.
 //!
 //! A rank sends and receives at the same time, so none waits to send to one that waits to send to it.
 //! A piece counts as under way until its receiver says that it has taken it: without that, libraries
@@ -18,7 +18,7 @@ const SHORT: u64 = 32 << 10;
 
 /// Bytes that go to or come from another rank, as positions in the stream of whose access it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Leg {
+pub(crate) struct Transfer {
     /// The other rank.
     pub(crate) rank: usize,
     /// Bytes that are still to be moved.
@@ -33,12 +33,12 @@ enum Purpose {
     Sending,
     /// A piece of so many bytes is taken.
     Taken(u64),
-    /// A piece of an incoming leg.
+    /// A piece of an incoming transfer.
     Piece(usize),
 }
 
 /// See the module.
-pub(crate) struct Exchange<'a> {
+pub(crate) struct DataExchange<'a> {
     comm: &'a dyn Comm,
     /// Bytes of a piece, at most.
     piece: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Exchange<'a> {
     purposes: Vec<Purpose>,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> DataExchange<'a> {
     /// `limit` bytes may be under way from this rank.
     pub(crate) fn new(comm: &'a dyn Comm, limit: u64) -> Self {
         Self {
@@ -63,17 +63,17 @@ impl<'a> Exchange<'a> {
     }
 
     /// Hands all outgoing bytes over, and takes all incoming ones. `pack` fills a piece of an outgoing
-    /// leg and says whether it could; `unpack` gets those of an incoming leg, and an empty one where
+    /// transfer and says whether it could; `unpack` gets those of an incoming transfer, and an empty one where
     /// the sender has no more.
     pub(crate) fn run(
         &mut self,
-        outgoing: &mut [Leg],
-        incoming: &mut [Leg],
-        mut pack: impl FnMut(&Leg, &mut [u8]) -> bool,
-        mut unpack: impl FnMut(&Leg, &[u8]),
+        outgoing: &mut [Transfer],
+        incoming: &mut [Transfer],
+        mut pack: impl FnMut(&Transfer, &mut [u8]) -> bool,
+        mut unpack: impl FnMut(&Transfer, &[u8]),
     ) -> Result<(), CommError> {
-        for (leg, from) in incoming.iter().enumerate() {
-            self.expect(leg, from)?;
+        for (transfer, from) in incoming.iter().enumerate() {
+            self.expect(transfer, from)?;
         }
         let mut left = incoming.len();
         // In turn, so that nobody gets everything first.
@@ -83,20 +83,20 @@ impl<'a> Exchange<'a> {
             while to_send > 0 && (self.under_way == 0 || self.under_way + self.piece <= self.limit)
             {
                 turn = (turn + 1) % outgoing.len();
-                let leg = &mut outgoing[turn];
-                if leg.expected == leg.range.start {
+                let transfer = &mut outgoing[turn];
+                if transfer.expected == transfer.range.start {
                     continue;
                 }
-                let len = self.piece.min(leg.range.end - leg.range.start);
+                let len = self.piece.min(transfer.range.end - transfer.range.start);
                 let mut message = vec![0; len as usize];
-                if len == 0 || !pack(leg, &mut message) {
+                if len == 0 || !pack(transfer, &mut message) {
                     // An empty piece: there is no more.
                     message.clear();
-                    leg.expected = leg.range.start;
+                    transfer.expected = transfer.range.start;
                 }
-                leg.range.start += message.len() as u64;
-                to_send -= usize::from(leg.expected == leg.range.start);
-                self.send(leg.rank, message)?;
+                transfer.range.start += message.len() as u64;
+                to_send -= usize::from(transfer.expected == transfer.range.start);
+                self.send(transfer.rank, message)?;
             }
             if to_send == 0 && left == 0 {
                 return Ok(());
@@ -106,11 +106,11 @@ impl<'a> Exchange<'a> {
                 Purpose::Sending => {}
                 Purpose::Taken(bytes) => self.under_way -= bytes,
                 Purpose::Piece(number) => {
-                    let leg = &mut incoming[number];
-                    unpack(leg, &bytes);
-                    self.push(self.comm.send(leg.rank, TAKEN, Vec::new())?, Purpose::Sending);
-                    leg.range.start += bytes.len() as u64;
-                    if bytes.is_empty() || leg.range.is_empty() {
+                    let transfer = &mut incoming[number];
+                    unpack(transfer, &bytes);
+                    self.push(self.comm.send(transfer.rank, TAKEN, Vec::new())?, Purpose::Sending);
+                    transfer.range.start += bytes.len() as u64;
+                    if bytes.is_empty() || transfer.range.is_empty() {
                         left -= 1;
                     } else {
                         self.expect(number, &incoming[number])?;
@@ -125,8 +125,8 @@ impl<'a> Exchange<'a> {
         self.requests.into_iter().try_for_each(|request| self.comm.wait(request).map(drop))
     }
 
-    fn expect(&mut self, number: usize, leg: &Leg) -> Result<(), CommError> {
-        let request = self.comm.receive(leg.rank, PIECE, self.piece as usize)?;
+    fn expect(&mut self, number: usize, transfer: &Transfer) -> Result<(), CommError> {
+        let request = self.comm.receive(transfer.rank, PIECE, self.piece as usize)?;
         self.push(request, Purpose::Piece(number));
         Ok(())
     }

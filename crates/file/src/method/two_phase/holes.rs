@@ -14,7 +14,7 @@ use striate_layout::file_domain::Domains;
 use crate::FileError;
 use crate::access::FileSide;
 
-/// Windows that are judged one by one, over all aggregators; more are judged in bunches.
+/// StreamBuffers that are judged one by one, over all aggregators; more are judged in bunches.
 const JUDGED: u64 = 1 << 14;
 
 /// See the module.

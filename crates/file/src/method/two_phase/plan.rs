@@ -16,7 +16,7 @@ use crate::hints::{DomainChoice, Hints};
 /// cores' caches, and a rank has something to do between two meetings.
 const SHARED_WINDOW: u64 = 256 << 10;
 const SHARE: u64 = 32 << 10;
-/// Windows in such a ring.
+/// StreamBuffers in such a ring.
 const SHARED_SLOTS: usize = 4;
 /// The window of an aggregator that works alone, by default, as in \[CHING\].
 const OWN_WINDOW: u64 = 4 << 20;

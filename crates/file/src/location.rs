@@ -1,0 +1,186 @@
+//! [`Location`]: where a file lies, on a file system or on I/O servers.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use striate_store::lustre::StripingReport;
+use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
+use striate_store::store::Store;
+use striate_store::{ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
+
+use crate::cost_model::CostModel;
+use crate::hints::{Hints, Switch};
+use crate::{FileError, Mode, striping};
+
+/// What there is of a file that was opened.
+#[derive(Debug)]
+pub(crate) struct OpenedStore {
+    pub(crate) store: Arc<dyn Store>,
+    /// The same, if it is a file of this machine.
+    pub(crate) local: Option<Arc<PosixFile>>,
+    /// Whether it can be read although it is only written.
+    pub(crate) reads_back: bool,
+    /// How it is striped, on Lustre.
+    pub(crate) striping: Option<StripingReport>,
+}
+
+/// Where a file lies.
+#[derive(Clone, Debug)]
+pub(crate) enum Location {
+    Path(PathBuf),
+    Servers(RemoteUrl),
+}
+
+impl Location {
+    /// A path, or a URL that begins with `striate://` or `striate+tls://`.
+    pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
+        match path.to_str().filter(|text| RemoteUrl::is_remote(text)) {
+            Some(text) => text.parse().map(Self::Servers).map_err(|error| FileError::BadName {
+                name: text.to_owned(),
+                reason: error.to_string(),
+            }),
+            None => Ok(Self::Path(path.to_path_buf())),
+        }
+    }
+
+    /// A hidden name beside that of the file.
+    pub(crate) fn hidden_beside(&self, what: &str) -> Self {
+        match self {
+            Self::Path(path) => {
+                let mut name = OsString::from(".");
+                name.push(path.file_name().unwrap_or_default());
+                name.push(format!(".{what}"));
+                Self::Path(path.with_file_name(name))
+            }
+            Self::Servers(url) => {
+                let (directory, name) = url.path.rsplit_once('/').unwrap_or(("", &url.path));
+                let slash = if directory.is_empty() { "" } else { "/" };
+                let path = format!("{directory}{slash}.{name}.{what}");
+                Self::Servers(RemoteUrl { path, ..url.clone() })
+            }
+        }
+    }
+
+    /// Opens the file. One rank, the `first`, makes it if it shall be made.
+    pub(crate) fn open(
+        &self,
+        mode: Mode,
+        hints: &Hints,
+        first: bool,
+    ) -> Result<OpenedStore, FileError> {
+        let create = first && mode.contains(Mode::CREATE);
+        let exclusive = first && mode.contains(Mode::EXCLUSIVE);
+        match self {
+            Self::Path(path) => open_posix(path, mode, hints, create, exclusive),
+            Self::Servers(url) => {
+                let standard = Layout::default();
+                let small = |number: Option<u64>| number.and_then(|n| u32::try_from(n).ok());
+                let layout = Layout {
+                    strip: hints.striping_unit.unwrap_or(standard.strip),
+                    servers: small(hints.striping_factor),
+                    first: small(hints.start_iodevice),
+                };
+                let options = RemoteOptions { create, exclusive, layout };
+                let store = Arc::new(RemoteFile::open(url, &options)?);
+                Ok(OpenedStore { store, local: None, reads_back: true, striping: None })
+            }
+        }
+    }
+
+    /// Deletes the file.
+    pub(crate) fn delete(&self) -> Result<(), FileError> {
+        match self {
+            Self::Path(path) => {
+                std::fs::remove_file(path).map_err(|error| failed(Operation::Remove, path, error))
+            }
+            Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
+        }
+    }
+
+    /// Whether there is a file.
+    pub(crate) fn exists(&self) -> Result<bool, FileError> {
+        match self {
+            Self::Path(path) => {
+                path.try_exists().map_err(|error| failed(Operation::Ask, path, error))
+            }
+            Self::Servers(url) => match Client::shared(url)?.lookup(&url.path) {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Gives the file another name in the same place, durably; a file of that name is replaced.
+    pub(crate) fn rename(&self, to: &Self) -> Result<(), FileError> {
+        match (self, to) {
+            (Self::Path(from), Self::Path(to)) => {
+                let renamed = std::fs::rename(from, to).and_then(|()| {
+                    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+                    std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+                });
+                renamed.map_err(|error| {
+                    let names = format!("{} to {}", from.display(), to.display());
+                    StoreError::system(Operation::Rename, names, error).into()
+                })
+            }
+            (Self::Servers(from), Self::Servers(to))
+                if (&from.address, from.tls) == (&to.address, to.tls) =>
+            {
+                Ok(Client::shared(from)?.rename(&from.path, &to.path, true)?)
+            }
+            _ => Err(FileError::Argument {
+                call: "rename",
+                reason: "the two names are of different places".into(),
+            }),
+        }
+    }
+
+    /// What things cost there.
+    pub(crate) fn costs(&self, store: &dyn Store) -> CostModel {
+        match self {
+            Self::Path(path) => {
+                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                CostModel::measure(directory.unwrap_or(Path::new(".")))
+            }
+            Self::Servers(url) => CostModel::measure_servers(&url.address, store),
+        }
+    }
+}
+
+fn failed(operation: Operation, path: &Path, error: std::io::Error) -> FileError {
+    StoreError::system(operation, path.display().to_string(), error).into()
+}
+
+/// Opens for reading, too, where only writing is asked for: methods that change a part of a window
+/// must read the rest. Where that is forbidden, such methods are out of the question.
+fn open_posix(
+    path: &Path,
+    mode: Mode,
+    hints: &Hints,
+    create: bool,
+    exclusive: bool,
+) -> Result<OpenedStore, FileError> {
+    let write = mode.contains(Mode::WRITE);
+    let options = PosixOptions {
+        read: true,
+        write,
+        create,
+        exclusive,
+        direct: hints.direct == Switch::Enable,
+        list_regions: hints.list_regions as usize,
+        striping: Some(striping::request(hints)),
+        ..PosixOptions::default()
+    };
+    let write_only = PosixOptions { read: false, ..options.clone() };
+    let (file, reads_back) = match PosixFile::open(path, &options) {
+        Err(_) if write && !mode.contains(Mode::READ) => {
+            (PosixFile::open(path, &write_only)?, false)
+        }
+        opened => (opened?, true),
+    };
+    let striping = file.striping().cloned();
+    let file = Arc::new(file);
+    Ok(OpenedStore { store: Arc::clone(&file) as _, local: Some(file), reads_back, striping })
+}
