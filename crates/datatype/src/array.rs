@@ -76,7 +76,7 @@ impl Datatype {
         let mut placed = child.placed();
         let mut stride = child.extent();
         for dimension in fastest_first(sizes.len(), order) {
-            let share = Share {
+            let share = DimensionShare {
                 size: sizes[dimension],
                 processes: grid[dimension],
                 coordinate: coordinates[dimension],
@@ -92,7 +92,7 @@ impl Datatype {
 }
 
 /// One process's share of one dimension, before its distribution is known.
-struct Share {
+struct DimensionShare {
     size: u64,
     processes: u64,
     coordinate: u64,
@@ -108,7 +108,7 @@ struct Indices {
     tail: u64,
 }
 
-impl Share {
+impl DimensionShare {
     fn of(&self, distribution: Distribution) -> Result<Indices, String> {
         let Self { size, processes, coordinate } = *self;
         match distribution {

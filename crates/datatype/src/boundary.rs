@@ -38,12 +38,12 @@ const STEPS: usize = 61usize.div_ceil(DIGIT as usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// `r` to the power of `d × 16^k`, at `[k][d]`.
-    powers: [[Pair; DIGITS]; STEPS],
+    powers: [[ResiduePair; DIGITS]; STEPS],
 }
 
 /// A boundary sum, or a sum of them; see [`Datatype::boundary`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Boundary(Pair);
+pub struct Boundary(ResiduePair);
 
 impl Point {
     /// The points of a seed. Whoever can choose the data should not know it.
@@ -57,8 +57,8 @@ impl Point {
                 }
             }
         };
-        let mut base = Pair([draw(), draw()]);
-        let mut powers = [[Pair::ONE; DIGITS]; STEPS];
+        let mut base = ResiduePair([draw(), draw()]);
+        let mut powers = [[ResiduePair::ONE; DIGITS]; STEPS];
         for step in &mut powers {
             for d in 1..DIGITS {
                 step[d] = step[d - 1] * base;
@@ -73,10 +73,10 @@ impl Point {
         Boundary(self.power(range.end) - self.power(range.start))
     }
 
-    fn power(&self, exponent: i64) -> Pair {
+    fn power(&self, exponent: i64) -> ResiduePair {
         // The order of every r divides P − 1.
         let mut exponent = exponent.rem_euclid(P as i64 - 1) as usize;
-        let mut power = Pair::ONE;
+        let mut power = ResiduePair::ONE;
         for step in &self.powers {
             if exponent == 0 {
                 break;
@@ -88,9 +88,9 @@ impl Point {
     }
 
     /// The sum of a whole loop whose first byte is at 0.
-    fn whole(&self, node: &Node) -> Pair {
+    fn whole(&self, node: &Node) -> ResiduePair {
         match node.kind() {
-            Loop::Bytes => self.power(node.size() as i64) - Pair::ONE,
+            Loop::Bytes => self.power(node.size() as i64) - ResiduePair::ONE,
             Loop::Contig { count, child } => {
                 self.whole(child) * series(*count, self.power(child.true_extent()))
             }
@@ -117,22 +117,22 @@ impl Point {
         blocks: impl Iterator<Item = (i64, u64)>,
         child: &Node,
         stride: i64,
-    ) -> Pair {
+    ) -> ResiduePair {
         if node.is_list_of_bytes() {
             let run = |(offset, len)| self.power(offset + len as i64) - self.power(offset);
             return blocks.map(run).sum();
         }
         let ratio = self.power(stride);
-        let copies: Pair =
+        let copies: ResiduePair =
             blocks.map(|(offset, len)| self.power(offset) * series(len, ratio)).sum();
-        if copies == Pair::ZERO { copies } else { copies * self.whole(child) }
+        if copies == ResiduePair::ZERO { copies } else { copies * self.whole(child) }
     }
 
     /// The sum of what a loop has in `cut`, offsets relative to its first byte. The loop ascends.
-    fn part(&self, node: &Node, cut: Cut) -> Pair {
+    fn part(&self, node: &Node, cut: OffsetRange) -> ResiduePair {
         let high = node.span().high;
         if cut.hi <= 0 || cut.lo >= high || cut.lo >= cut.hi {
-            return Pair::ZERO;
+            return ResiduePair::ZERO;
         }
         if cut.holds(0, high) {
             return self.whole(node);
@@ -147,11 +147,12 @@ impl Point {
                 let end = offsets.partition_point(|&offset| offset < cut.hi);
                 let listed = offsets.get(first..end).unwrap_or_default();
                 let (ends, whole) = cut.split(listed, |&offset| (offset, offset + high));
-                let whole: Pair = whole.iter().map(|&offset| self.power(offset)).sum();
-                let whole = if whole == Pair::ZERO { whole } else { whole * self.whole(child) };
+                let whole: ResiduePair = whole.iter().map(|&offset| self.power(offset)).sum();
+                let whole =
+                    if whole == ResiduePair::ZERO { whole } else { whole * self.whole(child) };
                 let ends = ends.into_iter().flatten();
                 ends.map(|&offset| self.power(offset) * self.part(child, cut.seen_from(offset)))
-                    .fold(whole, Pair::add)
+                    .fold(whole, ResiduePair::add)
             }
             Loop::Indexed { blocks, child, stride } => {
                 let reach = |len: u64| (len as i64 - 1) * stride + child.span().high;
@@ -168,7 +169,7 @@ impl Point {
                     let part = self.copies(block.len, *stride, child, cut.seen_from(block.offset));
                     self.power(block.offset) * part
                 })
-                .fold(whole, Pair::add)
+                .fold(whole, ResiduePair::add)
             }
             Loop::Struct { fields } => {
                 let first = fields
@@ -186,22 +187,22 @@ impl Point {
 
     /// The sum of what `count` copies have in `cut`. The first copy is at 0, and each lies wholly
     /// after the one before.
-    fn copies(&self, count: u64, stride: i64, child: &Node, cut: Cut) -> Pair {
+    fn copies(&self, count: u64, stride: i64, child: &Node, cut: OffsetRange) -> ResiduePair {
         let high = child.span().high;
         if count <= 1 || high == 0 {
-            return if count == 0 { Pair::ZERO } else { self.part(child, cut) };
+            return if count == 0 { ResiduePair::ZERO } else { self.part(child, cut) };
         }
         if cut.hi <= 0 {
-            return Pair::ZERO;
+            return ResiduePair::ZERO;
         }
         // The copies that end after the cut begins, and begin before it ends.
         let ended = if cut.lo < high { 0 } else { (cut.lo - high) / stride + 1 };
         let begun = ((cut.hi - 1) / stride).saturating_add(1).min(count as i64);
         if ended >= begun {
-            return Pair::ZERO;
+            return ResiduePair::ZERO;
         }
         let (mut first, mut end) = (ended, begun);
-        let mut sum = Pair::ZERO;
+        let mut sum = ResiduePair::ZERO;
         let mut cut_out = |copy: i64| {
             let at = copy * stride;
             sum += self.power(at) * self.part(child, cut.seen_from(at));
@@ -255,9 +256,9 @@ impl Datatype {
             return Err(TypeError::NotMonotonic);
         }
         let first = self.first_offset();
-        let cut = Cut { lo: range.start, hi: range.end }.seen_from(first);
+        let cut = OffsetRange { lo: range.start, hi: range.end }.seen_from(first);
         let sum = point.copies(count, self.extent(), self.root(), cut);
-        Ok(Boundary(if sum == Pair::ZERO { sum } else { point.power(first) * sum }))
+        Ok(Boundary(if sum == ResiduePair::ZERO { sum } else { point.power(first) * sum }))
     }
 }
 
@@ -269,7 +270,7 @@ impl Boundary {
 
     /// From the words of [`Boundary::to_words`]; others are reduced.
     pub fn from_words(words: [u64; 2]) -> Self {
-        Self(Pair(words.map(|word| word % P)))
+        Self(ResiduePair(words.map(|word| word % P)))
     }
 }
 
@@ -303,12 +304,12 @@ impl Sum for Boundary {
 
 /// A range of offsets. Those that leave 64 bits saturate: they are beyond every byte either way.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct OffsetRange {
     lo: i64,
     hi: i64,
 }
 
-impl Cut {
+impl OffsetRange {
     const fn seen_from(self, origin: i64) -> Self {
         Self { lo: self.lo.saturating_sub(origin), hi: self.hi.saturating_sub(origin) }
     }
@@ -338,14 +339,14 @@ impl Cut {
 /// Two numbers below [`P`], one for each point: computed side by side, since the processor has
 /// nothing else to do while a product is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pair([u64; 2]);
+struct ResiduePair([u64; 2]);
 
-impl Pair {
+impl ResiduePair {
     const ZERO: Self = Self([0; 2]);
     const ONE: Self = Self([1; 2]);
 }
 
-impl Add for Pair {
+impl Add for ResiduePair {
     type Output = Self;
 
     #[inline]
@@ -355,13 +356,13 @@ impl Add for Pair {
     }
 }
 
-impl AddAssign for Pair {
+impl AddAssign for ResiduePair {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl Sub for Pair {
+impl Sub for ResiduePair {
     type Output = Self;
 
     #[inline]
@@ -371,7 +372,7 @@ impl Sub for Pair {
     }
 }
 
-impl Mul for Pair {
+impl Mul for ResiduePair {
     type Output = Self;
 
     #[inline]
@@ -385,7 +386,7 @@ impl Mul for Pair {
     }
 }
 
-impl Sum for Pair {
+impl Sum for ResiduePair {
     fn sum<I: Iterator<Item = Self>>(terms: I) -> Self {
         terms.fold(Self::ZERO, Self::add)
     }
@@ -399,14 +400,14 @@ const fn reduced(x: u64) -> u64 {
 
 /// 1 + q + q² + …, `count` terms. Found by doubling, which unlike the quotient (qⁿ − 1) / (q − 1)
 /// needs no inverse and is right for q = 1.
-fn series(count: u64, q: Pair) -> Pair {
+fn series(count: u64, q: ResiduePair) -> ResiduePair {
     // The series of the leading bits of the count, and q to their power.
-    let (mut sum, mut power) = (Pair::ZERO, Pair::ONE);
+    let (mut sum, mut power) = (ResiduePair::ZERO, ResiduePair::ONE);
     for bit in (0..u64::BITS - count.leading_zeros()).rev() {
-        sum = sum * (power + Pair::ONE);
+        sum = sum * (power + ResiduePair::ONE);
         power = power * power;
         if count >> bit & 1 == 1 {
-            sum = sum * q + Pair::ONE;
+            sum = sum * q + ResiduePair::ONE;
             power = power * q;
         }
     }
@@ -429,8 +430,8 @@ mod tests {
     use crate::{Distribution, Order};
 
     /// `r^x` by multiplying, from the first powers alone.
-    fn slow_power(point: &Point, exponent: i64) -> Pair {
-        let (mut power, mut square) = (Pair::ONE, point.powers[0][1]);
+    fn slow_power(point: &Point, exponent: i64) -> ResiduePair {
+        let (mut power, mut square) = (ResiduePair::ONE, point.powers[0][1]);
         let mut exponent = exponent.rem_euclid(P as i64 - 1);
         while exponent > 0 {
             if exponent % 2 == 1 {
@@ -557,13 +558,13 @@ mod tests {
             let point = Point::new(seed);
             prop_assert_eq!(point.power(exponent), slow_power(&point, exponent));
             let product = point.power(exponent) * point.power(exponent.wrapping_neg());
-            prop_assert!(exponent == i64::MIN || product == Pair::ONE);
+            prop_assert!(exponent == i64::MIN || product == ResiduePair::ONE);
         }
 
         #[test]
         fn a_series_is_the_sum_of_its_terms(count in 0u64..100, q in 1..P, one: bool) {
-            let q = Pair([if one { 1 } else { q }, q]);
-            let mut terms = (Pair::ZERO, Pair::ONE);
+            let q = ResiduePair([if one { 1 } else { q }, q]);
+            let mut terms = (ResiduePair::ZERO, ResiduePair::ONE);
             for _ in 0..count {
                 terms = (terms.0 + terms.1, terms.1 * q);
             }
@@ -680,7 +681,7 @@ mod tests {
     #[test]
     fn points_are_neither_0_nor_1_nor_alike() {
         for seed in 0..1000 {
-            let Pair([a, b]) = Point::new(seed).powers[0][1];
+            let ResiduePair([a, b]) = Point::new(seed).powers[0][1];
             assert!((2..P).contains(&a) && (2..P).contains(&b) && a != b);
         }
     }

@@ -169,8 +169,8 @@ impl<'t> Cursor<'t> {
         while let Some(frame) = self.frames.last_mut() {
             if let Some((child, at)) = frame.step() {
                 match child {
-                    Below::Piece(len) => self.piece = Run { offset: at, len },
-                    Below::Node(node) => self.descend(node, at),
+                    Child::Piece(len) => self.piece = Run { offset: at, len },
+                    Child::Node(node) => self.descend(node, at),
                 }
                 return;
             }
@@ -194,11 +194,11 @@ impl<'t> Cursor<'t> {
             let frame = Frame { node, at, index: 0, within: 0 };
             self.frames.push(frame);
             match frame.below() {
-                (Below::Piece(len), offset) => {
+                (Child::Piece(len), offset) => {
                     self.piece = Run { offset, len };
                     return;
                 }
-                (Below::Node(child), offset) => (node, at) = (child, offset),
+                (Child::Node(child), offset) => (node, at) = (child, offset),
             }
         }
     }
@@ -233,13 +233,13 @@ impl<'t> Cursor<'t> {
             }
             match frame.below() {
                 // Where a block of bytes is the leaf, `within` counts bytes and stays in the piece.
-                (Below::Piece(len), offset) => {
+                (Child::Piece(len), offset) => {
                     let skipped = std::mem::take(&mut frame.within);
                     self.frames.push(frame);
                     self.piece = Run { offset: offset + skipped as i64, len: len - skipped };
                     return;
                 }
-                (Below::Node(child), offset) => {
+                (Child::Node(child), offset) => {
                     self.frames.push(frame);
                     (node, at) = (child, offset);
                 }
@@ -293,13 +293,13 @@ impl<'t> Cursor<'t> {
                 }
             }
             match frame.below() {
-                (Below::Piece(len), offset) => {
+                (Child::Piece(len), offset) => {
                     let within = std::mem::take(&mut frame.within);
                     self.frames.push(frame);
                     self.piece = Run { offset: offset + within as i64, len: len - within };
                     return skipped;
                 }
-                (Below::Node(child), offset) => {
+                (Child::Node(child), offset) => {
                     self.frames.push(frame);
                     rel -= offset - at;
                     (node, at) = (child, offset);
@@ -310,7 +310,7 @@ impl<'t> Cursor<'t> {
 }
 
 /// What a frame points to: another loop, or a block of bytes that needs no frame of its own.
-enum Below<'t> {
+enum Child<'t> {
     Node(&'t Node),
     Piece(u64),
 }
@@ -318,36 +318,36 @@ enum Below<'t> {
 impl<'t> Frame<'t> {
     /// The child the frame points to, and where it lies.
     #[inline]
-    fn below(&self) -> (Below<'t>, i64) {
+    fn below(&self) -> (Child<'t>, i64) {
         let index = self.index as i64;
         match self.node.kind() {
-            Loop::Bytes => (Below::Piece(self.node.size()), self.at),
+            Loop::Bytes => (Child::Piece(self.node.size()), self.at),
             Loop::Contig { child, .. } => {
-                (Below::Node(child), self.at + index * child.true_extent())
+                (Child::Node(child), self.at + index * child.true_extent())
             }
-            Loop::Vector { stride, child, .. } => (Below::Node(child), self.at + index * stride),
+            Loop::Vector { stride, child, .. } => (Child::Node(child), self.at + index * stride),
             Loop::BlockIndexed { offsets, child } => {
-                (Below::Node(child), self.at + offsets[self.index as usize])
+                (Child::Node(child), self.at + offsets[self.index as usize])
             }
             Loop::Indexed { blocks, child, stride } => {
                 let block = &blocks[self.index as usize];
                 if self.node.is_list_of_bytes() {
-                    (Below::Piece(block.len), self.at + block.offset)
+                    (Child::Piece(block.len), self.at + block.offset)
                 } else {
                     let offset = block.offset + self.within as i64 * stride;
-                    (Below::Node(child), self.at + offset)
+                    (Child::Node(child), self.at + offset)
                 }
             }
             Loop::Struct { fields } => {
                 let field = &fields[self.index as usize];
-                (Below::Node(&field.child), self.at + field.offset)
+                (Child::Node(&field.child), self.at + field.offset)
             }
         }
     }
 
     /// Moves to the next child; `None` after the last.
     #[inline]
-    fn step(&mut self) -> Option<(Below<'t>, i64)> {
+    fn step(&mut self) -> Option<(Child<'t>, i64)> {
         let width = match self.node.kind() {
             Loop::Bytes => 1,
             Loop::Contig { count, .. } | Loop::Vector { count, .. } => *count,

@@ -10,7 +10,6 @@
 
 mod array;
 mod boundary;
-mod comb;
 mod construct;
 mod cursor;
 mod datatype;
@@ -25,10 +24,10 @@ mod pack;
 mod pieces;
 mod size;
 mod span;
+mod strips;
 
 pub use array::{Distribution, Order};
 pub use boundary::{Boundary, Point};
-pub use comb::Comb;
 pub use cursor::{Cursor, Run, Window};
 pub use datatype::Datatype;
 pub use element::Element;
@@ -38,6 +37,7 @@ pub use node::{Block, Field, Loop, Node};
 pub use pack::{Packer, swap_copy, swap_in_place};
 pub use pieces::{Piece, Pieces};
 pub use size::{Bytes, SizeError, parse_size};
+pub use strips::Strips;
 
 /// Deepest nest of loops a description may have. Programs use fewer than ten; the limit bounds the
 /// work and stack that a hostile description can ask for.

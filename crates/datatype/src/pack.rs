@@ -7,7 +7,7 @@
 //! # Soundness
 //!
 //! All checks are made in [`Packer::check`] and [`Packer::check_part`], once per call. From there on one invariant holds, inside
-//! of this module only: *a node handed on with a [`Place`] lies, with all bytes of its stream that
+//! of this module only: *a node handed on with a [`Position`] lies, with all bytes of its stream that
 //! are asked for, inside of the memory and the stream of the call*. The root does by the check, and
 //! every child lies inside of its parent, because the summary of a [`Node`] covers its children.
 //! Pointers are moved by wrapping arithmetic and only the kernels use them.
@@ -241,7 +241,7 @@ impl Packer {
             return;
         }
         let streaming = window.end - window.start >= STREAMING;
-        let place = Place { memory: origin, stream, streaming }.at(self.ty.first_offset());
+        let place = Position { memory: origin, stream, streaming }.at(self.ty.first_offset());
         part::<DIRECTION>(self.ty.node(), place, window);
         if streaming {
             simd::end_of_streaming();
@@ -251,14 +251,14 @@ impl Packer {
 
 /// Where the next bytes lie on both sides.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     memory: *mut u8,
     stream: *mut u8,
     /// Whether long blocks are written around the caches.
     streaming: bool,
 }
 
-impl Place {
+impl Position {
     /// The same stream position, memory `offset` bytes further on.
     #[inline]
     fn at(self, offset: i64) -> Self {
@@ -274,7 +274,7 @@ impl Place {
 
 /// Copies bytes `range` of the stream of `node`. `place.memory` is the node's first byte,
 /// `place.stream` the first byte of the range.
-fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
+fn part<const DIRECTION: bool>(node: &Node, place: Position, range: Range<u64>) {
     if range.start == 0 && range.end == node.size() {
         return whole::<DIRECTION>(node, place);
     }
@@ -287,11 +287,11 @@ fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
         Loop::Contig { .. } | Loop::Vector { .. } => {
             let Some((_, stride, child)) = node.repetition() else { return };
             split(child.size(), range, |part_of| match part_of {
-                Part::Of { index, range, skipped } => {
+                LoopPart::Of { index, range, skipped } => {
                     let place = place.after(skipped).at(index as i64 * stride);
                     part::<DIRECTION>(child, place, range);
                 }
-                Part::All { indices, skipped } => {
+                LoopPart::All { indices, skipped } => {
                     let place = place.after(skipped).at(indices.start as i64 * stride);
                     nest::copy::<DIRECTION>(indices.end - indices.start, stride, child, place);
                 }
@@ -299,11 +299,11 @@ fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
         }
         Loop::BlockIndexed { offsets, child } => {
             split(child.size(), range, |part_of| match part_of {
-                Part::Of { index, range, skipped } => {
+                LoopPart::Of { index, range, skipped } => {
                     let place = place.after(skipped).at(offsets[index as usize]);
                     part::<DIRECTION>(child, place, range);
                 }
-                Part::All { indices, skipped } => {
+                LoopPart::All { indices, skipped } => {
                     let offsets = &offsets[indices.start as usize..indices.end as usize];
                     scattered::<DIRECTION>(offsets, child, place.after(skipped));
                 }
@@ -324,11 +324,11 @@ fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
                 let end = (start + block.len * size).min(range.end);
                 let here = place.after(position - range.start).at(block.offset);
                 split(size, position - start..end - start, |part_of| match part_of {
-                    Part::Of { index, range, skipped } => {
+                    LoopPart::Of { index, range, skipped } => {
                         let place = here.after(skipped).at(index as i64 * stride);
                         part::<DIRECTION>(child, place, range);
                     }
-                    Part::All { indices, skipped } => {
+                    LoopPart::All { indices, skipped } => {
                         let place = here.after(skipped).at(indices.start as i64 * stride);
                         nest::copy::<DIRECTION>(indices.end - indices.start, *stride, child, place);
                     }
@@ -353,11 +353,11 @@ fn part<const DIRECTION: bool>(node: &Node, place: Place, range: Range<u64>) {
 }
 
 /// Copies bytes `range` of the stream of listed runs: the end of one, whole ones, the start of another.
-fn listed_part<const DIRECTION: bool>(blocks: &[Block], place: Place, range: Range<u64>) {
+fn listed_part<const DIRECTION: bool>(blocks: &[Block], place: Position, range: Range<u64>) {
     let first = blocks.partition_point(|block| block.start + block.len <= range.start);
     let last = blocks.partition_point(|block| block.start + block.len <= range.end);
     // Where the stream of the whole list would begin.
-    let list = Place { stream: place.stream.wrapping_sub(range.start as usize), ..place };
+    let list = Position { stream: place.stream.wrapping_sub(range.start as usize), ..place };
     let piece = |block: &Block| {
         let from = range.start.max(block.start);
         let to = range.end.min(block.start + block.len);
@@ -382,7 +382,7 @@ fn listed_part<const DIRECTION: bool>(blocks: &[Block], place: Place, range: Ran
 }
 
 /// Copies all of `node`.
-fn whole<const DIRECTION: bool>(node: &Node, place: Place) {
+fn whole<const DIRECTION: bool>(node: &Node, place: Position) {
     match node.kind() {
         // SAFETY: the module's invariant.
         Loop::Bytes => unsafe { kernel::run::<DIRECTION>(place, node.size()) },
@@ -414,7 +414,7 @@ fn whole<const DIRECTION: bool>(node: &Node, place: Place) {
 }
 
 /// Copies `child` at each of the offsets.
-fn scattered<const DIRECTION: bool>(offsets: &[i64], child: &Node, place: Place) {
+fn scattered<const DIRECTION: bool>(offsets: &[i64], child: &Node, place: Position) {
     if child.is_bytes() {
         // SAFETY: the module's invariant.
         return unsafe { kernel::scattered::<DIRECTION>(offsets, child.size(), place) };
@@ -425,7 +425,7 @@ fn scattered<const DIRECTION: bool>(offsets: &[i64], child: &Node, place: Place)
 }
 
 /// A part of a loop over children of equal size, `skipped` bytes into the range.
-enum Part {
+enum LoopPart {
     /// A range of one child.
     Of { index: u64, range: Range<u64>, skipped: u64 },
     /// Several children as a whole.
@@ -434,23 +434,23 @@ enum Part {
 
 /// Splits a range of a loop's stream into the end of one child, whole children and the start of
 /// another.
-fn split(size: u64, range: Range<u64>, mut copy: impl FnMut(Part)) {
+fn split(size: u64, range: Range<u64>, mut copy: impl FnMut(LoopPart)) {
     let (first, last) = (range.start / size, range.end / size);
     if first == last {
         let range = range.start - first * size..range.end - first * size;
-        return copy(Part::Of { index: first, range, skipped: 0 });
+        return copy(LoopPart::Of { index: first, range, skipped: 0 });
     }
     let head = range.start - first * size;
     let whole_from = if head > 0 { first + 1 } else { first };
     if head > 0 {
-        copy(Part::Of { index: first, range: head..size, skipped: 0 });
+        copy(LoopPart::Of { index: first, range: head..size, skipped: 0 });
     }
     if whole_from < last {
         let skipped = whole_from * size - range.start;
-        copy(Part::All { indices: whole_from..last, skipped });
+        copy(LoopPart::All { indices: whole_from..last, skipped });
     }
     let tail = range.end - last * size;
     if tail > 0 {
-        copy(Part::Of { index: last, range: 0..tail, skipped: last * size - range.start });
+        copy(LoopPart::Of { index: last, range: 0..tail, skipped: last * size - range.start });
     }
 }

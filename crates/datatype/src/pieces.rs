@@ -17,14 +17,14 @@ pub struct Piece {
 /// shorter ends.
 #[derive(Clone, Debug)]
 pub struct Pieces<'m, 'f> {
-    memory: Side<'m>,
-    file: Side<'f>,
+    memory: RunReader<'m>,
+    file: RunReader<'f>,
 }
 
 impl<'m, 'f> Pieces<'m, 'f> {
     /// Pairs the streams of two cursors.
     pub const fn new(memory: Cursor<'m>, file: Cursor<'f>) -> Self {
-        Self { memory: Side::new(memory), file: Side::new(file) }
+        Self { memory: RunReader::new(memory), file: RunReader::new(file) }
     }
 
     /// The next piece, of at most `max` bytes.
@@ -51,12 +51,12 @@ impl Iterator for Pieces<'_, '_> {
 
 /// A cursor and what is left of the run it yielded last.
 #[derive(Clone, Debug)]
-struct Side<'t> {
+struct RunReader<'t> {
     cursor: Cursor<'t>,
     left: Run,
 }
 
-impl<'t> Side<'t> {
+impl<'t> RunReader<'t> {
     const fn new(cursor: Cursor<'t>) -> Self {
         Self { cursor, left: Run { offset: 0, len: 0 } }
     }

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use striate_datatype::notation::Notation;
-use striate_datatype::{Comb, Cursor, Datatype, Order, Packer, Piece, Pieces, Run};
+use striate_datatype::{Cursor, Datatype, Order, Packer, Piece, Pieces, Run, Strips};
 use twin::{Twin, any_notation, any_view, runs};
 
 /// Streams longer than this are left out: the twin is slow.
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn the_next_byte_in_a_comb_is_the_first_of_those_that_are(
+    fn the_next_byte_in_strips_is_the_smallest_of_all(
         notation in any_view(),
         count in 0u64..4,
         start in -300i64..300,
@@ -186,9 +186,9 @@ proptest! {
         from in prop::collection::vec(-50i64..400, 1..8),
     ) {
         let Some((ty, twin)) = build(&notation) else { return Ok(()) };
-        let comb = Comb::new(start, NonZeroU64::new(period).unwrap(), width);
+        let strips = Strips::new(start, NonZeroU64::new(period).unwrap(), width);
         let works = ascends(&twin.offsets) && (count < 2 || ascends(&twin.copies(2)));
-        prop_assert_eq!(ty.next_in_comb(count, 0, comb).is_ok(), works);
+        prop_assert_eq!(ty.next_in_strips(count, 0, strips).is_ok(), works);
         if !works {
             return Ok(());
         }
@@ -198,7 +198,7 @@ proptest! {
         let inside: Vec<i64> = twin.copies(count).into_iter().filter(|&x| inside(x)).collect();
         for from in from.into_iter().chain([i64::MIN, i64::MAX]) {
             let first = inside.iter().copied().find(|&x| x >= from);
-            prop_assert_eq!(ty.next_in_comb(count, from, comb).unwrap(), first, "{}", ty);
+            prop_assert_eq!(ty.next_in_strips(count, from, strips).unwrap(), first, "{}", ty);
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use striate_comm::Threads;
 use striate_datatype::{Cursor, Datatype};
 use striate_file::{File, FileError, Hints, Memory, MemoryMut, Method, Mode, Stats, View};
-use striate_layout::characteristics::{Access, AggregatorWork, Pieces, two_phase_exact};
+use striate_layout::characteristics::{Access, AggregatorWork, PieceCount, two_phase_exact};
 use striate_layout::file_domain::DomainKind;
 use striate_store::{MemoryStore, Store};
 use support::{PlainMemory, PlainView, Random, Watchdog, number_from, random_views};
@@ -79,8 +79,8 @@ fn sieve_on_a_grid(file: &Datatype, buffer: u64) -> (u64, u64) {
 
 fn pieces_of(access: &Access) -> u64 {
     match access.pieces(u64::MAX).unwrap() {
-        Pieces::Exactly(pieces) => pieces,
-        Pieces::AtLeast(_) => panic!("all pieces are looked at"),
+        PieceCount::Exactly(pieces) => pieces,
+        PieceCount::AtLeast(_) => panic!("all pieces are looked at"),
     }
 }
 

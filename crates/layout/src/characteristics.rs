@@ -179,17 +179,17 @@ impl Access {
     /// the other whether a run ends there: a transposition of a million cells into a few large
     /// regions is counted by looking at the few. If even that side has more than `look_at` runs, the
     /// larger of the two numbers of runs stands as a lower bound.
-    pub fn pieces(&self, look_at: u64) -> Result<Pieces, AccessError> {
+    pub fn pieces(&self, look_at: u64) -> Result<PieceCount, AccessError> {
         let (coarse, fine) = if self.memory.runs() <= self.file.runs() {
             (&self.memory, &self.file)
         } else {
             (&self.file, &self.memory)
         };
         if coarse.runs() <= 1 {
-            return Ok(Pieces::Exactly(fine.runs()));
+            return Ok(PieceCount::Exactly(fine.runs()));
         }
         if coarse.runs() > look_at {
-            return Ok(Pieces::AtLeast(fine.runs()));
+            return Ok(PieceCount::AtLeast(fine.runs()));
         }
         let mut probe = Cursor::new(fine, 1)?;
         let (mut end, mut shared) = (0, 0);
@@ -197,7 +197,7 @@ impl Access {
             end += run.len;
             shared += u64::from(run_ends_at(&mut probe, end));
         }
-        Ok(Pieces::Exactly(coarse.runs() + fine.runs() - shared))
+        Ok(PieceCount::Exactly(coarse.runs() + fine.runs() - shared))
     }
 
     /// Bytes wanted inside of `range`, found without walking.
@@ -217,7 +217,7 @@ impl Access {
 
 /// How many pieces an access falls into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pieces {
+pub enum PieceCount {
     /// As many.
     Exactly(u64),
     /// As many or more.
@@ -309,8 +309,8 @@ pub fn characteristics(
     let mut at_least = false;
     for access in accesses {
         let counted = access.pieces(settings.regions_looked_at)?;
-        at_least |= matches!(counted, Pieces::AtLeast(_));
-        let (Pieces::Exactly(n) | Pieces::AtLeast(n)) = counted;
+        at_least |= matches!(counted, PieceCount::AtLeast(_));
+        let (PieceCount::Exactly(n) | PieceCount::AtLeast(n)) = counted;
         let by_regions = access.regions().div_ceil(per_request);
         pieces += u128::from(n);
         requests += u128::from(by_regions.max(n.div_ceil(PIECES_PER_LIST_REQUEST)));
@@ -530,7 +530,7 @@ mod tests {
             ("bytes(0)", "bytes(0)", 0),
         ] {
             let access = access(memory, file);
-            assert_eq!(access.pieces(100), Ok(Pieces::Exactly(pieces)), "{memory} | {file}");
+            assert_eq!(access.pieces(100), Ok(PieceCount::Exactly(pieces)), "{memory} | {file}");
             assert_eq!(walked(&access), pieces);
         }
     }
@@ -538,7 +538,7 @@ mod tests {
     #[test]
     fn too_many_regions_give_a_lower_bound() {
         let access = access("vector(3, 4, stride=8)", "vector(2, 6, stride=8)");
-        assert_eq!(access.pieces(1), Ok(Pieces::AtLeast(3)));
+        assert_eq!(access.pieces(1), Ok(PieceCount::AtLeast(3)));
         let settings = Settings { regions_looked_at: 1, ..Settings::default() };
         let [posix, sieve, ..] = characteristics(&[access], &settings).unwrap();
         assert_eq!((posix.at_least, posix.operations, sieve.at_least), (true, 3, false));
@@ -661,7 +661,7 @@ mod tests {
                 Datatype::hindexed(&blocks, &Datatype::bytes(1).unwrap()).unwrap()
             };
             let access = Access::new(&of(&memory, 120), 1, &of(&file, 120), 1).unwrap();
-            prop_assert_eq!(access.pieces(1000).unwrap(), Pieces::Exactly(walked(&access)));
+            prop_assert_eq!(access.pieces(1000).unwrap(), PieceCount::Exactly(walked(&access)));
         }
 
         #[test]

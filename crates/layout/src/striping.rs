@@ -19,7 +19,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 
 pub use share::{Part, Share};
-use striate_datatype::Comb;
+use striate_datatype::Strips;
 
 /// How a file is dealt to servers. A server is named by its index in the file's list, which is less
 /// than `servers`; for others the answers mean nothing.
@@ -87,12 +87,12 @@ impl Striping {
     }
 
     /// The strips of a server.
-    pub fn comb(&self, server: u32) -> Comb {
+    pub fn strips_of(&self, server: u32) -> Strips {
         // A file ends before 2⁶³. If the period saturates, the server has one strip below that at
         // most, and its copies a period before and behind are out of reach.
         let start = i64::try_from(self.strip_start(0, server)).unwrap_or(i64::MAX);
         let period = self.strip.saturating_mul(self.servers.into());
-        Comb::new(start, period, self.strip.get().min(1 << 63))
+        Strips::new(start, period, self.strip.get().min(1 << 63))
     }
 
     /// Strip `number` as the number of a row, one strip for each server, and the server.

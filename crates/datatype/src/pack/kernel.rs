@@ -5,7 +5,7 @@
 
 #![expect(clippy::inline_always, reason = "a call per block would cost more than its copy")]
 
-use super::Place;
+use super::Position;
 use super::rows::{self, Regular, Scattered};
 use super::simd::{self, LINE};
 
@@ -30,7 +30,7 @@ pub(super) struct Steps {
 /// Data in flight between the block that is copied and the one that is prefetched.
 pub(super) const AHEAD: u64 = 2048;
 
-impl Place {
+impl Position {
     #[inline(always)]
     pub(super) fn step(self, steps: &Steps, n: i64) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Place {
 /// # Safety
 /// Both sides of `place` hold `len` bytes, do not overlap, and the written one may be written.
 #[inline]
-pub(super) unsafe fn run<const DIRECTION: bool>(place: Place, len: u64) {
+pub(super) unsafe fn run<const DIRECTION: bool>(place: Position, len: u64) {
     if place.streaming && len as usize >= rows::STREAMED {
         let row = Regular { steps: Steps { count: 1, memory: 0, stream: 0 }, len: len as usize };
         // SAFETY: the caller's.
@@ -98,7 +98,7 @@ pub(super) unsafe fn run<const DIRECTION: bool>(place: Place, len: u64) {
 
 /// Whether there is a kernel for grids of such blocks. Whole lines that go around the caches are
 /// better copied by [`super::rows`].
-pub(super) const fn has_grid(len: u64, place: Place) -> bool {
+pub(super) const fn has_grid(len: u64, place: Position) -> bool {
     matches!(len, 1 | 2 | 4 | 8 | 12 | 16 | 24 | 32) || (len == 64 && !place.streaming)
 }
 
@@ -110,7 +110,7 @@ pub(super) unsafe fn grid<const DIRECTION: bool>(
     outer: Steps,
     inner: Steps,
     len: u64,
-    place: Place,
+    place: Position,
 ) {
     // SAFETY: handed on, whatever the arm.
     unsafe {
@@ -134,7 +134,7 @@ pub(super) unsafe fn grid<const DIRECTION: bool>(
 unsafe fn fixed_grid<const DIRECTION: bool, const N: usize>(
     outer: Steps,
     inner: Steps,
-    place: Place,
+    place: Position,
 ) {
     let long = inner.count > 2 * AHEAD / N as u64;
     let mut row = place;
@@ -159,7 +159,7 @@ unsafe fn fixed_grid<const DIRECTION: bool, const N: usize>(
 #[inline(always)]
 unsafe fn fixed_row<const DIRECTION: bool, const N: usize, const PREFETCH: bool>(
     row: Steps,
-    place: Place,
+    place: Position,
 ) {
     let group = LINE / N;
     let mut here = place;
@@ -184,7 +184,7 @@ unsafe fn fixed_row<const DIRECTION: bool, const N: usize, const PREFETCH: bool>
 
 /// Asks for what a later group of a row touches: a line of the stream, and its lines of memory.
 #[inline(always)]
-fn prefetch_group<const DIRECTION: bool, const N: usize>(row: &Steps, here: Place) {
+fn prefetch_group<const DIRECTION: bool, const N: usize>(row: &Steps, here: Position) {
     let group = (LINE / N) as i64;
     let far = row.memory.unsigned_abs() >= LINE as u64;
     let ahead = if far { 32 } else { AHEAD as i64 / N as i64 };
@@ -203,7 +203,7 @@ fn prefetch_group<const DIRECTION: bool, const N: usize>(row: &Steps, here: Plac
 ///
 /// # Safety
 /// As for [`run`], for every block.
-pub(super) unsafe fn scattered<const DIRECTION: bool>(offsets: &[i64], len: u64, place: Place) {
+pub(super) unsafe fn scattered<const DIRECTION: bool>(offsets: &[i64], len: u64, place: Position) {
     // SAFETY: handed on, whatever the arm.
     unsafe {
         match len {
@@ -223,7 +223,7 @@ pub(super) unsafe fn scattered<const DIRECTION: bool>(offsets: &[i64], len: u64,
 
 /// # Safety
 /// As for [`scattered`].
-unsafe fn fixed_scattered<const DIRECTION: bool, const N: usize>(offsets: &[i64], place: Place) {
+unsafe fn fixed_scattered<const DIRECTION: bool, const N: usize>(offsets: &[i64], place: Position) {
     let ahead = AHEAD as usize / 2 / N;
     for (i, &offset) in offsets.iter().enumerate() {
         let here = place.after((i * N) as u64);

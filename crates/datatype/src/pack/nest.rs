@@ -7,7 +7,7 @@
 
 use super::kernel::{self, Direction, Steps};
 use super::rows::{self, Regular, RowBlock};
-use super::{Place, transpose, whole};
+use super::{Position, transpose, whole};
 use crate::node::{Loop, Node};
 
 /// Loops taken into one plan; what is deeper is left to recursion.
@@ -27,7 +27,7 @@ const MAX_PIECES: usize = 64;
 const ONCE: Steps = Steps { count: 1, memory: 0, stream: 0 };
 
 /// Copies `count` copies of `child`, `stride` bytes apart.
-pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node, place: Place) {
+pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node, place: Position) {
     let mut loops = [ONCE; MAX_LOOPS];
     loops[0] = Steps { count, memory: stride, stream: child.size() as i64 };
     let mut depth = 1;
@@ -53,7 +53,7 @@ pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node,
 }
 
 /// Copies the blocks of a nest in the order of its loops; there is at least one loop.
-fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Place) {
+fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Position) {
     let (inner, outer) = match *loops {
         [ref loops @ .., outer, inner] if kernel::has_grid(len, place) => {
             // SAFETY: the blocks are those of a nest which is inside of the memory and the stream, by
@@ -78,7 +78,7 @@ fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Place) {
 ///
 /// One of few pieces is listed once, so that the kernel sees all the blocks to come and not those of
 /// one copy only. The list has a fixed size: nothing grows with the type.
-fn copies<const DIRECTION: bool>(loops: &[Steps], node: &Node, place: Place) {
+fn copies<const DIRECTION: bool>(loops: &[Steps], node: &Node, place: Position) {
     let mut pieces = [RowBlock::default(); MAX_PIECES];
     let Some(count) = list_pieces(node, 0, 0, &mut pieces) else {
         return Walk::new(loops, place).for_each(|place| whole::<DIRECTION>(node, place));
@@ -145,12 +145,12 @@ fn list_pieces(node: &Node, memory: i64, stream: u64, list: &mut [RowBlock]) -> 
 struct Walk<'a> {
     loops: &'a [Steps],
     index: [u64; MAX_LOOPS],
-    place: Place,
+    place: Position,
     left: u64,
 }
 
 impl<'a> Walk<'a> {
-    fn new(loops: &'a [Steps], place: Place) -> Self {
+    fn new(loops: &'a [Steps], place: Position) -> Self {
         // The blocks of a nest are fewer than its bytes, which fit.
         let left = loops.iter().map(|steps| steps.count).product();
         Self { loops, index: [0; MAX_LOOPS], place, left }
@@ -158,10 +158,10 @@ impl<'a> Walk<'a> {
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Place;
+    type Item = Position;
 
     #[inline]
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<Position> {
         self.left = self.left.checked_sub(1)?;
         let here = self.place;
         for (steps, index) in self.loops.iter().zip(&mut self.index).rev() {
@@ -200,11 +200,11 @@ fn reordered<const DIRECTION: bool>(
     moved: Steps,
     inner: Steps,
     len: u64,
-    place: Place,
+    place: Position,
 ) {
     let walk = Walk::new(outer, place);
     let mut later = walk.clone().skip(1);
-    let prepare = |place: Place| {
+    let prepare = |place: Position| {
         // What is in the caches already would only be slowed down.
         if place.streaming
             && let Some(next) = later.next()
@@ -229,7 +229,7 @@ fn reordered<const DIRECTION: bool>(
 }
 
 /// Copies two loops tile by tile, each small enough to stay in the first-level cache.
-fn tiled<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Place) {
+fn tiled<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Position) {
     for start in (0..inner.count).step_by(TILE as usize) {
         let tile = Steps { count: TILE.min(inner.count - start), ..inner };
         for moved_start in (0..moved.count).step_by(TILE as usize) {
@@ -241,7 +241,7 @@ fn tiled<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Pla
 }
 
 /// Asks for the lines that a tile touches on both sides, if it is small.
-fn prefetch_tile<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Place) {
+fn prefetch_tile<const DIRECTION: bool>(moved: Steps, inner: Steps, len: u64, place: Position) {
     if moved.count > TILE || inner.count > TILE {
         return;
     }

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::Place;
+use super::Position;
 use super::kernel::{AHEAD, Direction, Steps};
 use super::simd::{self, LINE, Lines, Portable};
 use crate::node::Block;
@@ -154,7 +154,7 @@ impl Row for [RowBlock] {
 /// written.
 pub(super) unsafe fn copy<const DIRECTION: bool>(
     row: &(impl Row + ?Sized),
-    places: impl Iterator<Item = Place> + Clone,
+    places: impl Iterator<Item = Position> + Clone,
 ) {
     let ahead = (AHEAD as usize / row.typical_len().max(1)).clamp(1, MOST_AHEAD);
     #[cfg(target_arch = "x86_64")]
@@ -172,7 +172,7 @@ pub(super) unsafe fn copy<const DIRECTION: bool>(
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn copy_avx512<const DIRECTION: bool>(
     row: &(impl Row + ?Sized),
-    places: impl Iterator<Item = Place> + Clone,
+    places: impl Iterator<Item = Position> + Clone,
     ahead: usize,
 ) {
     // SAFETY: handed on.
@@ -184,7 +184,7 @@ unsafe fn copy_avx512<const DIRECTION: bool>(
 #[inline(always)]
 unsafe fn copy_with<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
     row: &R,
-    places: impl Iterator<Item = Place> + Clone,
+    places: impl Iterator<Item = Position> + Clone,
     ahead: usize,
 ) {
     let count = row.count();
@@ -200,7 +200,7 @@ unsafe fn copy_with<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
         ];
         for (now, later_place, later) in pairs {
             for (block, next) in row.blocks(now).zip(row.blocks(later)) {
-                let next = Next::new(later_place, next);
+                let next = NextBlock::new(later_place, next);
                 // SAFETY: the block is one of the caller's.
                 unsafe {
                     if place.streaming {
@@ -216,14 +216,14 @@ unsafe fn copy_with<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
 
 /// A later block, to be asked for while another is copied.
 #[derive(Clone, Copy)]
-struct Next {
-    place: Place,
+struct NextBlock {
+    place: Position,
     len: usize,
 }
 
-impl Next {
+impl NextBlock {
     #[inline(always)]
-    fn new(place: Place, block: RowBlock) -> Self {
+    fn new(place: Position, block: RowBlock) -> Self {
         Self { place: place.at(block.memory).after(block.stream), len: block.len }
     }
 
@@ -259,9 +259,9 @@ fn each_line(start: usize, len: usize, line: impl Fn(usize)) -> usize {
 /// As for [`copy`].
 #[inline(always)]
 unsafe fn block_through<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
-    place: Place,
+    place: Position,
     block: RowBlock,
-    next: Next,
+    next: NextBlock,
 ) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
     let end = each_line(0, block.len, |at| {
@@ -292,9 +292,9 @@ unsafe fn block_through<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
 /// As for [`copy`].
 #[inline(always)]
 unsafe fn block_around<const DIRECTION: bool, L: Lines, R: Row + ?Sized>(
-    place: Place,
+    place: Position,
     block: RowBlock,
-    next: Next,
+    next: NextBlock,
 ) {
     let (from, to) = place.at(block.memory).after(block.stream).sides::<DIRECTION>();
     let least = if DIRECTION == Direction::PACK { STREAMED_PACK } else { STREAMED_UNPACK };
@@ -353,8 +353,11 @@ mod tests {
             }
         }
         let steps = Steps { count: COUNT as u64, memory: (len + gap) as i64, stream: len as i64 };
-        let place =
-            Place { memory: memory[3..].as_mut_ptr(), stream: stream[5..].as_mut_ptr(), streaming };
+        let place = Position {
+            memory: memory[3..].as_mut_ptr(),
+            stream: stream[5..].as_mut_ptr(),
+            streaming,
+        };
         let places = (0..PLACES as i64).map(|i| {
             let next = Steps { count: 1, memory: row_bytes as i64, stream: (COUNT * len) as i64 };
             place.step(&next, i)

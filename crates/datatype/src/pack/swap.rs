@@ -29,9 +29,9 @@ pub fn swap_copy(from: &[u8], to: &mut [u8], width: usize) {
     assert_eq!(from.len(), to.len(), "both sides of a copy have the same length");
     assert_whole(from.len(), width);
     match width {
-        2 => Set::of(from.len()).copy::<2>(from, to),
-        4 => Set::of(from.len()).copy::<4>(from, to),
-        8 => Set::of(from.len()).copy::<8>(from, to),
+        2 => InstructionSet::of(from.len()).copy::<2>(from, to),
+        4 => InstructionSet::of(from.len()).copy::<4>(from, to),
+        8 => InstructionSet::of(from.len()).copy::<8>(from, to),
         _ => to.copy_from_slice(from),
     }
 }
@@ -43,9 +43,9 @@ pub fn swap_copy(from: &[u8], to: &mut [u8], width: usize) {
 pub fn swap_in_place(bytes: &mut [u8], width: usize) {
     assert_whole(bytes.len(), width);
     match width {
-        2 => Set::of(bytes.len()).in_place::<2>(bytes),
-        4 => Set::of(bytes.len()).in_place::<4>(bytes),
-        8 => Set::of(bytes.len()).in_place::<8>(bytes),
+        2 => InstructionSet::of(bytes.len()).in_place::<2>(bytes),
+        4 => InstructionSet::of(bytes.len()).in_place::<4>(bytes),
+        8 => InstructionSet::of(bytes.len()).in_place::<8>(bytes),
         _ => {}
     }
 }
@@ -56,14 +56,14 @@ fn assert_whole(len: usize, width: usize) {
 }
 
 /// Bytes of one element.
-trait Element: Copy {
+trait Reversible: Copy {
     /// The same bytes, the last one first.
     fn reversed(self) -> Self;
 }
 
 macro_rules! elements {
     ($($size:literal: $integer:ty),+) => {$(
-        impl Element for [u8; $size] {
+        impl Reversible for [u8; $size] {
             #[inline(always)]
             fn reversed(self) -> Self {
                 <$integer>::from_ne_bytes(self).swap_bytes().to_ne_bytes()
@@ -76,7 +76,7 @@ elements!(2: u16, 4: u32, 8: u64);
 
 /// Instruction sets that differ in their shuffles.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Set {
+enum InstructionSet {
     #[cfg(target_arch = "x86_64")]
     Avx512,
     #[cfg(target_arch = "x86_64")]
@@ -87,7 +87,7 @@ enum Set {
     Portable,
 }
 
-impl Set {
+impl InstructionSet {
     /// Best first.
     const ALL: &[Self] = &[
         #[cfg(target_arch = "x86_64")]
@@ -124,7 +124,7 @@ impl Set {
     /// Copies with this set, or with what every processor has if this one does not have it.
     fn copy<const N: usize>(self, from: &[u8], to: &mut [u8])
     where
-        [u8; N]: Element,
+        [u8; N]: Reversible,
     {
         #[cfg(target_arch = "x86_64")]
         if self.is_present() {
@@ -145,7 +145,7 @@ impl Set {
     /// Swaps with this set, or with what every processor has if this one does not have it.
     fn in_place<const N: usize>(self, bytes: &mut [u8])
     where
-        [u8; N]: Element,
+        [u8; N]: Reversible,
     {
         #[cfg(target_arch = "x86_64")]
         if self.is_present() {
@@ -166,14 +166,14 @@ impl Set {
 /// The loops, once per instruction set.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Element, Portable, simd};
+    use super::{Portable, Reversible, simd};
 
     macro_rules! compiled_for {
         ($features:literal, $lines:ty, $copy:ident, $in_place:ident) => {
             #[target_feature(enable = $features)]
             pub(super) fn $copy<const N: usize>(from: &[u8], to: &mut [u8])
             where
-                [u8; N]: Element,
+                [u8; N]: Reversible,
             {
                 // SAFETY: whoever calls this has the instructions, and those of `Lines` are among them.
                 unsafe { super::copy::<N, $lines>(from, to) };
@@ -182,7 +182,7 @@ mod x86 {
             #[target_feature(enable = $features)]
             pub(super) fn $in_place<const N: usize>(bytes: &mut [u8])
             where
-                [u8; N]: Element,
+                [u8; N]: Reversible,
             {
                 super::in_place::<N>(bytes);
             }
@@ -199,7 +199,7 @@ mod x86 {
 #[inline(always)]
 unsafe fn copy<const N: usize, L: Lines>(from: &[u8], to: &mut [u8])
 where
-    [u8; N]: Element,
+    [u8; N]: Reversible,
 {
     // A line that is written around the caches holds whole elements, or it is not written so.
     let head = to.as_ptr().align_offset(LINE);
@@ -225,7 +225,7 @@ where
 #[inline(always)]
 fn copy_elements<const N: usize>(from: &[u8], to: &mut [u8])
 where
-    [u8; N]: Element,
+    [u8; N]: Reversible,
 {
     for (from, to) in from.as_chunks::<N>().0.iter().zip(to.as_chunks_mut::<N>().0) {
         *to = from.reversed();
@@ -235,7 +235,7 @@ where
 #[inline(always)]
 fn in_place<const N: usize>(bytes: &mut [u8])
 where
-    [u8; N]: Element,
+    [u8; N]: Reversible,
 {
     for element in bytes.as_chunks_mut::<N>().0 {
         *element = element.reversed();
@@ -257,9 +257,9 @@ mod tests {
         to
     }
 
-    fn check<const N: usize>(set: Set)
+    fn check<const N: usize>(set: InstructionSet)
     where
-        [u8; N]: Element,
+        [u8; N]: Reversible,
     {
         let source = noise(400);
         for len in (0..300).filter(|len: &usize| len.is_multiple_of(N)) {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn every_instruction_set_swaps_as_the_obvious_loop_does() {
-        for &set in Set::ALL.iter().filter(|set| set.is_present()) {
+        for &set in InstructionSet::ALL.iter().filter(|set| set.is_present()) {
             check::<2>(set);
             check::<4>(set);
             check::<8>(set);

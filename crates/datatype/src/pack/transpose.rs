@@ -4,7 +4,7 @@
 //! memory go to distant places of the stream and the other way round. Eight by eight of them fit in
 //! eight registers, so that both sides are touched a whole line at a time.
 
-use super::Place;
+use super::Position;
 use super::kernel::{Direction, Steps};
 
 /// Bytes of the elements this works for.
@@ -23,8 +23,8 @@ pub(super) unsafe fn tiles<const DIRECTION: bool>(
     moved: Steps,
     inner: Steps,
     len: u64,
-    places: impl Iterator<Item = Place>,
-    prepare: impl FnMut(Place),
+    places: impl Iterator<Item = Position>,
+    prepare: impl FnMut(Position),
 ) -> (u64, u64) {
     #[cfg(target_arch = "x86_64")]
     if len as i64 == ELEMENT
@@ -57,15 +57,15 @@ mod avx512 {
         _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
     };
 
-    use super::{Direction, Place, SIDE, Squares};
+    use super::{Direction, Position, SIDE, Squares};
 
     /// # Safety
     /// As for [`super::tiles`], on a processor with AVX-512.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn copy<const DIRECTION: bool>(
         squares: &Squares,
-        places: impl Iterator<Item = Place>,
-        mut prepare: impl FnMut(Place),
+        places: impl Iterator<Item = Position>,
+        mut prepare: impl FnMut(Position),
     ) {
         let Squares { moved, inner, rows, columns } = *squares;
         let (from_step, to_step) = if DIRECTION == Direction::PACK {

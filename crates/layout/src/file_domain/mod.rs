@@ -6,15 +6,15 @@
 //! *windows*, contiguous pieces no longer than its buffer, in ascending order.
 //!
 //! Every kind gives an aggregator equal chunks at a constant distance (one chunk where the domain is
-//! contiguous), so one small type, the comb, counts and finds the windows of all of them. Nothing is
+//! contiguous), so one small type, `Chunks`, counts and finds the windows of all of them. Nothing is
 //! listed: each question is answered by a few divisions, for a million aggregators and a range of
 //! exabytes as for ten bytes.
 //!
 //! Except for the even split, a window holds whole units or lies inside of one, so that two windows
 //! share a unit only if the unit is longer than the buffer.
 
-mod comb;
-mod groups;
+mod chunks;
+mod target_groups;
 mod target_sets;
 #[cfg(test)]
 mod tests;
@@ -22,8 +22,8 @@ mod tests;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 
-use comb::{Comb, Cut};
-use groups::Groups;
+use chunks::{Chunks, WindowCut};
+use target_groups::TargetGroups;
 use target_sets::TargetSets;
 
 /// A way to deal a range to aggregators. Units count from the start of the file, not of the range.
@@ -144,18 +144,18 @@ impl Domains {
 
     /// Number of windows of an aggregator (0 for one that does not exist).
     pub fn windows(&self, aggregator: u64) -> u64 {
-        self.comb(aggregator).map_or(0, |comb| comb.windows())
+        self.chunks(aggregator).map_or(0, |chunks| chunks.windows())
     }
 
     /// The i-th window of the aggregator, not empty; `None` beyond the last.
     pub fn window(&self, aggregator: u64, i: u64) -> Option<Range<u64>> {
-        self.comb(aggregator)?.window(i)
+        self.chunks(aggregator)?.window(i)
     }
 
     /// Index of the aggregator's first window that ends after `offset` (the number of its windows
     /// if there is none).
     pub fn window_after(&self, aggregator: u64, offset: u64) -> u64 {
-        self.comb(aggregator).map_or(0, |comb| comb.window_after(offset))
+        self.chunks(aggregator).map_or(0, |chunks| chunks.window_after(offset))
     }
 
     /// Which aggregator's which window holds the byte at `offset`; `None` outside of the range.
@@ -191,9 +191,9 @@ impl Domains {
     /// First to last byte of an aggregator's domain; `None` if it has none. Bytes of others lie
     /// between them if the kind cycles.
     pub fn extent(&self, aggregator: u64) -> Option<Range<u64>> {
-        let comb = self.comb(aggregator)?;
-        let last = comb.windows().checked_sub(1)?;
-        Some(comb.window(0)?.start..comb.window(last)?.end)
+        let chunks = self.chunks(aggregator)?;
+        let last = chunks.windows().checked_sub(1)?;
+        Some(chunks.window(0)?.start..chunks.window(last)?.end)
     }
 
     /// Most windows of any aggregator.
@@ -221,7 +221,7 @@ impl Domains {
             DomainKind::GroupCycling { unit, targets } => {
                 let groups = self.groups(unit, targets);
                 let between = groups.most_stripes_between(first / unit, last / unit);
-                let between = between * Cut::into_units(unit, self.window).pieces();
+                let between = between * WindowCut::into_units(unit, self.window).pieces();
                 let ends = [first, last].into_iter().flat_map(|offset| {
                     let group = groups.group_of(offset / unit);
                     groups.first_two(group, groups.part(group, &self.range).start / unit)
@@ -241,7 +241,7 @@ impl Domains {
     }
 
     /// The chunks of an aggregator; `None` if there is no such aggregator.
-    fn comb(&self, aggregator: u64) -> Option<Comb> {
+    fn chunks(&self, aggregator: u64) -> Option<Chunks> {
         let n = self.aggregators();
         if aggregator >= n {
             return None;
@@ -249,42 +249,42 @@ impl Domains {
         Some(match self.kind {
             DomainKind::Even => {
                 let part = self.even_boundary(aggregator)..self.even_boundary(aggregator + 1);
-                Comb::one(part.clone(), part, Cut::anywhere(self.window))
+                Chunks::one(part.clone(), part, WindowCut::anywhere(self.window))
             }
             DomainKind::Aligned { unit } => {
                 let (first, share, longer) = self.aligned_shares(unit.get());
                 let boundary = |index: u64| first + index * share + index.min(longer);
                 let at = |index| boundary(index).saturating_mul(unit.get());
                 let part = at(aggregator)..at(aggregator + 1);
-                Comb::one(self.within(&part), part, Cut::into_units(unit, self.window))
+                Chunks::one(self.within(&part), part, WindowCut::into_units(unit, self.window))
             }
-            DomainKind::StaticCycling { unit } => Comb {
+            DomainKind::StaticCycling { unit } => Chunks {
                 part: self.range(),
                 first: aggregator.saturating_mul(unit.get()),
                 len: unit.get(),
                 distance: n.saturating_mul(unit.get()),
-                cut: Cut::into_units(unit, self.window),
+                cut: WindowCut::into_units(unit, self.window),
             },
             DomainKind::GroupCycling { unit, targets } => {
                 let groups = self.groups(unit, targets);
                 let (group, member) = groups.place(aggregator);
-                Comb {
+                Chunks {
                     part: groups.part(group, &self.range),
                     first: member.saturating_mul(unit.get()),
                     len: unit.get(),
                     distance: groups.members(group).saturating_mul(unit.get()),
-                    cut: Cut::into_units(unit, self.window),
+                    cut: WindowCut::into_units(unit, self.window),
                 }
             }
             DomainKind::XTarget { unit, targets, x } => {
                 let sets = TargetSets::new(targets, x, self.aggregators);
                 let rows = sets.rows(aggregator);
-                Comb {
+                Chunks {
                     part: self.range(),
                     first: rows.first.saturating_mul(unit.get()),
                     len: rows.len.saturating_mul(unit.get()),
                     distance: rows.distance.saturating_mul(unit.get()),
-                    cut: Cut::into_units(unit, self.window),
+                    cut: WindowCut::into_units(unit, self.window),
                 }
             }
         })
@@ -313,8 +313,8 @@ impl Domains {
         (first, units / self.aggregators, units % self.aggregators)
     }
 
-    fn groups(&self, unit: NonZeroU64, targets: NonZeroU32) -> Groups {
-        Groups::new(unit, targets, self.aggregators, &self.range)
+    fn groups(&self, unit: NonZeroU64, targets: NonZeroU32) -> TargetGroups {
+        TargetGroups::new(unit, targets, self.aggregators, &self.range)
     }
 
     fn within(&self, part: &Range<u64>) -> Range<u64> {

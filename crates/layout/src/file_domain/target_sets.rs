@@ -15,7 +15,7 @@ pub(super) struct TargetSets {
 
 /// The units of one aggregator: contiguous rows at a constant distance.
 #[derive(Clone, Debug)]
-pub(super) struct Rows {
+pub(super) struct UnitRows {
     pub first: u64,
     pub len: u64,
     pub distance: u64,
@@ -37,10 +37,10 @@ impl TargetSets {
     }
 
     /// The units of an aggregator.
-    pub(super) fn rows(&self, aggregator: u64) -> Rows {
+    pub(super) fn rows(&self, aggregator: u64) -> UnitRows {
         let (set, member) = (aggregator % self.sets, aggregator / self.sets);
         let first_target = self.first_target(set);
-        Rows {
+        UnitRows {
             first: member.saturating_mul(self.targets).saturating_add(first_target),
             len: self.first_target(set + 1) - first_target,
             distance: self.members(set).saturating_mul(self.targets),

@@ -1,14 +1,14 @@
 //! [`Share`]: the parts of an access that lie on one server.
 //!
 //! A part is what an access means of one strip. The next strip that has one is found by
-//! [`Datatype::next_in_comb`], and the ends of the part by seeking, so the cost of a part is a few
+//! [`Datatype::next_in_strips`], and the ends of the part by seeking, so the cost of a part is a few
 //! descents into the description, whatever lies on other servers and however many runs the part has.
 //! For a contiguous access it is a few additions.
 
 use std::iter::FusedIterator;
 use std::ops::Range;
 
-use striate_datatype::{Comb, Cursor, Datatype, TypeError};
+use striate_datatype::{Cursor, Datatype, Strips, TypeError};
 
 use super::Striping;
 
@@ -43,17 +43,17 @@ pub struct Part {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Share<'t>(Kind<'t>);
+pub struct Share<'t>(ShareKind<'t>);
 
 #[derive(Clone, Debug)]
-enum Kind<'t> {
-    Contiguous(Strips),
-    Described(Box<Described<'t>>),
+enum ShareKind<'t> {
+    Contiguous(ContiguousShare),
+    DescribedShare(Box<DescribedShare<'t>>),
 }
 
 /// The strips of one server over a contiguous access.
 #[derive(Clone, Debug)]
-struct Strips {
+struct ContiguousShare {
     strip: u64,
     /// From the end of a strip to the beginning of the server's next; 0 if there is one server.
     others: u64,
@@ -68,10 +68,10 @@ struct Strips {
 }
 
 #[derive(Clone, Debug)]
-struct Described<'t> {
+struct DescribedShare<'t> {
     striping: Striping,
     server: u32,
-    comb: Comb,
+    strips: Strips,
     access: &'t Datatype,
     /// What is left of the bytes meant, as positions in the stream.
     left: Range<u64>,
@@ -85,7 +85,7 @@ impl Share<'static> {
     /// The parts of a contiguous range of the file. Its stream begins where the range does.
     pub fn of_range(striping: Striping, server: u32, range: Range<u64>) -> Self {
         let origin = range.start;
-        Self(Kind::Contiguous(Strips::new(striping, server, range, origin)))
+        Self(ShareKind::Contiguous(ContiguousShare::new(striping, server, range, origin)))
     }
 }
 
@@ -110,14 +110,16 @@ impl<'t> Share<'t> {
         let stream = stream.start.min(access.size())..stream.end.min(access.size());
         if access.is_contiguous() {
             let range = origin + stream.start..origin + stream.end;
-            return Ok(Self(Kind::Contiguous(Strips::new(striping, server, range, origin))));
+            return Ok(Self(ShareKind::Contiguous(ContiguousShare::new(
+                striping, server, range, origin,
+            ))));
         }
         let mut cursor = Cursor::new(access, 1)?;
         cursor.seek(stream.start);
-        Ok(Self(Kind::Described(Box::new(Described {
+        Ok(Self(ShareKind::DescribedShare(Box::new(DescribedShare {
             striping,
             server,
-            comb: striping.comb(server),
+            strips: striping.strips_of(server),
             access,
             left: stream,
             // At the end of the stream there is nothing left to find.
@@ -133,8 +135,8 @@ impl Share<'_> {
     #[inline]
     pub fn next_within(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
         match &mut self.0 {
-            Kind::Contiguous(strips) => Ok(strips.next()),
-            Kind::Described(described) => described.next(steps),
+            ShareKind::Contiguous(strips) => Ok(strips.next()),
+            ShareKind::DescribedShare(described) => described.next(steps),
         }
     }
 }
@@ -151,7 +153,7 @@ impl Iterator for Share<'_> {
 
 impl FusedIterator for Share<'_> {}
 
-impl Strips {
+impl ContiguousShare {
     fn new(striping: Striping, server: u32, range: Range<u64>, origin: u64) -> Self {
         let strip = striping.strip_at(server, range.start);
         Self {
@@ -179,7 +181,7 @@ impl Strips {
     }
 }
 
-impl Described<'_> {
+impl DescribedShare<'_> {
     fn next(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
         let part = if self.left.is_empty() { None } else { self.find(steps)? };
         if part.is_none() {
@@ -190,8 +192,8 @@ impl Described<'_> {
 
     /// The next part, if there is one.
     fn find(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
-        if !self.comb.contains(self.offset) {
-            let found = self.access.next_in_comb_within(1, self.offset, self.comb, steps)?;
+        if !self.strips.contains(self.offset) {
+            let found = self.access.next_in_strips_within(1, self.offset, self.strips, steps)?;
             let Some(offset) = found else { return Ok(None) };
             self.offset = offset;
             self.cursor.seek_offset(offset)?;

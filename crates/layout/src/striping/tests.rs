@@ -118,7 +118,7 @@ proptest! {
             prop_assert_eq!(striping.file_len(server, object_len), file_len);
             for x in 0..len as i64 {
                 let inside = dealt[x as usize].0 == server;
-                prop_assert_eq!(striping.comb(server).contains(x), inside);
+                prop_assert_eq!(striping.strips_of(server).contains(x), inside);
             }
         }
         let longest = (0..servers)
@@ -153,9 +153,9 @@ proptest! {
         prop_assert!(from > offset || next.start <= offset);
         let signed = offset >> 1;
         let owner = striping.locate(signed).0;
-        prop_assert!(striping.comb(owner).contains(signed as i64));
+        prop_assert!(striping.strips_of(owner).contains(signed as i64));
         let neighbour = (owner + 1) % servers;
-        prop_assert_eq!(striping.comb(neighbour).contains(signed as i64), servers == 1);
+        prop_assert_eq!(striping.strips_of(neighbour).contains(signed as i64), servers == 1);
     }
 
     #[test]

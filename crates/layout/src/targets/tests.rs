@@ -3,9 +3,9 @@ use proptest::prelude::*;
 use super::*;
 
 /// Numbers that are the same in every run.
-struct Dice(u64);
+struct SplitMix(u64);
 
-impl Dice {
+impl SplitMix {
     /// Evenly from 0 to 1.
     fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -111,7 +111,7 @@ fn the_sample_of_the_paper_is_cut_where_the_paper_cuts() {
 
 #[test]
 fn noise_of_a_fifth_drops_nobody() {
-    let mut dice = Dice(1);
+    let mut dice = SplitMix(1);
     for n in 2..=200 {
         for _ in 0..200 {
             let bandwidths: Vec<f64> = (0..n).map(|_| 100.0 * dice.even(0.2)).collect();
@@ -122,7 +122,7 @@ fn noise_of_a_fifth_drops_nobody() {
 
 #[test]
 fn normal_noise_drops_next_to_nobody() {
-    let mut dice = Dice(2);
+    let mut dice = SplitMix(2);
     let (mut all, mut dropped) = (0, 0);
     for n in 2..=200 {
         for _ in 0..100 {
@@ -136,7 +136,7 @@ fn normal_noise_drops_next_to_nobody() {
 
 #[test]
 fn noise_does_not_hide_a_straggler() {
-    let mut dice = Dice(3);
+    let mut dice = SplitMix(3);
     for n in [4, 12, 156] {
         for _ in 0..1000 {
             let mut bandwidths: Vec<f64> = (0..n).map(|_| 100.0 * dice.even(0.2)).collect();

@@ -1,25 +1,25 @@
-//! [`Comb`]: equal teeth at a constant distance, and the first byte of a description inside of one.
+//! [`Strips`]: equal strips at a constant distance, and the first byte of a description inside of one.
 //!
-//! The strips that a server holds of a striped file are a comb. What a server or a client asks of a
-//! description is where it next touches a tooth; whatever lies in the gaps must not be walked.
+//! The strips that a server holds of a striped file are such a set. What a server or a client asks of a
+//! description is where it next touches a strip; whatever lies in the gaps must not be walked.
 //!
 //! Copies at a constant stride stand at the residues `a`, `a + s`, `a + 2 s`, … modulo the period,
-//! and the first of them that reaches into a tooth is the first whose residue lies in an interval.
+//! and the first of them that reaches into a strip is the first whose residue lies in an interval.
 //! [`first_below`] finds it as Euclid finds a divisor. What a copy itself covers modulo the period is
 //! one interval again ([`Search::shadow`]): a vector whose stride is a multiple of the period is no
 //! wider than one of its blocks, and one that drifts a little is as wide as its drift. In a list, the
-//! next tooth tells where to bisect.
+//! next strip tells where to bisect.
 //!
 //! # Cost
 //!
 //! O(depth · log) where every shadow is exact: for leaves, for loops that fit into a period, and for
-//! all others whose gaps, seen modulo the period, are narrower than a tooth. Elsewhere a copy may be
-//! entered that has nothing in the comb, and the search goes on with the next. Then these are bounds:
+//! all others whose gaps, seen modulo the period, are narrower than a strip. Elsewhere a copy may be
+//! entered that has nothing in the strips, and the search goes on with the next. Then these are bounds:
 //! of a loop at most `period / gcd(period, stride)` copies are entered, since the residues repeat
 //! after that, and no more than there are; of a list no more than its entries, and no more than there
-//! are teeth over it; nested, these multiply. Copies whose residues are scattered meet a tooth after
+//! are strips over it; nested, these multiply. Copies whose residues are scattered meet a strip after
 //! `period / width` tries on the average. Who searches what comes from others sets a limit
-//! ([`Datatype::next_in_comb_within`]).
+//! ([`Datatype::next_in_strips_within`]).
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -29,25 +29,25 @@ use crate::{Datatype, TypeError};
 
 /// The offsets `x` for which `(x − start) mod period < width`, before `start` as well as behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Comb {
+pub struct Strips {
     start: i64,
     period: NonZeroU64,
     width: u64,
 }
 
-impl Comb {
+impl Strips {
     /// Teeth of `width` bytes, one of which begins at `start`, at a distance of `period`. A width
     /// above the period is the period: there are no gaps.
     pub fn new(start: i64, period: NonZeroU64, width: u64) -> Self {
         Self { start, period, width: width.min(period.get()) }
     }
 
-    /// Whether a byte at `offset` is inside of a tooth.
+    /// Whether a byte at `offset` is inside of a strip.
     pub const fn contains(&self, offset: i64) -> bool {
         self.residue(offset) < self.width
     }
 
-    /// How far `offset` is behind the last tooth that begins at or before it.
+    /// How far `offset` is behind the last strip that begins at or before it.
     const fn residue(&self, offset: i64) -> u64 {
         let period = self.period.get();
         let distance = offset.abs_diff(self.start) % period;
@@ -56,53 +56,53 @@ impl Comb {
 }
 
 impl Datatype {
-    /// The smallest offset at or after `from` of a byte of `count` copies that lies in the comb;
-    /// `None` if there is none. What lies in the gaps of the comb is not walked.
+    /// The smallest offset at or after `from` of a byte of `count` copies that lies in the strips;
+    /// `None` if there is none. What lies in the gaps of the strips is not walked.
     ///
     /// Needs ascending bytes, as [`crate::Cursor::seek_offset`] does.
     ///
     /// ```
     /// use std::num::NonZeroU64;
-    /// use striate_datatype::{Comb, Datatype};
+    /// use striate_datatype::{Datatype, Strips};
     ///
-    /// // A billion blocks that drift by a byte: the last byte of block 61 is the first in a tooth.
+    /// // A billion blocks that drift by a byte: the last byte of block 61 is the first in a strip.
     /// let blocks: Datatype = "hvector(1000000000, 4, stride=1001)".parse()?;
-    /// let comb = Comb::new(64, NonZeroU64::new(1000).unwrap(), 8);
-    /// assert_eq!(blocks.next_in_comb(1, 0, comb)?, Some(61 * 1001 + 3));
+    /// let strips = Strips::new(64, NonZeroU64::new(1000).unwrap(), 8);
+    /// assert_eq!(blocks.next_in_strips(1, 0, strips)?, Some(61 * 1001 + 3));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn next_in_comb(
+    pub fn next_in_strips(
         &self,
         count: u64,
         from: i64,
-        comb: Comb,
+        strips: Strips,
     ) -> Result<Option<i64>, TypeError> {
-        self.next_in_comb_within(count, from, comb, u64::MAX)
+        self.next_in_strips_within(count, from, strips, u64::MAX)
     }
 
-    /// Like [`Datatype::next_in_comb`], but gives up after so many steps, with
+    /// Like [`Datatype::next_in_strips`], but gives up after so many steps, with
     /// [`TypeError::Scattered`]: a description can be made so that the search takes years.
-    pub fn next_in_comb_within(
+    pub fn next_in_strips_within(
         &self,
         count: u64,
         from: i64,
-        comb: Comb,
+        strips: Strips,
         steps: u64,
     ) -> Result<Option<i64>, TypeError> {
         let size = self.span_of(count)?.size;
         if !self.is_ascending() || (count > 1 && !self.copies_ascend()) {
             return Err(TypeError::NotMonotonic);
         }
-        if size == 0 || comb.width == 0 {
+        if size == 0 || strips.width == 0 {
             return Ok(None);
         }
         let first = self.first_offset();
         let left = Cell::new(steps);
-        let search = Search { period: comb.period.get(), width: comb.width, left: &left };
+        let search = Search { period: strips.period.get(), width: strips.width, left: &left };
         // What saturates lies behind all copies, for together they span less than 2⁶³ bytes.
         let from = from.saturating_sub(first).max(0) as u64;
         let copies = Copies { count, stride: self.extent(), child: self.root() };
-        let found = search.copies(&copies, comb.residue(first), from);
+        let found = search.copies(&copies, strips.residue(first), from);
         match found {
             None if left.get() == 0 => Err(TypeError::Scattered { steps }),
             _ => Ok(found.map(|offset| first + offset as i64)),
@@ -110,8 +110,8 @@ impl Datatype {
     }
 }
 
-/// A comb without its place. Where a node lies in it is a *phase*: how far its first byte is behind
-/// the beginning of a tooth, less than the period. Offsets count from the node's first byte, which
+/// The strips without their place. Where a node lies in it is a *phase*: how far its first byte is behind
+/// the beginning of a strip, less than the period. Offsets count from the node's first byte, which
 /// is its lowest, since it ascends.
 #[derive(Clone, Copy, Debug)]
 struct Search<'s> {
@@ -148,10 +148,10 @@ impl Search<'_> {
         (self.left.get() > 0).then_some(())
     }
 
-    /// The first byte of `node` in the comb at or after `from`.
+    /// The first byte of `node` in the strips at or after `from`.
     fn find(self, node: &Node, phase: u64, from: u64) -> Option<u64> {
         self.step()?;
-        let from = self.next_tooth(phase, from)?;
+        let from = self.next_strip(phase, from)?;
         if from >= node.span().high as u64 {
             return None;
         }
@@ -216,7 +216,7 @@ impl Search<'_> {
         }
 
         let shadow = self.shadow(child);
-        // The shadow reaches into a tooth if its last byte does, or is behind one by less than the
+        // The shadow reaches into a strip if its last byte does, or is behind one by less than the
         // shadow's length. Where that is more than a period, it always does.
         let last = self.plus(shadow.start, shadow.len - 1);
         let reach = (self.width - 1).saturating_add(shadow.len).min(self.period);
@@ -230,7 +230,7 @@ impl Search<'_> {
                 return Some(copy * stride + found);
             }
             if !entered {
-                // The residues repeat: a copy of the same residue has no byte in the comb either.
+                // The residues repeat: a copy of the same residue has no byte in the strips either.
                 let different = self.period / greatest_divisor(self.period, stride);
                 end = end.min(copy.saturating_add(different));
                 entered = true;
@@ -242,7 +242,7 @@ impl Search<'_> {
 
     /// The first byte of the entries of a list, which ascend. `bounds` says where an entry begins
     /// and ends; `find` finds the first byte of an entry, given its phase, at or after an offset that
-    /// lies in the entry and in the comb.
+    /// lies in the entry and in the strips.
     fn listed<T>(
         self,
         mut entries: &[T],
@@ -253,12 +253,12 @@ impl Search<'_> {
     ) -> Option<u64> {
         loop {
             self.step()?;
-            from = self.next_tooth(phase, from)?;
+            from = self.next_strip(phase, from)?;
             entries = &entries[entries.partition_point(|entry| bounds(entry).1 <= from)..];
             let (entry, behind) = entries.split_first()?;
             let (start, end) = bounds(entry);
             if start > from {
-                from = self.next_tooth(phase, start)?;
+                from = self.next_strip(phase, start)?;
             }
             if from < end {
                 if let Some(found) = find(entry, self.plus(phase, start), from - start) {
@@ -269,8 +269,8 @@ impl Search<'_> {
         }
     }
 
-    /// The first offset in the comb at or after `from`.
-    fn next_tooth(self, phase: u64, from: u64) -> Option<u64> {
+    /// The first offset in the strips at or after `from`.
+    fn next_strip(self, phase: u64, from: u64) -> Option<u64> {
         match self.plus(phase, from) {
             residue if residue < self.width => Some(from),
             residue => from.checked_add(self.period - residue),

@@ -1,4 +1,4 @@
-//! [`Groups`]: aggregators in groups as large as the number of targets, for group cycling \[BARTZ\].
+//! [`TargetGroups`]: aggregators in groups as large as the number of targets, for group cycling \[BARTZ\].
 //!
 //! Stripe `s` of `S` goes to the group of aggregator ⌊s × n / S⌋, that is to group
 //! ⌊s × n / (S × targets)⌋: even where the groups are alike, in proportion where the last is smaller.
@@ -7,7 +7,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 
 #[derive(Clone, Debug)]
-pub(super) struct Groups {
+pub(super) struct TargetGroups {
     aggregators: u64,
     targets: u64,
     /// Bytes of a stripe over all targets.
@@ -16,7 +16,7 @@ pub(super) struct Groups {
     stripes: Range<u64>,
 }
 
-impl Groups {
+impl TargetGroups {
     pub(super) fn new(
         unit: NonZeroU64,
         targets: NonZeroU32,

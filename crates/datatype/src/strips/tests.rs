@@ -15,8 +15,8 @@ pub(super) fn count_step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-fn comb(start: i64, period: u64, width: u64) -> Comb {
-    Comb::new(start, NonZeroU64::new(period).unwrap(), width)
+fn strips(start: i64, period: u64, width: u64) -> Strips {
+    Strips::new(start, NonZeroU64::new(period).unwrap(), width)
 }
 
 fn bytes(len: u64) -> Datatype {
@@ -27,15 +27,15 @@ fn every(count: u64, stride: i64, ty: &Datatype) -> Datatype {
     Datatype::hvector(count, 1, stride, ty).unwrap()
 }
 
-/// The first byte in every tooth that has one, and the steps that finding all of them took.
-fn teeth(ty: &Datatype, comb: Comb) -> (Vec<i64>, u64) {
+/// The first byte in every strip that has one, and the steps that finding all of them took.
+fn strips_hit(ty: &Datatype, strips: Strips) -> (Vec<i64>, u64) {
     STEPS.set(0);
     let (mut found, mut from) = (Vec::new(), i64::MIN);
-    while let Some(offset) = ty.next_in_comb(1, from, comb).unwrap() {
-        assert!(offset >= from && comb.contains(offset));
+    while let Some(offset) = ty.next_in_strips(1, from, strips).unwrap() {
+        assert!(offset >= from && strips.contains(offset));
         found.push(offset);
-        // One past the tooth.
-        from = offset + (comb.width - comb.residue(offset)) as i64;
+        // One past the strip.
+        from = offset + (strips.width - strips.residue(offset)) as i64;
     }
     (found, STEPS.get())
 }
@@ -69,9 +69,9 @@ proptest! {
     }
 
     #[test]
-    fn combs_hold_what_they_say(start: i64, period in 1u64.., width: u64, offset: i64) {
+    fn strips_contain_the_offsets_of_their_definition(start: i64, period in 1u64.., width: u64, offset: i64) {
         let behind = (i128::from(offset) - i128::from(start)).rem_euclid(i128::from(period));
-        prop_assert_eq!(comb(start, period, width).contains(offset), behind < i128::from(width));
+        prop_assert_eq!(strips(start, period, width).contains(offset), behind < i128::from(width));
     }
 
     #[test]
@@ -93,8 +93,8 @@ proptest! {
 }
 
 /// A server's strips: 64 KiB of every 256 KiB.
-fn strips(server: i64) -> Comb {
-    comb(server << 16, 4 << 16, 1 << 16)
+fn server_strips(server: i64) -> Strips {
+    strips(server << 16, 4 << 16, 1 << 16)
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn blocks_that_all_lie_in_gaps_are_passed_at_once() {
     let ty = Datatype::structure(&[(1, 0, vector), (1, end, list)]).unwrap();
     assert_eq!(ty.runs(), 100_000_100);
 
-    let (found, steps) = teeth(&ty, strips(2));
+    let (found, steps) = strips_hit(&ty, server_strips(2));
     assert_eq!(found, runs.iter().map(|run| end + run.1).collect::<Vec<_>>());
     assert!(steps < 1000, "{steps} steps");
     for server in [1, 3] {
-        let (found, steps) = teeth(&ty, strips(server));
+        let (found, steps) = strips_hit(&ty, server_strips(server));
         assert!(found.is_empty() && steps < 1000, "{steps} steps");
     }
 }
@@ -125,8 +125,8 @@ fn a_drift_is_jumped_over() {
     for (drift, start, server) in [(1, strip - (count - 100), 1), (-1, count - 101, 3)] {
         let stride = 4 * strip + drift;
         let ty = every(count as u64, stride, &bytes(1)).displaced(start).unwrap();
-        let server = comb(server * strip, 4 * strip as u64, strip as u64);
-        let (found, steps) = teeth(&ty, server);
+        let server = strips(server * strip, 4 * strip as u64, strip as u64);
+        let (found, steps) = strips_hit(&ty, server);
         let last: Vec<i64> = (count - 100..count).map(|i| start + i * stride).collect();
         assert_eq!(found, last);
         assert!(steps < 1000, "{steps} steps");
@@ -144,10 +144,10 @@ fn nested_loops_are_not_entered_in_vain() {
     let ty = planes.displaced((1 << 16) - 64 * 999 - 1).unwrap();
     assert_eq!(ty.runs(), 100_000_000);
     // The last bytes of the 998 before stay short of it.
-    let (found, steps) = teeth(&ty.displaced(-7).unwrap(), strips(1));
+    let (found, steps) = strips_hit(&ty.displaced(-7).unwrap(), server_strips(1));
     assert!(found.is_empty() && steps < 100, "{} found in {steps} steps", found.len());
     STEPS.set(0);
-    let first = ty.next_in_comb(1, 0, strips(1)).unwrap().unwrap();
+    let first = ty.next_in_strips(1, 0, server_strips(1)).unwrap().unwrap();
     assert_eq!(first, ty.first_offset() + 999 * (500_000 * period + 64) + 1);
     assert!(STEPS.get() < 20, "{} steps", STEPS.get());
 
@@ -155,17 +155,17 @@ fn nested_loops_are_not_entered_in_vain() {
     // come back to the same residues, so one is enough to tell for all.
     let rows = every(10_000, period / 2, &bytes(8));
     let planes = every(10_000, 10_000 * period, &rows);
-    let (found, steps) = teeth(&planes, strips(1));
+    let (found, steps) = strips_hit(&planes, server_strips(1));
     assert!(found.is_empty() && steps < 20, "{steps} steps");
 }
 
 #[test]
-fn a_list_is_bisected_between_teeth() {
-    // A hundred thousand entries at irregular places, a thousand of them to a tooth and its gap.
+fn a_list_is_bisected_between_strips() {
+    // A hundred thousand entries at irregular places, a thousand of them to a strip and its gap.
     let at = |i: i64| i * 256 + i * i % 99;
     let offsets: Vec<i64> = (0..100_000).map(at).collect();
     let ty = Datatype::hindexed_block(1, &offsets, &bytes(16)).unwrap();
-    let (found, steps) = teeth(&ty, strips(3));
+    let (found, steps) = strips_hit(&ty, server_strips(3));
     assert_eq!(found.len(), 97);
     assert!(steps < 500, "{steps} steps");
 }
@@ -176,7 +176,7 @@ fn the_ends_of_the_offsets_are_in_reach() {
     for start in [i64::MIN, -1, 0, 5, max] {
         for (period, width) in [(1, 1), (u64::MAX, 1), (u64::MAX, u64::MAX), (1 << 63, 7), (10, 3)]
         {
-            let comb = comb(start, period, width);
+            let strips = strips(start, period, width);
             for at in [i64::MIN, -3, 0, max - 8, max - 4] {
                 for ty in [
                     bytes(4).displaced(at).unwrap(),
@@ -188,8 +188,8 @@ fn the_ends_of_the_offsets_are_in_reach() {
                     let runs = ty.flatten(1).unwrap();
                     let offsets = || runs.iter().flat_map(|run| run.offset..run.end());
                     for from in [i64::MIN, at, at.saturating_add(1), at.saturating_add(3), max] {
-                        let slow = offsets().find(|&x| x >= from && comb.contains(x));
-                        assert_eq!(ty.next_in_comb(1, from, comb).unwrap(), slow);
+                        let slow = offsets().find(|&x| x >= from && strips.contains(x));
+                        assert_eq!(ty.next_in_strips(1, from, strips).unwrap(), slow);
                     }
                 }
             }
@@ -197,22 +197,22 @@ fn the_ends_of_the_offsets_are_in_reach() {
     }
     // Two bytes as far apart as they can be.
     let ty = every(2, max - 1, &bytes(1));
-    assert_eq!(ty.next_in_comb(1, 0, comb(max - 1, 1 << 40, 1)).unwrap(), Some(max - 1));
-    assert_eq!(ty.next_in_comb(1, 1, comb(0, u64::MAX, 1)).unwrap(), None);
-    assert_eq!(ty.next_in_comb(1, max, comb(0, 1, 1)).unwrap(), None);
+    assert_eq!(ty.next_in_strips(1, 0, strips(max - 1, 1 << 40, 1)).unwrap(), Some(max - 1));
+    assert_eq!(ty.next_in_strips(1, 1, strips(0, u64::MAX, 1)).unwrap(), None);
+    assert_eq!(ty.next_in_strips(1, max, strips(0, 1, 1)).unwrap(), None);
 }
 
 #[test]
 fn nothing_is_found_in_nothing() {
     let ty = every(9, 10, &bytes(4));
-    assert_eq!(ty.next_in_comb(1, 0, comb(0, 5, 0)).unwrap(), None);
-    assert_eq!(ty.next_in_comb(0, 0, comb(0, 5, 5)).unwrap(), None);
-    assert_eq!(bytes(0).next_in_comb(7, 0, comb(0, 5, 5)).unwrap(), None);
+    assert_eq!(ty.next_in_strips(1, 0, strips(0, 5, 0)).unwrap(), None);
+    assert_eq!(ty.next_in_strips(0, 0, strips(0, 5, 5)).unwrap(), None);
+    assert_eq!(bytes(0).next_in_strips(7, 0, strips(0, 5, 5)).unwrap(), None);
     let back = every(9, -10, &bytes(4));
-    assert_eq!(back.next_in_comb(1, 0, comb(0, 5, 5)), Err(TypeError::NotMonotonic));
+    assert_eq!(back.next_in_strips(1, 0, strips(0, 5, 5)), Err(TypeError::NotMonotonic));
 }
 
-/// Pairs whose bytes always miss the teeth, which lie between them, in loops that meet every phase again
+/// Pairs whose bytes always miss the strips, which lie between them, in loops that meet every phase again
 /// and again: the search would go on for hours.
 #[test]
 fn a_search_that_leads_nowhere_is_given_up() {
@@ -220,12 +220,12 @@ fn a_search_that_leads_nowhere_is_given_up() {
     for (count, apart) in [(2048, 21), (2048, 33), (2048, 45)] {
         ty = every(count, (1 << apart) + 1024, &ty);
     }
-    let teeth = comb(0, 4096 * 512, 512);
+    let strips_hit = strips(0, 4096 * 512, 512);
     let ty = ty.displaced(600).unwrap();
-    let limited = ty.next_in_comb_within(1, 0, teeth, 100_000);
+    let limited = ty.next_in_strips_within(1, 0, strips_hit, 100_000);
     assert_eq!(limited, Err(TypeError::Scattered { steps: 100_000 }));
     // What is found in time is found as ever.
-    let found = ty.next_in_comb_within(1, 0, comb(100, 4096 * 512, 512), 100);
+    let found = ty.next_in_strips_within(1, 0, strips(100, 4096 * 512, 512), 100);
     assert_eq!(found, Ok(Some(600)));
-    assert_eq!(bytes(8).next_in_comb_within(1, 100, teeth, 2), Ok(None));
+    assert_eq!(bytes(8).next_in_strips_within(1, 100, strips_hit, 2), Ok(None));
 }

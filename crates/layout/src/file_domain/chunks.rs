@@ -1,4 +1,4 @@
-//! [`Comb`]: equal chunks at a constant distance, cut into windows.
+//! [`Chunks`]: equal chunks at a constant distance, cut into windows.
 //!
 //! Windows are numbered through the whole file first, as if the part had no ends. Those of a part
 //! are then a consecutive stretch of the numbers, of which the first and the last are shortened.
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// The bytes of one aggregator.
 #[derive(Clone, Debug)]
-pub(super) struct Comb {
+pub(super) struct Chunks {
     /// What lies outside is not the aggregator's.
     pub part: Range<u64>,
     /// Where the first chunk of the file starts.
@@ -21,19 +21,19 @@ pub(super) struct Comb {
     /// From one chunk to the next; at least `len`.
     pub distance: u64,
     /// How a chunk is cut.
-    pub cut: Cut,
+    pub cut: WindowCut,
 }
 
 /// How chunks are cut into windows: into cells, and these into pieces.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(super) struct WindowCut {
     /// As many whole units as a window can hold, but at least one.
     cell: u64,
     /// Most bytes of a window.
     window: u64,
 }
 
-impl Cut {
+impl WindowCut {
     /// Windows of full length, whatever they share with their neighbours.
     pub(super) fn anywhere(window: NonZeroU64) -> Self {
         Self { cell: window.get(), window: window.get() }
@@ -51,9 +51,9 @@ impl Cut {
     }
 }
 
-impl Comb {
+impl Chunks {
     /// A single chunk, of which `part` counts.
-    pub(super) fn one(part: Range<u64>, chunk: Range<u64>, cut: Cut) -> Self {
+    pub(super) fn one(part: Range<u64>, chunk: Range<u64>, cut: WindowCut) -> Self {
         let len = chunk.end - chunk.start;
         Self { part, first: chunk.start, len, distance: len.max(1), cut }
     }
