@@ -57,16 +57,16 @@ fn process_that_serves() {
 }
 
 /// A process that is killed and waited for if the test ends early.
-struct Guarded(Child);
+struct RunningProcess(Child);
 
-impl Drop for Guarded {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Guarded {
+impl RunningProcess {
     fn is_running(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
@@ -107,12 +107,12 @@ fn loses(end: &str, patience: &str, fault: impl FnOnce(&Running<'_>, Server) -> 
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "process_that_serves", "--nocapture"]);
     command.env(HOST, server.address().to_string()).env(POINT, &point).env(PATIENCE, patience);
-    let mut mount = Guarded(command.stdin(Stdio::piped()).spawn().unwrap());
+    let mut mount = RunningProcess(command.stdin(Stdio::piped()).spawn().unwrap());
     let bare = device(place);
     wait_until("the mount", || !mount.is_running() || device(&point) != bare);
     let mut program = Command::new(compile(place));
     let program = program.arg(point.join("file")).arg(place).arg(end).spawn();
-    let mut program = Guarded(program.unwrap());
+    let mut program = RunningProcess(program.unwrap());
     wait_until("the first write", || !program.is_running() || place.join("ready").exists());
     let pid = Pid::from_child(&mount.0);
     let running = Running { place, data, mount: pid };
