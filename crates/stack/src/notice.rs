@@ -49,6 +49,12 @@ pub struct Announced {
 }
 
 impl Announced {
+    /// A call that is about to be made and that stages are told of only when it has been.
+    pub fn unannounced() -> Self {
+        let now = crate::clock::now();
+        Self { outcome: Ok(0), began: now, made: now }
+    }
+
     /// What stages could not be told of.
     pub const fn failed() -> Self {
         Self { outcome: Err(rustix::io::Errno::IO), began: 0, made: 0 }

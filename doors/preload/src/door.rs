@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use rustix::io::Errno;
+use smallvec::SmallVec;
 use striate_stack::trace::Detail;
 use striate_stack::{
     Action, Announced, Function, Kind, LOSS_STATUS, Of, Op, OpenFile, Outcome, Route, Stack,
@@ -233,12 +234,6 @@ impl Call {
     #[inline]
     pub(crate) fn leave(self, outcome: Outcome) -> isize {
         self.entered.answer(outcome)
-    }
-
-    /// Tells stages that something else is about to be done with the file.
-    pub(crate) fn notice(&self, function: Function) -> Outcome {
-        let action = Action::Notice { of: Of::File(&self.file) };
-        self.entered.call(&mut Op { function, route: self.file.route(), action })
     }
 }
 
@@ -471,7 +466,65 @@ pub(crate) fn announced_name(
     told.unwrap_or(Ok(0)).map(|_| ())
 }
 
-/// From now on others may see the file of a descriptor.
+/// A call on any number of files that stages are told of before it is made and whose result they are told afterwards.
+pub(crate) struct Announcements {
+    function: Function,
+    files: SmallVec<[(Arc<OpenFile>, Route, Announced); 2]>,
+}
+
+impl Announcements {
+    pub(crate) fn new(function: Function) -> Self {
+        Self { function, files: SmallVec::new() }
+    }
+
+    /// Announces the call on the file of a descriptor. Other processes may see the file from now on.
+    pub(crate) fn share(&mut self, descriptor: c_int) {
+        if let Some(call) = Call::on(descriptor) {
+            self.add(&call, share_call);
+        }
+    }
+
+    /// Lists the file of a descriptor without announcing the call: stages are told its result only.
+    pub(crate) fn list(&mut self, descriptor: c_int) {
+        if let Some(call) = Call::on(descriptor) {
+            self.add(&call, |_, _| Announced::unannounced());
+        }
+    }
+
+    fn add(&mut self, call: &Call, announce: impl FnOnce(&Call, Function) -> Announced) {
+        // Sharing changes the route of the file: the result is for the stages that it had before.
+        let route = call.file.route().clone();
+        let announced = announce(call, self.function);
+        if route.wants(Kind::Notice) {
+            self.files.push((Arc::clone(&call.file), route, announced));
+        }
+    }
+
+    /// Makes the call, whatever stages have said to it, and tells them the result.
+    pub(crate) fn make<R: Answer>(self, real: impl FnOnce() -> R) -> R {
+        let answer = real();
+        if self.files.is_empty() {
+            return answer;
+        }
+        let outcome = answer.outcome();
+        // A file whose last reference is dropped is dropped within the stack.
+        let entered = Entered::new();
+        for (file, route, announced) in self.files {
+            if let Some(entered) = &entered {
+                let action = Action::Notice { of: Of::File(&file) };
+                let op = Op { function: self.function, route: &route, action };
+                let _ = guarded(|| {
+                    entered.stack.completed(&op, &Detail::default(), announced, outcome);
+                    Ok(0)
+                });
+            }
+        }
+        drop(entered);
+        answer
+    }
+}
+
+/// Other processes may see the file of a descriptor from now on. The call for which this is done is recorded elsewhere.
 #[inline]
 pub(crate) fn share(function: Function, descriptor: c_int) {
     if let Some(call) = Call::on(descriptor) {
@@ -480,14 +533,17 @@ pub(crate) fn share(function: Function, descriptor: c_int) {
 }
 
 #[cold]
-fn share_call(call: &Call, function: Function) {
+fn share_call(call: &Call, function: Function) -> Announced {
+    let mut announced = Announced::unannounced();
     if call.file.route().wants(Kind::Notice) {
-        let _ = call.notice(function);
+        let action = Action::Notice { of: Of::File(&call.file) };
+        announced = call.entered.announce(&mut Op { function, route: call.file.route(), action });
     }
     if !call.file.is_shared() {
         // What could not be written stays with the stage, which says so at the next call on the file.
         let _ = call.entered.share(&call.file);
     }
+    announced
 }
 
 /// From now on others may see all files that are open, or only those that a new program would inherit.

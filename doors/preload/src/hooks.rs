@@ -14,6 +14,7 @@ pub(crate) mod limit;
 pub(crate) mod name;
 pub(crate) mod notice;
 pub(crate) mod open;
+pub(crate) mod print;
 pub(crate) mod process;
 pub(crate) mod signal;
 pub(crate) mod size;
@@ -22,6 +23,8 @@ pub(crate) mod stdio;
 pub(crate) mod syscall;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod trampoline;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod variadic;
 pub(crate) mod wide;
 pub(crate) mod wide_scan;
 
@@ -37,6 +40,7 @@ pub(crate) fn find() {
     name::real::find();
     notice::real::find();
     open::real::find();
+    print::real::find();
     process::real::find();
     signal::real::find();
     size::real::find();

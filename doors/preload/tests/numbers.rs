@@ -14,20 +14,22 @@ use under::{Image, Place, STACKS, Stack};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/numbers.c");
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("numbers");
-        let made = program.with_extension(std::process::id().to_string());
-        let output = Command::new("cc")
-            .args(["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Wno-unused-result", "-pthread", "-o"])
-            .args([&made, &source])
-            .args(["-lrt"])
-            .output()
-            .expect("a C compiler");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::rename(&made, &program).unwrap();
-        program
-    })
+    PROGRAM.get_or_init(|| compiled("numbers"))
+}
+
+fn compiled(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let made = program.with_extension(std::process::id().to_string());
+    let output = Command::new("cc")
+        .args(["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Wno-unused-result", "-pthread", "-o"])
+        .args([&made, &source])
+        .args(["-lrt"])
+        .output()
+        .expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::rename(&made, &program).unwrap();
+    program
 }
 
 /// What the program told, and what it left. `closed` are standard streams that it does not have, `most` how many
@@ -95,4 +97,37 @@ fn numbers_are_so_where_there_are_few() {
         "1",
         256,
     );
+}
+
+/// Descriptors of stages that the program finds, and what it leaves.
+fn tries_to_replace(place: &Place, stack: &Stack, program: &Path) -> (usize, Image) {
+    place.renew();
+    for number in 20..40 {
+        std::fs::write(place.work().join(format!("there{number}")), "what was there\n").unwrap();
+    }
+    let output = place.command(program, stack).output().unwrap();
+    assert!(output.status.success(), "{}: {output:?}", stack.name);
+    if stack.name == Stack::CONTAINER.name {
+        place.unpack();
+    }
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let found = printed.split(' ').next().and_then(|word| word.parse().ok());
+    let found = found.unwrap_or_else(|| panic!("{}: {printed}", stack.name));
+    (found, Image::of(&place.work(), |_| false))
+}
+
+#[test]
+fn descriptors_of_stages_are_neither_closed_nor_replaced() {
+    let place = Place::new();
+    let program = compiled("onto_stages");
+    let (none, native) = tries_to_replace(&place, &Stack::NATIVE, &program);
+    assert_eq!(none, 0);
+    let mut all_found = 0;
+    for stack in all() {
+        let (found, left) = tries_to_replace(&place, stack, &program);
+        let differences: Vec<_> = native.difference(&left).into_iter().collect();
+        assert!(differences.is_empty(), "{}: {differences:?}", stack.name);
+        all_found += found;
+    }
+    assert!(all_found > 40, "stages had {all_found} descriptors");
 }

@@ -5,16 +5,7 @@ use std::ffi::{c_int, c_void};
 use libc::aiocb;
 use striate_stack::Function;
 
-use crate::door;
-
-/// # Safety
-/// The request is null or the program's.
-unsafe fn share(request: *const aiocb) {
-    // SAFETY: the caller's promise.
-    if let Some(request) = unsafe { request.as_ref() } {
-        door::share(Function::Other, request.aio_fildes);
-    }
-}
+use crate::door::{self, Announcements};
 
 /// A request is handed over.
 ///
@@ -46,11 +37,14 @@ hooks! {
         count: c_int,
         event: *mut c_void,
     ) -> c_int, real {
+        let mut announcements = Announcements::new(Function::Other);
         if !requests.is_null() {
             for number in 0..usize::try_from(count).unwrap_or(0) {
-                share(*requests.add(number));
+                if let Some(request) = (*requests.add(number)).as_ref() {
+                    announcements.share(request.aio_fildes);
+                }
             }
         }
-        real(mode, requests, count, event)
+        announcements.make(|| real(mode, requests, count, event))
     }
 }

@@ -6,7 +6,7 @@ use libc::{off64_t, size_t, ssize_t};
 use striate_stack::trace::Detail;
 use striate_stack::{Action, End, Function, Kind, Of, Op, Route};
 
-use crate::door::{self, Entered};
+use crate::door::{self, Announcements, Entered};
 use crate::table::{self, Found};
 
 /// One end of a copy, with the place in the program's memory that says where, and is moved on.
@@ -142,10 +142,11 @@ hooks! {
 
     // Descriptors may be sent along with a message.
     fn [sendmsg](socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t, real {
+        let mut announcements = Announcements::new(Function::Other);
         if !message.is_null() && (*message).msg_controllen > 0 {
-            share_sent(&*message);
+            share_sent(&*message, &mut announcements);
         }
-        real(socket, message, flags)
+        announcements.make(|| real(socket, message, flags))
     }
 
     fn [sendmmsg](
@@ -154,12 +155,13 @@ hooks! {
         count: c_uint,
         flags: c_int,
     ) -> c_int, real {
+        let mut announcements = Announcements::new(Function::Other);
         if !messages.is_null() {
             for number in 0..count as usize {
-                share_sent(&(*messages.add(number)).msg_hdr);
+                share_sent(&(*messages.add(number)).msg_hdr, &mut announcements);
             }
         }
-        real(socket, messages, count, flags)
+        announcements.make(|| real(socket, messages, count, flags))
     }
 }
 
@@ -167,7 +169,7 @@ hooks! {
 ///
 /// # Safety
 /// The message is one.
-unsafe fn share_sent(message: &libc::msghdr) {
+unsafe fn share_sent(message: &libc::msghdr, announcements: &mut Announcements) {
     // SAFETY: the caller's promise; the macros of the C library walk through it.
     unsafe {
         let mut part = libc::CMSG_FIRSTHDR(message);
@@ -179,7 +181,7 @@ unsafe fn share_sent(message: &libc::msghdr) {
                     let place = start.add(number * size_of::<c_int>());
                     let mut bytes = [0; size_of::<c_int>()];
                     place.copy_to(bytes.as_mut_ptr(), bytes.len());
-                    door::share(Function::Other, c_int::from_ne_bytes(bytes));
+                    announcements.share(c_int::from_ne_bytes(bytes));
                 }
             }
             part = libc::CMSG_NXTHDR(message, header);

@@ -10,7 +10,7 @@ use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind, descriptors};
 
 use super::close::replace;
-use crate::door::{self, Call};
+use crate::door::{self, Announcements, Call};
 use crate::{errno, table};
 
 /// Notes that a descriptor has been made of another.
@@ -191,17 +191,27 @@ hooks! {
 
     fn [ioctl](descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int, real {
         // A clone may be of a file that a stage wants into one that none does.
-        if !table::has(descriptor) && !matches!(request, FICLONE | FICLONERANGE | FIDEDUPERANGE) {
+        let clones = matches!(request, FICLONE | FICLONERANGE | FIDEDUPERANGE);
+        if !table::has(descriptor) && !clones {
             return real(descriptor, request, argument);
         }
         let other = before_request(descriptor, request, argument);
-        let answer = real(descriptor, request, argument);
-        if answer == 0 && matches!(request, FICLONE | FICLONERANGE | FIDEDUPERANGE) {
-            // The file is not what stages think it is.
-            door::share(Function::Other, descriptor);
-            door::share(Function::Other, other);
+        if !clones {
+            return real(descriptor, request, argument);
         }
-        answer
+        // Stages act on a clone only if it is made: most file systems have none, and programs then copy.
+        let mut announcements = Announcements::new(Function::Other);
+        announcements.list(descriptor);
+        announcements.list(other);
+        announcements.make(|| {
+            let answer = real(descriptor, request, argument);
+            if answer == 0 {
+                // The file is not what stages think it is.
+                door::share(Function::Other, descriptor);
+                door::share(Function::Other, other);
+            }
+            answer
+        })
     }
 
     fn [flock](descriptor: c_int, operation: c_int) -> c_int, real {

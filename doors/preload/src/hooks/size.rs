@@ -8,8 +8,20 @@ use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind, Outcome};
 
 use super::{close, open};
-use crate::door::{self, Call, Consent};
+use crate::door::{self, Answer, Call, Consent};
 use crate::errno;
+
+/// What functions return that do not set `errno`: 0, or the error.
+#[derive(Clone, Copy)]
+struct ErrorNumber(c_int);
+
+impl Answer for ErrorNumber {
+    const FAILED: Self = Self(libc::EIO);
+
+    fn outcome(self) -> Outcome {
+        if self.0 == 0 { Ok(0) } else { Err(Errno::from_raw_os_error(self.0)) }
+    }
+}
 
 hooks! {
     fn [ftruncate, ftruncate64](descriptor: c_int, length: off64_t) -> c_int, real {
@@ -55,8 +67,9 @@ hooks! {
             Some(Ok(())) => 0,
             Some(Err(error)) if error != Errno::OPNOTSUPP => error.raw_os_error(),
             Some(Err(_)) => {
-                door::share(Function::PosixFallocate, descriptor);
-                real(descriptor, offset, length)
+                let write_out = || ErrorNumber(real(descriptor, offset, length));
+                let function = Function::PosixFallocate;
+                door::shared(function, descriptor, write_out, |_| Detail::default()).0
             }
             None => real(descriptor, offset, length),
         }

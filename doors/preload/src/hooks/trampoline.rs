@@ -4,8 +4,8 @@
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_long};
 
+use crate::fork;
 use crate::real::Real;
-use crate::{door, fork};
 
 type Function = unsafe extern "C-unwind" fn();
 
@@ -96,11 +96,6 @@ extern "C" fn before_exec() {
     fork::before_exec();
 }
 
-/// `dprintf` writes without us.
-extern "C" fn before_print(descriptor: c_int) {
-    door::share(striate_stack::Function::Other, descriptor);
-}
-
 trampolines! {
     vfork VFORK before_lending;
     _Fork UNDERSCORE_FORK before_lending;
@@ -108,8 +103,4 @@ trampolines! {
     execl EXECL before_exec;
     execlp EXECLP before_exec;
     execle EXECLE before_exec;
-    dprintf DPRINTF before_print;
-    vdprintf VDPRINTF before_print;
-    __dprintf_chk DPRINTF_CHK before_print;
-    __vdprintf_chk VDPRINTF_CHK before_print;
 }

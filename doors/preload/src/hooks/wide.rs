@@ -281,51 +281,11 @@ hooks! {
     }
 }
 
-/// `fwprintf` and its kin make a list of their arguments, and are the forms that take one.
 #[cfg(target_arch = "x86_64")]
-macro_rules! with_list {
-    ($name:ident, $named:literal, $list:literal, $form:ident) => {
-        /// Registers that hold arguments are stored in the order in which a list has them.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!(
-                "push rbp",
-                "mov rbp, rsp",
-                "sub rsp, 208",
-                "mov [rsp], rdi",
-                "mov [rsp + 8], rsi",
-                "mov [rsp + 16], rdx",
-                "mov [rsp + 24], rcx",
-                "mov [rsp + 32], r8",
-                "mov [rsp + 40], r9",
-                "movups [rsp + 48], xmm0",
-                "movups [rsp + 64], xmm1",
-                "movups [rsp + 80], xmm2",
-                "movups [rsp + 96], xmm3",
-                "movups [rsp + 112], xmm4",
-                "movups [rsp + 128], xmm5",
-                "movups [rsp + 144], xmm6",
-                "movups [rsp + 160], xmm7",
-                concat!("mov dword ptr [rsp + 176], ", $named),
-                "mov dword ptr [rsp + 180], 48",
-                "lea rax, [rbp + 16]",
-                "mov [rsp + 184], rax",
-                "mov [rsp + 192], rsp",
-                concat!("lea ", $list, ", [rsp + 176]"),
-                "call {form}",
-                "leave",
-                "ret",
-                form = sym $form,
-            )
-        }
-    };
+mod with_arguments {
+    use super::super::variadic::variadic;
+    use super::{__vfwprintf_chk, vfwprintf};
+
+    variadic!(fwprintf, named 2, vfwprintf);
+    variadic!(__fwprintf_chk, named 3, __vfwprintf_chk);
 }
-
-#[cfg(target_arch = "x86_64")]
-pub(super) use with_list;
-
-#[cfg(target_arch = "x86_64")]
-with_list!(fwprintf, "16", "rdx", vfwprintf);
-#[cfg(target_arch = "x86_64")]
-with_list!(__fwprintf_chk, "24", "rcx", __vfwprintf_chk);

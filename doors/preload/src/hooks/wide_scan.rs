@@ -6,12 +6,15 @@
 
 use std::ffi::{c_int, c_void};
 
-use libc::{FILE, wchar_t};
-use striate_stack::{Function, mark_within};
+use libc::{FILE, off64_t, wchar_t};
+use rustix::io::Errno;
+use striate_stack::trace::Detail;
+use striate_stack::{Function, Outcome, mark_within};
 
 use super::wide::Locked;
 use super::{open, stdio};
-use crate::{door, errno};
+use crate::door::{self, Answer};
+use crate::errno;
 
 /// What is returned when nothing could be read.
 const END: c_int = -1;
@@ -22,37 +25,68 @@ fn scan_ours(stream: &Locked, scan: impl FnOnce(*mut FILE) -> c_int) -> c_int {
     let Some(descriptor) = stdio::descriptor_of(stream) else { return END };
     if !stdio::may_read(stream) {
         // As the C library, which does not note the error then.
-        return errno::fail(rustix::io::Errno::BADF);
+        return errno::fail(Errno::BADF);
     }
     // SAFETY: it is a stream, which this thread has locked. What was written goes to the file.
     let position = unsafe {
         libc::fflush(stream);
         libc::ftello(stream)
     };
-    door::share(Function::Fread, descriptor);
+    let scan = || scan_other(stream, descriptor, position, scan);
+    door::shared(Function::Fread, descriptor, scan, |_| Detail::default()).result
+}
+
+/// The result of a scan.
+#[derive(Clone, Copy)]
+struct Scanned {
+    /// As the C library returns it: how many values were read, or [`END`].
+    result: c_int,
+    /// How many bytes of the file were used up, or the error.
+    bytes: Outcome,
+}
+
+impl Answer for Scanned {
+    const FAILED: Self = Self { result: END, bytes: Err(Errno::IO) };
+
+    fn outcome(self) -> Outcome {
+        self.bytes
+    }
+}
+
+/// Scans the file by a second stream, and moves ours to where that one has stopped.
+fn scan_other(
+    stream: *mut FILE,
+    descriptor: c_int,
+    position: off64_t,
+    scan: impl FnOnce(*mut FILE) -> c_int,
+) -> Scanned {
     let Some(other) = reopened(descriptor) else {
         stdio::set_error(stream);
-        return END;
+        let error = Errno::from_raw_os_error(errno::get());
+        return Scanned { result: END, bytes: Err(error) };
     };
     // SAFETY: both are streams; the other is closed once.
     unsafe {
         libc::fseeko(other, position, libc::SEEK_SET);
         let result = scan(other);
         let kept = errno::get();
-        let position = libc::ftello(other);
-        if position >= 0 {
-            libc::fseeko(stream, position, libc::SEEK_SET);
+        let end = libc::ftello(other);
+        if end >= 0 {
+            libc::fseeko(stream, end, libc::SEEK_SET);
         }
         if libc::feof(other) != 0 {
             stdio::set_end(stream);
         }
+        let mut bytes = Ok(u64::try_from(end.saturating_sub(position)).unwrap_or(0));
         if libc::ferror(other) != 0 {
             stdio::set_error(stream);
+            bytes = Err(Errno::from_raw_os_error(kept));
         }
-        let _marked = mark_within();
+        let marked = mark_within();
         libc::fclose(other);
+        drop(marked);
         errno::set(kept);
-        result
+        Scanned { result, bytes }
     }
 }
 
@@ -90,11 +124,11 @@ hooks! {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod listing {
-    use super::super::wide::with_list;
+mod with_arguments {
+    use super::super::variadic::variadic;
     use super::{__isoc23_vfwscanf, __isoc99_vfwscanf, vfwscanf};
 
-    with_list!(fwscanf, "16", "rdx", vfwscanf);
-    with_list!(__isoc99_fwscanf, "16", "rdx", __isoc99_vfwscanf);
-    with_list!(__isoc23_fwscanf, "16", "rdx", __isoc23_vfwscanf);
+    variadic!(fwscanf, named 2, vfwscanf);
+    variadic!(__isoc99_fwscanf, named 2, __isoc99_vfwscanf);
+    variadic!(__isoc23_fwscanf, named 2, __isoc23_vfwscanf);
 }
