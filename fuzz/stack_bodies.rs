@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use striate_stack::count::{Counters, Report};
-use striate_stack::trace::{Trace, layer_records_in, records_in};
+use striate_trace::count::{Counters, Report};
+use striate_trace::{Trace, layer_records_in, records_in};
 
 /// Bytes as a trace, and as the records of a block.
 pub fn trace(bytes: &[u8]) {

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use striate_stack::trace::{Call, Header, Record, TracedFile, Writer};
-use striate_stack::{Function, Origin};
+use striate_trace::{Call, Function, Header, Origin, Record, TracedFile, Writer};
 
 const PROCESSES: u32 = 4;
 

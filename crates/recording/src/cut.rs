@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use striate_stack::trace::{
+use striate_trace::{
     BlockInfo, Call, Damage, Held, InOrder, LayerRecord, Part, Record, Subject, TracedEnd,
     TracedFile,
 };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use striate_stack::trace::TraceError;
+use striate_trace::TraceError;
 use thiserror::Error;
 
 /// Why something cannot be done with a recording.

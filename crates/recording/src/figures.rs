@@ -1,8 +1,7 @@
 //! [`Figures`]: what some calls come to.
 
 use serde::Serialize;
-use striate_stack::Kind;
-use striate_stack::trace::{Call, Record};
+use striate_trace::{Call, Kind, Record};
 
 /// Offsets that are not a multiple of this are called unaligned, unless something else is said.
 pub const ALIGNMENT: u64 = 4096;

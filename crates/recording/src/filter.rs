@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use striate_stack::Kinds;
-use striate_stack::trace::{Call, LayerRecord, Record};
+use striate_trace::{Call, Kinds, LayerRecord, Record};
 
 use crate::recording::Process;
 

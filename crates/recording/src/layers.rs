@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use striate_stack::trace::{BlockInfo, Damage, LayerRecord, LayerRecords};
+use striate_trace::{BlockInfo, Damage, LayerRecord, LayerRecords};
 
 use crate::filter::Filter;
 use crate::recording::{Process, ProcessIndex, Recording};

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use striate_stack::Function;
-use striate_stack::layer::LayerSort;
-use striate_stack::trace::{Call, Detail, LayerRecord, Record};
+use striate_trace::layers::LayerSort;
+use striate_trace::{Call, Detail, Function, LayerRecord, Record};
 
 use crate::filter::names as paths;
 use crate::names::{

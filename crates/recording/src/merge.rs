@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use striate_stack::part_file::{Existing, PartFile, remove_parts};
-use striate_stack::trace::{Part, SeveralWriter};
+use striate_process::part_file::{Existing, PartFile, remove_parts};
+use striate_trace::{Part, SeveralWriter};
 
 use crate::error::RecordingError;
 use crate::recording::Recording;

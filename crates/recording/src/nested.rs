@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use striate_stack::trace::{Damage, LayerRecord, Record};
+use striate_trace::{Damage, LayerRecord, Record};
 
 use crate::filter::{Filter, names};
 use crate::layers::LayersInOrder;

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use striate_stack::trace::{BlockInfo, Damage, Record, ShardRecords};
+use striate_trace::{BlockInfo, Damage, Record, ShardRecords};
 
 use crate::filter::Filter;
 use crate::recording::{Process, ProcessIndex, Recording};

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use striate_stack::trace::TracedFile;
+use striate_trace::TracedFile;
 
 use crate::recording::{ProcessIndex, Recording};
 

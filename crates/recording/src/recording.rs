@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_stack::trace::{
-    BlockInfo, Checked, Damage, Header, Held, Trace, TraceError, TraceFile,
-};
+use striate_trace::{BlockInfo, Checked, Damage, Header, Held, Trace, TraceError, TraceFile};
 
 use crate::error::RecordingError;
 use crate::filter::Filter;

@@ -1,8 +1,7 @@
 //! [`Row`]: a record with its fields by name, for text formats.
 
 use serde::Serialize;
-use striate_stack::Function;
-use striate_stack::trace::{Call, LayerRecord, Record, TracedEnd};
+use striate_trace::{Call, Function, LayerRecord, Record, TracedEnd};
 
 use crate::filter::names as paths;
 use crate::line;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use striate_stack::layer::LayerSort;
-use striate_stack::trace::{Damage, LayerRecord, Record};
+use striate_trace::layers::LayerSort;
+use striate_trace::{Damage, LayerRecord, Record};
 
 use crate::figures::{ALIGNMENT, Figures, Pattern, Step};
 use crate::filter::{Filter, names};
@@ -181,7 +181,7 @@ impl FunctionFigures {
 
 /// Whether what a call returns is a number of bytes.
 fn is_transfer(record: &Record) -> bool {
-    use striate_stack::trace::Call;
+    use striate_trace::Call;
     matches!(
         record.call,
         Call::Read { .. } | Call::Write { .. } | Call::CopyRange { .. } | Call::SendFile { .. }

@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_stack::trace::{
-    Call, Damage, Detail, Header, Held, Part, Record, SeveralWriter, Subject, TracedFile,
+use striate_trace::{
+    Call, Damage, Detail, Function, Header, Held, Origin, Part, Record, SeveralWriter, Subject,
+    TracedFile,
 };
-use striate_stack::{Function, Origin};
 
 use self::writer::{Order, Packed};
 

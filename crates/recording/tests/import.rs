@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use striate_recording::import::{Format, Imported, Options, import, import_from};
 use striate_recording::{Process, Recording};
-use striate_stack::trace::{Call, Record, Subject};
+use striate_trace::{Call, Record, Subject};
 
 /// Imports a text; what it comes to, and the records with the processes that made them.
 fn imported(text: &str, format: Format) -> (Imported, Recording, Vec<(u32, Record)>) {

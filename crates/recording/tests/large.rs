@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use striate_recording::import::{Format, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, cut, export, merge};
-use striate_stack::trace::{Call, Header, Record, TracedFile, Writer};
-use striate_stack::{Function, Kind, Kinds, Origin};
+use striate_trace::{Call, Function, Header, Kind, Kinds, Origin, Record, TracedFile, Writer};
 
 /// Counts the bytes that are allocated.
 struct Counted;

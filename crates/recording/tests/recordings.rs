@@ -10,8 +10,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value;
 use striate_recording::{Filter, Owners, Recording, Stats, cut, export, filter, merge};
-use striate_stack::trace::{Call, Header, Held, Record, Trace, TraceError, TracedFile, Writer};
-use striate_stack::{Function, Kind, Kinds, Origin};
+use striate_trace::{
+    Call, Function, Header, Held, Kind, Kinds, Origin, Record, Trace, TraceError, TracedFile,
+    Writer,
+};
 use support::{Model, expected, file, recordings, written};
 
 fn all(recording: &Recording) -> Vec<(u32, Record)> {
@@ -280,7 +282,7 @@ fn record(
     function: Function,
     start: u64,
     outcome: u64,
-    call: striate_stack::trace::RecordedCall,
+    call: striate_trace::RecordedCall,
 ) -> Record {
     Record { function, thread: 7, start, duration: 10, outcome: Ok(outcome), known: true, call }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use striate_stack::trace::{Call, Record};
 use striate_stack::{Function, Kind};
+use striate_trace::{Call, Record};
 
 /// In what a call differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use striate_recording::{ProcessIndex, Recording};
-use striate_stack::trace::Record;
+use striate_trace::Record;
 
 use crate::fix::Fix;
 use crate::options::Options;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use striate_recording::{Owners, ProcessIndex, Recording};
-use striate_stack::trace::{Call, Record};
+use striate_trace::{Call, Record};
 
 use crate::error::ReplayError;
 use crate::fix::Fix;

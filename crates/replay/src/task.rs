@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use striate_recording::ProcessIndex;
-use striate_stack::trace::Record;
+use striate_trace::Record;
 
 use crate::fix::Fix;
 use crate::order::Points;

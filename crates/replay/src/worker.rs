@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use striate_recording::{ProcessIndex, Recording};
 use striate_stack::Kind;
-use striate_stack::trace::{Call as Traced, Record};
+use striate_trace::{Call as Traced, Record};
 
 use crate::compare::{Difference, difference};
 use crate::contents::Hands;

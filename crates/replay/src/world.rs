@@ -13,12 +13,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use striate_recording::ProcessIndex;
-use striate_stack::trace::TracedFile;
-
-use self::space::Space;
-use crate::fix::Fix;
+use striate_trace::TracedFile;
 
 pub(crate) use self::notices::descriptor_shown;
+use self::space::Space;
+use crate::fix::Fix;
 
 /// A file or directory, whatever names it has.
 pub(crate) type NodeId = usize;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, Timing, replay};
-use striate_stack::{Configuration, Function};
+use striate_stack::Function;
 use support::{Story, close, file, open, read, stat, write};
 
 const MS: u64 = 1_000_000;
 const MADE: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
 
 fn thinking(recording: &Recording, root: &Path, stack: Option<&str>) -> Outcome {
-    let stack = stack.map(|text| Arc::new(Configuration::parse(text).unwrap()));
+    let stack = stack.map(|text| Arc::new(striate_stages::parse_stack(text).unwrap()));
     let onto = Onto::Directory(root.to_path_buf());
     let options = Options { onto, stack, timing: Timing::Think, ..Options::default() };
     let outcome = replay(recording, &options).unwrap();

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, StoreAt, Timing, VectorMethod, replay};
-use striate_stack::trace::Call;
 use striate_stack::{Configuration, Function};
+use striate_trace::Call;
 use support::{Story, close, file, made_up, open, read, stat, write};
 
 fn onto(root: &Path) -> Options {
@@ -114,7 +114,7 @@ const STACKS: &[(&str, &str)] = &[
 fn configuration(text: &str, beside: &Path) -> Arc<Configuration> {
     let text = format!("[paths]\ninclude = ['/data']\n{text}");
     let text = text.replace("BESIDE", beside.to_str().unwrap());
-    Arc::new(Configuration::parse(&text).unwrap())
+    Arc::new(striate_stages::parse_stack(&text).unwrap())
 }
 
 #[test]

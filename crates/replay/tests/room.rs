@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use striate_process::Origin;
 use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, ReplayError, Timing, replay};
-use striate_stack::trace::{Call, Header, Record, RecordedCall, Subject, TracedFile, Writer};
-use striate_stack::{Function, Origin};
+use striate_stack::Function;
+use striate_trace::{Call, Header, Record, RecordedCall, Subject, TracedFile, Writer};
 
 const HUGE: u64 = 1 << 60;
 

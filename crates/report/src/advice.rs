@@ -68,6 +68,13 @@ pub struct AdvisedStack {
     pub ready: bool,
 }
 
+/// Every stack that advice can show; the last is for files in one directory. Whoever knows the stages checks that they can
+/// be built: this crate does not link them.
+#[doc(hidden)]
+pub fn all_stacks(files: &[String]) -> Vec<AdvisedStack> {
+    stacks::all(files).collect()
+}
+
 /// What would be saved, and how that was estimated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use striate_recording::Recording;
 use striate_report::{Options, page, report};
-use striate_stack::trace::{Call, Header, Record, TracedFile, Writer};
-use striate_stack::{Function, Origin};
+use striate_trace::{Call, Function, Header, Origin, Record, TracedFile, Writer};
 
 /// Counts the bytes that are allocated.
 struct Counted;

@@ -6,7 +6,7 @@ mod scenario;
 use scenario::{CREATE, MS, Scenario, US};
 use striate_report::text::Style;
 use striate_report::{Model, page, text};
-use striate_stack::layer::LayerFunction;
+use striate_trace::layers::LayerFunction;
 
 /// Ranks that write together: the first for all of them.
 fn collective() -> Scenario {

@@ -27,7 +27,7 @@ pub fn for_caller<T>(thread: u32, act: impl FnOnce() -> T) -> T {
 
 /// The thread that is served, if this is not the program itself.
 #[inline]
-pub(crate) fn caller() -> Option<u32> {
+pub fn caller() -> Option<u32> {
     if SERVES.load(Ordering::Relaxed) {
         Some(CALLER.get()).filter(|thread| *thread != 0)
     } else {

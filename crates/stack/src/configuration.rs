@@ -22,9 +22,10 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Table;
 
+use crate::classification::Classification;
 use crate::route::Paths;
 use crate::stack::{MOST_STAGES, Placed, Stack};
-use crate::stages;
+use crate::stage::Stage;
 
 /// What programs open that is not their data: no stage sees it unless the paths are said.
 pub const SYSTEM_PATHS: &[&str] = &[
@@ -111,11 +112,41 @@ struct Document {
     stage: Vec<Table>,
 }
 
+/// A sort of stage: how it is called and made.
+#[derive(Debug)]
+pub struct Sort {
+    /// Its name in configurations.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What sort of stage it is.
+    pub classification: Classification,
+    /// Makes one, from its table in the configuration.
+    pub build: fn(Table) -> Result<Box<dyn Stage>, String>,
+}
+
+/// The sorts that a configuration may name.
+#[derive(Debug)]
+pub struct Sorts {
+    /// All of them.
+    pub list: &'static [Sort],
+    /// Says what is wrong with stages in this order, by their names, if anything is.
+    pub check_order: fn(&[&str]) -> Result<(), String>,
+}
+
+impl Sorts {
+    /// The sort of a name.
+    pub fn sort(&self, name: &str) -> Option<&'static Sort> {
+        self.list.iter().find(|sort| sort.name == name)
+    }
+}
+
 /// A stack that is described but not yet built.
 #[derive(Debug)]
 pub struct Configuration {
     planned_paths: PlannedPaths,
     paths: Paths,
+    sorts: &'static Sorts,
     stages: Vec<PlannedStage>,
 }
 
@@ -123,7 +154,7 @@ pub struct Configuration {
 #[derive(Clone, Debug)]
 pub struct PlannedStage {
     /// Its sort.
-    pub sort: &'static stages::Sort,
+    pub sort: &'static Sort,
     /// Of the files of the stack, those that it is for.
     pub planned_paths: PlannedPaths,
     paths: Paths,
@@ -133,15 +164,15 @@ pub struct PlannedStage {
 
 impl Configuration {
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
+    pub fn read(path: &Path, sorts: &'static Sorts) -> Result<Self, ConfigurationError> {
         let text = std::fs::read_to_string(path);
         let unreadable =
             |error| ConfigurationError::Unreadable { path: path.display().to_string(), error };
-        Self::parse(&text.map_err(unreadable)?)
+        Self::parse(&text.map_err(unreadable)?, sorts)
     }
 
     /// Reads a text.
-    pub fn parse(text: &str) -> Result<Self, ConfigurationError> {
+    pub fn parse(text: &str, sorts: &'static Sorts) -> Result<Self, ConfigurationError> {
         let document: Document = toml::from_str(text)?;
         let planned_paths = document.paths.unwrap_or_else(|| PlannedPaths {
             include: None,
@@ -157,15 +188,12 @@ impl Configuration {
             )));
         }
         let stages = document.stage.into_iter().enumerate();
-        let stages = stages.map(|(place, table)| PlannedStage::read(place + 1, table));
+        let stages = stages.map(|(place, table)| PlannedStage::read(place + 1, table, sorts));
         let stages = stages.collect::<Result<_, _>>()?;
-        let configuration = Self { planned_paths, paths, stages };
+        let configuration = Self { planned_paths, paths, sorts, stages };
         // What cannot be built is not a configuration.
         configuration.build_stages()?;
-        stages::check_order(
-            &configuration.stages.iter().map(|stage| stage.sort.name).collect::<Vec<_>>(),
-        )
-        .map_err(ConfigurationError::Nonsense)?;
+        check_order(sorts, &configuration.stages)?;
         Ok(configuration)
     }
 
@@ -194,9 +222,9 @@ impl Configuration {
                 "{count} stages: {MOST_STAGES} are the most"
             )));
         }
-        stages::check_order(&stages.iter().map(|stage| stage.sort.name).collect::<Vec<_>>())
-            .map_err(ConfigurationError::Nonsense)?;
-        Ok(Self { planned_paths: PlannedPaths::default(), paths: Paths::all(), stages })
+        check_order(self.sorts, &stages)?;
+        let (planned_paths, paths) = (PlannedPaths::default(), Paths::all());
+        Ok(Self { planned_paths, paths, sorts: self.sorts, stages })
     }
 
     /// Builds the stack.
@@ -205,7 +233,7 @@ impl Configuration {
     }
 
     /// The stages by name, with what is said of them.
-    pub(crate) fn options(&self) -> impl Iterator<Item = (&'static str, &Table)> {
+    pub fn options(&self) -> impl Iterator<Item = (&'static str, &Table)> {
         self.stages.iter().map(|stage| (stage.sort.name, &stage.options))
     }
 
@@ -221,16 +249,25 @@ impl Configuration {
     }
 }
 
+fn check_order(sorts: &Sorts, stages: &[PlannedStage]) -> Result<(), ConfigurationError> {
+    let names: Vec<_> = stages.iter().map(|stage| stage.sort.name).collect();
+    (sorts.check_order)(&names).map_err(ConfigurationError::Nonsense)
+}
+
 impl PlannedStage {
-    fn read(number: usize, mut table: Table) -> Result<Self, ConfigurationError> {
+    fn read(
+        number: usize,
+        mut table: Table,
+        sorts: &'static Sorts,
+    ) -> Result<Self, ConfigurationError> {
         let name = match table.remove("kind") {
             Some(toml::Value::String(name)) => name,
             _ => "?".into(),
         };
         let failed =
             |reason: String| ConfigurationError::Stage { number, kind: name.clone(), reason };
-        let sort = stages::sort(&name).ok_or_else(|| {
-            let known: Vec<_> = stages::SORTS.iter().map(|sort| sort.name).collect();
+        let sort = sorts.sort(&name).ok_or_else(|| {
+            let known: Vec<_> = sorts.list.iter().map(|sort| sort.name).collect();
             failed(format!("no such kind; there are {}", known.join(", ")))
         })?;
         let mut list = |key: &str| match table.remove(key) {

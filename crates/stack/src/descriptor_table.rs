@@ -13,8 +13,7 @@ use std::sync::Mutex;
 
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
-
-use crate::file::lock;
+use striate_process::lock::lock;
 
 thread_local! {
     /// Whether this thread has a table of its own.
@@ -26,7 +25,7 @@ static UNUSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 /// Gives this thread a table of its own, with nothing in it. `sample` is a descriptor of the program's table: an error if
 /// such cannot be fetched from here. The thread ends then.
-pub(crate) fn leave_table(sample: RawFd) -> Result<(), Errno> {
+pub fn leave_table(sample: RawFd) -> Result<(), Errno> {
     // SAFETY: a call without memory. From here on no number means what it meant to this thread, which has none of them.
     let left = unsafe {
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE)
@@ -45,7 +44,7 @@ fn fetch(number: RawFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Closes what threads apart have left.
-pub(crate) fn close_unused() {
+pub fn close_unused() {
     if !APART.get() {
         for number in std::mem::take(&mut *lock(&UNUSED)) {
             // SAFETY: whoever owned it has left it here.
@@ -56,19 +55,20 @@ pub(crate) fn close_unused() {
 
 /// A descriptor of a stage that threads of the program and threads apart use.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     descriptor: ManuallyDrop<OwnedFd>,
     /// Whether it is in the table of a thread apart.
     apart: bool,
 }
 
 impl Shared {
-    pub(crate) fn new(descriptor: OwnedFd) -> Self {
+    /// A descriptor in the table of this thread.
+    pub fn new(descriptor: OwnedFd) -> Self {
         Self { descriptor: ManuallyDrop::new(descriptor), apart: APART.get() }
     }
 
     /// As this thread knows it.
-    pub(crate) fn here(&self) -> Result<Here<'_>, Errno> {
+    pub fn here(&self) -> Result<Here<'_>, Errno> {
         if self.apart == APART.get() {
             Ok(Here::Same(self.descriptor.as_fd()))
         } else {
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// The number in the table that it is in.
-    pub(crate) fn number(&self) -> RawFd {
+    pub fn number(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 }
@@ -95,7 +95,7 @@ impl Drop for Shared {
 
 /// A descriptor in the table of this thread.
 #[derive(Debug)]
-pub(crate) enum Here<'s> {
+pub enum Here<'s> {
     /// It is the same.
     Same(BorrowedFd<'s>),
     /// It is another one of the same open file.
@@ -112,7 +112,7 @@ impl AsFd for Here<'_> {
 }
 
 /// Whether this thread has a table of its own.
-pub(crate) fn is_apart() -> bool {
+pub fn is_apart() -> bool {
     APART.get()
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use std::io::{Read, Seek, Write};
 
     use super::*;
-    use crate::place::high;
+    use crate::descriptors::high;
 
     #[test]
     fn a_thread_apart_uses_files_of_the_program_and_takes_none_of_its_numbers() {
@@ -143,8 +143,8 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert!(rustix::io::fcntl_getfd(crate::place::borrow(number)).is_ok());
+        assert!(rustix::io::fcntl_getfd(crate::descriptors::borrow(number)).is_ok());
         close_unused();
-        assert!(rustix::io::fcntl_getfd(crate::place::borrow(number)).is_err());
+        assert!(rustix::io::fcntl_getfd(crate::descriptors::borrow(number)).is_err());
     }
 }

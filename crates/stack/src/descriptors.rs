@@ -3,11 +3,19 @@
 //! A program that closes everything from 3 on, as many do when they become daemons, closes what it has opened itself. What
 //! stages have open is none of its business: doors ask [`may_close`] first, and answer as if there were nothing.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use striate_process::limits;
 
 use crate::descriptor_table::is_apart;
 use crate::gate::is_within_itself;
+
+/// Descriptors of stages are from here on, where they do not take the numbers that a program expects …
+const HIGH: RawFd = 640;
+/// … or, where the process may not have so many, as far up as there are any.
+const LOWEST: RawFd = 3;
 
 /// As many numbers are known; those above are not protected.
 const MOST: usize = 1 << 16;
@@ -69,6 +77,54 @@ pub fn without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
     }
     parts.extend(from.filter(|from| *from <= last).map(|from| (from, last)));
     parts
+}
+
+/// Moves a descriptor to a high number, if there is one. Every descriptor that a stage keeps goes this way, and every one
+/// that it has while the program's own call opens something: the program gets the lowest number that is free, as it would
+/// without the stage.
+pub fn high(descriptor: OwnedFd) -> OwnedFd {
+    let high = || rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH);
+    // What is above the limit of descriptors is in nobody's way.
+    let moved = high().or_else(|_| limits::with_more_descriptors(high));
+    let moved = moved.unwrap_or_else(|_| high_within_limit(descriptor));
+    note(moved.as_raw_fd());
+    moved
+}
+
+/// The same where the process may have few descriptors, or has used up the high ones.
+#[cold]
+fn high_within_limit(descriptor: OwnedFd) -> OwnedFd {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(HIGH, |limit| HIGH.min(RawFd::try_from(limit).unwrap_or(HIGH)));
+    let mut room = limit / 4;
+    while room < limit - LOWEST {
+        if let Ok(moved) = rustix::io::fcntl_dupfd_cloexec(&descriptor, limit - room) {
+            return moved;
+        }
+        room = (room * 2).max(1);
+    }
+    // From here on up any number is as good as another; it may be the one that it has.
+    match rustix::io::fcntl_dupfd_cloexec(&descriptor, LOWEST) {
+        Ok(moved) if moved.as_raw_fd() > descriptor.as_raw_fd() => moved,
+        _ => descriptor,
+    }
+}
+
+/// Another descriptor of the same open file, with a high number from the start.
+pub fn high_copy(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let copied = || rustix::io::fcntl_dupfd_cloexec(descriptor, HIGH);
+    if let Ok(copy) = copied().or_else(|_| limits::with_more_descriptors(copied)) {
+        note(copy.as_raw_fd());
+        return Ok(copy);
+    }
+    rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST).map(high)
+}
+
+/// A descriptor of the program, for as long as its call lasts.
+pub fn borrow<'a>(directory: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: it is the program's descriptor, or stands for the current directory. The program answers
+    // for it while its call lasts.
+    unsafe { BorrowedFd::borrow_raw(directory) }
 }
 
 #[cfg(test)]

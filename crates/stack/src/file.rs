@@ -5,13 +5,13 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use smallvec::SmallVec;
+use striate_process::lock::{Lock, Locked, lock};
 
-use crate::lock::{Lock, Locked};
 use crate::route::Route;
 
 /// What the kernel calls an open file description: what one `open` made, whichever descriptors of this
@@ -172,7 +172,7 @@ impl OpenFile {
 
     /// Lets all its descriptors stand for what `by` stands for; each keeps its number and whether it is
     /// closed by `exec`. `opened` is its descriptor if it is being opened just now.
-    pub(crate) fn replace_descriptors(&self, by: &OwnedFd, opened: RawFd) -> Result<(), Errno> {
+    pub fn replace_descriptors(&self, by: &OwnedFd, opened: RawFd) -> Result<(), Errno> {
         let mut descriptors = lock(&self.descriptors).clone();
         if descriptors.is_empty() {
             // It is being opened, or its last descriptor is about to be closed.
@@ -185,7 +185,7 @@ impl OpenFile {
     }
 
     /// It has this descriptor now, and no other.
-    pub(crate) fn set_descriptor(&self, descriptor: RawFd) {
+    pub fn set_descriptor(&self, descriptor: RawFd) {
         let mut descriptors = lock(&self.descriptors);
         descriptors.clear();
         descriptors.push(descriptor);
@@ -193,7 +193,7 @@ impl OpenFile {
     }
 
     /// Lets the position be kept here, not by the kernel, from the start.
-    pub(crate) fn keep_position(&self, position: u64) {
+    pub fn keep_position(&self, position: u64) {
         *self.cursor.lock() = Some(position);
         self.taken.store(true, Ordering::Release);
     }
@@ -235,12 +235,12 @@ impl OpenFile {
 
     /// Whether the position was taken from the kernel.
     #[inline]
-    pub(crate) fn is_position_taken(&self) -> bool {
+    pub fn is_position_taken(&self) -> bool {
         self.taken.load(Ordering::Acquire)
     }
 
     /// Gives the position back to the kernel.
-    pub(crate) fn give_position_back(&self) -> Result<(), Errno> {
+    pub fn give_position_back(&self) -> Result<(), Errno> {
         self.put_back(&mut self.cursor.lock())
     }
 
@@ -280,12 +280,12 @@ impl OpenFile {
 
     /// A number that a stage has left with the file; 0 before.
     #[inline]
-    pub(crate) fn number(&self, slot: usize) -> u64 {
+    pub fn number(&self, slot: usize) -> u64 {
         self.states.get(slot).map_or(0, |place| place.number.load(Ordering::Relaxed))
     }
 
     /// Leaves a number with the file.
-    pub(crate) fn set_number(&self, slot: usize, number: u64) {
+    pub fn set_number(&self, slot: usize, number: u64) {
         if let Some(place) = self.states.get(slot) {
             place.number.store(number, Ordering::Relaxed);
         }
@@ -331,10 +331,7 @@ impl Drop for Cursor<'_> {
 }
 
 /// Lets a descriptor stand for what `by` stands for.
-pub(crate) fn replace_descriptor(
-    descriptor: RawFd,
-    by: impl std::os::fd::AsFd,
-) -> Result<(), Errno> {
+pub fn replace_descriptor(descriptor: RawFd, by: impl std::os::fd::AsFd) -> Result<(), Errno> {
     // SAFETY: the program has it open; it is only given back to where it came from, and never closed here.
     let mut descriptor = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(descriptor) });
     let kept = rustix::io::fcntl_getfd(&*descriptor)?;
@@ -344,9 +341,4 @@ pub(crate) fn replace_descriptor(
         rustix::io::DupFlags::empty()
     };
     rustix::io::dup3(by, &mut descriptor, flags)
-}
-
-/// A lock whose holder died is taken all the same: what it protects is never half done.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,10 +9,11 @@
 
 use std::cell::Cell;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
 use rustix::thread::{MembarrierCommand, membarrier};
+use striate_process::only_thread::{self, is_only_thread};
 
 use crate::here::{self, Here};
 use crate::seat::{self, SEATS, SHARED};
@@ -79,32 +80,14 @@ impl Place {
     }
 }
 
-/// Where the C library says that there is one thread, if it does.
-static ONLY_THREAD: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-
 /// Has to be called before the first gate is passed.
 pub(crate) fn prepare() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {
-        find_only_thread();
+        only_thread::prepare();
         ask_for_barriers();
         seat::prepare();
     });
-}
-
-/// Asks the C library where it says so.
-fn find_only_thread() {
-    // SAFETY: the name is a C string. Versions that do not have it return null.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-    ONLY_THREAD.store(found.cast(), Ordering::Relaxed);
-}
-
-/// Whether this is the only thread there ever was.
-#[inline]
-pub(crate) fn is_only_thread() -> bool {
-    let said = ONLY_THREAD.load(Ordering::Relaxed);
-    // SAFETY: it is a variable of the C library, which is there as long as the program.
-    !said.is_null() && unsafe { said.read_volatile() } != 0
 }
 
 /// See the module.

@@ -98,7 +98,7 @@ impl<'a> Memory<'a> {
 
     /// The part, if there is one only.
     #[inline]
-    pub(crate) const fn one(&self) -> Option<&libc::iovec> {
+    pub const fn one(&self) -> Option<&libc::iovec> {
         match &self.parts {
             Parts::One(part) => Some(part),
             Parts::Several(_) => None,

@@ -7,9 +7,9 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use crate::function::Function;
+use striate_calls::{Detail, Function};
+
 use crate::op::{Op, Outcome};
-use crate::trace::Detail;
 
 thread_local! {
     /// The function whose notice passes through the stack now, and whose result follows.
@@ -17,7 +17,7 @@ thread_local! {
 }
 
 /// Whether what comes of a call of this function is told later.
-pub(crate) fn result_follows(function: Function) -> bool {
+pub fn result_follows(function: Function) -> bool {
     ANNOUNCED.get() == Some(function)
 }
 
@@ -43,9 +43,9 @@ pub struct Announced {
     /// What stages say to it: an error keeps it from being made.
     pub outcome: Outcome,
     /// When stages were told, in ticks.
-    pub(crate) began: u64,
+    pub began: u64,
     /// When they were done with it.
-    pub(crate) made: u64,
+    pub made: u64,
 }
 
 impl Announced {
@@ -71,5 +71,5 @@ pub struct Completed<'c, 'a> {
     /// What came of it.
     pub outcome: Outcome,
     /// When it began and ended, in ticks. For the first stage what the others had to do counts as well.
-    pub(crate) times: (u64, u64),
+    pub times: (u64, u64),
 }

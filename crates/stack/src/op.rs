@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use striate_calls::{Function, Kind};
 
 use crate::file::OpenFile;
-use crate::function::Function;
-use crate::kind::Kind;
 use crate::memory::Memory;
 use crate::route::Route;
 

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-
-use crate::kind::{Kind, Kinds};
+use striate_calls::{Kind, Kinds};
 
 /// For each kind of operation the stages that want it, as bits in the order of the stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::here::{self, Here};
 
 /// How many numbers there are, with the one that is shared: a bit of a word for each.
-pub(crate) const SEATS: usize = 64;
+pub const SEATS: usize = 64;
 /// The number of all who have none of their own.
-pub(crate) const SHARED: usize = 0;
+pub const SHARED: usize = 0;
 /// The same as threads note it.
 const NOTED_SHARED: u32 = SEATS as u32;
 
@@ -58,7 +58,7 @@ fn own(noted: u32) -> u64 {
 /// The number of this thread, below [`SEATS`]. The caller is within the stack, so that no signal comes in
 /// between.
 #[inline]
-pub(crate) fn seat() -> usize {
+pub fn seat() -> usize {
     here::with(seat_of)
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn seat_of(here: &Here) -> usize {
 
 /// The same, and the thread's number in the kernel.
 #[inline]
-pub(crate) fn seat_and_thread() -> (usize, u32) {
+pub fn seat_and_thread() -> (usize, u32) {
     here::with(|here| {
         let thread = here.thread.get();
         (seat_of(here), if thread == 0 { ask_thread(here) } else { thread })

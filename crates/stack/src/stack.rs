@@ -8,21 +8,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
+use striate_calls::layer::LayerCall;
+use striate_calls::{Detail, Function, Kind, Kinds};
+use striate_process::{Voice, clock, limits};
 
-use crate::clock;
 use crate::file::OpenFile;
-use crate::function::Function;
 use crate::gate::{self, Gate, Within};
-use crate::kind::{Kind, Kinds};
-use crate::layer::LayerCall;
-use crate::limits;
 use crate::loss;
 use crate::notice::{Announced, Announcing, Completed};
 use crate::op::{Action, Op, Outcome, Target};
 use crate::route::{Paths, Route};
 use crate::stage::{Next, Stage};
-use crate::trace::Detail;
-use crate::voice::Voice;
 
 /// How many stages a stack has at most.
 pub const MOST_STAGES: usize = 32;

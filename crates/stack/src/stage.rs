@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use striate_calls::layer::LayerCall;
+use striate_calls::{Function, Kind, Kinds};
 
 use crate::classification::Classification;
 use crate::executor;
 use crate::file::OpenFile;
-use crate::function::Function;
-use crate::kind::{Kind, Kinds};
-use crate::layer::LayerCall;
 use crate::loss::Loss;
 use crate::notice::Completed;
 use crate::op::{Action, Op, Outcome, Target};

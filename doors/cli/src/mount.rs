@@ -23,7 +23,6 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use striate_mount::{How, MountError, Mounted, Options, Unmounter};
-use striate_stack::Configuration;
 use striate_store::remote::RemoteUrl;
 
 use self::ending::{Bar, Patience};
@@ -168,7 +167,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
     let stack_file = args.stack.as_deref().map(named::lasting);
     let patience = Patience::new(args.timeout, interrupted);
     former::wait(source, (stack_file.as_deref(), &text), &patience)?;
-    let stack = Configuration::parse(&text).and_then(|configuration| configuration.build());
+    let stack = striate_stages::parse_stack(&text).and_then(|configuration| configuration.build());
     let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
     let stack = stack.map_err(unbuilt)?;
     let counts = stack.stages().iter().any(|placed| placed.name == "count");

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use striate_stack::part_file::{Existing, PartFile, remove_parts};
+use striate_process::part_file::{Existing, PartFile, remove_parts};
 
 /// Writes a file; it replaces what has its name when all of it is on the disk. What is not a regular file (a pipe, a
 /// device) is written as it is, and so is a file in a directory where none can be made.

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use striate_stack::RUN_DIRECTORY;
+use striate_process::RUN_DIRECTORY;
 
 use self::directory::RunDirectory;
 use self::summary::Summary;

@@ -56,7 +56,8 @@ pub(crate) fn read(given: &Path) -> Result<Configuration, CommandError> {
 /// The same, and the text that it is made of.
 pub(crate) fn read_text(given: &Path) -> Result<(Configuration, String), CommandError> {
     let text = named::text(given)?;
-    let configuration = Configuration::parse(&text).map_err(|error| refused(given, &error))?;
+    let configuration =
+        striate_stages::parse_stack(&text).map_err(|error| refused(given, &error))?;
     Ok((configuration, text.into_owned()))
 }
 

@@ -232,7 +232,7 @@ fn counters_and_traces_are_left() {
     // A trace for each process that asked, and that of the one that serves, which looked at the mount first.
     let mut writes = std::collections::BTreeMap::new();
     for entry in fs::read_dir(place.path("traces")).unwrap() {
-        let trace = striate_stack::trace::Trace::open(&entry.unwrap().path()).unwrap();
+        let trace = striate_trace::Trace::open(&entry.unwrap().path()).unwrap();
         let records = trace.records().map(Result::unwrap);
         let written = records.filter(|record| record.function.name() == "pwrite");
         let bytes: u64 = written.map(|record| record.outcome.unwrap()).sum();

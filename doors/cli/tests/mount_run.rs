@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use preloaded::striate;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use striate_stack::trace::Trace;
+use striate_trace::Trace;
 use tempfile::TempDir;
 
 /// Makes files by system calls of its own, reads them again, and ends with a status.

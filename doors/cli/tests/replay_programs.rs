@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, Timing, replay};
-use striate_stack::trace::Call;
+use striate_trace::Call;
 
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/unmodified/programs/scripts")

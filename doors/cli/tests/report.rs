@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use striate_stack::trace::{Call, Header, Record, TracedFile, Writer};
-use striate_stack::{Function, Origin};
+use striate_process::Origin;
+use striate_stack::Function;
+use striate_trace::{Call, Header, Record, TracedFile, Writer};
 
 use self::writer::{Order, Packed, example};
 

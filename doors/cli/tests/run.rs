@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use preloaded::striate;
 use serde_json::Value;
-use striate_stack::trace::{Call, Trace};
+use striate_trace::{Call, Trace};
 
 fn run(directory: &Path, arguments: &[&str]) -> Output {
     striate().arg("run").args(arguments).current_dir(directory).output().unwrap()

@@ -7,8 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{Request, TimeOrNow};
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Of, Op};
+use striate_stack::{Action, Detail, Function, Kind, Of, Op};
 
 use crate::door::{Door, magic};
 use crate::handle::Handle;

@@ -25,8 +25,9 @@ use fuser::BackingId;
 use lru::LruCache;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Of, Op, Outcome, Route, Stack, StatInto, Target};
+use striate_stack::{
+    Action, Detail, Function, Kind, Of, Op, Outcome, Route, Stack, StatInto, Target,
+};
 
 use crate::handle::Handle;
 use crate::identity::{self, Identity};

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
-use striate_stack::Function;
-use striate_stack::trace::Detail;
+use striate_stack::{Detail, Function};
 
 use crate::door::{Door, lock};
 use crate::identity::kind_of;

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use fuser::Request;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Of, Op};
+use striate_stack::{Action, Detail, Function, Kind, Of, Op};
 
 use crate::caller::AsCaller;
 use crate::door::{Door, Spot, magic, text};

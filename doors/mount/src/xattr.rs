@@ -8,8 +8,7 @@ use std::sync::Arc;
 use fuser::Request;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use striate_stack::Function;
-use striate_stack::trace::Detail;
+use striate_stack::{Detail, Function};
 
 use crate::door::{Door, magic, text};
 

@@ -314,7 +314,7 @@ fn static_programs_and_raw_calls_pass_through() {
     assert_eq!(fs::read(mount.source("raw")).unwrap(), b"raw\n");
     mount.end();
     let counted = fs::read_dir(mount.beside().join("run")).unwrap().next().unwrap().unwrap().path();
-    let counters = striate_stack::count::Counters::read(&counted).unwrap();
+    let counters = striate_trace::count::Counters::read(&counted).unwrap();
     let calls: Vec<_> = counters
         .functions()
         .map(|(function, calls)| (function.name(), calls.calls, calls.bytes))

@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime};
 use rustix::io::Errno;
 use servers::ServerMount;
 use striate_mount::{How, Mounted, Options};
-use striate_stack::Configuration;
 use striate_store::Store as _;
 use striate_store::remote::{RemoteFile, RemoteOptions};
 
@@ -305,7 +304,7 @@ fn a_stack_stands_on_a_mount_of_servers() {
     fs::create_dir(mount.point("d")).unwrap();
     let above = mount.beside("above");
     fs::create_dir(&above).unwrap();
-    let stack = Configuration::parse("[[stage]]\nkind = \"write-back\"\n").unwrap();
+    let stack = striate_stages::parse_stack("[[stage]]\nkind = \"write-back\"\n").unwrap();
     let options = Options::new(mount.point("d"), &above);
     let upper = Mounted::new(&options, stack.build().unwrap()).unwrap();
     let mut file = File::create(above.join("f")).unwrap();

@@ -9,7 +9,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use striate_stack::lock::{Lock, Locked};
+use striate_process::lock::{Lock, Locked};
 
 use crate::constants::{self as mpi, MPI_File};
 use crate::lock::Promised;

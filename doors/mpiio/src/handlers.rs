@@ -9,7 +9,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mpi::ffi;
-use striate_stack::say;
+use striate_process::say;
 
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_Errhandler, MPI_File};
 use crate::errors::{Failure, Outcome, check};

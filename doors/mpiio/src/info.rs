@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 
 use mpi::ffi;
 use striate_file::{File, Hints};
-use striate_stack::say;
+use striate_process::say;
 
 use crate::constants::{self as mpi_constants, MPI_Info};
 use crate::errors::{Failure, Outcome, check};

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use mpi::ffi;
-use striate_stack::lock::Alone;
+use striate_process::lock::Alone;
 
 use crate::constants as mpi_constants;
 

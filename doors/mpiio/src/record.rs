@@ -16,9 +16,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, absolute};
 use std::sync::OnceLock;
 
-use striate_stack::layer::{BEGIN, Begin, ForeignCall, NO_OFFSET, TELL, Tell};
-
-pub(crate) use striate_stack::layer::LayerFunction as Function;
+pub(crate) use striate_calls::layer::LayerFunction as Function;
+use striate_calls::layer::{BEGIN, Begin, ForeignCall, NO_OFFSET, TELL, Tell};
 
 /// The functions of who records this process.
 #[derive(Clone, Copy, Debug)]

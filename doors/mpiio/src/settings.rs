@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use striate_stack::say;
+use striate_process::say;
 
 use crate::file_system;
 

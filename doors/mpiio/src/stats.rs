@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use striate_comm::Reduction;
 use striate_file::{File, FileError, Method, MethodChoice, Stats};
-use striate_stack::say;
+use striate_process::say;
 
 use crate::access::{Access, Direction, Ranks};
 

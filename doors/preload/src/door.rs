@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use rustix::io::Errno;
 use smallvec::SmallVec;
-use striate_stack::trace::Detail;
 use striate_stack::{
-    Action, Announced, Function, Kind, LOSS_STATUS, Of, Op, OpenFile, Outcome, Route, Stack,
-    Target, Within,
+    Action, Announced, Detail, Function, Kind, LOSS_STATUS, Of, Op, OpenFile, Outcome, Route,
+    Stack, Target, Within,
 };
 
 use crate::path::{self, Room};

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use striate_stack::{Configuration, Stack};
+use striate_stack::Stack;
 
 use crate::{door, fork, hooks, signals};
 
@@ -33,7 +33,7 @@ extern "C" fn start() {
 }
 
 fn build(path: &Path) -> Result<Stack, String> {
-    let configuration = Configuration::read(path);
+    let configuration = striate_stages::read_stack(path);
     configuration.and_then(|configuration| configuration.build()).map_err(|error| error.to_string())
 }
 

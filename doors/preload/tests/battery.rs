@@ -98,16 +98,16 @@ impl Place {
             command.args(cases.split_whitespace());
         }
         if let Some(text) = stack {
-            striate_stack::Configuration::parse(text).unwrap();
+            striate_stages::parse_stack(text).unwrap();
             fs::write(self.at("stack.toml"), text).unwrap();
             command.env("STRIATE_STACK", self.at("stack.toml"));
             command.env("STRIATE_RUN_DIR", self.at("run")).env("LD_PRELOAD", library());
         }
         let ended = run(&mut command, LONGEST);
-        let report = striate_stack::recover::unpack(
+        let report = striate_stages::recover::unpack(
             &self.at("kept"),
             None,
-            striate_stack::recover::Wanted::Finish,
+            striate_stages::recover::Wanted::Finish,
         );
         assert_eq!(report.unwrap().failures(), 0);
         (ended, Image::of(&self.at("work"), |_| false))

@@ -13,8 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use striate_stack::Configuration;
-use striate_stack::recover::{self, Wanted};
+use striate_stages::recover::{self, Wanted};
 use striate_unmodified::kills::Victim;
 use under::{Place, Stack};
 
@@ -37,7 +36,7 @@ fn begin(place: &Place) {
 }
 
 fn recover(place: &Place, text: &str) {
-    let configuration = Configuration::parse(text).unwrap();
+    let configuration = striate_stages::parse_stack(text).unwrap();
     let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
     assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
     place.unpack();

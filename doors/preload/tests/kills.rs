@@ -16,8 +16,7 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use striate_stack::Configuration;
-use striate_stack::recover::{self, Wanted};
+use striate_stages::recover::{self, Wanted};
 use under::{LONGEST, Place, Stack};
 
 /// How many programs are killed in each test, if not said otherwise.
@@ -229,7 +228,7 @@ fn check_files(told: &[Vec<String>], directory: &Path) {
 /// What `striate stack recover` does.
 fn finish_what_is_left(place: &Place, stack: &Stack) {
     let text = stack.text(place.seen(), place.beside()).unwrap();
-    let configuration = Configuration::parse(&text).unwrap();
+    let configuration = striate_stages::parse_stack(&text).unwrap();
     let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
     assert_eq!(report.failures(), 0, "{report:?}");
 }

@@ -154,9 +154,9 @@ fn combine_tells_what_it_could_not_write() {
     // It was not closed, but is in the log all the same, and comes when there is room again.
     assert!(told.contains("stack recover"), "{told}");
     let text = "[[stage]]\nkind = \"combine\"\nlimit = \"1MiB\"\n";
-    let configuration = striate_stack::Configuration::parse(text).unwrap();
-    let wanted = striate_stack::recover::Wanted::Finish;
-    let report = striate_stack::recover::recover(&configuration, &[place.at("work")], wanted);
+    let configuration = striate_stages::parse_stack(text).unwrap();
+    let wanted = striate_stages::recover::Wanted::Finish;
+    let report = striate_stages::recover::recover(&configuration, &[place.at("work")], wanted);
     assert_eq!(report.failures(), 0, "{report}");
     assert_eq!(fs::read(place.at("work/out")).unwrap().len() as u64, WRITTEN);
 }

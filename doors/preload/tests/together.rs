@@ -19,8 +19,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use striate_stack::Configuration;
-use striate_stack::recover::{self, Wanted};
+use striate_stages::recover::{self, Wanted};
 use under::{Image, Place, Stack};
 
 /// Processes at a time.
@@ -292,7 +291,8 @@ fn at_a_time_under_path_rewrite_in_the_background() {
 
 fn recover(place: &Place, stack: &Stack) {
     let text = stack.text(place.seen(), place.beside()).unwrap();
-    let report = recover::recover(&Configuration::parse(&text).unwrap(), &[], Wanted::Finish);
+    let report =
+        recover::recover(&striate_stages::parse_stack(&text).unwrap(), &[], Wanted::Finish);
     assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
 }
 

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_darshan::{Direction, Log, Module, Segment, Traced};
-use striate_stack::trace::{Call, Header, Record, TracedFile};
-use striate_stack::{Function, Origin};
+use striate_trace::{Call, Function, Header, Origin, Record, TracedFile};
 
 use super::Imported;
 use super::dxt::process_of;

@@ -11,8 +11,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_stack::trace::{Call, Header, Record, TracedFile};
-use striate_stack::{Function, Origin};
+use striate_trace::{Call, Function, Header, Origin, Record, TracedFile};
 
 use super::parts::{Parts, Unsorted};
 use super::{Imported, next_line};

@@ -8,7 +8,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use striate_stack::trace::{
+use striate_trace::{
     Header, Held, Part, Record, SeveralWriter, Trace, TraceFile, TracedFile, Writer,
 };
 

@@ -13,9 +13,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
-use striate_stack::Function;
-use striate_stack::Origin;
-use striate_stack::trace::{Header, Record, RecordedCall};
+use striate_trace::{Function, Header, Origin, Record, RecordedCall};
 
 use self::kernel::{Kernel, Shares};
 use self::line::{Body, Ended, Line, Returned, Time};

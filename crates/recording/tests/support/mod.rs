@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use striate_stack::trace::{
-    Call, Header, Record, RecordedCall, Subject, TracedEnd, TracedFile, Writer,
+use striate_trace::{
+    Call, Function, Header, Origin, Record, RecordedCall, Subject, TracedEnd, TracedFile, Writer,
 };
-use striate_stack::{Function, Origin};
 
 /// A process with its records in the order in which calls ended.
 #[derive(Clone, Debug)]

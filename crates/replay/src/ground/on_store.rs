@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use striate_recording::{ProcessIndex, Progress};
-use striate_stack::trace::{Call as Traced, Subject, TracedFile};
 use striate_store::{Region, Store};
+use striate_trace::{Call as Traced, Subject, TracedFile};
 
 use super::memory::lengths;
 use super::store_files::{StoreFiles, errno};

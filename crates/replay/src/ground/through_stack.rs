@@ -15,10 +15,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use striate_process::building_for;
 use striate_recording::{ProcessIndex, Progress, Recording};
-use striate_stack::{
-    Configuration, Function, OpenFile, Paths, Placed, Stack, Target, building_for, stages,
-};
+use striate_stack::{Configuration, Function, OpenFile, Paths, Placed, Stack, Target};
 
 pub(super) use self::locks::Locks;
 use super::heritage::Heritage;
@@ -39,7 +38,7 @@ pub(crate) struct ThroughStack {
     root: Root,
     configuration: Option<Arc<Configuration>>,
     trace: Option<PathBuf>,
-    origins: Vec<striate_stack::Origin>,
+    origins: Vec<striate_process::Origin>,
     acts: RwLock<HashMap<ProcessIndex, Arc<Act>>>,
     heritage: Mutex<Heritage>,
     /// Files that could not be opened as they should.
@@ -110,7 +109,7 @@ impl ThroughStack {
     fn watchers(&self) -> Result<Vec<Placed>, String> {
         let watch = Watch::placed();
         let Some(directory) = &self.trace else { return Ok(vec![watch]) };
-        let sort = stages::sort("trace").ok_or("there is no stage trace")?;
+        let sort = striate_stages::sort("trace").ok_or("there is no stage trace")?;
         let mut table = toml::Table::new();
         let directory = directory.to_str().ok_or("the directory's name is not UTF-8")?;
         table.insert("directory".into(), directory.into());
@@ -120,7 +119,7 @@ impl ThroughStack {
     }
 
     fn stack(&self, process: ProcessIndex) -> Result<Stack, String> {
-        let empty = striate_stack::Origin::default();
+        let empty = striate_process::Origin::default();
         building_for(self.origins.get(process).unwrap_or(&empty), || {
             let stack = match &self.configuration {
                 Some(configuration) => configuration.build().map_err(|error| error.to_string())?,
@@ -172,7 +171,7 @@ impl ThroughStack {
         process: ProcessIndex,
         act: &Act,
         id: FileId,
-        traced: &striate_stack::trace::TracedFile,
+        traced: &striate_trace::TracedFile,
     ) -> Option<Arc<OpenFile>> {
         if let Some(file) = act.file(id) {
             return Some(file);
@@ -207,7 +206,7 @@ impl ThroughStack {
         process: ProcessIndex,
         act: &Act,
         id: FileId,
-        traced: &striate_stack::trace::TracedFile,
+        traced: &striate_trace::TracedFile,
     ) -> Option<Arc<OpenFile>> {
         let flags = traced.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
         let path = Root::c_relative(&traced.path);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use smallvec::SmallVec;
 use striate_stack::Function;
-use striate_stack::trace::{Call, Record, Subject};
+use striate_trace::{Call, Record, Subject};
 
 use crate::order::Key;
 use crate::world::{About, FileId};

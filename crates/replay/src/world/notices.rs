@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_recording::ProcessIndex;
-use striate_stack::Function;
-use striate_stack::trace::{Call, Detail, Record, RecordedCall, Subject, TracedFile};
+use striate_stack::{Detail, Function};
+use striate_trace::{Call, Record, RecordedCall, Subject, TracedFile};
 
 use super::{About, Node, World};
 use crate::fix::Fix;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use striate_recording::ProcessIndex;
 use striate_stack::Function;
-use striate_stack::trace::{Call, Record, Subject, TracedFile};
+use striate_trace::{Call, Record, Subject, TracedFile};
 
 use super::{About, FileId, Name, Node, NodeId, World};
 use crate::fix::Fix;

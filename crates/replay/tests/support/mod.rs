@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use striate_process::Origin;
 use striate_recording::Recording;
-use striate_stack::trace::{
-    Call, Header, Part, Record, RecordedCall, SeveralWriter, Subject, TracedFile,
-};
-use striate_stack::{Function, Origin};
+use striate_stack::Function;
+use striate_trace::{Call, Header, Part, Record, RecordedCall, SeveralWriter, Subject, TracedFile};
 
 /// A recording that is being written.
 #[derive(Default)]

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use striate_recording::figures;
-use striate_stack::Kind;
-use striate_stack::trace::{Call, Record, RecordedCall, Subject};
+use striate_trace::{Call, Kind, Record, RecordedCall, Subject};
 
 use crate::model::{Class, SizeRow, Sums, Transfers};
 

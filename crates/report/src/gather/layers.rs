@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use striate_recording::Recording;
-use striate_stack::layer::{LayerFunction, LayerSort};
-use striate_stack::trace::{LayerRecord, Record};
+use striate_trace::layers::{LayerFunction, LayerSort};
+use striate_trace::{LayerRecord, Record};
 
 use super::calls::{class, sums};
 use crate::durations::Durations;

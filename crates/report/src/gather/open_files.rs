@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use striate_stack::trace::TracedFile;
+use striate_trace::TracedFile;
 
 use super::signals::{BLOCK, SMALL, WASTE, WINDOW};
 use super::stream::{Follows, Streams};

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use striate_recording::{Owners, Process, Recording};
-use striate_stack::Function;
-use striate_stack::trace::{Call, LayerRecord, Record, TracedFile};
+use striate_trace::{Call, Function, LayerRecord, Record, TracedFile};
 
 use super::calls::{class, count_size, is_about_names, path, size_row, sums};
 use super::files::Files;

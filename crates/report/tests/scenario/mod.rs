@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use striate_recording::Recording;
 use striate_report::{Finding, Model, Options, report};
-use striate_stack::layer::LayerFunction;
-use striate_stack::trace::{
-    Call, Header, LayerRecord, Record, RecordedCall, Subject, TracedFile, Writer,
+use striate_trace::layers::LayerFunction;
+use striate_trace::{
+    Call, Function, Header, LayerRecord, Origin, Record, RecordedCall, Subject, TracedFile, Writer,
 };
-use striate_stack::{Function, Origin};
 
 pub(crate) const CREATE: i32 = 0o1101;
 pub(crate) const READ: i32 = 0;

@@ -13,7 +13,6 @@ use striate_bench::ratio::Ratio;
 use striate_bench::statistics::{self, Median};
 use striate_datatype::parse_size;
 use striate_mount::{Mounted, Options};
-use striate_stack::Configuration;
 
 use super::ratio_table;
 use crate::document::Document;
@@ -149,7 +148,7 @@ fn mount(source: &Path, point: &Path, way: &str, stage: &str) -> Result<Mounted,
     if !stage.is_empty() {
         let _ = writeln!(text, "[[stage]]\nkind = {stage:?}");
     }
-    let stack = Configuration::parse(&text).and_then(|stack| stack.build());
+    let stack = striate_stages::parse_stack(&text).and_then(|stack| stack.build());
     let stack = stack.map_err(|error| failed(error.into()))?;
     let mut options = Options::new(source, point);
     options.passthrough = way == "passthrough";

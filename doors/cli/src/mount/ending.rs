@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_mount::{Ended, Listed, Record, Settling, State};
 use striate_stack::Configuration;
-use striate_stack::recover::{Wanted, recover};
+use striate_stages::recover::{Wanted, recover};
 
 use crate::CommandError;
 
@@ -125,7 +125,7 @@ impl Leftovers {
         let record = &listed.record;
         let mut files = Vec::new();
         if listed.user == rustix::process::geteuid().as_raw()
-            && let Ok(configuration) = Configuration::parse(&record.configuration)
+            && let Ok(configuration) = striate_stages::parse_stack(&record.configuration)
         {
             files = found(&configuration, Path::new(&record.source));
         }

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use striate_mount::{Ended, FoundNote, Listed};
-use striate_stack::Configuration;
 
 use super::ending::{self, Leftovers, Patience};
 use super::say;
@@ -98,7 +97,7 @@ fn tell_notes(source: &Path, stack: Option<&Path>, configuration: &str) {
         if note.is_live() || known.contains(&note.process) {
             continue;
         }
-        let parsed = Configuration::parse(configuration);
+        let parsed = striate_stages::parse_stack(configuration);
         let left = parsed.map(|parsed| ending::found(&parsed, source)).unwrap_or_default();
         if left.is_empty() && note.user == rustix::process::geteuid().as_raw() {
             note.remove();

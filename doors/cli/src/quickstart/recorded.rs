@@ -15,12 +15,13 @@ use striate_bench::workload::{Block3d, Workload};
 use striate_comm::{Comm, Threads};
 use striate_datatype::{Bytes, Datatype};
 use striate_file::{File, FileError, Hints, Method, MethodChoice, Mode, View};
+use striate_process::Origin;
 use striate_recording::Recording;
 use striate_report::{Model, page, report};
-use striate_stack::trace::{Call, Header, Record, RecordedCall, TracedFile, Writer};
-use striate_stack::{Function, Origin};
+use striate_stack::Function;
 use striate_store::trace::Event;
 use striate_store::{Operation, PosixFile, PosixOptions, StoreError, Traced};
+use striate_trace::{Call, Header, Record, RecordedCall, TracedFile, Writer};
 
 use crate::CommandError;
 use crate::number::grouped;
@@ -295,7 +296,7 @@ mod tests {
             report(&Recording::open(&done.trace).unwrap(), &striate_report::Options::default());
         assert_eq!(model.totals.sums.calls.all(), done.records);
         // Eight ranks with 4 × 4 rows of 16 bytes each, written and read once by one request per row.
-        let trace = striate_stack::trace::Trace::open(&done.trace).unwrap();
+        let trace = striate_trace::Trace::open(&done.trace).unwrap();
         let of_posix = trace.in_order().filter_map(Result::ok).filter(|record| {
             let file = record.call.file().unwrap();
             file.path.ends_with("array.posix") && record.function == Function::Pwrite

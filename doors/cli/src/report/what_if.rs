@@ -79,7 +79,7 @@ impl<'r> Repeating<'r> {
     /// Repeats a recording without and with a stack.
     fn repeat(&self, candidate: &Candidate) -> Result<Measured, String> {
         let told = |error: striate_stack::ConfigurationError| error.to_string();
-        let with = Configuration::parse(&candidate.stack).map_err(told)?;
+        let with = striate_stages::parse_stack(&candidate.stack).map_err(told)?;
         let with = match &self.base {
             Some(base) => with.above(base).map_err(told)?,
             None => with,
@@ -237,6 +237,17 @@ mod tests {
             [(&[][..], 0.0), (&[3.0], 3.0), (&[5.0, 1.0], 3.0), (&[9.0, 1.0, 2.0], 2.0)]
         {
             assert!((median(&runs(values), |run| run.seconds) - middle).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn every_stack_of_the_advice_can_be_used() {
+        let odd = ["/data/a \"b\"\\c\u{1}/x".to_owned(), "/data/a \"b\"\\c\u{1}/y".to_owned()];
+        let stacks = striate_report::advice::all_stacks(&odd);
+        assert_eq!(stacks.len(), 5);
+        for stack in stacks {
+            let parsed = striate_stages::parse_stack(&stack.text);
+            assert!(parsed.is_ok(), "{}: {:?}", stack.text, parsed.err());
         }
     }
 

@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use striate_datatype::Bytes;
-use striate_stack::Configuration;
-use striate_stack::recover::{Fate, finish_moves, left_logs};
+use striate_stages::recover::{Fate, finish_moves, left_logs};
 
 use crate::shell::{own_command, quoted_path};
 use crate::stack::named;
@@ -16,7 +15,7 @@ use crate::stack::named;
 /// the run, `given` the one that was asked for.
 pub(super) fn of_run(stack: &str, run: &Path, given: Option<&Path>) -> String {
     let mut text = String::new();
-    let Ok(configuration) = Configuration::parse(stack) else { return text };
+    let Ok(configuration) = striate_stages::parse_stack(stack) else { return text };
     let moves = finish_moves(&configuration);
     for file in moves.files.iter().filter(|file| matches!(file.fate, Fate::Failed(_))) {
         let _ = writeln!(text, "striate: {file}");

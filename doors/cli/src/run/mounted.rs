@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use striate_mount::{MountError, Mounted, Options};
-use striate_stack::Configuration;
 
 use super::directory::{self, RunDirectory};
 use super::plan::Plan;
@@ -40,7 +39,7 @@ pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, C
         directory: Some(counters.path()),
     };
     let text = plan.text()?;
-    let stack = Configuration::parse(&text).and_then(|configuration| configuration.build());
+    let stack = striate_stages::parse_stack(&text).and_then(|configuration| configuration.build());
     let stack_file = args.stack.as_deref().map(named::lasting);
     // A signal still ends this process by itself.
     let patience = Patience::new(None, Arc::default());

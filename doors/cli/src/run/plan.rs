@@ -1,8 +1,6 @@
 //! [`Plan`]: the stack of a run: the one asked for, and what is put on top of it.
 
 use std::path::Path;
-
-use striate_stack::Configuration;
 use toml::{Table, Value};
 
 use crate::CommandError;
@@ -37,7 +35,7 @@ impl Plan<'_> {
         };
         let document = self.topped(document);
         let text = toml::to_string(&document).map_err(|error| unwritable(&error))?;
-        Configuration::parse(&text).map_err(|error| refused(path, &error))?;
+        striate_stages::parse_stack(&text).map_err(|error| refused(path, &error))?;
         Ok(text)
     }
 

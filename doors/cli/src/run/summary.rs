@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 
 use serde::Serialize;
 use striate_datatype::Bytes;
-use striate_stack::count::{Calls, Counters, Report};
+use striate_trace::count::{Calls, Counters, Report};
 
 use super::own_calls::Unseen;
 use super::watch;
@@ -180,11 +180,11 @@ impl Summary {
                 let together = if collective { "collective" } else { "independent" };
                 (format!("{together} {}", sort.name()), calls.into())
             });
-            let ending = |(name, sums): (&String, &striate_stack::count::Endings)| {
-                let striate_stack::count::Endings { calls, read, written, seconds } = *sums;
+            let ending = |(name, sums): (&String, &striate_trace::count::Endings)| {
+                let striate_trace::count::Endings { calls, read, written, seconds } = *sums;
                 (name.clone(), Ending { calls, read, written, seconds })
             };
-            let process = |origin: &striate_stack::Origin| Process {
+            let process = |origin: &striate_process::Origin| Process {
                 pid: origin.process,
                 parent: origin.parent,
                 rank: origin.rank,

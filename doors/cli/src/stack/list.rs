@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Serialize;
-use striate_stack::stages::{SORTS, Sort};
+use striate_stack::Sort;
+use striate_stages::SORTS;
 
 use super::named::{NamedStack, STACKS};
 use crate::document::Document;
@@ -77,7 +78,7 @@ impl From<&Sort> for Row {
 }
 
 pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), CommandError> {
-    let rows: Vec<Row> = SORTS.iter().map(Row::from).collect();
+    let rows: Vec<Row> = SORTS.list.iter().map(Row::from).collect();
     let stacks: Vec<StackRow> = STACKS.iter().map(StackRow::from).collect();
     if json {
         let stacks = stacks.into_iter().map(AnyRow::Stack);

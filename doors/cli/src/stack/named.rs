@@ -119,7 +119,7 @@ mod tests {
         for stack in &STACKS {
             let about = stack.about();
             assert!(about.len() > 20 && about.len() < 120, "{}: {about}", stack.name);
-            striate_stack::Configuration::parse(stack.text).unwrap();
+            striate_stages::parse_stack(stack.text).unwrap();
             assert_eq!(text(Path::new(stack.name)).is_err(), stack.has_paths);
             // What names paths of somebody's machine is said to.
             assert!(stack.has_paths || !stack.text.contains("\"/"), "{}", stack.name);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use striate_stack::recover::{Fate, Recovered, Report, Wanted, recover};
+use striate_stages::recover::{Fate, Recovered, Report, Wanted, recover};
 
 use super::read;
 use crate::document::Document;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use striate_stack::recover::unpack;
+use striate_stages::recover::unpack;
 
 use super::recover::{tell, wanted};
 use crate::CommandError;

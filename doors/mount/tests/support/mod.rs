@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use striate_mount::{Mounted, Options};
-use striate_stack::{Configuration, Stack};
+use striate_stack::Stack;
 use striate_unmodified as unmodified;
 use tempfile::TempDir;
 
@@ -124,7 +124,7 @@ fn build(stack: &str, place: &TempDir) -> Stack {
     let text = stack
         .replace("SOURCE", source.to_str().unwrap())
         .replace("BESIDE", beside.to_str().unwrap());
-    let stack = Configuration::parse(&text).and_then(|stack| stack.build());
+    let stack = striate_stages::parse_stack(&text).and_then(|stack| stack.build());
     stack.unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

@@ -15,7 +15,7 @@ unsafe fn shared(request: *const aiocb, real: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { request.as_ref() } {
         Some(request) => {
-            let detail = |_| striate_stack::trace::Detail::default();
+            let detail = |_| striate_stack::Detail::default();
             door::shared(Function::Other, request.aio_fildes, real, detail)
         }
         None => real(),

@@ -3,8 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{off64_t, size_t, ssize_t};
-use striate_stack::trace::Detail;
-use striate_stack::{Action, End, Function, Kind, Of, Op, Route};
+use striate_stack::{Action, Detail, End, Function, Kind, Of, Op, Route};
 
 use crate::door::{self, Announcements, Entered};
 use crate::table::{self, Found};

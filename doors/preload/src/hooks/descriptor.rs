@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use libc::off64_t;
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, descriptors};
+use striate_stack::{Action, Detail, Function, Kind, descriptors};
 
 use super::close::replace;
 use crate::door::{self, Announcements, Call};

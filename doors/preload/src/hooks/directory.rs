@@ -2,8 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Op, Target};
+use striate_stack::{Action, Detail, Function, Kind, Op, Target};
 
 use crate::door::{self, Answer, Consent, Entered, noticed_name};
 use crate::path::{self, Room};
@@ -39,7 +38,7 @@ fn is_log(entry: &libc::dirent64) -> bool {
     }
     // SAFETY: a name ends with a zero.
     let name = unsafe { CStr::from_ptr(entry.d_name.as_ptr()) };
-    striate_stack::is_own_log(name)
+    striate_stages::is_own_log(name)
 }
 
 /// A whole tree is about to be walked, or names are about to be looked for.

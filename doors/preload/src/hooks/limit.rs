@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{pid_t, rlimit64};
-use striate_stack::limits;
+use striate_process::limits;
 
 use crate::door;
 

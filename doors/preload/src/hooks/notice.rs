@@ -6,8 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use libc::{gid_t, mode_t, off64_t, size_t, ssize_t, uid_t};
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Of};
+use striate_stack::{Action, Detail, Function, Kind, Of};
 
 use crate::door::{self, Answer, Consent, Entered, noticed_file, noticed_name};
 use crate::errno;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use libc::mode_t;
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Function, OpenFile, Target, descriptors};
+use striate_stack::{Detail, Function, OpenFile, Target, descriptors};
 
 use crate::door::{self, Consent, Entered, noticed_name};
 use crate::path::{self, Room};

@@ -4,8 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use libc::off64_t;
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Outcome};
+use striate_stack::{Action, Detail, Function, Kind, Outcome};
 
 use super::{close, open};
 use crate::door::{self, Answer, Call, Consent};

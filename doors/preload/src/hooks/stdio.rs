@@ -7,8 +7,7 @@ use std::ptr::null_mut;
 
 use libc::{FILE, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Kind, Of, mark_within};
+use striate_stack::{Action, Detail, Function, Kind, Of, mark_within};
 
 use super::{close, data, descriptor, open};
 use crate::door::{self, Call};

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use striate_stack::classification::Meaning;
-use striate_stack::{Configuration, stages};
+use striate_stages as stages;
 use tempfile::TempDir;
 
 /// The library under test. Cargo does not build what a test does not link, so it is told to; in the directory
@@ -117,11 +117,11 @@ pub(crate) fn stack_of(kind: &str) -> String {
 /// Stacks that must not be noticed: of each sort that needs no options and keeps the meaning of files.
 pub(crate) fn stacks() -> Vec<String> {
     let harmless = |kind: &&str| {
-        let stack = Configuration::parse(&stack_of(kind).replace("WORK", "/w"))
+        let stack = striate_stages::parse_stack(&stack_of(kind).replace("WORK", "/w"))
             .and_then(|configuration| configuration.build());
         stack.is_ok_and(|stack| stack.stages()[0].stage.classification().meaning == Meaning::Kept)
     };
-    stages::SORTS.iter().map(|sort| sort.name).filter(harmless).map(stack_of).collect()
+    stages::SORTS.list.iter().map(|sort| sort.name).filter(harmless).map(stack_of).collect()
 }
 
 /// The program leaves the same with each stack as without.

@@ -76,7 +76,7 @@ impl Place {
 
     /// Makes files of what programs have left in containers.
     pub fn unpack(&self) {
-        use striate_stack::recover::{Wanted, unpack};
+        use striate_stages::recover::{Wanted, unpack};
         let kept = self.beside().join("kept");
         let report = unpack(&kept, None, Wanted::Finish).unwrap();
         assert_eq!(report.failures(), 0, "{report}");
@@ -95,7 +95,7 @@ impl Place {
         if let Some(text) = stack.text(self.seen(), self.beside()) {
             let (file, run) = (self.beside().join("stack.toml"), self.beside().join("run"));
             // A stack that cannot be built would be no stack at all, and everything the same.
-            striate_stack::Configuration::parse(&text)
+            striate_stages::parse_stack(&text)
                 .unwrap_or_else(|error| panic!("{}: {error}", stack.name));
             // A program that was started before may be reading it.
             if fs::read_to_string(&file).ok().as_ref() != Some(&text) {

@@ -1,6 +1,6 @@
 //! [`Counters`]: those of one file in one process, by Darshan's definitions.
 
-use striate_stack::trace::{Call, Record};
+use striate_trace::{Call, Record};
 
 use super::frequent::Frequent;
 use crate::figures::ALIGNMENT;

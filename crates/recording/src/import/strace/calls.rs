@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use striate_stack::Function;
-use striate_stack::trace::{Call, Detail, RecordedCall, Subject, TracedEnd, TracedFile};
+use striate_trace::{Call, Detail, Function, RecordedCall, Subject, TracedEnd, TracedFile};
 
 use super::Made;
 use super::kernel::{Description, Descriptor, Kernel, is_of_the_system, path_of};

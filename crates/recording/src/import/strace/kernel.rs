@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use striate_stack::trace::{Held, TracedFile};
+use striate_trace::{Held, TracedFile};
 
 use super::super::parts::Growing;
 

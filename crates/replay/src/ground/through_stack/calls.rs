@@ -9,8 +9,8 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use striate_recording::ProcessIndex;
-use striate_stack::trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
 use striate_stack::{Action, End, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
+use striate_trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
 
 use super::super::Did;
 use super::super::memory;

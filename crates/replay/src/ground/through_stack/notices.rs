@@ -9,8 +9,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
-use striate_stack::{Action, Function, Of, Op, OpenFile, Outcome};
+use striate_stack::{Action, Detail, Function, Of, Op, OpenFile, Outcome};
 
 use super::super::Did;
 use super::super::root::Root;

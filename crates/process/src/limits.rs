@@ -1,0 +1,54 @@
+//! Limits of this process: that of file sizes (`RLIMIT_FSIZE`), for stages that answer writes before the kernel does, and
+//! for files of their own; that of descriptors (`RLIMIT_NOFILE`), for descriptors of their own.
+//!
+//! The kernel answers a write beyond the limit with fewer bytes, or with `EFBIG` and a signal that ends the program. A
+//! stage that holds bytes back hands such a write on, so that the kernel says it of the file that the program means. A
+//! file of a stage's own (a log, a trace) must not reach the limit at all: the signal would be the program's.
+//!
+//! To ask the kernel at every write would cost as much as the write that is saved. The limit is asked for when a stack
+//! is made, when files are opened, and by doors when the program changes it ([`refresh`]); before that, what is held
+//! back is settled, because it was answered under the old limit. A limit that another process sets (`prlimit`) is
+//! noticed at the next open.
+//!
+//! The limit of descriptors is one of numbers: what is open above it stays open. So what a stage keeps goes above it, as
+//! far as the process may raise it (`with_more_descriptors`), and a program that has used up its own loses nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+static FILE_SIZE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Files of this process may be as long as this; `u64::MAX` if there is no limit.
+#[inline]
+pub fn file_size() -> u64 {
+    FILE_SIZE.load(Ordering::Relaxed)
+}
+
+/// Asks the kernel for the limits. Returns that of file sizes.
+pub fn refresh() -> u64 {
+    let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    FILE_SIZE.store(limit, Ordering::Relaxed);
+    limit
+}
+
+/// Whether a file of a stage's own may be as long as this: to go beyond the limit would end the program.
+pub fn admit(length: u64) -> std::io::Result<()> {
+    if length > file_size() {
+        return Err(rustix::io::Errno::FBIG.into());
+    }
+    Ok(())
+}
+
+/// Does something while this process may have as many descriptors as it is allowed to ask for.
+pub fn with_more_descriptors<T>(act: impl FnOnce() -> T) -> T {
+    let before = getrlimit(Resource::Nofile);
+    let more = Rlimit { current: before.maximum, maximum: before.maximum };
+    let raised = before.current != before.maximum && setrlimit(Resource::Nofile, more).is_ok();
+    let done = act();
+    // Not if the program has set another one meanwhile.
+    if raised && getrlimit(Resource::Nofile) == more {
+        let _ = setrlimit(Resource::Nofile, before);
+    }
+    done
+}

@@ -1,0 +1,180 @@
+//! [`Lock`]: a mutual exclusion that costs next to nothing while nobody else can come.
+//!
+//! Every write of a program passes two locks, and one that nobody contends still takes two atomic operations
+//! (16 ns together on some machines). The C library knows whether there is another thread at all ([`OnlyThread`]), and a
+//! door may have been promised that its threads come one at a time; where that is so, plain loads and stores do.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::Timespec;
+use rustix::thread::futex;
+
+use crate::only_thread::is_only_thread;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and somebody waits for it.
+const AWAITED: u32 = 2;
+
+/// How long somebody sleeps, at most, before he looks again: nobody wakes him where the promise was broken.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// Who knows whether another thread can come while this one has the lock.
+///
+/// # Safety
+///
+/// While it says that none can, none does. It may say so until another thread begins, and not again.
+pub unsafe trait Alone {
+    /// Whether none can.
+    fn is_alone() -> bool;
+}
+
+/// The C library, which knows whether there is another thread.
+#[derive(Debug, Default)]
+pub struct OnlyThread;
+
+// SAFETY: the C library takes it back before another thread begins.
+unsafe impl Alone for OnlyThread {
+    #[inline]
+    fn is_alone() -> bool {
+        is_only_thread()
+    }
+}
+
+/// A value that one thread at a time can have.
+#[derive(Debug, Default)]
+pub struct Lock<T, A = OnlyThread> {
+    state: AtomicU32,
+    value: UnsafeCell<T>,
+    alone: PhantomData<fn() -> A>,
+}
+
+// SAFETY: only who holds the lock gets at the value, one thread at a time.
+unsafe impl<T: Send, A: Alone> Sync for Lock<T, A> {}
+
+impl<T, A: Alone> Lock<T, A> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value), alone: PhantomData }
+    }
+
+    /// Waits for it.
+    #[inline]
+    pub fn lock(&self) -> Locked<'_, T, A> {
+        if !self.take() {
+            self.wait();
+        }
+        Locked { lock: self }
+    }
+
+    /// Takes it if nobody has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Locked<'_, T, A>> {
+        self.take().then(|| Locked { lock: self })
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        if A::is_alone() {
+            let free = self.state.load(Ordering::Relaxed) == FREE;
+            if free {
+                self.state.store(HELD, Ordering::Relaxed);
+            }
+            return free;
+        }
+        self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn wait(&self) {
+        for _ in 0..100 {
+            if self.state.load(Ordering::Relaxed) == FREE && self.take() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        while self.state.swap(AWAITED, Ordering::Acquire) != FREE {
+            let _ = futex::wait(&self.state, futex::Flags::PRIVATE, AWAITED, Some(&NAP));
+        }
+    }
+}
+
+/// While it lives, nobody else has the value.
+#[derive(Debug)]
+pub struct Locked<'l, T, A: Alone = OnlyThread> {
+    lock: &'l Lock<T, A>,
+}
+
+impl<T, A: Alone> Deref for Locked<'_, T, A> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: we hold the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T, A: Alone> DerefMut for Locked<'_, T, A> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we hold the lock.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T, A: Alone> Drop for Locked<'_, T, A> {
+    #[inline]
+    fn drop(&mut self) {
+        let state = &self.lock.state;
+        if A::is_alone() {
+            state.store(FREE, Ordering::Relaxed);
+        } else if state.swap(FREE, Ordering::Release) == AWAITED {
+            wake(state);
+        }
+    }
+}
+
+#[cold]
+fn wake(state: &AtomicU32) {
+    let _ = futex::wake(state, futex::Flags::PRIVATE, 1);
+}
+
+/// A lock whose holder died is taken all the same: what it protects is never half done.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_has_it() {
+        let (count, alone) = (Lock::<_>::new(0u64), Lock::<_>::new(()));
+        drop(alone.lock());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for n in 0..20_000 {
+                        let mut count = count.lock();
+                        let before = *count;
+                        if n % 1000 == 0 {
+                            std::thread::yield_now();
+                        }
+                        *count = before + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*count.lock(), 160_000);
+        let held = count.lock();
+        assert!(count.try_lock().is_none());
+        drop(held);
+        assert!(count.try_lock().is_some());
+    }
+}

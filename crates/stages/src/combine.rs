@@ -1,0 +1,385 @@
+//! **combine**: many small files as one.
+//!
+//! A program that makes many small files pays for each with an open, a write and a close, each of which goes to
+//! storage. This stage buffers such files beyond their close. It answers for them under their names as if they
+//! were there, and writes them out later, many at a time: or never, if the program removes them before.
+//!
+//! ```toml
+//! [[stage]]
+//! kind = "combine"
+//! limit = "64KiB"         # files up to this size are held; one that grows beyond it becomes a real file
+//! memory = "256MiB"       # all that is held, and the size of the log; then all is written out
+//! files = 100000          # as many files are held at most
+//! threads = 24            # so many files are written out at a time
+//! directory = "/scratch"  # where the log is; without it, beside the first file that is held
+//! unpack = true           # false: the files stay in the log, which is then called a container
+//! ```
+//!
+//! It gains where a request costs much, as with storage behind a network. On a local file system, where to make a
+//! file costs some tens of microseconds, it does not.
+//!
+//! **What is held**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or `O_EXCL`, on a file
+//! system that the program may write to. Reads, writes, `stat`, `rename` to a name that is free or held as
+//! well, `unlink`, `truncate`, opening again: all of that happens here. Anything else makes real files first:
+//! the file in question (`fsync`, a mapping, a lock, `chmod`, `link`, `access`, `exec` of it, two processes that
+//! share a descriptor), those in a directory (listing or removing it), or all (renaming a directory, `fork`,
+//! `exec`, the end of the process, the limits above).
+//!
+//! **What others see**: nothing of a held file until it is written out. With `threads = 1` files are written out
+//! in the order in which they were made; with more, each may be early by that many.
+//!
+//! **When the process is killed**: what was closed is in the log, which the kernel has; `striate stack recover`
+//! makes files of it. What was not closed yet is lost. After a loss of power, only what was synced is there, as
+//! with any file system.
+//!
+//! **Errors**: permissions of the directory are checked when a file is opened. What cannot be known then (a full
+//! disk, a quota) shows when files are written out: as the error of the call that made it necessary, and in a
+//! line for each file on standard error at the end, with the status of the process
+//! ([`LOSS_STATUS`](crate::LOSS_STATUS)); the log stays with all that could not be written.
+//!
+//! **The limit of file sizes** (`RLIMIT_FSIZE`) is that of the files: one that would grow beyond it becomes a real file,
+//! of which the kernel says what it says. The log stays below it, too; what finds no room there is written out.
+//!
+//! **With `unpack = false`** the log gets an index and the name `….combined` in `directory`, which has to be
+//! given. Programs that run with the same stack see its files; `striate stack unpack` makes real files of them.
+//! Listing a directory still makes real files of those in it.
+//!
+//! **Who a file is**: device and inode that the program was told stay what they are when the file becomes a real
+//! one, for this process and its copies. Other processes, a program that this one becomes by `exec`, and who
+//! lists a directory (`d_ino`) are told the real ones; so a descriptor that was inherited and the name agree there.
+//! Of the files that are real by now, the last million are known.
+//!
+//! **What the log costs**: it is the stage's own file and does not pass the stages after this one, so a throttle
+//! there does not slow it down. It is made, grows by 1 to 32 MiB at a time, and is removed, each by one request; its
+//! bytes are written by the kernel in large pieces, when it likes. With `directory` on a local disk, storage sees
+//! nothing of that.
+//!
+//! **Differences that remain**: the time of the last change (`ctime`) of a file is another once it is real; the
+//! time of its last modification is kept. Files in directories with default
+//! access-control lists are not held. The times of a directory change when files in it become real. To know
+//! that a name is free, storage is asked once for each. Names by which the program goes around the paths of this stage are not
+//! seen. The log is a hidden file in its directory, which is not there whenever the program lists that.
+
+mod container;
+mod data;
+mod entry;
+mod held;
+mod home;
+mod identities;
+mod kept;
+mod log;
+mod names;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+use serde::Deserialize;
+use striate_calls::{Kind, Kinds};
+use striate_process::lock::lock;
+use striate_process::origin::run_directory;
+use striate_stack::classification::{Interference, Meaning, Scope, State as Memory};
+use striate_stack::{Action, Classification, Loss, Next, Of, Op, OpenFile, Outcome, Stage};
+use toml::Table;
+
+pub(crate) use self::container::{Container, Found, is_called_so};
+use self::held::{Content, Handle};
+use self::home::Way;
+use self::identities::Identities;
+pub(crate) use self::log::NOTE;
+pub use self::log::is_own_log;
+use self::log::{Log, NotAdded};
+use self::state::State;
+use crate::umask::Umask;
+
+/// What sort of stage it is.
+pub const CLASSIFICATION: Classification = Classification {
+    scope: Scope::Both,
+    interference: Interference::SeveralOperations,
+    state: Memory::Stateful,
+    meaning: Meaning::Deferred,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Options {
+    limit: String,
+    memory: String,
+    files: usize,
+    threads: NonZeroUsize,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) unpack: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limit: "64KiB".into(),
+            memory: "256MiB".into(),
+            files: 100_000,
+            threads: NonZeroUsize::MIN.saturating_add(23),
+            directory: None,
+            unpack: true,
+        }
+    }
+}
+
+/// The stage.
+#[derive(Debug)]
+pub struct Combine {
+    /// Bytes of one file.
+    limit: usize,
+    /// Bytes of all.
+    memory: u64,
+    options: Options,
+    state: Mutex<State>,
+    /// How many names are held: without any, names need not be looked at.
+    named: AtomicUsize,
+    /// How many files are held, and how many of them are written out by now.
+    progress: Progress,
+    umask: Umask,
+    kept: kept::Containers,
+    /// Of files that were held.
+    identities: Identities,
+}
+
+/// How far the stage is with writing out. It can be looked at while that happens.
+#[derive(Debug, Default)]
+struct Progress {
+    held: AtomicUsize,
+    written: AtomicUsize,
+}
+
+/// Makes one, from its table in the configuration.
+pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
+    let options: Options = table.try_into().map_err(|error| error.to_string())?;
+    let size = |key: &str, text: &str| {
+        striate_datatype::parse_size(text).map_err(|error| format!("{key}: {error}"))
+    };
+    let (limit, memory) = (size("limit", &options.limit)?, size("memory", &options.memory)?);
+    if limit > memory / 2 {
+        return Err(format!(
+            "limit = {:?} of a file is more than half of memory = {:?}",
+            options.limit, options.memory
+        ));
+    }
+    if memory > 1 << 40 {
+        return Err(format!("memory = {:?}: 1TiB is the most", options.memory));
+    }
+    if !options.unpack && options.directory.is_none() {
+        return Err("unpack = false needs a directory, where containers stay".into());
+    }
+    if let Some(directory) = &options.directory
+        && !directory.is_absolute()
+    {
+        return Err(format!("directory = {} is not an absolute path", directory.display()));
+    }
+    let mut state = State::new(options.directory.clone(), memory, 0);
+    state.run = run_directory();
+    Ok(Box::new(Combine {
+        limit: limit as usize,
+        memory,
+        state: Mutex::new(state),
+        named: AtomicUsize::new(0),
+        progress: Progress::default(),
+        umask: Umask::default(),
+        kept: kept::Containers::new(&options),
+        identities: Identities::default(),
+        options,
+    }))
+}
+
+impl Combine {
+    /// Whether a name may be held at all.
+    fn holds_names(&self) -> bool {
+        self.named.load(Ordering::Acquire) > 0 || self.kept.is_used()
+    }
+
+    /// Notes how many names are held. The log is one as well: it must not be in the way of the program.
+    fn note_names(&self, state: &State) {
+        let names = state.names.len() + usize::from(state.log.is_some());
+        self.named.store(names, Ordering::Release);
+        self.progress.held.store(state.names.len(), Ordering::Relaxed);
+        self.progress.written.store(0, Ordering::Relaxed);
+    }
+
+    /// Makes real files of these.
+    fn bring_home(&self, state: &mut State, ids: &[u64], next: Next<'_>) -> Result<(), Errno> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let way = Way {
+            threads: self.options.threads,
+            identities: &self.identities,
+            written: &self.progress.written,
+            next,
+        };
+        let outcome = way.bring_home(state, ids);
+        self.note_names(state);
+        outcome
+    }
+
+    /// Makes real files of all that have a name, and removes the log.
+    fn bring_all_home(&self, state: &mut State, next: Next<'_>) -> Result<(), Errno> {
+        let ids = state.named();
+        let outcome = self.bring_home(state, &ids, next);
+        state.drop_log();
+        self.note_names(state);
+        outcome
+    }
+
+    /// Puts a file into the log; makes room there if need be; makes a real file of it if that is not
+    /// possible.
+    fn store(&self, state: &mut State, id: u64, next: Next<'_>) -> Result<(), Errno> {
+        match state.store(id) {
+            Ok(()) => return Ok(()),
+            Err(NotAdded::Full) if self.options.unpack => {
+                let others: Vec<u64> =
+                    state.named().into_iter().filter(|other| *other != id).collect();
+                self.bring_home(state, &others, next)?;
+                state.reset_log();
+            }
+            Err(NotAdded::Full) => self.seal(state)?,
+            Err(NotAdded::Failed(_)) => {}
+        }
+        if state.held.contains_key(&id) && state.store(id).is_err() {
+            self.bring_home(state, &[id], next)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the stage has left with an open file, if that stands for a held one.
+fn open_handle<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f Handle> {
+    file.state::<Handle>(next.slot())
+}
+
+impl Stage for Combine {
+    fn kinds(&self) -> Kinds {
+        Kinds::of(&[
+            Kind::Open,
+            Kind::Close,
+            Kind::Read,
+            Kind::Write,
+            Kind::Seek,
+            Kind::Sync,
+            Kind::Truncate,
+            Kind::Allocate,
+            Kind::Stat,
+            Kind::Rename,
+            Kind::Unlink,
+            Kind::MakeDirectory,
+            Kind::ReadDirectory,
+            Kind::Duplicate,
+            Kind::Control,
+            Kind::Map,
+            Kind::CopyRange,
+            Kind::SendFile,
+            Kind::Notice,
+        ])
+    }
+
+    fn classification(&self) -> Classification {
+        CLASSIFICATION
+    }
+
+    fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+        match &op.action {
+            Action::Open { .. } => self.open(op, next),
+            Action::Stat { of: Of::Name(_), .. } => self.stat_name(op, next),
+            Action::Rename { .. } => self.rename(op, next),
+            Action::Unlink { .. } => self.unlink(op, next),
+            Action::MakeDirectory { target, .. } | Action::Notice { of: Of::Name(target) } => {
+                self.before(*target, op.function, next)?;
+                next.call(op)
+            }
+            Action::ReadDirectory { target } => {
+                self.before_directory(*target, next)?;
+                next.call(op)
+            }
+            _ => self.data(op, next),
+        }
+    }
+
+    fn holds_back(&self) -> bool {
+        true
+    }
+
+    fn held(&self) -> u64 {
+        // Containers that are to stay are not written out.
+        let held = if self.options.unpack { self.progress.held.load(Ordering::Relaxed) } else { 0 };
+        held.saturating_sub(self.progress.written.load(Ordering::Relaxed)) as u64
+    }
+
+    /// Whoever was told the identity of a file goes on being told that.
+    fn kinds_of_shared(&self) -> Kinds {
+        Kinds::of(&[Kind::Close, Kind::Stat])
+    }
+
+    fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
+        let Some(handle) = open_handle(file, next) else { return Ok(0) };
+        if !handle.is_home() {
+            let mut state = lock(&self.state);
+            let id = handle.id;
+            if !handle.is_home()
+                && let Err(error) = self.bring_home(&mut state, &[id], next)
+            {
+                // From now on the stage may not see it any more. At least it is not lost, if it has a name.
+                if state.held.get(&id).is_some_and(|held| held.key.is_some()) {
+                    let _ = state.store(id);
+                }
+                return Err(error);
+            }
+        }
+        Ok(0)
+    }
+
+    fn settle_all(&self, next: Next<'_>) -> Outcome {
+        let mut state = lock(&self.state);
+        let settled = if self.options.unpack {
+            self.bring_all_home(&mut state, next)
+        } else {
+            self.leave_container(&mut state, next)
+        };
+        state.failed = settled.err();
+        if settled.is_err() {
+            // What is only in memory goes with the process; the log stays.
+            for id in state.named() {
+                let _ = state.store(id);
+            }
+            self.note_names(&state);
+        }
+        settled.map(|()| 0)
+    }
+
+    fn start_anew(&self) {
+        let mut state = lock(&self.state);
+        state.start_anew();
+        self.note_names(&state);
+        self.umask.start_anew();
+        self.kept.start_anew();
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let state = lock(&self.state);
+        // Files of a container are where they are to stay.
+        let Some(error) = state.failed else { return Vec::new() };
+        let log = state.log.as_ref().map(Log::path).or_else(|| state.unsealed.clone());
+        let lost = |id: &u64| {
+            let held = state.held.get(id)?;
+            let kept = match held.content {
+                Content::Memory(_) => None,
+                Content::Kept(..) => return None,
+                Content::Stored(_) => log.clone(),
+            };
+            let path = held.directory.path_to(held.c_name());
+            Some(Loss { path, bytes: held.size() as u64, error, kept })
+        };
+        state.named().iter().filter_map(lost).collect()
+    }
+}

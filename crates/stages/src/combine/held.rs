@@ -1,0 +1,209 @@
+//! [`Held`]: a file that is not yet one.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+use rustix::time::ClockId;
+use striate_process::reopen::Identity;
+use striate_stack::{OpenFile, StatInto};
+
+use super::container::Container;
+use super::log::{At, Log, errno};
+use crate::place::{Directory, Key};
+
+/// What the stage leaves with an open file that stands for a held one.
+#[derive(Debug)]
+pub(super) struct Handle {
+    /// Which held file.
+    pub(super) id: u64,
+    /// The descriptor that the program got at first.
+    pub(super) opened: AtomicI32,
+    /// Whether it is a real file by now: then the stage has nothing to do with it any more.
+    home: AtomicBool,
+}
+
+impl Handle {
+    pub(super) fn new(id: u64, opened: RawFd) -> Self {
+        Self { id, opened: AtomicI32::new(opened), home: AtomicBool::new(false) }
+    }
+
+    pub(super) fn is_home(&self) -> bool {
+        self.home.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_home(&self) {
+        self.home.store(true, Ordering::Release);
+    }
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// In memory: somebody writes it.
+    Memory(Vec<u8>),
+    /// In the log.
+    Stored(At),
+    /// In a container that another process, or this one, has left.
+    Kept(Arc<Container>, At),
+}
+
+/// Flags of a `stat` that the kernel knows.
+const KNOWN: i32 = libc::AT_SYMLINK_NOFOLLOW
+    | libc::AT_NO_AUTOMOUNT
+    | libc::AT_EMPTY_PATH
+    | libc::AT_STATX_FORCE_SYNC
+    | libc::AT_STATX_DONT_SYNC;
+
+/// Whether a `stat` asks for something that is there: else the kernel says what is wrong with it.
+pub(super) fn is_answerable(flags: i32, into: &StatInto<'_>) -> bool {
+    let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
+    let known = flags & !KNOWN == 0 && flags & both != both;
+    let reserved = matches!(into, StatInto::Statx { mask, .. } if *mask >> 31 != 0);
+    known && !reserved
+}
+
+/// Seconds and nanoseconds.
+pub(super) type Time = (i64, u32);
+
+/// The time as the kernel notes it with files: coarse, so that files made one after the other stay in order.
+pub(super) fn file_time() -> Time {
+    let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
+    (now.tv_sec, now.tv_nsec as u32)
+}
+
+/// A file that the program has made, which storage does not know of.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Its name; none if it was removed while it is open.
+    pub(super) key: Option<Key>,
+    pub(super) name: CString,
+    pub(super) directory: Arc<Directory>,
+    pub(super) content: Content,
+    /// The entry of the log that has its state at the last close, if there is one.
+    pub(super) stored: Option<At>,
+    /// Whether it has changed since.
+    pub(super) changed: bool,
+    /// Whether a container has an entry of that name as well, which has to be taken back.
+    pub(super) kept: bool,
+    pub(super) mode: u32,
+    pub(super) owner: (u32, u32),
+    /// Device and inode, as long as it is held.
+    pub(super) identity: Identity,
+    /// Whether the program was told: then it stays what it is.
+    pub(super) told: bool,
+    pub(super) born: Time,
+    pub(super) modified: Time,
+    pub(super) touched: Time,
+    pub(super) handles: Vec<Weak<OpenFile>>,
+}
+
+impl Held {
+    /// How long it is.
+    pub(super) fn size(&self) -> usize {
+        match &self.content {
+            Content::Memory(bytes) => bytes.len(),
+            Content::Stored(at) | Content::Kept(_, at) => at.length,
+        }
+    }
+
+    /// How much of the program's memory it takes.
+    pub(super) fn in_memory(&self) -> usize {
+        match &self.content {
+            Content::Memory(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes<'a>(&'a self, log: Option<&'a Log>) -> Result<Cow<'a, [u8]>, Errno> {
+        match &self.content {
+            Content::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
+            Content::Stored(at) => log.ok_or(Errno::IO)?.bytes(*at),
+            Content::Kept(container, at) => {
+                container.read_at(*at).map(Cow::Owned).map_err(|error| errno(&error))
+            }
+        }
+    }
+
+    /// Its bytes, to be changed.
+    pub(super) fn bytes_mut(&mut self, log: Option<&Log>) -> Result<&mut Vec<u8>, Errno> {
+        if !matches!(self.content, Content::Memory(_)) {
+            let bytes = self.bytes(log)?.into_owned();
+            self.content = Content::Memory(bytes);
+        }
+        match &mut self.content {
+            Content::Memory(bytes) => Ok(bytes),
+            _ => Err(Errno::IO),
+        }
+    }
+
+    /// Notes that its bytes have changed.
+    pub(super) fn note_change(&mut self) {
+        self.changed = true;
+        self.modified = file_time();
+        self.touched = self.modified;
+    }
+
+    /// Whether somebody has it open.
+    pub(super) fn is_open(&self) -> bool {
+        !self.handles.is_empty()
+    }
+
+    /// Its name in C.
+    pub(super) fn c_name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// Answers a `stat`.
+    pub(super) fn stat(&mut self, into: &mut StatInto<'_>) {
+        let blocks = self.size().div_ceil(4096) as i64 * 8;
+        let size = self.size() as i64;
+        let mode = libc::S_IFREG | self.mode;
+        let links = u32::from(self.key.is_some());
+        let (device, inode) = self.identity;
+        self.told = true;
+        match into {
+            StatInto::Stat(stat) => {
+                // SAFETY: a structure of numbers.
+                **stat = unsafe { std::mem::zeroed() };
+                stat.st_dev = device;
+                stat.st_ino = inode;
+                stat.st_mode = mode;
+                stat.st_nlink = links.into();
+                (stat.st_uid, stat.st_gid) = self.owner;
+                stat.st_size = size;
+                stat.st_blksize = 4096;
+                stat.st_blocks = blocks;
+                (stat.st_atime, stat.st_atime_nsec) = (self.modified.0, self.modified.1.into());
+                (stat.st_mtime, stat.st_mtime_nsec) = (self.modified.0, self.modified.1.into());
+                (stat.st_ctime, stat.st_ctime_nsec) = (self.touched.0, self.touched.1.into());
+            }
+            StatInto::Statx { buffer, .. } => {
+                // SAFETY: as above.
+                **buffer = unsafe { std::mem::zeroed() };
+                buffer.stx_mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+                buffer.stx_blksize = 4096;
+                buffer.stx_nlink = links;
+                (buffer.stx_uid, buffer.stx_gid) = self.owner;
+                buffer.stx_mode = mode as u16;
+                buffer.stx_ino = inode;
+                buffer.stx_size = size as u64;
+                buffer.stx_blocks = blocks as u64;
+                buffer.stx_dev_major = libc::major(device);
+                buffer.stx_dev_minor = libc::minor(device);
+                for (time, (seconds, nanoseconds)) in [
+                    (&mut buffer.stx_atime, self.modified),
+                    (&mut buffer.stx_mtime, self.modified),
+                    (&mut buffer.stx_ctime, self.touched),
+                    (&mut buffer.stx_btime, self.born),
+                ] {
+                    (time.tv_sec, time.tv_nsec) = (seconds, nanoseconds);
+                }
+            }
+        }
+    }
+}

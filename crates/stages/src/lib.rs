@@ -1,0 +1,177 @@
+//! The stages there are, and the table by which a configuration becomes stages ([`SORTS`]).
+
+mod align;
+pub mod combine;
+mod count;
+mod fault;
+mod inodes;
+mod options;
+pub mod path_rewrite;
+mod place;
+mod position;
+mod read_ahead;
+pub mod recover;
+mod seek_free;
+mod size;
+mod threads;
+mod throttle;
+mod trace;
+mod transfer;
+mod trust;
+mod umask;
+mod write_back;
+
+use std::path::Path;
+
+use striate_stack::{Configuration, ConfigurationError, Sort, Sorts};
+
+pub use self::combine::is_own_log;
+
+/// All sorts.
+pub static SORTS: Sorts = Sorts { list: LIST, check_order };
+
+static LIST: &[Sort] = &[
+    Sort {
+        name: "count",
+        about: "counts calls, errors, bytes, lengths and times",
+        classification: count::CLASSIFICATION,
+        build: count::Count::build,
+    },
+    Sort {
+        name: "trace",
+        about: "records every call, to be looked at and repeated",
+        classification: trace::CLASSIFICATION,
+        build: trace::Recorder::build,
+    },
+    Sort {
+        name: "write-back",
+        about: "collects writes in memory and writes whole blocks",
+        classification: write_back::CLASSIFICATION,
+        build: write_back::build,
+    },
+    Sort {
+        name: "read-ahead",
+        about: "reads more than was asked for when the next reads can be told",
+        classification: read_ahead::CLASSIFICATION,
+        build: read_ahead::build,
+    },
+    Sort {
+        name: "align",
+        about: "cuts reads and writes at multiples of a stripe",
+        classification: align::CLASSIFICATION,
+        build: align::build,
+    },
+    Sort {
+        name: "combine",
+        about: "holds small files beyond their close and writes them out many at a time",
+        classification: combine::CLASSIFICATION,
+        build: combine::build,
+    },
+    Sort {
+        name: "path-rewrite",
+        about: "makes files at a fast place and moves them to their destination after their close",
+        classification: path_rewrite::CLASSIFICATION,
+        build: path_rewrite::build,
+    },
+    Sort {
+        name: "throttle",
+        about: "makes requests take as long as on slower storage",
+        classification: throttle::CLASSIFICATION,
+        build: throttle::Throttle::build,
+    },
+    Sort {
+        name: "fault",
+        about: "lets operations fail, or move fewer bytes than asked for",
+        classification: fault::CLASSIFICATION,
+        build: fault::Fault::build,
+    },
+    Sort {
+        name: "seek-free",
+        about: "turns all reads and writes into one sequential stream; destroys files",
+        classification: seek_free::CLASSIFICATION,
+        build: seek_free::build,
+    },
+];
+
+/// Stages of which several in a row make sense: each may be for other operations.
+const MAY_REPEAT: &[&str] = &["throttle", "fault"];
+
+/// Stages that keep files elsewhere, in the only order that works: what holds files back before they are made
+/// comes before what makes them somewhere else.
+const OF_NAMES: &[&str] = &["combine", "path-rewrite"];
+
+/// Stages that know files by what the kernel says they are: they come after those that change that.
+const OF_BYTES: &[&str] = &["write-back", "read-ahead", "align", "seek-free"];
+
+/// The sort of a name.
+pub fn sort(name: &str) -> Option<&'static Sort> {
+    SORTS.sort(name)
+}
+
+/// Reads a file that describes a stack of these stages.
+pub fn read_stack(path: &Path) -> Result<Configuration, ConfigurationError> {
+    Configuration::read(path, &SORTS)
+}
+
+/// Reads a text that describes a stack of these stages.
+pub fn parse_stack(text: &str) -> Result<Configuration, ConfigurationError> {
+    Configuration::parse(text, &SORTS)
+}
+
+/// Says what is wrong with stages in this order, if anything is.
+fn check_order(names: &[&str]) -> Result<(), String> {
+    let mut pairs = names.windows(2);
+    if let Some([name, ..]) =
+        pairs.find(|pair| pair[0] == pair[1] && !MAY_REPEAT.contains(&pair[0]))
+    {
+        return Err(format!("two stages {name} in a row: the second does nothing new"));
+    }
+    if names.windows(2).any(|pair| pair == ["align", "write-back"]) {
+        return Err("align before write-back: it puts together again what align has cut; \
+                    the other way round they work"
+            .into());
+    }
+    for (place, name) in names.iter().enumerate() {
+        let later = &names[place + 1..];
+        if let Some(rank) = OF_NAMES.iter().position(|other| other == name)
+            && let Some(early) = later.iter().find(|other| OF_NAMES[..rank].contains(*other))
+        {
+            return Err(format!("{early} has to come before {name}, or files would be lost"));
+        }
+        if OF_BYTES.contains(name)
+            && let Some(early) = later.iter().find(|other| OF_NAMES.contains(*other))
+        {
+            return Err(format!("{early} has to come before {name}: names before bytes"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_rejected() {
+        for right in [
+            &["count", "combine", "path-rewrite", "write-back", "throttle"][..],
+            &["combine", "write-back", "read-ahead"],
+            &["combine", "count", "combine"],
+            &["write-back", "align"],
+            &["throttle", "throttle", "fault", "fault"],
+            &[],
+        ] {
+            assert_eq!(check_order(right), Ok(()), "{right:?}");
+        }
+        for wrong in [
+            &["path-rewrite", "combine"][..],
+            &["write-back", "count", "combine"],
+            &["read-ahead", "align", "combine"],
+            &["read-ahead", "path-rewrite"],
+            &["combine", "combine"],
+            &["count", "align", "write-back"],
+        ] {
+            assert!(check_order(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! [`left_logs`]: the logs of `combine` that the processes of a run have left.
+//!
+//! A log lies beside the files that were made, wherever that is. Under `striate run` a process notes in the directory
+//! of the run where its log is, and removes the note with the log; so what is noted there when the run is over, and is
+//! there, was left by a process that was killed, or could not be written out.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::combined::recover_log;
+use super::{Report, Wanted};
+use crate::combine::NOTE;
+
+/// A log that a process has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftLog {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How many files are in it.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The logs that are noted in the directory of a run and that no process uses any more.
+pub fn left_logs(run: &Path) -> Vec<LeftLog> {
+    let Ok(list) = std::fs::read_dir(run) else { return Vec::new() };
+    let notes = list.filter_map(Result::ok).map(|entry| entry.path());
+    let notes = notes.filter(|path| path.extension().is_some_and(|ending| ending == NOTE));
+    let mut logs: Vec<LeftLog> = notes.filter_map(|note| left_log(&note)).collect();
+    logs.sort_by(|one, other| one.path.cmp(&other.path));
+    logs
+}
+
+fn left_log(note: &Path) -> Option<LeftLog> {
+    let path = PathBuf::from(OsStr::from_bytes(&std::fs::read(note).ok()?));
+    std::fs::symlink_metadata(&path).ok()?;
+    let mut report = Report::default();
+    // What cannot be read is there all the same, and `recover` says why it cannot be read.
+    let _ = recover_log(&path, true, Wanted::List, &mut report);
+    if !report.in_use.is_empty() {
+        return None;
+    }
+    let bytes = report.files.iter().map(|file| file.length).sum();
+    Some(LeftLog { path, files: report.files.len(), bytes })
+}

@@ -1,0 +1,47 @@
+//! Traces: what processes did with files, call by call. `docs/trace-format.md` describes the format.
+//!
+//! A trace is a file per process; those of several can be put into one file ([`TraceFile`],
+//! [`SeveralWriter`]). It consists of blocks that can each be read alone: what a block refers to
+//! (paths, open files) it defines. So a trace whose process was killed is good up to its last block, parts
+//! can be cut out, and readers hold one block in memory, or one per shard ([`Trace::in_order`]). Calls of layers
+//! above POSIX have blocks of their own ([`Trace::layer_records`]).
+
+mod block;
+mod call;
+pub mod count;
+mod decoder;
+mod encoder;
+mod header;
+mod held;
+mod layer;
+mod layer_order;
+mod order;
+mod output;
+mod reader;
+mod several;
+mod source;
+mod trace_file;
+mod varint;
+mod writer;
+
+pub use striate_calls::{Detail, Function, Kind, Kinds, layer as layers};
+pub use striate_process::Origin;
+
+pub use self::block::{BlockInfo, StoredBlock};
+pub use self::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile};
+pub use self::encoder::{Encoder, Timed};
+pub use self::header::Header;
+pub use self::held::Held;
+pub use self::layer::{LayerEncoder, LayerRecord};
+pub use self::layer_order::LayerRecords;
+pub use self::order::{InOrder, ShardRecords};
+pub use self::output::Output;
+pub use self::reader::{Checked, Damage, Records, Trace, TraceError};
+#[doc(hidden)]
+pub use self::reader::{layer_records_in, records_in};
+pub use self::several::{Part, SeveralWriter};
+pub use self::trace_file::TraceFile;
+pub use self::writer::Writer;
+
+/// Bytes of records in a block, before they are compressed; a block may be a little larger.
+pub(crate) const BLOCK: usize = 64 << 10;
