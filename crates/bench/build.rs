@@ -2,8 +2,9 @@
 //! PnetCDF and of netCDF, when the feature `mpi` asks for it.
 //!
 //! One program per MPI, because two MPI libraries do not live in one process; both are embedded in
-//! ours, so that a benchmark compares all engines in a single run. PnetCDF and netCDF are optional: what
-//! is not installed, or is for another MPI, is left out, and the benchmarks say so when asked for it.
+//! ours, so that a benchmark compares all engines in a single run. PnetCDF and netCDF are optional:
+//! what is not installed, or is for another MPI, is left out, and the benchmarks say so when asked
+//! for it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -44,13 +45,13 @@ fn main() {
     }
 }
 
-/// The calls of MPI-IO and of the libraries on top: for the MPI that the ranks use, which `MPICC` picks
-/// for both.
+/// The calls of MPI-IO and of the libraries on top: for the MPI that the ranks use, which `MPICC`
+/// picks for both.
 fn build_calls(out: &Path) {
     println!("cargo::rerun-if-env-changed=MPICC");
     let compiler = std::env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
     println!("cargo::rustc-link-search=native={}", out.display());
-    // Who is called comes behind who calls.
+    // A library comes after those that call it.
     let peers = [("pnetcdf", PNETCDF, PNETCDF_PROBE), ("netcdf", NETCDF, NETCDF_PROBE)];
     let peers = peers.into_iter().filter(|(name, _, probe)| can_link(&compiler, out, probe, name));
     let peers: Vec<_> = peers.map(|(name, source, _)| (name, source)).collect();
@@ -66,8 +67,8 @@ fn build_calls(out: &Path) {
 const NETCDF_PROBE: &str =
     "#include <netcdf.h>\nint main(void) { return nc_inq_libvers() == 0; }\n";
 
-/// A library for another MPI links and then fails. Debian's PnetCDF is for Open MPI, and that is what is
-/// taken for granted.
+/// A library for another MPI links and then fails. Debian's PnetCDF is for Open MPI, and that is
+/// what is taken for granted.
 const PNETCDF_PROBE: &str = "#include <mpi.h>\n#include <pnetcdf.h>\n\
     #if !defined(OPEN_MPI)\n#error \"it is taken to be for Open MPI\"\n#endif\n\
     int main(void) { return ncmpi_inq_libvers() == 0; }\n";

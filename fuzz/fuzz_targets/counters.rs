@@ -1,7 +1,7 @@
 //! Bytes of a file as counters.
 #![no_main]
 
-#[path = "../stack_bodies.rs"]
-mod stack_bodies;
+#[path = "../bodies/stack.rs"]
+mod stack;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| stack_bodies::counters(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| stack::counters(bytes));

@@ -1,7 +1,7 @@
 //! Bytes from the wire as a datatype.
 #![no_main]
 
-#[path = "../bodies.rs"]
-mod bodies;
+#[path = "../bodies/datatype.rs"]
+mod datatype;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::decode(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| datatype::decode(bytes));

@@ -1,11 +1,11 @@
 //! Bytes of a file as the output of darshan-dxt-parser.
 #![no_main]
 
-#[path = "../recording_bodies.rs"]
-mod recording_bodies;
+#[path = "../bodies/recording.rs"]
+mod recording;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let directory = std::env::temp_dir().join(format!("striate-fuzz-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a place for what is imported");
-    recording_bodies::dxt(bytes, &directory);
+    recording::dxt(bytes, &directory);
 });

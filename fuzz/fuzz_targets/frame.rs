@@ -1,7 +1,7 @@
 //! Bytes from the wire as the header of a frame.
 #![no_main]
 
-#[path = "../wire_bodies.rs"]
-mod wire_bodies;
+#[path = "../bodies/wire.rs"]
+mod wire;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire_bodies::frame(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire::frame(bytes));

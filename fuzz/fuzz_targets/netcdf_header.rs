@@ -1,7 +1,7 @@
 //! Bytes of a file as its netCDF header.
 #![no_main]
 
-#[path = "../array_bodies.rs"]
-mod array_bodies;
+#[path = "../bodies/array.rs"]
+mod array;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| array_bodies::netcdf_header(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| array::netcdf_header(bytes));

@@ -1,7 +1,7 @@
 //! Text that people typed as a datatype.
 #![no_main]
 
-#[path = "../bodies.rs"]
-mod bodies;
+#[path = "../bodies/datatype.rs"]
+mod datatype;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::notation(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| datatype::notation(bytes));

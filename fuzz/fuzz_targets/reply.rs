@@ -1,7 +1,7 @@
 //! Bytes from the wire as a reply or a failure.
 #![no_main]
 
-#[path = "../wire_bodies.rs"]
-mod wire_bodies;
+#[path = "../bodies/wire.rs"]
+mod wire;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire_bodies::reply(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire::reply(bytes));

@@ -1,7 +1,7 @@
 //! Bytes from the wire as a request.
 #![no_main]
 
-#[path = "../wire_bodies.rs"]
-mod wire_bodies;
+#[path = "../bodies/wire.rs"]
+mod wire;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire_bodies::request(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire::request(bytes));

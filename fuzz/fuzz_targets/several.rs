@@ -1,7 +1,7 @@
 //! Bytes of a file as traces of several processes.
 #![no_main]
 
-#[path = "../recording_bodies.rs"]
-mod recording_bodies;
+#[path = "../bodies/recording.rs"]
+mod recording;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| recording_bodies::several(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| recording::several(bytes));

@@ -1,7 +1,7 @@
 //! Bytes from the wire as all that comes over a connection.
 #![no_main]
 
-#[path = "../wire_bodies.rs"]
-mod wire_bodies;
+#[path = "../bodies/wire.rs"]
+mod wire;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire_bodies::stream(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wire::stream(bytes));

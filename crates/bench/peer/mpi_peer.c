@@ -487,7 +487,7 @@ int main(int argc, char **argv) {
         return 1;
     }
 
-    /* Open MPI 4 shall do without a daemon beside a singleton, which it starts by way of PATH. */
+    /* Open MPI 4 must not start a daemon for a singleton, which it starts by way of PATH. */
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -208,7 +208,7 @@ static int *priority_of_romio(void) {
 static int prefer(int romio, int saved[2]) {
     if (!priority_of_ompio() && !priority_of_romio()) {
         /* The components are loaded by the first call that needs them; this one does nothing else,
-         * since nobody can make such a file. */
+         * since such a file cannot be made. */
         MPI_File_delete("/proc/self/none", MPI_INFO_NULL);
     }
     int *priorities[] = {priority_of_ompio(), priority_of_romio()};
@@ -278,7 +278,7 @@ static const char *implementation(MPI_File file) {
 
 #endif
 
-/* The same for others that open files through MPI-IO: PnetCDF. */
+/* The same for other libraries that open files through MPI-IO: PnetCDF. */
 int striate_mpiio_prefer(int romio, int saved[2]) {
     return prefer(romio, saved);
 }

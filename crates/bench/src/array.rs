@@ -1,16 +1,17 @@
-//! `bench` of datasets: what programs write and read with netCDF libraries, by several of them in turn.
+//! `bench` of datasets: what programs write and read with netCDF libraries, by several of them in
+//! turn.
 //!
-//! [`run`] measures. In each repetition every contender writes new files and reads them back; their order
-//! rotates, so that none is always the first. A sample is the time from one barrier to the next: around
-//! the data calls of all ranks, and around everything from opening to closing. Every element is verified
-//! outside of it, gaps of memory included, and in the first repetition every contender also reads the
-//! files of the others.
+//! [`run`] measures. In each repetition every contender writes new files and reads them back; their
+//! order rotates, so that none is always the first. A sample is the time from one barrier to the
+//! next: around the data calls of all ranks, and around everything from opening to closing. Every
+//! element is verified outside of it, gaps of memory included, and in the first repetition every
+//! contender also reads the files of the other contenders.
 //!
 //! Files are read back from where they were written a moment ago, so what is measured is the path
 //! through the page cache; nothing here empties it.
 //!
-//! Our datasets can also take part several times, as one shared file and as partitions, on targets of
-//! which one is slow ([`Layout`]).
+//! Our datasets can also take part several times, as one shared file and as partitions, on targets
+//! of which one is slow ([`Layout`]).
 
 mod engine;
 mod layout;
@@ -36,6 +37,7 @@ pub use self::measure::run;
 pub use self::memory::Mismatch;
 pub use self::report::{Exchange, Goals, Results, Row};
 pub use self::workload::Workload;
+use crate::collective::RankError;
 use crate::io::IoBenchError;
 
 /// What is measured.
@@ -168,7 +170,7 @@ pub type Hint = (String, String);
 /// What to measure, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who takes part.
+    /// The contenders.
     pub contenders: Vec<Api>,
     /// Repetitions of everything.
     pub repeat: usize,
@@ -178,8 +180,8 @@ pub struct Options {
     pub fsync: bool,
     /// Whether everything is verified.
     pub verify: bool,
-    /// Whether calls are begun and waited for together; otherwise each is done when it returns. `None`
-    /// leaves it to the workload.
+    /// Whether calls are begun and waited for together; otherwise each is done when it returns.
+    /// `None` leaves it to the workload.
     pub nonblocking: Option<bool>,
     /// Where the files are made: a directory, or a URL on I/O servers.
     pub directory: PathBuf,
@@ -207,7 +209,7 @@ pub struct Progress {
     pub total: usize,
     /// The repetition, from 0 on.
     pub repetition: usize,
-    /// Who is at it.
+    /// The contender.
     pub contender: Api,
     /// What it does.
     pub op: Op,
@@ -250,11 +252,11 @@ pub enum ArrayBenchError {
         source: Box<EngineError>,
     },
     /// What was read is not what was written.
-    #[error("{}", told(.reader, .writer, .mismatch))]
+    #[error("{}", described(.reader, .writer, .mismatch))]
     Wrong {
-        /// Who read it.
+        /// The library that read it.
         reader: &'static str,
-        /// Who wrote it.
+        /// The library that wrote it.
         writer: &'static str,
         /// The first wrong element.
         mismatch: Mismatch,
@@ -269,7 +271,17 @@ pub enum ArrayBenchError {
     },
 }
 
-fn told(reader: &str, writer: &str, mismatch: &Mismatch) -> String {
+impl RankError for ArrayBenchError {
+    fn is_echo(&self) -> bool {
+        matches!(self, Self::Engine { source, .. } if source.is_echo())
+    }
+
+    fn of_rank(rank: u64, reason: String) -> Self {
+        Self::Rank { rank, reason }
+    }
+}
+
+fn described(reader: &str, writer: &str, mismatch: &Mismatch) -> String {
     let Mismatch { variable, index, found, expected } = mismatch;
     match variable {
         Some(variable) => format!(

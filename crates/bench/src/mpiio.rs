@@ -1,12 +1,12 @@
 //! The system's own MPI-IO as a peer, in the same process: [`MpiIo`] is a file that it opened.
 //!
-//! Our ranks are processes of the same MPI, so both sides of a comparison run in turn in one job. The
-//! calls are those of `peer/mpiio.c`, compiled by the wrapper (`MPICC`) of that MPI. Open MPI has two
-//! implementations, OMPIO and ROMIO, and each file says which of them it is opened with.
+//! Our ranks are processes of the same MPI, so both sides of a comparison run in turn in one job.
+//! The calls are those of `peer/mpiio.c`, compiled by the wrapper (`MPICC`) of that MPI. Open MPI
+//! has two implementations, OMPIO and ROMIO, and each file says which of them it is opened with.
 //!
-//! Our types are given to MPI as the constructors that the normal form is made of, so that it sees as
-//! much structure as we do; runs of bytes become block lengths, not types of their own. A file keeps the
-//! types that it met: repeated calls do not build them anew.
+//! Our types are given to MPI as the constructors that the normal form is made of, so that it sees
+//! as much structure as we do; runs of bytes become block lengths, not types of their own. A file
+//! keeps the types that it met: repeated calls do not build them anew.
 
 mod sys;
 mod types;
@@ -202,8 +202,8 @@ const KEPT_TYPES: usize = 16;
 
 /// A file of all ranks of the job, opened with the system's MPI-IO.
 ///
-/// [`MpiIo::close`] it, on all ranks: a file that is only dropped stays open, since a rank that gives up
-/// alone must not wait for the others.
+/// [`MpiIo::close`] it, on all ranks: a file that is only dropped stays open, since a rank that
+/// gives up alone must not wait for other ranks.
 pub struct MpiIo {
     file: isize,
     component: &'static str,
@@ -254,8 +254,8 @@ impl MpiIo {
         let pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
         let count = int("hints", hints.len() as u64)?;
         let (mut file, mut found) = (0, 0);
-        // SAFETY: MPI runs, all texts end with a zero and outlive the call, and there are two for each
-        // of the `count` hints.
+        // SAFETY: MPI runs, all texts end with a zero and outlive the call, and there are two for
+        // each of the `count` hints.
         let code = unsafe {
             sys::striate_mpiio_open(
                 c_int::from(asked == "romio"),
@@ -316,7 +316,8 @@ impl MpiIo {
         }
     }
 
-    /// Makes copies of `filetype` from byte `displacement` on what the file consists of. Collective.
+    /// Makes copies of `filetype` from byte `displacement` on what the file consists of.
+    /// Collective.
     pub fn set_view(&mut self, displacement: u64, filetype: &Datatype) -> Result<(), MpiIoError> {
         if !filetype.is_monotonic() {
             return Err(MpiIoError::NotAView);
@@ -354,8 +355,8 @@ impl MpiIo {
 
     /// Reads into `count` copies of `datatype` from byte `offset` of the view on. Collective.
     ///
-    /// Returns the number of bytes as MPI tells it. Beyond the end of the file that is less only where
-    /// the implementation cares: OMPIO when reading alone, ROMIO for data in one piece.
+    /// Returns the number of bytes as MPI tells it. Beyond the end of the file that is less only
+    /// where the implementation cares: OMPIO when reading alone, ROMIO for data in one piece.
     pub fn read_at_all(
         &mut self,
         offset: u64,

@@ -28,8 +28,8 @@ pub struct RankAccess {
 ///
 /// # Contract
 ///
-/// Memory and file type of an access hold the same number of bytes, the file type is valid as a file
-/// view (monotonic), and ranks from 0 to `ranks() - 1` have one.
+/// Memory and file type of an access hold the same number of bytes, the file type is valid as a
+/// file view (monotonic), and ranks from 0 to `ranks() - 1` have one.
 pub trait Workload {
     /// The name in reports.
     fn name(&self) -> &'static str;
@@ -189,8 +189,8 @@ impl Default for Flash {
 }
 
 impl Flash {
-    /// A rank's memory as people write it: cell by cell, the variables of a cell together, but in the
-    /// order of the file, variable by variable.
+    /// A rank's memory as people write it: cell by cell, the variables of a cell together, but in
+    /// the order of the file, variable by variable.
     pub fn memory_notation(&self) -> Notation {
         let variable = Notation::Element(self.variable);
         // One variable of a cell, at the distance of the next cell's.

@@ -1,7 +1,7 @@
-//! Benchmarks of datasets as a whole, small: every workload and library, verified; what our calls cost; and
-//! errors that end all ranks.
+//! Benchmarks of datasets as a whole, small: every workload and library, verified; what our calls
+//! cost; and errors that end all ranks.
 //!
-//! The libraries of others run under `mpiexec`: a test starts this program again as the ranks of a job.
+//! The peers run under `mpiexec`: a test starts this program again as the ranks of a job.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -143,7 +143,8 @@ fn all_formats_calls_of_both_kinds_and_durable_writes() {
     }
 }
 
-/// Every workload in every layout, on servers that are all fast: what is compared, not how fast it is.
+/// Every workload in every layout, on servers that are all fast: what is compared, not how fast it
+/// is.
 #[test]
 fn layouts_are_written_and_read_on_servers() {
     let directory = tempfile::tempdir().unwrap();
@@ -307,7 +308,7 @@ mod peers {
 
     use super::*;
 
-    /// Everyone who is in this program.
+    /// All contenders of this program.
     fn everyone() -> Vec<Api> {
         let all = Api::ALL.into_iter().filter(|api| api.absence().is_none());
         all.collect()

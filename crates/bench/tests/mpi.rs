@@ -1,8 +1,9 @@
 //! MPI is the judge of what its constructors mean: random types, built by us and by both MPIs.
 //!
-//! MPICH's bounds must be ours, but for two quirks: parts without data count for it in vectors, indexed
-//! blocks and structs, and it pads a struct of equal types that have different handles. Open MPI pads the extent of every constructor and keeps bounds sticky inside of
-//! structs, so its bounds are not asked; wherever its type is the same as ours, its bytes must be.
+//! MPICH's bounds must be ours, but for two quirks: parts without data count for it in vectors,
+//! indexed blocks and structs, and it pads a struct of equal types that have different handles.
+//! Open MPI pads the extent of every constructor and keeps bounds sticky inside of structs, so its
+//! bounds are not asked; wherever its type is the same as ours, its bytes must be.
 
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,5 +1,5 @@
-//! What goes over the wire to 16 I/O servers with strips of 64 KiB, the setting of \[CHING\]: as many
-//! requests as the model says, by every method, and the operations of the paper at the store.
+//! What goes over the wire to 16 I/O servers with strips of 64 KiB, the setting of \[CHING\]: as
+//! many requests as the model says, by every method, and the operations of the paper at the store.
 //!
 //! Every rank has a client of its own, as a process has, so that its requests can be counted alone.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -47,8 +47,8 @@ fn accesses(workload: &dyn Workload) -> Vec<Access> {
     (0..workload.ranks()).map(access).collect()
 }
 
-/// A first and a second call by `method`, on a file that is as long as the workload's and empty. Also
-/// the data requests that the servers saw in the second one.
+/// A first and a second call by `method`, on a file that is as long as the workload's and empty.
+/// Also the data requests that the servers saw in the second one.
 fn counted(
     embedded: &Embedded,
     workload: &(dyn Workload + Sync),

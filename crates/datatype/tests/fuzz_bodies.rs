@@ -1,17 +1,19 @@
 //! The fuzz targets without a fuzzer: the same assertions on a fixed sequence of inputs.
 //!
-//! Inputs are noise and, more telling, the committed seeds with a few things changed. Inputs that
-//! once failed are kept among the seeds. Coverage-guided runs of the same bodies are described in
+//! Inputs are noise and, more telling, the committed seeds and mutants of them. Inputs that once
+//! failed are kept among the seeds. Coverage-guided runs of the same bodies are described in
 //! CONTRIBUTING.md.
 
-#[path = "../../../fuzz/bodies.rs"]
+#[path = "../../../fuzz/bodies/datatype.rs"]
 mod bodies;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use striate_datatype::Datatype;
+use striate_fuzzing::{
+    Mutations, Random, Seeds, assert_committed, drive, drive_from, run, seeds, write_seeds,
+};
 
 const NOISE: usize = 50_000;
 const MUTANTS: usize = 50_000;
@@ -22,7 +24,7 @@ const VERSION: u8 = 0xD1;
 
 #[test]
 fn no_bytes_upset_decoding() {
-    let mut random = Random(0x5EED_0001);
+    let mut random = Random::new(0x5EED_0001);
     for _ in 0..NOISE {
         let len = random.below(200);
         let mut bytes: Vec<u8> = (0..len).map(|_| random.byte()).collect();
@@ -31,30 +33,30 @@ fn no_bytes_upset_decoding() {
         {
             *first = VERSION;
         }
-        run(bodies::decode, &bytes);
+        run(&bytes, bodies::decode);
     }
 }
 
 #[test]
 fn no_text_upsets_the_notation() {
     let words = words();
-    let mut random = Random(0x5EED_0002);
+    let mut random = Random::new(0x5EED_0002);
     for _ in 0..NOISE {
         let mut text = Vec::new();
         for _ in 0..random.below(24) {
-            text.extend_from_slice(random.of(&words));
+            text.extend_from_slice(random.of(&words).as_slice());
         }
-        run(bodies::notation, &text);
+        run(&text, bodies::notation);
     }
 }
 
 /// Sound descriptions, some of them of impossible types.
 #[test]
 fn no_description_upsets_the_notation() {
-    let mut random = Random(0x5EED_0005);
+    let mut describer = Describer(Random::new(0x5EED_0005));
     for _ in 0..DESCRIPTIONS {
-        let depth = random.below(6);
-        run(bodies::notation, random.notation(depth).as_bytes());
+        let depth = describer.below(6);
+        run(describer.notation(depth).as_bytes(), bodies::notation);
     }
 }
 
@@ -62,81 +64,33 @@ fn no_description_upsets_the_notation() {
 fn no_changed_encoding_upsets_decoding() {
     let mut seeds: Vec<Vec<u8>> = seeds("decode").into_values().collect();
     seeds.extend(encoded_notations().into_values());
-    for seed in &seeds {
-        run(bodies::decode, seed);
-    }
     let numbers = [0, 1, 63, 127, 1 << 31, (1 << 62) - 1, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX];
     let numbers: Vec<Vec<u8>> = numbers.into_iter().map(leb128).collect();
-    let mut random = Random(0x5EED_0003);
-    for _ in 0..MUTANTS {
-        run(bodies::decode, &random.mutant(&seeds, &numbers));
-    }
+    let mutations = Mutations { words: &numbers, ..Mutations::default() };
+    drive_from(&seeds, 0x5EED_0003, MUTANTS, &mutations, bodies::decode);
 }
 
 #[test]
 fn no_changed_text_upsets_the_notation() {
-    let seeds: Vec<Vec<u8>> = seeds("notation").into_values().collect();
-    for seed in &seeds {
-        run(bodies::notation, seed);
-    }
     let words = words();
-    let mut random = Random(0x5EED_0004);
-    for _ in 0..MUTANTS {
-        run(bodies::notation, &random.mutant(&seeds, &words));
-    }
+    let mutations = Mutations { bytes: &[], words: &words, word_align: 1 };
+    drive("notation", 0x5EED_0004, MUTANTS, &mutations, bodies::notation);
 }
 
 /// The encodings among the seeds are also a witness that the binary form does not change.
 #[test]
 fn the_encodings_of_the_seeds_are_as_committed() {
-    let committed = seeds("decode");
-    for (name, encoding) in encoded_notations() {
-        assert_eq!(committed.get(&name), Some(&encoding), "{name}");
-    }
+    assert_committed("decode", &encoded_notations());
 }
 
 /// After seeds were added: `cargo test -p striate-datatype --test fuzz_bodies -- --ignored`.
 #[test]
 #[ignore = "writes files: encodes the seeds of the notation as seeds for decoding"]
 fn encode_the_seeds() {
-    for (name, encoding) in encoded_notations() {
-        fs::write(directory("decode").join(name), encoding).unwrap();
-    }
+    write_seeds("decode", &encoded_notations());
 }
 
-/// Runs a body; a failure shows the input.
-fn run(body: fn(&[u8]), bytes: &[u8]) {
-    struct Shown<'a>(&'a [u8]);
-    impl Drop for Shown<'_> {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("input: b\"{}\"", self.0.escape_ascii());
-            }
-        }
-    }
-    let shown = Shown(bytes);
-    body(shown.0);
-}
-
-fn directory(target: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
-}
-
-/// The committed inputs of a target, in an order that does not depend on the file system.
-fn seeds(target: &str) -> BTreeMap<String, Vec<u8>> {
-    let seeds: BTreeMap<_, _> = fs::read_dir(directory(target))
-        .expect("the seeds are committed")
-        .map(|entry| {
-            let path = entry.expect("the directory can be listed").path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            (name.unwrap_or_default(), fs::read(path).expect("a seed can be read"))
-        })
-        .collect();
-    assert!(!seeds.is_empty(), "no seeds for {target}");
-    seeds
-}
-
-fn encoded_notations() -> BTreeMap<String, Vec<u8>> {
+fn encoded_notations() -> Seeds {
     seeds("notation")
         .into_iter()
         .filter_map(|(name, text)| {
@@ -167,32 +121,12 @@ fn leb128(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Marsaglia's xorshift: the same sequence everywhere and always.
-struct Random(u64);
+/// Makes descriptions of the notation.
+struct Describer(Random);
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
+impl Describer {
     fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 16) as usize % limit.max(1)
-    }
-
-    fn byte(&mut self) -> u8 {
-        (self.next() >> 24) as u8
-    }
-
-    fn of<'a>(&mut self, items: &'a [Vec<u8>]) -> &'a [u8] {
-        &items[self.below(items.len())]
-    }
-
-    /// A place in `bytes`, the end included.
-    fn place(&mut self, bytes: &[u8]) -> usize {
-        self.below(bytes.len() + 1)
+        self.0.below(limit)
     }
 
     /// A number as written: mostly small, sometimes where arithmetic ends.
@@ -261,36 +195,5 @@ impl Random {
             }
             _ => format!("resized({of}, lb={number}, extent={})", self.number()),
         }
-    }
-
-    /// One of the seeds with up to four changes; `words` are worth inserting.
-    fn mutant(&mut self, seeds: &[Vec<u8>], words: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = self.of(seeds).to_vec();
-        for _ in 0..=self.below(4) {
-            let at = self.place(&bytes);
-            match self.below(7) {
-                0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
-                1 => bytes.truncate(at),
-                2 => bytes.insert(at, self.byte()),
-                3 => {
-                    bytes.splice(at..at, self.of(words).iter().copied());
-                }
-                4 => {
-                    let end = (at + 1 + self.below(3)).min(bytes.len());
-                    bytes.splice(at..end, self.of(words).iter().copied());
-                }
-                5 => {
-                    let end = (at + self.below(12)).min(bytes.len());
-                    bytes.drain(at..end);
-                }
-                _ => {
-                    let other = self.of(seeds);
-                    let from = self.place(other);
-                    bytes.truncate(at);
-                    bytes.extend_from_slice(&other[from..]);
-                }
-            }
-        }
-        bytes
     }
 }

@@ -1,10 +1,10 @@
 //! The fuzz targets of recordings without a fuzzer: the same assertions on a fixed sequence of inputs.
 //!
-//! Inputs are the committed seeds with a few things changed. Inputs that once failed are kept among the seeds.
+//! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the seeds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../../fuzz/recording_bodies.rs"]
-mod recording_bodies;
+#[path = "../../../fuzz/bodies/recording.rs"]
+mod bodies;
 #[path = "../../darshan/tests/writer/mod.rs"]
 mod writer;
 
@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use striate_fuzzing::{Mutations, Seeds, assert_committed, drive, write_seeds};
 use striate_trace::{
     Call, Damage, Detail, Function, Header, Held, Origin, Part, Record, SeveralWriter, Subject,
     TracedFile,
@@ -23,37 +24,36 @@ const MUTANTS: usize = 1500;
 
 #[test]
 fn no_bytes_upset_a_file_of_several_traces() {
-    run_all("several", 0x5EED_0081, |bytes, _| recording_bodies::several(bytes));
+    drive_target("several", 0x5EED_0081, |bytes, _| bodies::several(bytes));
 }
 
 #[test]
 fn no_bytes_upset_an_import_of_strace() {
-    run_all("strace", 0x5EED_0082, recording_bodies::strace);
+    drive_target("strace", 0x5EED_0082, bodies::strace);
 }
 
 #[test]
 fn no_bytes_upset_an_import_of_dxt() {
-    run_all("dxt", 0x5EED_0083, recording_bodies::dxt);
+    drive_target("dxt", 0x5EED_0083, bodies::dxt);
 }
 
 #[test]
 fn no_bytes_upset_a_reader_of_darshan_logs() {
-    run_all("darshan", 0x5EED_0084, recording_bodies::darshan);
+    drive_target("darshan", 0x5EED_0084, bodies::darshan);
 }
 
 /// The seed is also a witness that files of several traces are written as they were.
 #[test]
 fn the_seed_is_as_committed() {
-    assert_eq!(fs::read(directory("several").join("two_processes")).unwrap(), made_seed());
+    assert_committed("several", &made_seeds());
 }
 
 /// After seeds were added: `cargo test -p striate-recording --test fuzz_bodies -- --ignored`.
 #[test]
 #[ignore = "writes files: the seeds"]
 fn write_the_seeds() {
-    fs::create_dir_all(directory("several")).unwrap();
-    fs::write(directory("several").join("two_processes"), made_seed()).unwrap();
-    fs::create_dir_all(directory("darshan")).unwrap();
+    write_seeds("several", &made_seeds());
+    let mut logs = Seeds::new();
     // Those that are not packed let a fuzzer reach all records.
     for (minor, order, packed) in [
         (0, Order::Little, Packed::Not),
@@ -64,11 +64,12 @@ fn write_the_seeds() {
     ] {
         let name = format!("{minor}-{order:?}-{packed:?}").to_lowercase();
         let log = writer::example(minor, order, packed);
-        fs::write(directory("darshan").join(name), log.bytes()).unwrap();
+        logs.insert(name, log.bytes());
     }
+    write_seeds("darshan", &logs);
 }
 
-fn made_seed() -> Vec<u8> {
+fn made_seeds() -> Seeds {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("seed");
     let mut writer = SeveralWriter::create(&path).unwrap();
@@ -110,92 +111,13 @@ fn made_seed() -> Vec<u8> {
         }
     }
     writer.finish().unwrap();
-    fs::read(path).unwrap()
+    Seeds::from([("two_processes".into(), fs::read(path).unwrap())])
 }
 
-fn directory(target: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
-}
-
-/// The committed inputs, in an order that does not depend on the file system.
-fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let entries = fs::read_dir(directory(target)).expect("the seeds are committed");
-    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "no seeds");
-    paths.iter().map(|path| fs::read(path).unwrap()).collect()
-}
-
-fn run_all(target: &str, seed: u64, body: impl Fn(&[u8], &Path)) {
+fn drive_target(target: &str, seed: u64, body: impl Fn(&[u8], &Path)) {
     let place = tempfile::tempdir().unwrap();
-    let seeds = seeds(target);
-    for seed in &seeds {
-        run(seed, place.path(), &body);
-    }
-    let mut random = Random(seed);
-    for _ in 0..MUTANTS {
-        run(&random.mutant(&seeds), place.path(), &body);
-    }
-}
-
-/// Runs the body; a failure shows the input.
-fn run(bytes: &[u8], place: &Path, body: impl Fn(&[u8], &Path)) {
-    struct Shown<'a>(&'a [u8]);
-    impl Drop for Shown<'_> {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("input: b\"{}\"", self.0.escape_ascii());
-            }
-        }
-    }
-    let shown = Shown(bytes);
-    body(shown.0, place);
-}
-
-/// Marsaglia's xorshift: the same sequence everywhere and always.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 16) as usize % limit.max(1)
-    }
-
-    /// A byte that often stands between things.
-    fn byte(&mut self) -> u8 {
-        let telling = *b"\n\"\\<>()[]{},=-?09 \x00\x80\xFF";
-        *telling.get(self.below(30)).unwrap_or(&((self.next() >> 24) as u8))
-    }
-
-    /// One of the seeds with up to five changes.
-    fn mutant(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = seeds[self.below(seeds.len())].clone();
-        for _ in 0..=self.below(5) {
-            let at = self.below(bytes.len() + 1);
-            match self.below(7) {
-                0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
-                1 | 2 if at < bytes.len() => bytes[at] = self.byte(),
-                3 => bytes.truncate(at),
-                4 => bytes.insert(at, self.byte()),
-                5 => {
-                    let end = (at + self.below(40)).min(bytes.len());
-                    bytes.drain(at..end);
-                }
-                _ => {
-                    let other = &seeds[self.below(seeds.len())];
-                    let from = self.below(other.len() + 1);
-                    let until = (from + self.below(300)).min(other.len());
-                    let part = other[from..until].to_vec();
-                    bytes.splice(at..at, part);
-                }
-            }
-        }
-        bytes
-    }
+    // What separates the words of text, and numbers that are not text.
+    let bytes = b"\n\"\\<>()[]{},=-?09 \x00\x80\xFF";
+    let mutations = Mutations { bytes, ..Mutations::default() };
+    drive(target, seed, MUTANTS, &mutations, |bytes| body(bytes, place.path()));
 }

@@ -1,7 +1,7 @@
 //! [`Buffers`]: the memory through which data passes, limited in all.
 //!
-//! A request holds one or two chunks while it is carried out, whatever its size. When all are taken,
-//! requests wait for each other, and fail when that takes too long.
+//! A request holds one or two chunks while it is carried out, whatever its size. When all are
+//! taken, requests wait for each other, and fail when that takes too long.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -68,7 +68,7 @@ impl Buffers {
     }
 }
 
-/// [`CHUNK`] bytes, given back when dropped. What they hold is left from others.
+/// [`CHUNK`] bytes, given back when dropped. They hold what earlier requests left in them.
 #[derive(Debug)]
 pub struct Chunk<'b> {
     bytes: Box<[u8]>,

@@ -8,12 +8,13 @@
 //!
 //! # What is assumed of the disk
 //!
-//! Bytes and lengths are durable after a sync, or the sync fails. Between syncs, writes may be lost,
-//! reordered and torn, and lengths lost. Only the 8 bytes of the header that tell how long the file
-//! is must not be torn, which holds on every disk that writes whole sectors.
+//! Bytes and lengths are durable after a sync, or the sync fails. Between syncs, writes may be
+//! lost, reordered and torn, and lengths lost. Only the 8 bytes of the header that tell how long
+//! the file is must not be torn, which holds on every disk that writes whole sectors.
 //!
-//! After the disk fails, every change is refused until the catalogue is opened again. When it is full, names can be
-//! removed and the catalogue can be opened, since it holds the space for that ([`CatalogError::Full`]).
+//! After the disk fails, every change is refused until the catalogue is opened again. When it is
+//! full, names can be removed and the catalogue can be opened, since it holds the space for that
+//! ([`CatalogError::Full`]).
 
 mod error;
 mod extent;
@@ -92,8 +93,8 @@ enum Purpose {
 impl Catalog {
     /// Opens the catalogue in the file at `path`, or creates it there if there is no file.
     ///
-    /// A file that was cut gives [`CatalogError::Damaged`] or [`CatalogError::NotACatalog`], as does
-    /// one that is something else.
+    /// A file that was cut gives [`CatalogError::Damaged`] or [`CatalogError::NotACatalog`], as
+    /// does one that is something else.
     pub fn open(path: &Path) -> Result<Self, CatalogError> {
         Ok(Self::of(open::open_file(path)?, path.display().to_string()))
     }

@@ -1,8 +1,8 @@
 //! What a check of a whole file system finds: metadata against objects.
 //!
-//! An [`Inventory`] is what the metadata and all servers say; [`Inventory::findings`] compares them.
-//! It is made by a client that asks running servers, or from the data directories of servers that do
-//! not run ([`Inventory::of_directories`]), which are only read.
+//! An [`Inventory`] is what the metadata and all servers say; [`Inventory::findings`] compares
+//! them. It is made by a client that asks running servers, or from the data directories of servers
+//! that do not run ([`Inventory::of_directories`]), which are only read.
 
 mod directories;
 mod finding;
@@ -31,7 +31,8 @@ pub struct Inventory {
     pub objects: Vec<Result<BTreeMap<u64, u64>, String>>,
 }
 
-/// Whether a name is one that `striate fs cp` gives to copies that are not whole: `.NAME.part-` and 16 digits.
+/// Whether a name is one that `striate fs cp` gives to copies that are not whole: `.NAME.part-` and
+/// 16 digits.
 pub fn is_unfinished_copy(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);

@@ -1,7 +1,7 @@
 //! [`Costs`]: what moving bytes of an object takes here, tried when a server starts.
 //!
-//! They only decide between two right ways: bytes with gaps can be moved one run after the other, or
-//! with all that lies between them.
+//! They only decide between two right ways: bytes with gaps can be moved one run after the other,
+//! or with all that lies between them.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -20,7 +20,7 @@ use crate::error::ServerError;
 /// The layout that this version writes, and the only one so far.
 const FORMAT: u32 = 1;
 
-/// The directory that a server stores in, locked against others.
+/// The directory that a server stores in, locked against other servers.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     pub(crate) path: PathBuf,
@@ -52,7 +52,7 @@ impl DataDirectory {
 fn check_format(directory: &Path) -> Result<(), ServerError> {
     let not_ours = |why| Err(ServerError::NotOurs { path: directory.to_owned(), why });
     let Some(text) = read(&directory.join("format"))? else {
-        // Nothing of others is to be mixed with what the server stores.
+        // Files of other programs must not be mixed with what the server stores.
         if let Some(name) = stranger(directory).map_err(ServerError::system("list", directory))? {
             return not_ours(format!("there is {name:?} in it, but no file \"format\""));
         }

@@ -56,8 +56,8 @@ impl Embedded {
         format!("striate://{}", self.servers[0].address())
     }
 
-    /// Stops all servers as [`Server::drain`] does, at the same time; returns how many connections had
-    /// to be cut.
+    /// Stops all servers as [`Server::drain`] does, at the same time; returns how many connections
+    /// had to be cut.
     pub fn drain(self) -> usize {
         let Self { servers, _directory } = self;
         std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ pub enum ServerError {
     /// The settings contradict themselves or cannot be read.
     #[error("the settings cannot be used: {0}")]
     Settings(String),
-    /// Everyone who reaches the port could read and change all files.
+    /// Every machine that reaches the port could read and change all files.
     #[error(
         "anyone who reaches {address} could read and change all files: give the server a key \
          (key_file), or set allow_anyone if that is meant"
@@ -25,7 +25,7 @@ pub enum ServerError {
         /// The address.
         address: SocketAddr,
     },
-    /// Everyone who reaches the port could read the metrics, which no key protects.
+    /// Every machine that reaches the port could read the metrics, which no key protects.
     #[error(
         "anyone who reaches {address} could read the metrics: set allow_anyone if that is meant"
     )]

@@ -1,12 +1,12 @@
 //! [`Locks`]: byte-range locks of files among clients.
 //!
 //! A lock ends when it is released, when the connection that took it ends, or when its lease runs
-//! out, whichever comes first: a client that dies or hangs does not stop the others for long. That a
-//! lease ran out is noticed by who waits for the range and by who comes to renew or release the lock;
-//! nobody else needs to know.
+//! out, whichever comes first: a client that dies or hangs does not stop other clients for long. A
+//! lease that ran out is noticed by a request that waits for the range, and by one that renews or
+//! releases the lock; nothing else depends on it.
 //!
-//! Not first come, first served: who asks for a second range while others queue for the first could
-//! then wait for someone who waits for him. Whoever fits goes.
+//! Not first come, first served: a client that asks for a second range while other clients queue
+//! for the first could then be in a cycle of waits. A request that fits is granted at once.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use striate_wire::{Failure, FailureCode};
 
 use crate::statistics::Statistics;
 
-/// How often who waits looks whether anyone still waits for him.
+/// How often a waiting request checks whether its client still waits for it.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The locks that are held now.
@@ -104,7 +104,7 @@ impl Locks {
         self.statistics.locks_lost.add(lost);
     }
 
-    /// Locks if nobody excludes it; else tells when the first lease in the way runs out.
+    /// Locks if no other lock excludes it; else returns when the first lease in the way runs out.
     fn attempt(
         &self,
         table: &mut Table,
@@ -146,7 +146,7 @@ impl Table {
     }
 }
 
-/// Who holds locks: a connection. Dropped, it releases them all.
+/// A connection as the holder of locks. Dropped, it releases them all.
 #[derive(Debug)]
 pub(crate) struct Holder<'l> {
     locks: &'l Locks,
@@ -156,8 +156,8 @@ pub(crate) struct Holder<'l> {
 }
 
 impl Holder<'_> {
-    /// Locks a range, and waits for others if need be, but not beyond `wait`. Who waits asks now and
-    /// then whether it is `still_wanted`.
+    /// Locks a range, and waits for other locks if need be, but not beyond `wait`. The wait checks
+    /// now and then whether it is `still_wanted`.
     pub(crate) fn lock(
         &mut self,
         wanted: &Wanted,
@@ -178,7 +178,7 @@ impl Holder<'_> {
             if now >= give_up {
                 let Range { start, end } = wanted.range;
                 let text = format!(
-                    "cannot lock bytes {start} to {end} of file {}: others still hold some of them \
+                    "cannot lock bytes {start} to {end} of file {}: other locks still hold some of them \
                      after {} ms",
                     wanted.file,
                     wait.as_millis()
@@ -295,7 +295,7 @@ mod tests {
         let elsewhere = Wanted { file: 1, ..short.clone() };
         assert_eq!(code(b.lock(&elsewhere, NOW, || Ok(()))), FailureCode::Busy);
         a.renew(lock, NOW).unwrap();
-        // It counts no more, even where nobody asked for the range.
+        // It counts no more, even where no request was for the range.
         b.lock(&elsewhere, NOW, || Ok(())).unwrap();
         std::thread::sleep(elsewhere.lease);
         b.lock(&short, LONG, || Ok(())).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_when_the_holder_does_or_when_nobody_wants_it_any_more() {
+    fn a_wait_ends_with_the_holder_or_when_the_client_is_gone() {
         let locks = locks(10);
         let mut a = locks.holder();
         a.lock(&wanted(0..10, true), NOW, || Ok(())).unwrap();

@@ -99,15 +99,15 @@ impl Metadata {
             .read(|catalog| catalog.list(prefix, after, limit as usize))
             .map_err(|error| failed("list", prefix, &error))?;
         let mut entries = Vec::with_capacity(found.len());
-        let mut room = MAX_CONTROL as usize - LISTING;
+        let mut remaining = MAX_CONTROL as usize - LISTING;
         for (name, record) in found {
             let info = self.info(&name, &record)?;
-            // The first is let through: that it does not fit must be seen by who asks.
-            if info.wire_len() > room && !entries.is_empty() {
+            // The first is let through: the client must see that it does not fit.
+            if info.wire_len() > remaining && !entries.is_empty() {
                 more = true;
                 break;
             }
-            room = room.saturating_sub(info.wire_len());
+            remaining = remaining.saturating_sub(info.wire_len());
             entries.push(info);
         }
         Ok(Reply::Names { entries, more })

@@ -1,7 +1,7 @@
 //! [`Objects`]: a server's parts of files, each a local file named by its id.
 //!
-//! Objects lie in 256 directories by the last byte of their id. A limited number is kept open. A new
-//! object is durable as a name before anything is written to it.
+//! Objects lie in 256 directories by the last byte of their id. A limited number is kept open. A
+//! new object is durable as a name before anything is written to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,7 +16,8 @@ use striate_wire::{Failure, FailureCode, checksum};
 
 use crate::costs::Costs;
 
-/// Bytes that objects leave free, or a sixteenth of a small disk: names must be removable when it is full.
+/// Bytes that objects leave free, or a sixteenth of a small disk: names must be removable when it
+/// is full.
 const RESERVE: u64 = 16 << 20;
 
 /// Locks that objects share; so many that few have the same.
@@ -27,7 +28,7 @@ const LOCKS: usize = 64;
 pub struct Objects {
     directory: PathBuf,
     open: Mutex<LruCache<u64, Arc<File>>>,
-    /// Held shared by who writes plainly, exclusively by who reads, changes and writes back: bytes
+    /// Taken shared by plain writes, exclusively by a read-modify-write: bytes
     /// between those meant must not be brought back to what they were.
     writers: [RwLock<()>; LOCKS],
     /// What it takes to move their bytes.
@@ -114,7 +115,7 @@ impl Objects {
         Arc::clone(self.cache().get_or_insert(id, || Arc::new(file)))
     }
 
-    /// The lock of those who write to the object.
+    /// The lock of writers of the object.
     pub(crate) fn writers(&self, id: u64) -> &RwLock<()> {
         &self.writers[(id % LOCKS as u64) as usize]
     }
@@ -167,8 +168,8 @@ impl Objects {
         }
     }
 
-    /// Ids and lengths of at most `limit` objects behind `after`, in the order of their shelves, and
-    /// whether there are more.
+    /// Ids and lengths of at most `limit` objects behind `after`, in the order of their shelves,
+    /// and whether there are more.
     pub fn list(&self, after: Option<u64>, limit: u32) -> Result<(Vec<(u64, u64)>, bool), Failure> {
         let place = |id: u64| (id & 0xff, id);
         let mut found = Vec::new();
@@ -227,7 +228,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Bytes of the storage: all, free, and free for objects, which is without what they leave free.
+    /// Bytes of the storage: all, free, and free for objects, which is without what they leave
+    /// free.
     pub fn space(&self) -> Result<(u64, u64, u64), Failure> {
         let space = statvfs(&self.directory)
             .map_err(|error| failed("ask for the space of", 0, &error.into()))?;
@@ -237,7 +239,8 @@ impl Objects {
         Ok((total, bytes(space.f_bfree), available))
     }
 
-    /// A number that servers have in common if they store on the same disk, and otherwise hardly ever.
+    /// A number that servers have in common if they store on the same disk, and otherwise hardly
+    /// ever.
     pub(crate) fn disk(&self) -> Result<u64, Failure> {
         let device = fs::metadata(&self.directory)
             .map_err(|error| failed("ask for the disk of", 0, &error))?

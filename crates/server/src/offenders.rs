@@ -1,7 +1,7 @@
 //! [`Offenders`]: the addresses that bad frames and failed handshakes come from.
 //!
-//! Who sends too many in a minute is refused for the next, so that neither guessing of keys nor a
-//! broken client keeps the server or its log busy.
+//! An address that sends too many in a minute is refused for the next, so that neither guessing of
+//! keys nor a broken client keeps the server or its log busy.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -26,7 +26,7 @@ use crate::watch::Watch;
 /// deeper than 64.
 const STACK: usize = 256 << 10;
 
-/// How often the watchman looks for late clients.
+/// How often the time limits of connections are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long threads whose connections were cut may take to finish with the disk.
@@ -119,7 +119,8 @@ impl Server {
         self.shared.engine.link.limit()
     }
 
-    /// Changes that, also for requests under way; `None` is no limit. The setting stays what it was.
+    /// Changes that, also for requests under way; `None` is no limit. The setting stays what it
+    /// was.
     pub fn set_bandwidth(&self, bytes_per_second: Option<u64>) {
         self.shared.engine.link.set_limit(bytes_per_second);
     }
@@ -148,7 +149,7 @@ impl Server {
         registry.wake_idle();
         registry.wait_until_empty(limit);
         let cut = registry.cut_all();
-        // Nobody is there any more whom the limit of bandwidth could hold back.
+        // No client is left that the limit of bandwidth is for.
         self.set_bandwidth(None);
         registry.wait_until_empty(LAST_MOMENT);
         drop(watch);
@@ -190,7 +191,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
             }
             Err(_) if shared.refuse_if_draining().is_err() => break,
             Err(error) => {
-                // Out of file descriptors, most likely; others may be given back meanwhile.
+                // Out of file descriptors, most likely; connections that end give theirs back.
                 tracing::error!(%error, "cannot accept a connection");
                 thread::sleep(PAUSE);
             }
@@ -220,13 +221,14 @@ fn accept(
         let connection = tracing::error_span!("connection", %peer).entered();
         shared.statistics.connections_accepted.add(1);
         tracing::debug!("accepted");
-        // What panics has a fault, but one client's requests must not end the others'.
+        // A panic is a fault of the server, but requests of one client must not end those of
+        // another.
         if catch_unwind(AssertUnwindSafe(|| serve(&shared, socket, &watch))).is_err() {
             shared.statistics.panics.add(1);
             tracing::error!("a connection panicked");
         }
         drop(connection);
-        // When the last place is left, nobody uses the server's files any more.
+        // When the last entry is dropped, no thread uses the files of the server any more.
         drop(shared);
         drop(place);
     })?;

@@ -1,7 +1,7 @@
 //! [`Settings`]: what a server is told when it starts, by a configuration file or by a program.
 //!
-//! Everything has a default that is safe: a server listens only to its own machine until it is given
-//! a key, or is told that anyone may come.
+//! Everything has a default that is safe: a server listens only to its own machine until it is
+//! given a key, or is set to allow any client.
 
 pub(crate) mod address;
 
@@ -49,8 +49,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Whether the server keeps the names of files.
     pub metadata: bool,
-    /// For a server that keeps names: the addresses of all I/O servers, as clients reach them, in an
-    /// order that stays. If empty: the server itself.
+    /// For a server that keeps names: the addresses of all I/O servers, as clients reach them, in
+    /// an order that stays. If empty: the server itself.
     pub servers: Vec<String>,
     /// A file with the key that clients must have.
     pub key_file: Option<PathBuf>,
@@ -63,11 +63,11 @@ pub struct Settings {
     /// Where to serve metrics over HTTP, if at all.
     #[serde(deserialize_with = "address::deserialize_some")]
     pub metrics: Option<SocketAddr>,
-    /// How long each read or write of data is held back, to see in experiments what distance costs.
+    /// How long each read or write of data is delayed, to see in experiments what latency costs.
     #[serde(deserialize_with = "duration")]
     pub delay: Duration,
-    /// Bytes of data that pass in a second at most, in both directions together, to see in experiments
-    /// what a slow server costs.
+    /// Bytes of data that pass in a second at most, in both directions together, to see in
+    /// experiments what a slow server costs.
     #[serde(deserialize_with = "rate")]
     pub bandwidth: Option<u64>,
     /// What clients may take.
@@ -301,7 +301,7 @@ mod tests {
         // The key does not protect the metrics.
         let metrics = Settings { metrics: Some(listen), ..keyed.clone() };
         assert!(metrics.check().unwrap_err().to_string().contains("allow_anyone"));
-        // Nobody can reach 0.0.0.0.
+        // No client can connect to 0.0.0.0.
         assert!(Settings { metadata: true, ..keyed }.check().is_err());
         let half = Settings { tls_key: Some("key".into()), ..Settings::default() };
         assert!(half.check().is_err());

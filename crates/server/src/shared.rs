@@ -21,8 +21,8 @@ use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::transfer::Engine;
 
-/// The time between two chunks of data that a limit of bandwidth does not count: a real link has the
-/// next on its way while the server is busy with the last.
+/// The time between two chunks of data that a limit of bandwidth does not count: a real link has
+/// the next on its way while the server is busy with the last.
 const TURN: Duration = Duration::from_millis(10);
 
 /// What all connections of a server share.

@@ -1,8 +1,8 @@
-//! Time limits of a connection: [`Watch`], what the watchman sees of it, and [`Watched`], its stream.
+//! Time limits of a connection: [`Watch`], its deadline, and [`Watched`], its stream.
 //!
 //! A client that sends a frame byte by byte, or takes nothing of what is sent to it, would hold a
 //! thread and memory for ever. So the stream notes until when a read or write may last, and one
-//! watchman for all connections cuts those that are late. Time-outs of the sockets would not do:
+//! thread for all connections cuts those that are late. Time-outs of the sockets would not do:
 //! they begin anew with every byte, under TLS unseen by us, and cost a system call each time.
 //!
 //! Only time in which the server waits for the client counts; its own delays are not the client's
@@ -25,7 +25,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// What the watchman sees of a connection.
+/// What the thread that checks time limits sees of a connection.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) peer: SocketAddr,
@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     deadline: AtomicU64,
     /// Whether the client owes nothing and is owed nothing.
     idle: AtomicBool,
-    /// Whether the watchman cut it.
+    /// Whether it was cut because it was late.
     late: AtomicBool,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// A stream whose client has the time of a handshake to say who it is.
+    /// A stream whose client has the time of a handshake to prove that it has the key.
     pub(crate) fn new(transport: Transport, watch: Arc<Watch>, limits: &Limits) -> Self {
         let phase = Phase::Until(Instant::now() + limits.handshake_time);
         Self {
@@ -135,7 +135,7 @@ impl Watched {
         self.phase.set(Phase::Request);
     }
 
-    /// Whether the client has gone, which nobody notices who does not read.
+    /// Whether the client has gone, which only a read would notice.
     pub(crate) fn is_abandoned(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -243,7 +243,7 @@ impl Write for Watched {
     }
 }
 
-/// Where in a frame a stream is. What is no frame is found out by who reads it.
+/// Where in a frame a stream is. A reader finds out what is no frame.
 #[derive(Debug, Default)]
 struct Frames {
     header: [u8; Header::LEN],

@@ -1,4 +1,4 @@
-//! What a described request costs a server: what it has of it, not what others have.
+//! What a described request costs a server: its own share of it, not that of other servers.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::net::TcpStream;
@@ -70,8 +70,8 @@ impl Link {
     }
 }
 
-/// A description whose bytes never lie on a server's strips, though almost every part of it reaches over
-/// some: to find that out would take hours, and the server does not try.
+/// A description whose bytes never lie on a server's strips, though almost every part of it reaches
+/// over some: to find that out would take hours, and the server does not try.
 #[test]
 fn a_search_without_end_is_refused() {
     let embedded = Embedded::start(1).unwrap();

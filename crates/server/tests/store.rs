@@ -80,8 +80,8 @@ fn forgotten_descriptions_are_told_again() {
     }
 }
 
-/// Bytes that clients write between each other's, in runs so short that the server reads, changes and
-/// writes back, while others write plainly: nothing is brought back to what it was.
+/// Bytes that clients write between each other's, in runs so short that the server reads, changes
+/// and writes back, while other clients write plainly: no byte is set back to what it was.
 #[test]
 fn interleaved_writers_lose_nothing() {
     const WRITERS: u64 = 4;

@@ -1,13 +1,14 @@
 //! [`Bandwidth`]: a link that lets so many bytes per second pass, in the order in which they come.
 //!
-//! Bytes stand in a queue that moves at the rate of the link. So the rate may change at any time, also
-//! for bytes that wait already. The queue is whole numbers and times that are given to it, which makes
-//! it testable without a clock; [`Bandwidth`] is the queue with one.
+//! Bytes stand in a queue that moves at the rate of the link. So the rate may change at any time,
+//! also for bytes that wait already. The queue is whole numbers and times that are given to it,
+//! which makes it testable without a clock; [`Bandwidth`] is the queue with one.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Parts of a byte that the queue counts in: a link of 1 byte per second lets one pass per nanosecond.
+/// Parts of a byte that the queue counts in: a link of 1 byte per second lets one pass per
+/// nanosecond.
 const PARTS: u128 = 1_000_000_000;
 
 /// Bytes that have passed and bytes that wait.
@@ -19,7 +20,8 @@ struct Queue {
     slack: Duration,
     /// The time of which `passed` is said.
     at: Instant,
-    /// Parts of bytes that have passed since the beginning, and those that may pass as soon as they come.
+    /// Parts of bytes that have passed since the beginning, and those that may pass as soon as they
+    /// come.
     passed: u128,
     /// Parts of bytes that have come since the beginning.
     come: u128,
@@ -68,7 +70,7 @@ impl Queue {
     }
 }
 
-/// A link that lets so many bytes per second pass; whoever uses it shares them.
+/// A link of so many bytes per second, which all its users share.
 ///
 /// ```
 /// use striate_store::Bandwidth;
@@ -89,8 +91,8 @@ impl Bandwidth {
         Self::with_slack(bytes_per_second, Duration::ZERO)
     }
 
-    /// As [`Bandwidth::new`], for users that do something else between their bytes: after a rest, as many
-    /// bytes as pass in the time `slack` pass at once.
+    /// As [`Bandwidth::new`], for users that do something else between their bytes: after a rest,
+    /// as many bytes as pass in the time `slack` pass at once.
     pub fn with_slack(bytes_per_second: Option<u64>, slack: Duration) -> Self {
         let queue = Queue::new(bytes_per_second, slack, Instant::now());
         Self { queue: Mutex::new(queue), changed: Condvar::new() }
@@ -166,7 +168,7 @@ mod tests {
         let mut queue = Queue::new(Some(100), seconds(0.5), start);
         let end = queue.join(100, start);
         assert_eq!(queue.left(end, start), seconds(1.0));
-        // As if these had come when the others had passed.
+        // As if these bytes had come when the earlier ones had passed.
         let end = queue.join(100, start + seconds(1.25));
         assert_eq!(queue.left(end, start + seconds(1.25)), seconds(0.75));
         let end = queue.join(100, start + seconds(60.0));

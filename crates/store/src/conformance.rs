@@ -218,5 +218,5 @@ fn unusual_types(store: &dyn Store) {
 
 fn empty_locks(store: &dyn Store) {
     let _one = store.lock(5..5, LockKind::Exclusive).expect("an empty lock");
-    let _two = store.lock(5..5, LockKind::Exclusive).expect("excludes nobody");
+    let _two = store.lock(5..5, LockKind::Exclusive).expect("excludes no other lock");
 }

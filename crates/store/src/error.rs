@@ -1,7 +1,7 @@
 //! [`StoreError`]: what was attempted, on what, where, and why it failed.
 //!
-//! Callers decide by [`StoreError::kind`], people read the message; nobody has to search a text. The
-//! error is one pointer wide, since it travels through the result of every request.
+//! Callers decide by [`StoreError::kind`], people read the message; no caller has to search a text.
+//! The error is one pointer wide, since it travels through the result of every request.
 
 use std::fmt;
 use std::io;
@@ -39,7 +39,7 @@ pub enum Operation {
     Rename,
     /// Remove a file.
     Remove,
-    /// Ask a server about itself or others.
+    /// Ask a server about itself or about other servers.
     Ask,
 }
 
@@ -177,7 +177,7 @@ pub enum Cause {
     #[error("{0}")]
     Unsupported(String),
     /// A wait came to its limit.
-    #[error("others held it for {} s, the limit of the wait", .0.as_secs_f64())]
+    #[error("it stayed locked for {} s, the limit of the wait", .0.as_secs_f64())]
     TimedOut(Duration),
     /// A server, or the way to it, failed.
     #[error("{0}")]

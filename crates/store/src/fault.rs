@@ -11,13 +11,13 @@
 //! | `out-of-space` | fails (ENOSPC), nothing is done |
 //! | `delay` | is done late, by 10 ms unless told |
 //! | `torn-write` | the first half of the bytes is written, then it fails (EIO) |
-//! | `short-read`, `short-write` | is transferred in two parts; nobody may notice |
-//! | `interrupted` | is interrupted before it begins (EINTR); nobody may notice |
+//! | `short-read`, `short-write` | is transferred in two parts; callers must not notice |
+//! | `interrupted` | is interrupted before it begins (EINTR); callers must not notice |
 //!
 //! A plan counts the operations of a store as [`Faulty`], and the system calls of a file as the
-//! [`crate::posix::SystemFaults`] of a [`crate::PosixFile`]: there it sits below the loops that continue transfers,
-//! which is where short transfers and interruptions mean something. Around a store `interrupted`
-//! does nothing.
+//! [`crate::posix::SystemFaults`] of a [`crate::PosixFile`]: there it sits below the loops that
+//! continue transfers, which is where short transfers and interruptions mean something. Around a
+//! store `interrupted` does nothing.
 
 mod plan;
 
@@ -90,8 +90,8 @@ impl<S: Store> Faulty<S> {
         work()
     }
 
-    /// Takes the course of a read of `len` bytes, given a way to read a part. What is malformed goes
-    /// whole, to be refused whole.
+    /// Takes the course of a read of `len` bytes, given a way to read a part. What is malformed
+    /// goes whole, to be refused whole.
     fn read(
         &self,
         offset: u64,

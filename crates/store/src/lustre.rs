@@ -1,9 +1,9 @@
 //! Striping of files on Lustre, set and read through the file system's own interface.
 //!
-//! [`StripeRequest`] says what is wanted, [`Layout`] is what a file has, [`StripingReport`] compares
-//! the two. The calls are behind [`LayoutControl`], so that everything above them is tested without
-//! a Lustre; [`PosixFile`](crate::PosixFile) makes them when it opens a file. On other file systems
-//! none of them is made, except the one that tells which file system it is.
+//! [`StripeRequest`] says what is wanted, [`Layout`] is what a file has, [`StripingReport`]
+//! compares the two. The calls are behind [`LayoutControl`], so that everything above them is
+//! tested without a Lustre; [`PosixFile`](crate::PosixFile) makes them when it opens a file. On
+//! other file systems none of them is made, except the one that tells which file system it is.
 //!
 //! # Which interface
 //!
@@ -26,7 +26,7 @@
 //! # Composite layouts
 //!
 //! A directory may have a composite default (PFL): other stripes for other parts of a file. Such a
-//! directory was set up by somebody for a reason, and keeps its way unless
+//! directory was set up on purpose, and stays in effect unless
 //! [`StripeRequest::over_composite`] says otherwise. For the purposes of alignment, a composite
 //! file is striped as its last component is, where most bytes of a large file lie.
 
@@ -62,7 +62,8 @@ impl FileSystem {
     /// Lustre.
     pub const LUSTRE: Self = Self { magic: 0x0BD0_0BD0 };
 
-    /// From linux/magic.h: ext2 to ext4, tmpfs, ramfs, XFS, btrfs, F2FS, overlayfs; ZFS has its own.
+    /// From linux/magic.h: ext2 to ext4, tmpfs, ramfs, XFS, btrfs, F2FS, overlayfs; ZFS has its
+    /// own.
     const LOCAL: [u64; 8] = [
         0xEF53,
         0x0102_1994,

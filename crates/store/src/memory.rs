@@ -1,8 +1,8 @@
 //! [`MemoryStore`]: an object in memory, for tests and for programs that want no file.
 //!
-//! Content is held in pages, made when they are first written, so that an object may be as sparse as
-//! a file. Pages are spread over several maps with a lock each: writers of different places rarely
-//! meet.
+//! Content is held in pages, made when they are first written, so that an object may be as sparse
+//! as a file. Pages are spread over several maps with a lock each: writers of different places
+//! rarely meet.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub struct MemoryStore {
 struct Object {
     name: String,
     len: AtomicU64,
-    /// Held by writers together, and alone by who cuts the object: no page is dropped between the
+    /// Taken shared by writers, and exclusively by a truncation: no page is dropped between the
     /// bytes of a write and the length that it leads to.
     shape: RwLock<()>,
     shards: [RwLock<HashMap<u64, Box<[u8]>>>; SHARDS],

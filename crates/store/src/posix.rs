@@ -8,7 +8,8 @@
 //!
 //! Where transfers wait for a device, that is with direct I/O; in the page cache they are copies,
 //! which a ring only makes dearer. Microseconds for a list of 64 regions with gaps, plain loop /
-//! ring (2 cores, Linux 6.18, virtual disk; `--example list_transfer`, median of 500, direct of 50):
+//! ring (2 cores, Linux 6.18, virtual disk; `--example list_transfer`, median of 500, direct of
+//! 50):
 //!
 //! | region | ext4 write | ext4 read | tmpfs write | tmpfs read | ext4 direct write | ext4 direct read |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -161,7 +162,8 @@ impl PosixFile {
     pub fn open(path: impl AsRef<Path>, options: &PosixOptions) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
         let fail = |source| StoreError::system(Operation::Open, path.display().to_string(), source);
-        // Opening a FIFO waits for whoever opens its other end, and nothing in it has a place.
+        // Opening a FIFO waits for a process that opens its other end, and its bytes have no
+        // offsets.
         let kind = std::fs::metadata(&path).map(|known| known.file_type());
         let what = kind.map_or("", |kind| match kind {
             kind if kind.is_fifo() => "a FIFO",
@@ -218,7 +220,8 @@ impl PosixFile {
             writable: options.write,
             capabilities,
             striping,
-            // Also if the file was there: who created it may have died before making it durable.
+            // Also if the file was there: the process that created it may have died before making
+            // it durable.
             name_pending: AtomicBool::new(options.create),
         })
     }
@@ -233,7 +236,8 @@ impl PosixFile {
         self.use_ring && self.ring.is_available(&self.system)
     }
 
-    /// What tells the file from all others of this machine: its device and its inode. `None` if the system does not say.
+    /// What identifies the file on this machine: its device and its inode. `None` if the system
+    /// does not say.
     pub fn identity(&self) -> Option<(u64, u64)> {
         let about = rustix::fs::fstat(&self.system.file).ok()?;
         Some((about.st_dev, about.st_ino))
@@ -245,7 +249,7 @@ impl PosixFile {
         about.f_bavail.checked_mul(about.f_frsize)
     }
 
-    /// How the file is striped beside how it was to be, if it lies on Lustre.
+    /// How the file is striped and how it was to be, if it lies on Lustre.
     pub const fn striping(&self) -> Option<&StripingReport> {
         self.striping.as_ref()
     }
@@ -305,7 +309,8 @@ impl PosixFile {
                 return Ok(());
             }
             let part = (len - now).min(ZEROS.len() as u64) as usize;
-            // Appended, wherever the end is by then: what others write meanwhile is not hit.
+            // Appended at the end of that moment: bytes that other processes write meanwhile are
+            // not overwritten.
             let zeros = [io::IoSlice::new(&ZEROS[..part])];
             match pwritev2(&self.system.file, &zeros, 0, ReadWriteFlags::APPEND) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -341,7 +346,7 @@ impl Store for PosixFile {
         let set = if self.writable {
             self.system.file.set_len(len)
         } else {
-            // The system says EINVAL, which helps nobody.
+            // The system says EINVAL, which does not say why.
             Err(io::Error::from_raw_os_error(libc::EBADF))
         };
         set.map_err(|source| self.failed(Operation::SetLen, Cause::System(source), 0, len))

@@ -1,7 +1,7 @@
 //! [`RangeTable`]: byte-range locks among the threads of one process.
 //!
-//! Not first come, first served: who asks for a second range while others queue for the first could
-//! then wait for someone who waits for him. Whoever fits goes.
+//! Not first come, first served: a user that asks for a second range while other users queue for
+//! the first could then be in a cycle of waits. A range that fits is granted at once.
 
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -91,8 +91,8 @@ impl RangeTable {
         Ok(Box::new(HeldRange { table: self, id }))
     }
 
-    /// Enters a range that is not empty, when nobody excludes it; `None` when `limit` has passed
-    /// before.
+    /// Enters a range that is not empty, when no other range excludes it; `None` when `limit` has
+    /// passed before.
     pub(crate) fn enter(&self, range: Range<u64>, kind: LockKind, limit: Duration) -> Option<u64> {
         let start = Instant::now();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,8 +107,8 @@ impl RangeTable {
         Some(id)
     }
 
-    /// Leaves a range. Before others can enter, `release` gets the parts of it that nobody else
-    /// shares.
+    /// Leaves a range. Before another range can enter, `release` gets the parts of it that no other
+    /// one shares.
     pub(crate) fn leave(&self, id: u64, mut release: impl FnMut(Range<u64>)) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(at) = held.entries.iter().position(|entry| entry.id == id) else { return };

@@ -2,11 +2,11 @@
 //!
 //! A [`Client`] is a file system on servers: it makes, finds, lists and removes files, asks servers
 //! about themselves, and holds locks. A file is named by a [`RemoteUrl`]. Its layout comes from the
-//! metadata server once; from then on the client talks to the I/O servers directly, over connections
-//! that all files of a client share and that outlive each of them (the pool).
+//! metadata server once; from then on the client talks to the I/O servers directly, over
+//! connections that all files of a client share and that outlive each of them (the pool).
 //!
-//! What the network loses is asked for again ([`ClientOptions`] says how often and for how long), if
-//! asking twice does no harm. What remains is an error that names the server.
+//! What the network loses is asked for again ([`ClientOptions`] says how often and for how long),
+//! if asking twice does no harm. What remains is an error that names the server.
 
 mod attempts;
 mod client;

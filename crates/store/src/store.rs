@@ -64,7 +64,8 @@ pub struct Capabilities {
     pub typed: bool,
     /// Whether [`Store::lock`] excludes other users of the same object.
     pub locks: bool,
-    /// The unit in which the object is striped or locked, if known; requests are best aligned to it.
+    /// The unit in which the object is striped or locked, if known; requests are best aligned to
+    /// it.
     pub stripe_unit: Option<u64>,
     /// Over how many targets the object is striped, if known.
     pub stripe_count: Option<u32>,
@@ -96,17 +97,17 @@ pub trait Lock: Debug + Send {}
 ///   for only at the end of the object; what lies behind stays as it was in memory. Gaps that were
 ///   never written read as zeros.
 /// * A write writes all or fails. After a failure an unknown part of the request's own bytes has
-///   been written, and no others.
+///   been written, and no other bytes.
 /// * Interruptions and short transfers of the system are continued, not reported.
 /// * A list or typed request is carried out as if piece by piece, in any order: its pieces do not
 ///   overlap in what they write. A read of one returns how many of its bytes lie before the end of
 ///   the object; if its offsets ascend, those are the first of its stream.
-/// * The regions of a list ascend by their offsets; those of a read may overlap. A store may be slow
-///   with others, but not wrong.
+/// * The regions of a list ascend by their offsets; those of a read may overlap. A store may be
+///   slow with others, but not wrong.
 /// * A request of no bytes succeeds, and changes nothing.
-/// * Locks are no request's business: who wants to exclude others asks for them. They exclude other
-///   handles and other users of the same handle alike, so a thread that asks twice waits for itself.
-///   Every wait for one ends, with an error at a limit.
+/// * Requests take no locks: a caller that must exclude other users asks for them. They exclude
+///   other handles and other users of the same handle alike, so a thread that asks twice waits for
+///   itself. Every wait for one ends, with an error at a limit.
 /// * What was written is seen by every later read through any handle of the same object in this
 ///   machine, and survives a crash of the machine once [`Store::sync`] has returned.
 /// * Malformed requests (outside of memory, beyond 2⁶³ − 1) are an error and touch nothing.

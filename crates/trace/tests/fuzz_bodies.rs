@@ -1,18 +1,18 @@
 //! The fuzz targets of traces and counters without a fuzzer: the same assertions on a fixed sequence of
 //! inputs.
 //!
-//! Inputs are the committed seeds with a few things changed. Inputs that once failed are kept among the seeds.
+//! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the seeds.
 //! Coverage-guided runs of the same bodies are described in CONTRIBUTING.md.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../../fuzz/stack_bodies.rs"]
-mod stack_bodies;
+#[path = "../../../fuzz/bodies/stack.rs"]
+mod bodies;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use striate_fuzzing::{Mutations, Seeds, assert_committed, drive, write_seeds};
 use striate_trace::layers::LayerFunction;
 use striate_trace::{
     Call, Detail, Function, Header, LayerRecord, Origin, Record, RecordedCall, Subject, TracedEnd,
@@ -23,32 +23,25 @@ const MUTANTS: usize = 10_000;
 
 #[test]
 fn no_bytes_upset_a_trace() {
-    run_all("trace", 0x5EED_0071, stack_bodies::trace);
+    drive_target("trace", 0x5EED_0071, bodies::trace);
 }
 
 #[test]
 fn no_bytes_upset_counters() {
-    run_all("counters", 0x5EED_0072, stack_bodies::counters);
+    drive_target("counters", 0x5EED_0072, bodies::counters);
 }
 
 /// The seeds are also a witness that traces are written as they were.
 #[test]
 fn the_seeds_are_as_committed() {
-    let committed = seeds("trace");
-    for (name, bytes) in made_seeds() {
-        assert_eq!(committed.get(&name), Some(&bytes), "{name}");
-    }
+    assert_committed("trace", &made_seeds());
 }
 
 /// After seeds were added: `cargo test -p striate-trace --test fuzz_bodies -- --ignored`.
 #[test]
 #[ignore = "writes files: the seeds"]
 fn write_the_seeds() {
-    fs::create_dir_all(directory("trace")).unwrap();
-    for (name, bytes) in made_seeds() {
-        fs::write(directory("trace").join(name), bytes).unwrap();
-    }
-    fs::create_dir_all(directory("counters")).unwrap();
+    write_seeds("trace", &made_seeds());
     // What a process has counted in its header and first two shards.
     let mut counters = vec![0; 4096 + 2 * 8192];
     counters[..8].copy_from_slice(b"STRCOUNT");
@@ -64,56 +57,21 @@ fn write_the_seeds() {
         counters[4096 + at] = value;
         counters[4096 + 8192 + at] = value;
     }
-    fs::write(directory("counters").join("two_shards"), &counters).unwrap();
-    fs::write(directory("counters").join("header"), &counters[..4096]).unwrap();
+    let header = counters[..4096].to_vec();
+    let made = Seeds::from([("two_shards".into(), counters), ("header".into(), header)]);
+    write_seeds("counters", &made);
 }
 
-fn run_all(target: &str, seed: u64, body: impl Fn(&[u8])) {
-    let seeds: Vec<Vec<u8>> = seeds(target).into_values().collect();
-    for seed in &seeds {
-        run(seed, &body);
-    }
-    let mut random = Random(seed);
-    for _ in 0..MUTANTS {
-        run(&random.mutant(&seeds), &body);
-    }
-}
-
-/// Runs the body; a failure shows the input.
-fn run(bytes: &[u8], body: impl Fn(&[u8])) {
-    struct Shown<'a>(&'a [u8]);
-    impl Drop for Shown<'_> {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("input: b\"{}\"", self.0.escape_ascii());
-            }
-        }
-    }
-    let shown = Shown(bytes);
-    body(shown.0);
-}
-
-fn directory(target: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
-}
-
-/// The committed inputs, in an order that does not depend on the file system.
-fn seeds(target: &str) -> BTreeMap<String, Vec<u8>> {
-    let seeds: BTreeMap<_, _> = fs::read_dir(directory(target))
-        .expect("the seeds are committed")
-        .map(|entry| {
-            let path = entry.expect("the directory can be listed").path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            (name.unwrap_or_default(), fs::read(path).expect("a seed can be read"))
-        })
-        .collect();
-    assert!(!seeds.is_empty(), "no seeds");
-    seeds
+fn drive_target(target: &str, seed: u64, body: impl Fn(&[u8])) {
+    // The first bytes of records among them.
+    let bytes = &[0, 1, 4, 0x7F, 0x80, 0x81, 0x82, 0x83, 0xFF];
+    let mutations = Mutations { bytes, ..Mutations::default() };
+    drive(target, seed, MUTANTS, &mutations, body);
 }
 
 /// The seeds that follow from what traces can say: whole files, and what is in a block.
-fn made_seeds() -> BTreeMap<String, Vec<u8>> {
-    let mut made = BTreeMap::new();
+fn made_seeds() -> Seeds {
+    let mut made = Seeds::new();
     let directory = tempfile::tempdir().unwrap();
     let mut add = |name: &str, calls: Vec<RecordedCall>| {
         let path = directory.path().join(name);
@@ -239,55 +197,4 @@ fn every_call() -> Vec<RecordedCall> {
         },
         Call::Close { file: file(1), descriptor: 5, last: true },
     ]
-}
-
-/// Marsaglia's xorshift: the same sequence everywhere and always.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 16) as usize % limit.max(1)
-    }
-
-    fn of<'a>(&mut self, items: &'a [Vec<u8>]) -> &'a [u8] {
-        &items[self.below(items.len())]
-    }
-
-    /// A byte that is often where a number or a length ends.
-    fn byte(&mut self) -> u8 {
-        let telling = [0, 1, 4, 0x7F, 0x80, 0x81, 0x82, 0x83, 0xFF];
-        *telling.get(self.below(14)).unwrap_or(&((self.next() >> 24) as u8))
-    }
-
-    /// One of the seeds with up to four changes.
-    fn mutant(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = self.of(seeds).to_vec();
-        for _ in 0..=self.below(4) {
-            let at = self.below(bytes.len() + 1);
-            match self.below(7) {
-                0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
-                1 | 2 if at < bytes.len() => bytes[at] = self.byte(),
-                3 => bytes.truncate(at),
-                4 => bytes.insert(at, self.byte()),
-                5 => {
-                    let end = (at + self.below(12)).min(bytes.len());
-                    bytes.drain(at..end);
-                }
-                _ => {
-                    let other = self.of(seeds);
-                    let from = self.below(other.len() + 1);
-                    bytes.truncate(at);
-                    bytes.extend_from_slice(&other[from..]);
-                }
-            }
-        }
-        bytes
-    }
 }

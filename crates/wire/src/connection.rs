@@ -196,7 +196,7 @@ impl<S: Read> Connection<S> {
         Ok(())
     }
 
-    /// The payload of a frame that is not for anyone's memory.
+    /// The payload of a frame that does not go to memory of the caller.
     pub(crate) fn receive_payload(&mut self, header: &Header) -> Result<Vec<u8>, WireError> {
         let mut payload = vec![0; header.len as usize];
         self.receive_parts(header, &mut [IoSliceMut::new(&mut payload)])?;

@@ -1,4 +1,4 @@
-//! [`Failure`]: a request that was not carried out, told to who asked.
+//! [`Failure`]: the answer to a request that was not carried out.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -40,7 +40,7 @@ pub enum FailureCode {
     Busy,
     /// The key is missing or wrong.
     Denied,
-    /// Others held the lock for longer than the request would wait.
+    /// Other clients held the lock for longer than the request would wait.
     LockTimeout,
     /// The lock does not exist: released, or its lease ran out.
     LockLost,

@@ -34,9 +34,9 @@ pub enum KeyError {
         /// Why not.
         source: io::Error,
     },
-    /// Others than the owner can read or change the file.
+    /// Users other than the owner can read or change the file.
     #[error(
-        "the key in {} is no secret, since others may use the file (mode {mode:03o}): chmod 600 {}",
+        "the key in {} is no secret, since other users may use the file (mode {mode:03o}): chmod 600 {}",
         path.display(),
         path.display()
     )]
@@ -68,7 +68,7 @@ impl Key {
         Self::from_bytes(&bytes)
     }
 
-    /// The key of these bytes, newlines at the end aside.
+    /// The key of these bytes without newlines at the end.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         let line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
         let len = bytes.iter().rposition(|byte| !line_end(byte)).map_or(0, |last| last + 1);
@@ -79,7 +79,7 @@ impl Key {
         }
     }
 
-    /// A code of the parts that nobody can make or check without the key.
+    /// A code of the parts that cannot be made or checked without the key.
     pub(crate) fn authenticate(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut code =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");

@@ -8,7 +8,7 @@
 //!
 //! The crate opens no sockets: a [`Connection`] is the framed side of anything that reads and
 //! writes. Nothing that comes from the other side is trusted: lengths are limited before
-//! anything is allocated, and every field is checked before anyone sees it ([`limits`]).
+//! anything is allocated, and every field is checked before it is used ([`limits`]).
 //!
 //! ```
 //! use std::os::unix::net::UnixStream;

@@ -18,7 +18,8 @@ pub const MAX_CONTROL: u32 = 1 << 20;
 /// Most payload bytes of a data frame.
 pub const MAX_DATA: u32 = 256 << 10;
 
-/// Most payload bytes of a frame of the handshake: who has not proved anything gets little memory.
+/// Most payload bytes of a frame of the handshake: a client that has not proved anything gets
+/// little memory.
 pub const MAX_HANDSHAKE: u32 = 256;
 
 /// Most payload bytes of a failure, which may also come in the middle of a handshake.

@@ -20,7 +20,8 @@ pub enum Request {
     /// Are you there? Any server answers [`Reply::Done`](crate::Reply::Done).
     Ping,
     /// Remember a datatype under its id, for the typed accesses that follow. I/O servers answer it
-    /// only with a failure: it travels ahead of the first access that needs it, and nobody waits.
+    /// only with a failure: it travels ahead of the first access that needs it, and the client does
+    /// not wait.
     Define {
         /// The id of the encoding.
         id: TypeId,
@@ -103,7 +104,7 @@ pub enum Request {
         /// Most ids of the reply, at least 1.
         limit: u32,
     },
-    /// Lock a range of bytes of a file against others. The metadata server answers
+    /// Lock a range of bytes of a file against other clients. The metadata server answers
     /// [`Reply::Locked`](crate::Reply::Locked), or the failure `LockTimeout`.
     Lock {
         /// The id of the file.
@@ -114,7 +115,7 @@ pub enum Request {
         end: u64,
         /// Whether shared locks are excluded too.
         exclusive: bool,
-        /// How long to wait for others, in milliseconds.
+        /// How long to wait for other locks, in milliseconds.
         wait_ms: u32,
         /// How long the lock holds if it is not renewed, in milliseconds.
         lease_ms: u32,

@@ -1,9 +1,10 @@
 //! [`Socket`]: a TCP stream whose loss is an error and never a signal.
 //!
-//! A process that writes to a stream whose other side is gone gets `SIGPIPE`, which ends it unless it asked for
-//! something else. Rust programs ask for that when they start; C programs that use this code through a door do
-//! not. So every byte that leaves goes through one `sendmsg` with `MSG_NOSIGNAL`. The standard library does that
-//! for plain writes only: its vectored write, which frames and TLS use, is `writev`, which has no flags.
+//! A process that writes to a stream whose other side is gone gets `SIGPIPE`, which ends it unless
+//! it set another disposition. Rust programs ignore the signal from their start; C programs that
+//! use this code through a door do not. So every byte is sent by one `sendmsg` with `MSG_NOSIGNAL`.
+//! The standard library does that for plain writes only: its vectored write, which frames and TLS
+//! use, is `writev`, which has no flags.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +19,8 @@ const MOST_PARTS: usize = 1024;
 pub struct Socket(TcpStream);
 
 impl Socket {
-    /// The stream, for its settings and its end; what is written to it directly may cost the process its life.
+    /// The stream, for its settings and its end. A direct write to it can end the process by
+    /// `SIGPIPE`.
     pub fn stream(&self) -> &TcpStream {
         &self.0
     }

@@ -4,7 +4,7 @@ use std::ops::{AddAssign, Sub};
 
 use crate::frame::{FrameKind, Header};
 
-/// What went over a connection since it began, the handshake aside.
+/// What went over a connection since its handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// What this side sent.

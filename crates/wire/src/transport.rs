@@ -145,7 +145,8 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 pub struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
-    /// From PEM files: the server's certificate, with those between it and the authority, and its key.
+    /// From PEM files: the server's certificate, with those between it and the authority, and its
+    /// key.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
         let key = PrivateKeyDer::from_pem_file(key)
@@ -182,8 +183,8 @@ impl ClientTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// The client's end of a connection to `host`, a name or an address that the server's certificate
-    /// must have.
+    /// The client's end of a connection to `host`, a name or an address that the server's
+    /// certificate must have.
     pub fn connect(&self, socket: TcpStream, host: &str) -> Result<Transport, TlsError> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Host(host.to_owned()))?;

@@ -1,4 +1,4 @@
-//! Who comes together with whom, over a pair of sockets.
+//! Which clients and servers accept each other, over a pair of sockets.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod streams;

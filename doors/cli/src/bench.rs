@@ -16,8 +16,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_bench::io::AtSignal;
-use striate_bench::ratio::Ratio;
 use striate_comm::Comm;
+use striate_statistics::Ratio;
 use striate_store::remote::{Client, RemoteUrl, UrlError};
 
 use crate::document::available_memory;

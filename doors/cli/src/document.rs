@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use striate_bench::ratio::Ratio;
+use striate_statistics::Ratio;
 
 use crate::{CommandError, terminal};
 

@@ -136,6 +136,13 @@ fn files_and_memory_that_are_not_there_are_refused_before_anything_is_written() 
         &["block3d", "--edge", "100000", "--method", "datatype"],
         &["tile-reader", "--frames", "1000000", "--method", "datatype"],
         &["mount", "--size", "100TiB"],
+        &["array", "whole", "--size", "100TiB"],
+        &["array", "whole", "--size", "15EiB"],
+        &["coll-perf", "--edge", "1048576", "--variables", "10000"],
+        &["s3d", "--edge", "1048576"],
+        &["array", "flash", "--blocks", "1000000", "--zones", "1000", "--variables", "1000"],
+        &["netcdf-bench", "--steps", "1000000", "--block", "1x1x1", "--ranks", "4096"],
+        &["array", "open", "--variables", "10000000", "--ranks", "4096"],
     ] {
         let text = complaint(&[&["bench"], arguments, &["--dir", place]].concat(), 1);
         assert!(text.contains(" needs ") && text.contains("  hint: use "), "{arguments:?}: {text}");

@@ -69,8 +69,8 @@ impl EngineError {
 ///
 /// # Contract
 ///
-/// All functions are collective, and a file is known by its number in the plan. Memory is the same after
-/// a write as before it; in between, libraries may turn its bytes around.
+/// All functions are collective, and a file is known by its number in the plan. Memory is the same
+/// after a write as before it; in between, libraries may turn its bytes around.
 pub(super) trait Engine {
     /// Makes a new file, defines everything, and ends define mode.
     fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError>;
@@ -103,8 +103,8 @@ pub(super) struct Spent {
     pub(super) partitions: u64,
     /// Bytes that went from rank to rank for the sake of partitions.
     pub(super) exchanged_bytes: u64,
-    /// Of each data call on a divided dataset: how long bytes were packed, sent and received, and others
-    /// were waited for.
+    /// Of each data call on a divided dataset: how long bytes were packed, sent and received, and
+    /// other ranks were waited for.
     pub(super) exchanges: Vec<Duration>,
 }
 
@@ -127,8 +127,8 @@ pub(super) struct Setting<'b> {
     pub(super) comm: Arc<dyn Comm>,
     /// This rank's.
     pub(super) plan: &'b Plan,
-    /// Of all ranks, on rank 0 if one engine there speaks for all.
-    #[cfg_attr(not(netcdf), expect(dead_code, reason = "nobody does without netCDF"))]
+    /// Of all ranks, on rank 0 if an engine there makes the calls of all.
+    #[cfg_attr(not(netcdf), expect(dead_code, reason = "only the serial library needs them"))]
     pub(super) plans: &'b [Plan],
     pub(super) options: &'b Options,
     pub(super) nonblocking: bool,

@@ -1,8 +1,9 @@
-//! [`Layout`]: our datasets as one shared file and as partitions, on targets of which one is slow (\[SON\]).
+//! [`Layout`]: our datasets as one shared file and as partitions, on targets of which one is slow
+//! (\[SON\]).
 //!
-//! The load of a storage system fluctuates, and a collective call is as slow as the slowest target that it
-//! touches. So one of the [`Targets`] is a straggler whose slowness is drawn anew for every repetition, the
-//! same for all layouts of that repetition.
+//! The load of a storage system fluctuates, and a collective call is as slow as the slowest target
+//! that it touches. So one of the [`Targets`] is a straggler whose slowness is drawn anew for every
+//! repetition, the same for all layouts of that repetition.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ pub enum Layout {
     Plain,
     /// A partition on every target.
     Partitioned,
-    /// Targets are probed when the dataset is made, and only those that are fast enough get a partition.
+    /// Targets are probed when the dataset is made, and only those that are fast enough get a
+    /// partition.
     Chosen,
     /// As [`Layout::Chosen`], while there is no straggler.
     Healthy,

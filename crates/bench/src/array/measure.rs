@@ -13,10 +13,12 @@ use super::memory::Memory;
 use super::plan::Plan;
 use super::report::{Divided, Results, Sample, Series};
 use super::{Api, ArrayBenchError, Op, Options, Progress, Workload};
+use crate::collective::{agree, slowest};
+use crate::cost::sum_of_ranks;
 use crate::io::scratch::Scratch;
-use crate::slowest::slowest;
 
-/// Measures `workload`. Collective; `progress` is told of every measurement as it starts, on rank 0.
+/// Measures `workload`. Collective; `progress` is told of every measurement as it starts, on rank
+/// 0.
 ///
 /// The results are the same on every rank. An error of one rank is an error of all.
 pub fn run(
@@ -30,10 +32,13 @@ pub fn run(
         return Err(ArrayBenchError::Ranks { workload: workload.ranks(), ranks });
     }
     let plan = workload.plan(rank)?;
-    // Who speaks for all has to know what all want.
-    let speaker = rank == 0 && options.contenders.contains(&Api::Netcdf);
-    let plans =
-        if speaker { (0..ranks).map(|rank| workload.plan(rank)).collect() } else { Ok(vec![]) };
+    // The rank that makes the calls of all needs the plans of all.
+    let calls_for_all = rank == 0 && options.contenders.contains(&Api::Netcdf);
+    let plans = if calls_for_all {
+        (0..ranks).map(|rank| workload.plan(rank)).collect()
+    } else {
+        Ok(vec![])
+    };
     let plans = agree(comm.as_ref(), plans)?;
     let nonblocking = options.nonblocking.unwrap_or_else(|| workload.is_nonblocking());
     let setting = Setting {
@@ -58,7 +63,7 @@ pub fn run(
     let mut done = 0;
     for repetition in 0..options.repeat {
         for turn in 0..contenders.len() {
-            // Who goes first changes: nobody has always the same one before.
+            // The order rotates: no contender always follows the same one.
             let place = (turn + repetition) % contenders.len();
             let contender = contenders[place];
             if let Some((layout, targets)) = contender.layout().zip(options.targets.as_ref()) {
@@ -209,32 +214,23 @@ impl<'b> Bench<'b> {
     ) -> Result<Sample, ArrayBenchError> {
         let [moving, around] = [moving, around].map(|time| time.as_secs_f64());
         let Some(spent) = spent else {
-            return Ok(Sample { moving, around, sums: None, divided: None });
+            return Ok(Sample { moving, around, stats: None, divided: None });
         };
-        let stats = spent.stats;
-        let mut sums = [
-            stats.wanted,
-            stats.accessed,
-            stats.operations,
-            stats.resent,
-            stats.regions,
-            stats.read_back,
-            spent.exchanged_bytes,
-        ];
-        self.comm.allreduce_u64(Reduction::Sum, &mut sums)?;
-        let [sums @ .., exchanged] = sums;
+        let stats = sum_of_ranks(self.comm.as_ref(), &spent.stats)?;
         let divided = match spent.partitions {
             0 => None,
-            partitions => {
-                let exchange = self.exchange(&spent.exchanges)?;
-                Some(Divided { partitions, exchanged, exchange })
-            }
+            partitions => Some(Divided {
+                partitions,
+                exchanged: self.comm.reduce_u64(Reduction::Sum, spent.exchanged_bytes)?,
+                exchange: self.exchange(&spent.exchanges)?,
+            }),
         };
-        Ok(Sample { moving, around, sums: Some(sums), divided })
+        Ok(Sample { moving, around, stats: Some(stats), divided })
     }
 
-    /// Seconds of the exchange: of each call, those of the rank on which it took least. On others it lasts
-    /// longer, but to wait for a rank that still writes or reads is no cost of the exchange. Collective.
+    /// Seconds of the exchange: of each call, those of the rank on which it took least. On other
+    /// ranks it lasts longer, but to wait for a rank that still writes or reads is no cost of the
+    /// exchange. Collective.
     fn exchange(&self, calls: &[Duration]) -> Result<f64, ArrayBenchError> {
         let mut least: Vec<u64> = calls.iter().map(|time| time.as_nanos() as u64).collect();
         self.comm.allreduce_u64(Reduction::Min, &mut least)?;
@@ -266,24 +262,4 @@ impl<'b> Bench<'b> {
     fn agree<T>(&self, local: Result<T, ArrayBenchError>) -> Result<T, ArrayBenchError> {
         agree(self.comm.as_ref(), local)
     }
-}
-
-/// Makes an error of one rank an error of all. Collective.
-fn agree<T>(comm: &dyn Comm, local: Result<T, ArrayBenchError>) -> Result<T, ArrayBenchError> {
-    let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
-    // Who only heard of another's error comes after those who have one.
-    let mine = match &local {
-        Ok(_) => u64::MAX,
-        Err(ArrayBenchError::Engine { source, .. }) if source.is_echo() => ranks + rank,
-        Err(_) => rank,
-    };
-    let first = comm.reduce_u64(Reduction::Min, mine)?;
-    let mut reason = match local {
-        Ok(value) if first == u64::MAX => return Ok(value),
-        Ok(_) => Vec::new(),
-        Err(error) => error.to_string().into_bytes(),
-    };
-    let rank = first % ranks;
-    comm.broadcast(rank as usize, &mut reason)?;
-    Err(ArrayBenchError::Rank { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
 }

@@ -1,5 +1,5 @@
-//! A rank's memory: filled with values that tell where they belong, packed and unpacked by hand for the
-//! libraries that take elements only one after the other, and verified.
+//! A rank's memory: filled with values that tell where they belong, packed and unpacked by hand for
+//! the libraries that take elements only one after the other, and verified.
 
 use bytemuck::Pod;
 use striate_store::AlignedBuffer;
@@ -137,7 +137,8 @@ impl Memory {
         self.areas[area].number
     }
 
-    /// The bytes of an access that can be given as they are: those of its type, one after the other.
+    /// The bytes of an access that can be given as they are: those of its type, one after the
+    /// other.
     pub(super) fn dense(&self, access: &Access, number: Number) -> Option<std::ops::Range<usize>> {
         match access.lay {
             Lay::Dense { first } if self.number(access.area) == number => {
@@ -211,8 +212,8 @@ impl Memory {
         }
     }
 
-    /// Copies the elements of an access to a buffer, one after the other and as `number`, as programs do
-    /// by hand before they call a library.
+    /// Copies the elements of an access to a buffer, one after the other and as `number`, as
+    /// programs do by hand before they call a library.
     pub(super) fn pack(&self, access: &Access, number: Number, packed: &mut [u8]) {
         match (self.number(access.area), number) {
             (Number::Double, Number::Float) => {

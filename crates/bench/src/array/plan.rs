@@ -1,8 +1,8 @@
 //! What a rank does: [`Plan`], the datasets it takes part in and the memory it holds for them.
 //!
-//! A plan is plain data that every engine carries out as it is, so that a comparison is of engines and of
-//! nothing else. Elements have values by their place in the file ([`Access::seed`]), which lets any rank
-//! verify what any other wrote.
+//! A plan is plain data that every engine carries out as it is, so that a comparison is of engines
+//! and of nothing else. Elements have values by their place in the file ([`Access::seed`]), which
+//! lets any rank verify what any other wrote.
 
 use striate_array::Type;
 use striate_datatype::{Datatype, TypeError};
@@ -123,7 +123,8 @@ pub struct Area {
     pub number: Number,
     /// How many.
     pub len: usize,
-    /// Whether the values are such that they are the same as floats: they may be converted to those.
+    /// Whether the values are such that they are the same as floats: they may be converted to
+    /// those.
     pub single: bool,
 }
 
@@ -182,7 +183,7 @@ pub struct Access {
     pub area: usize,
     /// Where there.
     pub lay: Lay,
-    /// What tells the values of this variable from those of others.
+    /// What makes the values of this variable differ from those of other variables.
     pub seed: u64,
 }
 
@@ -214,7 +215,7 @@ impl Access {
 /// A dataset, and what a rank does with it.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
-    /// What distinguishes it from the others of a workload.
+    /// What distinguishes it from the other files of a workload.
     pub name: &'static str,
     /// What is defined in it.
     pub schema: Schema,
@@ -260,4 +261,47 @@ impl Plan {
         let largest = all.max_by_key(|(file, access)| access.bytes(&file.schema));
         largest.map_or(0, |(file, access)| access.block(&file.schema))
     }
+}
+
+/// Bytes that one rank needs at least for a workload, known without its [`Plan`]. Sums saturate.
+///
+/// A plan has an entry per call and per variable, so it can be too large for memory itself; whether
+/// a workload fits is asked before any plan is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes of its memory ([`Plan::memory`]).
+    pub memory: u64,
+    /// Bytes of this rank in all files ([`Plan::bytes`]).
+    pub data: u64,
+    /// Bytes of the plan itself.
+    pub plan: u64,
+}
+
+impl Footprint {
+    /// Of so many elements that are stored as they are in memory.
+    pub(super) fn of_elements(factors: &[u64], number: Number) -> Self {
+        let bytes = saturating_product(factors).saturating_mul(number.size() as u64);
+        Self { memory: bytes, data: bytes, plan: 0 }
+    }
+
+    /// Both together.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_add(other.memory),
+            data: self.data.saturating_add(other.data),
+            plan: self.plan.saturating_add(other.plan),
+        }
+    }
+
+    /// Bytes that a rank allocates in a run: memory to write from and to read into, what engines
+    /// pack, and its plan, which the rank that calls the serial library has of every rank.
+    pub const fn allocated(&self) -> u64 {
+        let memory = self.memory.saturating_mul(2).saturating_add(self.data);
+        memory.saturating_add(self.plan.saturating_mul(2))
+    }
+}
+
+/// The product, or the largest number.
+pub(super) fn saturating_product(factors: &[u64]) -> u64 {
+    factors.iter().fold(1, |product, factor| product.saturating_mul(*factor))
 }

@@ -4,12 +4,12 @@ mod layouts;
 
 use serde::Serialize;
 use striate_datatype::Bytes;
+use striate_file::Stats;
+use striate_statistics::{Median, Ratio, median, spread};
 
 use super::engine::Setting;
 use super::{Api, Layout, Op, Scope, Workload};
-use crate::io::Cost;
-use crate::ratio::Ratio;
-use crate::statistics::{self, Median};
+use crate::cost::Cost;
 
 /// The least that ratios of rates should reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,8 +41,8 @@ pub(super) struct Sample {
     pub(super) moving: f64,
     /// Seconds of opening, with definitions, and closing.
     pub(super) around: f64,
-    /// Wanted, accessed, operations, resent, regions and read back of all ranks.
-    pub(super) sums: Option<[u64; 6]>,
+    /// What the calls of all ranks cost, where the engine counts.
+    pub(super) stats: Option<Stats>,
     /// What partitions cost, if there are any.
     pub(super) divided: Option<Divided>,
 }
@@ -143,7 +143,7 @@ pub struct Row {
     pub open_s: f64,
     /// Whether everything was verified.
     pub verified: bool,
-    /// Who else read these files, and found what was written.
+    /// The other libraries that read these files, and found what was written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_by: Vec<&'static str>,
     /// What went between ranks for the sake of partitions.
@@ -161,8 +161,8 @@ pub struct Exchange {
     pub partitions: Vec<u64>,
     /// Bytes that went from rank to rank in one repetition.
     pub bytes: u64,
-    /// Its part of the time of the data calls, in each repetition; of each call, on the rank that waits
-    /// least for others.
+    /// Its part of the time of the data calls, in each repetition; of each call, on the rank that
+    /// waits least for other ranks.
     pub shares: Vec<f64>,
     /// The median of that.
     pub median_share: f64,
@@ -175,7 +175,7 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The comparisons.
     pub ratios: Vec<Ratio>,
-    /// The others' libraries, in their words.
+    /// The versions of the peers, as they print them.
     pub peers: Vec<String>,
 }
 
@@ -225,8 +225,8 @@ fn row(
     let seconds: Vec<f64> = all.iter().map(|sample| sample.seconds(scope)).collect();
     let around: Vec<f64> = all.iter().map(|sample| sample.around).collect();
     let samples: Vec<f64> = seconds.iter().map(|seconds| mib / seconds).collect();
-    let Median { value, ci95 } = statistics::median(&samples)?;
-    let median = |samples: &[f64]| statistics::median(samples).map_or(0.0, |median| median.value);
+    let Median { value, ci95 } = median(&samples)?;
+    let middle = |samples: &[f64]| median(samples).map_or(0.0, |median| median.value);
     let block = plan.block();
     let layout = series.api.layout();
     let straggler = options.targets.as_ref().map(|targets| targets.straggler);
@@ -250,14 +250,14 @@ fn row(
         bytes,
         median_mib_s: value,
         ci95,
-        spread: layout.and_then(|_| statistics::spread(&samples)),
+        spread: layout.and_then(|_| spread(&samples)),
         samples,
-        median_s: median(&seconds),
-        open_s: median(&around),
+        median_s: middle(&seconds),
+        open_s: middle(&around),
         verified: options.verify,
         read_by: series.read_by.clone(),
         exchange: exchange(&all),
-        cost: all.last().and_then(|sample| cost(sample.sums?, workload.ranks())),
+        cost: all.last().and_then(|sample| cost(&sample.stats?, workload.ranks())),
     })
 }
 
@@ -268,7 +268,7 @@ fn exchange(all: &[&Sample]) -> Option<Exchange> {
     Some(Exchange {
         partitions: all.iter().filter_map(|sample| Some(sample.divided?.partitions)).collect(),
         bytes: all.last()?.divided?.exchanged,
-        median_share: statistics::median(&shares)?.value,
+        median_share: median(&shares)?.value,
         shares,
     })
 }
@@ -306,22 +306,13 @@ fn header_bytes(setting: &Setting<'_>) -> u64 {
     bytes
 }
 
-/// None if no data was moved.
-fn cost(sums: [u64; 6], ranks: u64) -> Option<Cost> {
-    let [wanted, accessed, operations, resent, regions, read_back] = sums;
-    let mean = |sum: u64| (sum + ranks / 2) / ranks.max(1);
-    (wanted > 0).then(|| Cost {
-        wanted: mean(wanted),
-        accessed: mean(accessed),
-        operations: mean(operations),
-        resent: (resent > 0).then(|| mean(resent)),
-        region_size: accessed.checked_div(regions).unwrap_or(0),
-        read_back: (read_back > 0).then(|| mean(read_back)),
-        wire: None,
-    })
+/// The mean over the ranks; none if no data was moved.
+fn cost(stats: &Stats, ranks: u64) -> Option<Cost> {
+    (stats.wanted > 0).then(|| Cost::mean(stats, ranks))
 }
 
-/// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with another.
+/// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with
+/// another.
 fn ratios(rows: &[Row], op: Op, goals: &Goals) -> Vec<Ratio> {
     let is_ours = |row: &&Row| row.api == Api::Striate.name() && row.layout.is_none();
     let Some(ours) = rows.iter().find(is_ours) else {

@@ -1,12 +1,12 @@
 //! The workloads, as plans for each rank.
 //!
-//! The programs are those of \[SON\] and \[SCHMIDTKE\], with the sizes of the papers as defaults; [`Whole`]
-//! and [`Open`] isolate what a single large call and a large header cost.
+//! The programs are those of \[SON\] and \[SCHMIDTKE\], with the sizes of the papers as defaults;
+//! [`Whole`] and [`Open`] isolate what a single large call and a large header cost.
 
 mod flash;
 
 use super::ArrayBenchError;
-use super::plan::{Access, Area, FilePlan, Lay, Number, Plan, Schema};
+use super::plan::{Access, Area, FilePlan, Footprint, Lay, Number, Plan, Schema, Variable};
 use crate::workload::near_cubic_grid;
 
 pub use self::flash::{Flash, FlashFile};
@@ -22,19 +22,24 @@ pub trait Workload: Sync {
     /// What a rank does; the schemas are the same for all.
     fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError>;
 
-    /// Whether the program it comes from begins its calls and waits for all, where there is a choice.
+    /// What the rank with the most data needs, without making its plan.
+    fn footprint(&self) -> Footprint;
+
+    /// Whether the program it comes from begins its calls and waits for all, where there is a
+    /// choice.
     fn is_nonblocking(&self) -> bool {
         false
     }
 
-    /// Variables and the dimensions that they are divided along if there are partitions, `var:dim,var:dim`,
-    /// where that is not the first.
+    /// Variables and the dimensions that they are divided along if there are partitions,
+    /// `var:dim,var:dim`, where that is not the first.
     fn divided(&self) -> &'static str {
         ""
     }
 }
 
-/// PnetCDF's `coll_perf`: variables of integers, of three dimensions in blocks over a grid of ranks.
+/// PnetCDF's `coll_perf`: variables of integers, of three dimensions in blocks over a grid of
+/// ranks.
 #[derive(Clone, Debug)]
 pub struct CollPerf {
     /// Ranks.
@@ -101,7 +106,8 @@ fn place<const N: usize>(grid: [u64; N], rank: u64) -> [u64; N] {
     place
 }
 
-/// A variable that a rank has a block of, whole in the dimensions before; it has an area of its own.
+/// A variable that a rank has a block of, whole in the dimensions before; it has an area of its
+/// own.
 struct Blocks {
     grid: [u64; 3],
     block: [u64; 3],
@@ -150,6 +156,10 @@ impl Blocks {
     }
 }
 
+/// Bytes of a plan for each call on a variable of up to four dimensions.
+const CALL_BYTES: u64 =
+    (size_of::<Vec<Access>>() + size_of::<Access>() + 2 * 4 * size_of::<u64>()) as u64;
+
 fn one_file(name: &'static str) -> Plan {
     let file = FilePlan { name, schema: Schema::default(), steps: vec![Vec::new()] };
     Plan { areas: Vec::new(), files: vec![file] }
@@ -171,6 +181,12 @@ impl Workload for CollPerf {
             blocks.variable(&mut plan, format!("Var_{variable}"), Number::Int, None)?;
         }
         Ok(plan)
+    }
+
+    fn footprint(&self) -> Footprint {
+        let calls = Footprint { plan: self.variables * CALL_BYTES, ..Footprint::default() };
+        Footprint::of_elements(&[self.variables, self.edge, self.edge, self.edge], Number::Int)
+            .and(calls)
     }
 }
 
@@ -196,6 +212,12 @@ impl Workload for S3d {
             blocks.variable(&mut plan, name, Number::Double, of)?;
         }
         Ok(plan)
+    }
+
+    fn footprint(&self) -> Footprint {
+        // Species, temperature, pressure and three components of the velocity.
+        let values = 11 + 1 + 1 + 3;
+        Footprint::of_elements(&[values, self.edge, self.edge, self.edge], Number::Double)
     }
 
     fn is_nonblocking(&self) -> bool {
@@ -246,6 +268,13 @@ impl Workload for NetcdfBench {
         plan.areas.push(Area { number: Number::Float, len, single: true });
         Ok(plan)
     }
+
+    fn footprint(&self) -> Footprint {
+        let [planes, lines, cells] = self.block;
+        let calls = self.steps.saturating_mul(CALL_BYTES);
+        Footprint::of_elements(&[self.steps, planes, lines, cells], Number::Float)
+            .and(Footprint { plan: calls, ..Footprint::default() })
+    }
 }
 
 impl Workload for Whole {
@@ -273,6 +302,11 @@ impl Workload for Whole {
         plan.areas.push(Area { number: Number::Double, len, single: false });
         Ok(plan)
     }
+
+    fn footprint(&self) -> Footprint {
+        let elements = self.bytes.div_ceil(8).max(1).div_ceil(self.ranks.max(1));
+        Footprint::of_elements(&[elements], Number::Double)
+    }
 }
 
 impl Workload for Open {
@@ -298,9 +332,74 @@ impl Workload for Open {
         }
         Ok(plan)
     }
+
+    fn footprint(&self) -> Footprint {
+        // A variable, its name, three dimensions, and an attribute of text and one of a number.
+        let names = "field_000000".len() + "unit 000000".len();
+        let attributes = size_of::<(&str, String)>() + size_of::<(&str, f64)>();
+        let each = size_of::<Variable>() + names + 3 * size_of::<usize>() + attributes;
+        let plan = self.variables.saturating_mul(each as u64);
+        Footprint { plan, ..Footprint::default() }
+    }
 }
 
 impl Open {
     /// The attribute that is looked at after a file was opened.
     pub(super) const NUMBER: &'static str = "scale_factor";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workloads(ranks: u64) -> Vec<Box<dyn Workload>> {
+        let flash = Flash { blocks: 3, zones: 4, guard: 1, variables: 6, ..Flash::new(ranks) };
+        let checkpoint = Flash { files: vec![FlashFile::Checkpoint], ..flash.clone() };
+        vec![
+            Box::new(CollPerf { ranks, edge: 6, variables: 5 }),
+            Box::new(S3d { ranks, edge: 5 }),
+            Box::new(NetcdfBench { ranks, block: [2, 3, 4], steps: 7 }),
+            Box::new(Whole { ranks, bytes: 1001 }),
+            Box::new(Open { ranks, variables: 9 }),
+            Box::new(flash),
+            Box::new(checkpoint),
+        ]
+    }
+
+    #[test]
+    fn footprints_are_those_of_the_largest_plan() {
+        for ranks in [1, 3] {
+            for workload in workloads(ranks) {
+                let plans: Vec<Plan> =
+                    (0..ranks).map(|rank| workload.plan(rank).unwrap()).collect();
+                let found = workload.footprint();
+                let name = workload.name();
+                assert_eq!(Some(found.memory), plans.iter().map(Plan::memory).max(), "{name}");
+                assert_eq!(Some(found.data), plans.iter().map(Plan::bytes).max(), "{name}");
+            }
+        }
+    }
+
+    /// Plans of these would need more memory than most machines have.
+    #[test]
+    fn footprints_of_the_largest_sizes_are_known() {
+        let (ranks, most) = (4096, 1 << 20);
+        let large: [Box<dyn Workload>; 6] = [
+            Box::new(CollPerf { ranks, edge: most, variables: 10_000 }),
+            Box::new(S3d { ranks, edge: most }),
+            Box::new(NetcdfBench { ranks, block: [1; 3], steps: 1 << 40 }),
+            Box::new(Whole { ranks, bytes: u64::MAX }),
+            Box::new(Open { ranks, variables: 1 << 40 }),
+            Box::new(Flash {
+                blocks: u64::MAX,
+                zones: most,
+                guard: most,
+                variables: u64::MAX,
+                ..Flash::new(ranks)
+            }),
+        ];
+        for workload in large {
+            assert!(workload.footprint().allocated() > 1 << 46, "{}", workload.name());
+        }
+    }
 }

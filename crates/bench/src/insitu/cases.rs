@@ -98,8 +98,8 @@ pub(super) struct Case {
     pub(super) request: u64,
     /// How many requests, or files.
     pub(super) count: u64,
-    /// What it is called with the end of the process as a part of it: what is held back beyond the last close
-    /// is written then.
+    /// What it is called with the end of the process as a part of it: what is buffered beyond the
+    /// last close is written then.
     pub(super) to_the_end: Option<&'static str>,
     pub(super) ways: &'static [Way],
     /// Which way is compared with which other, and what it should gain.

@@ -1,8 +1,9 @@
 //! `bench insitu`: what the stack costs programs that it is put under, and what its stages gain.
 //!
-//! Every sample is taken in a process of its own, which the library is loaded into as into any program, or not;
-//! what is compared takes turns within a round. The cost of a call is measured within one process, which
-//! alternates between the function that the program got and the one of the C library.
+//! Every sample is taken in a process of its own, which the library is loaded into as into any
+//! program, or not; what is compared takes turns within a round. The cost of a call is measured
+//! within one process, which alternates between the function that the program got and the one of
+//! the C library.
 
 mod cases;
 mod overhead;
@@ -16,11 +17,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde::Serialize;
+use striate_statistics::{Median, Ratio, median};
 use thiserror::Error;
 
 use crate::io::ScratchDirectory;
-use crate::ratio::Ratio;
-use crate::statistics::{self, Median};
 pub use cases::case_names;
 use cases::{Case, Places, Way};
 use overhead::Function;
@@ -103,7 +103,8 @@ pub struct Overhead {
     pub value_ns: f64,
     /// Its 95 % interval.
     pub ci95: [f64; 2],
-    /// The mean of the middle eight tenths: it also has in it what happens in fewer than half of the blocks.
+    /// The mean of the middle eight tenths: it also has in it what happens in fewer than half of
+    /// the blocks.
     pub mean_ns: f64,
     /// The most it may be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +146,8 @@ pub struct Results {
     pub ratios: Vec<Ratio>,
 }
 
-/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their number.
+/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their
+/// number.
 pub fn run(
     options: &Options,
     mut progress: impl FnMut(&str, usize, usize),
@@ -204,9 +206,7 @@ fn measure_overhead(
     let [plain, wrapped] = samples;
     let samples: Vec<f64> =
         wrapped.iter().zip(&plain).map(|(wrapped, plain)| wrapped - plain).collect();
-    let (Some(Median { value, ci95 }), Some(usual)) =
-        (statistics::median(&samples), statistics::median(&plain))
-    else {
+    let (Some(Median { value, ci95 }), Some(usual)) = (median(&samples), median(&plain)) else {
         let reason = format!("said nothing: {told}");
         return Err(InsituError::Worker { case: stack.name, way: name, reason });
     };
@@ -241,7 +241,7 @@ fn measure_case(
     // To the last close, and to the end of the process.
     let mut samples = [(); 2].map(|()| vec![Vec::new(); case.ways.len()]);
     for round in 0..options.repeat {
-        // Whoever comes first in a round does not always come first.
+        // The order rotates from round to round.
         for turn in 0..case.ways.len() {
             let place = (turn + round) % case.ways.len();
             let rates = measure_way(options, places, case, &case.ways[place])?;
@@ -262,7 +262,7 @@ fn measure_case(
 /// The rows of a case, and its comparisons.
 fn report(name: &'static str, case: &'static Case, samples: &[Vec<f64>], results: &mut Results) {
     for (way, samples) in case.ways.iter().zip(samples) {
-        let Some(Median { value, ci95 }) = statistics::median(samples) else { continue };
+        let Some(Median { value, ci95 }) = median(samples) else { continue };
         results.rows.push(Row::Rate(Rate {
             case: name,
             way: way.name,
@@ -313,9 +313,10 @@ fn measure_way(
     Ok([within, whole].map(|seconds| case.rate(seconds)))
 }
 
-/// Takes what a sample has left out of the way. Files of a directory are emptied but stay until the scratch
-/// directory goes: file systems do not like to use the inodes of files again that were removed just now, and ext4
-/// spends more time on looking at those, one after the other, than on making files.
+/// Takes what a sample has left out of the way. Files of a directory are emptied but stay until the
+/// scratch directory goes: file systems do not like to use the inodes of files again that were
+/// removed just now, and ext4 spends more time on looking at those, one after the other, than on
+/// making files.
 fn set_aside(target: &Path) -> Result<(), InsituError> {
     if !target.is_dir() {
         return clear(target);
@@ -332,7 +333,8 @@ fn set_aside(target: &Path) -> Result<(), InsituError> {
     })
 }
 
-/// Lets a process carry out a task. What it says, and how many seconds there were from its start to its end.
+/// Lets a process carry out a task. What it says, and how many seconds there were from its start to
+/// its end.
 fn ask(
     options: &Options,
     places: &Places,
@@ -363,7 +365,8 @@ fn ask(
     let output = command.output().map_err(|error| failed(format!("cannot be started: {error}")))?;
     let seconds = start.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // What the library says goes to standard error: a stack that is not there would measure nothing.
+    // What the library says goes to standard error: a stack that is not there would measure
+    // nothing.
     if !output.status.success() || said.contains("striate:") {
         return Err(failed(format!("ended with {}: {}", output.status, said.trim())));
     }

@@ -1,6 +1,7 @@
-//! What a call costs: the function that this program got when it was loaded, beside that of the C library.
+//! What a call costs: the function that this program got when it was loaded, compared with that of
+//! the C library.
 //!
-//! Both are called in blocks that take turns, so that whatever else the machine does meets both.
+//! Both are called in blocks that take turns, so that noise of the machine affects both.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Write as _;
@@ -68,7 +69,8 @@ impl Call {
     fn bound(function: Function) -> Self {
         match function {
             Function::Pread => Self::Placed(libc::pread),
-            // SAFETY: the two differ in whether the memory may be changed, which makes no difference to a call.
+            // SAFETY: the two differ in whether the memory may be changed, which makes no
+            // difference to a call.
             Function::Pwrite => Self::Placed(unsafe {
                 std::mem::transmute::<
                     unsafe extern "C" fn(c_int, *const c_void, size_t, off_t) -> ssize_t,
@@ -146,8 +148,8 @@ impl Call {
     }
 }
 
-/// Measures a function on a file of its own. A line for each round: what a call took by that of the C library,
-/// and by that which this program got.
+/// Measures a function on a file of its own. A line for each round: what a call took by that of the
+/// C library, and by that which this program got.
 pub(super) fn measure(function: Function, rounds: usize, path: &Path) -> io::Result<String> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
     let descriptor = file.as_raw_fd();

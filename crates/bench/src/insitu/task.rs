@@ -119,7 +119,8 @@ impl FromStr for Task {
     }
 }
 
-/// What requests hold: the bytes of each are somewhere in a pattern, so that to make them takes no time.
+/// What requests hold: the bytes of each are somewhere in a pattern, so that to make them takes no
+/// time.
 struct Pattern {
     bytes: Vec<u8>,
     request: usize,

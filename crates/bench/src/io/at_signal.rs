@@ -1,7 +1,7 @@
 //! What is done before a signal ends the program: files are removed, servers stopped.
 //!
-//! A handler may call next to nothing, so it only wakes a thread, through a pipe; the thread does what
-//! is left to do, the last thing first, and ends the program as the signal would have.
+//! A handler may call next to nothing, so it only wakes a thread, through a pipe; the thread does
+//! what is left to do, the last thing first, and ends the program as the signal would have.
 
 use std::fs::File;
 use std::io::Read;
@@ -44,8 +44,8 @@ impl Drop for AtSignal {
     }
 }
 
-/// While this is there, no signal ends the program: what is made now is known to who removes it. Not to be kept while
-/// an [`AtSignal`] comes or goes.
+/// While this exists, no signal ends the program, so that files made now are known to the cleanup.
+/// Not to be held while an [`AtSignal`] comes or goes.
 pub(super) fn hold_off() -> impl Sized {
     left()
 }
@@ -71,8 +71,8 @@ fn install() {
 
 extern "C" fn wake_up(signal: libc::c_int) {
     let byte = signal as u8;
-    // SAFETY: one byte from a place that holds one, to a pipe that is never closed; write is safe in a
-    // handler.
+    // SAFETY: one byte from a place that holds one, to a pipe that is never closed; write is safe
+    // in a handler.
     unsafe { libc::write(WAKE.load(Ordering::Acquire), (&raw const byte).cast(), 1) };
 }
 
@@ -81,7 +81,8 @@ fn watch(mut wait: File) {
     if wait.read_exact(&mut signal).is_err() {
         return;
     }
-    // Held to the end: who fails because of what is removed here waits, instead of ending otherwise.
+    // Held to the end: a thread that fails because of what is removed here waits, instead of ending
+    // the program.
     let mut left = left();
     while let Some((_, work)) = left.pop() {
         work();

@@ -1,8 +1,8 @@
 //! What the files of a benchmark hold: every byte is a function of its offset.
 //!
-//! So any engine's file can be verified, whoever wrote which part of it, and two ranks that write the
-//! same byte write the same value. The function is cheap and has no branches, since it is computed for
-//! every byte that a benchmark moves.
+//! So a file can be verified whichever engine and rank wrote a part of it, and two ranks that write
+//! the same byte write the same value. The function is cheap and has no branches, since it is
+//! computed for every byte that a benchmark moves.
 
 /// Bytes that are generated at a time when a file is compared.
 const CHUNK: usize = 64 << 10;

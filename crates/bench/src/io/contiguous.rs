@@ -1,12 +1,13 @@
-//! [`Contiguous`]: the bytes of another pattern's calls, each call in one piece. What the same servers
-//! or disks do with it is the limit for all methods.
+//! [`Contiguous`]: the bytes of another pattern's calls, each call in one piece. What the same
+//! servers or disks do with it is the limit for all methods.
 
 use striate_datatype::{Datatype, TypeError};
 
 use super::Op;
 use super::plan::{Call, Pattern, Plan};
 
-/// As many bytes per rank and call as another pattern, without gaps: rank after rank, step after step.
+/// As many bytes per rank and call as another pattern, without gaps: rank after rank, step after
+/// step.
 #[derive(Clone, Debug)]
 pub(super) struct Contiguous {
     name: &'static str,

@@ -35,7 +35,8 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Collective; `name` is that of the files in `directory`. Those that are only read have been there before.
+    /// Collective; `name` is that of the files in `directory`. Those that are only read have been
+    /// there before.
     pub(super) fn new(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,

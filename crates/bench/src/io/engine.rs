@@ -49,7 +49,7 @@ pub enum EngineError {
         /// What it should get.
         wanted: u64,
     },
-    /// The engine is not in this program, or has nobody to talk to.
+    /// The engine is not in this program, or has no servers.
     #[error("it is not there: the program was built without it, or there are no servers")]
     Absent,
 }

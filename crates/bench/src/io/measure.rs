@@ -19,7 +19,8 @@ use super::scratch::{Scratch, length, remote};
 use super::socket::{SocketServers, Sockets};
 use super::wire::{self, Watch, process_of};
 use super::{Api, Contender, IoBenchError, Op, Options, Progress};
-use crate::slowest::slowest;
+use crate::collective::{agree, slowest};
+use crate::cost::sum_of_ranks;
 
 /// What memory holds where nothing was read.
 const UNTOUCHED: u8 = 0xA5;
@@ -51,7 +52,7 @@ pub fn run(
     let mut done = 0;
     for repetition in 0..options.repeat {
         for turn in 0..contenders.len() {
-            // Who goes first changes: nobody has always the same one before.
+            // The order rotates: no contender always follows the same one.
             let place = (turn + repetition) % contenders.len();
             let contender = &contenders[place];
             for &op in &ops {
@@ -147,8 +148,8 @@ impl<'b> Bench<'b> {
         Ok(bench)
     }
 
-    /// Whether files of this name are there already, to be read only. Those that are in the way, or that are not of the
-    /// pattern, are refused. Every rank looks before any makes files.
+    /// Whether files of this name are there already, to be read only. Those that are in the way, or
+    /// that are not of the pattern, are refused. Every rank looks before any makes files.
     fn look(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,
@@ -255,7 +256,8 @@ impl<'b> Bench<'b> {
             if op == Op::Read {
                 self.memory.fill(UNTOUCHED);
             }
-            // Others of this process wait in a barrier before and after, so the count is of this step.
+            // Other ranks of this process wait in a barrier before and after, so the count is of
+            // this step.
             let before = self.sent();
             let last = step + 1 == steps;
             let (moved, took) =
@@ -339,27 +341,15 @@ impl<'b> Bench<'b> {
         let course = &self.courses[course];
         let counted = if self.options.include_open { moving + around } else { moving };
         let mib = course.wanted as f64 / f64::from(1 << 20);
-        let per_client = match report {
+        let stats = match report {
+            Some(report) => Some(sum_of_ranks(self.comm.as_ref(), &report.stats)?),
             None => None,
-            Some(report) => {
-                let stats = report.stats;
-                let mut sums = [
-                    stats.wanted,
-                    stats.accessed,
-                    stats.operations,
-                    stats.resent,
-                    stats.regions,
-                    stats.read_back,
-                ];
-                self.comm.allreduce_u64(Reduction::Sum, &mut sums)?;
-                let clients = (self.comm.size() * course.plans[plan].steps.len()) as u64;
-                Some((sums, clients))
-            }
         };
         Ok(Sample {
             mib_s: mib / counted.as_secs_f64().max(1e-9),
             around: around.as_secs_f64(),
-            sums: per_client,
+            stats,
+            steps: course.plans[plan].steps.len() as u64,
             last: report.and_then(|report| report.last),
             wire,
         })
@@ -441,26 +431,6 @@ impl<'b> Bench<'b> {
 
     /// Makes an error of one rank an error of all. Collective.
     fn agree<T>(&self, local: Result<T, IoBenchError>) -> Result<T, IoBenchError> {
-        agreed(self.comm.as_ref(), local)
+        agree(self.comm.as_ref(), local)
     }
-}
-
-/// Makes an error of one rank an error of all. Collective.
-fn agreed<T>(comm: &dyn Comm, local: Result<T, IoBenchError>) -> Result<T, IoBenchError> {
-    let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
-    // Who only heard of another's error comes after those who have one.
-    let mine = match &local {
-        Ok(_) => u64::MAX,
-        Err(IoBenchError::Engine { source, .. }) if source.is_echo() => ranks + rank,
-        Err(_) => rank,
-    };
-    let first = comm.reduce_u64(Reduction::Min, mine)?;
-    let mut reason = match local {
-        Ok(value) if first == u64::MAX => return Ok(value),
-        Ok(_) => Vec::new(),
-        Err(error) => error.to_string().into_bytes(),
-    };
-    let rank = first % ranks;
-    comm.broadcast(rank as usize, &mut reason)?;
-    Err(IoBenchError::Rank { rank, reason: String::from_utf8_lossy(&reason).into_owned() })
 }

@@ -1,9 +1,9 @@
 //! `bench` of parallel file I/O: one pattern, carried out by several engines in turn.
 //!
 //! [`run`] measures. In each repetition every contender writes a new file and reads it back; their
-//! order rotates, so that none is always the first. A sample is the time from one barrier to the next
-//! around the data calls of all ranks. Every byte is verified outside of it: the files against what
-//! they should hold, the memory of reads against the same, gaps included.
+//! order rotates, so that none is always the first. A sample is the time from one barrier to the
+//! next around the data calls of all ranks. Every byte is verified outside of it: the files against
+//! what they should hold, the memory of reads against the same, gaps included.
 //!
 //! Files are read back from where they were written a moment ago, so what is measured is the path
 //! through the page cache; nothing here empties it.
@@ -38,9 +38,11 @@ pub use self::engine::EngineError;
 pub use self::measure::run;
 pub use self::plan::{Ior, Pattern, Repeated};
 pub use self::ratios::Goals;
-pub use self::report::{Cost, Results, Row, Wire};
+pub use self::report::{Results, Row};
 pub use self::scratch::ScratchDirectory;
 pub use self::servers::LocalServers;
+use crate::collective::RankError;
+pub use crate::cost::{Cost, Wire};
 
 /// The direction of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -62,7 +64,7 @@ impl Op {
     }
 }
 
-/// Who does the I/O.
+/// What does the I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
     /// Our files.
@@ -90,7 +92,7 @@ impl Api {
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
-    /// Who.
+    /// What does the I/O.
     pub api: Api,
     /// By which method; ours only.
     pub method: Option<MethodChoice>,
@@ -134,8 +136,8 @@ impl Contender {
     }
 }
 
-/// The settings of \[CHING\] for so many ranks: all aggregate, in even domains, by messages; buffers of
-/// 4 MiB; 64 regions per list request.
+/// The settings of \[CHING\] for so many ranks: all aggregate, in even domains, by messages;
+/// buffers of 4 MiB; 64 regions per list request.
 pub fn paper_hints(ranks: u64) -> Hints {
     const BUFFER: u64 = 4 << 20;
     Hints {
@@ -150,11 +152,12 @@ pub fn paper_hints(ranks: u64) -> Hints {
     }
 }
 
-/// Which files a benchmark uses, and whether they stay. By default they have names of their own and go away.
+/// Which files a benchmark uses, and whether they stay. By default they have names of their own and
+/// go away.
 #[derive(Clone, Debug, Default)]
 pub struct FileChoice {
-    /// The file (IOR's `-o`), instead of one with a random name in [`Options::directory`]; a URL for one on servers.
-    /// If it is there already and nothing is to be written, it is read.
+    /// The file (IOR's `-o`), instead of one with a random name in [`Options::directory`]; a URL
+    /// for one on servers. If it is there already and nothing is to be written, it is read.
     pub name: Option<PathBuf>,
     /// Whether files stay (IOR's `-k`).
     pub keep: bool,
@@ -166,7 +169,7 @@ pub struct FileChoice {
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub struct Options {
-    /// Who takes part.
+    /// The contenders.
     pub contenders: Vec<Contender>,
     /// Repetitions of everything.
     pub repeat: usize,
@@ -205,7 +208,7 @@ pub struct Progress<'a> {
     pub total: usize,
     /// The repetition, from 0 on.
     pub repetition: usize,
-    /// Who is at it.
+    /// The contender.
     pub contender: &'a Contender,
     /// What it does.
     pub op: Op,
@@ -276,7 +279,7 @@ pub enum IoBenchError {
     /// A file has the wrong length after it was written.
     #[error("{contender} left a file of {found} bytes, but {expected} were written")]
     Length {
-        /// Who wrote it.
+        /// The contender that wrote it.
         contender: String,
         /// Its length.
         found: u64,
@@ -287,7 +290,7 @@ pub enum IoBenchError {
     #[error("{contender} wrote {:#04x} instead of {:#04x} at offset {} of the file",
         .mismatch.found, .mismatch.expected, .mismatch.offset)]
     Written {
-        /// Who wrote it.
+        /// The contender that wrote it.
         contender: String,
         /// The first wrong byte.
         mismatch: Mismatch,
@@ -297,7 +300,7 @@ pub enum IoBenchError {
         .mismatch.found, .mismatch.expected, .mismatch.offset,
         if *.gap { ", in a gap that is not to be touched" } else { "" })]
     ReadBack {
-        /// Who read it.
+        /// The contender that read it.
         contender: String,
         /// The first wrong byte.
         mismatch: Mismatch,
@@ -312,4 +315,14 @@ pub enum IoBenchError {
         /// Its error.
         reason: String,
     },
+}
+
+impl RankError for IoBenchError {
+    fn is_echo(&self) -> bool {
+        matches!(self, Self::Engine { source, .. } if source.is_echo())
+    }
+
+    fn of_rank(rank: u64, reason: String) -> Self {
+        Self::Rank { rank, reason }
+    }
 }

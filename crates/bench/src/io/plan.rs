@@ -1,8 +1,8 @@
 //! What the ranks of a benchmark do, call by call.
 //!
 //! A [`Pattern`] gives each rank a [`Plan`]: a view of the file and calls through it. Calls form
-//! steps; a step is timed as a whole, and the rank's memory holds one step. Together the ranks cover
-//! their files without holes, so that a file can be verified as a whole.
+//! steps; a step is timed as a whole, and the rank's memory holds one step. Together the ranks
+//! cover their files without holes, so that a file can be verified as a whole.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub struct Plan {
     pub memory_count: u64,
     /// Bytes of the buffer that holds the memory of a step.
     pub buffer: usize,
-    /// The calls, step by step. Every rank has as many steps and calls as the others.
+    /// The calls, step by step. All ranks have as many steps, and as many calls in each.
     pub steps: Vec<Vec<Call>>,
     /// All copies in one type, of a call's memory and of the view up to its last call.
     whole: (Datatype, Datatype),
@@ -143,8 +143,8 @@ pub trait Pattern: Sync {
     /// What `rank` does.
     fn plan(&self, rank: u64, op: Op) -> Result<Plan, TypeError>;
 
-    /// Bytes of memory that one rank needs at least: its data to write and to read, and the list of its calls. Found
-    /// without the plan where that could be large itself.
+    /// Bytes of memory that one rank needs at least: its data to write and to read, and the list of
+    /// its calls. Found without the plan where that could be large itself.
     fn memory_of_rank(&self) -> Result<u64, TypeError> {
         let plans = [self.plan(0, Op::Write)?, self.plan(0, Op::Read)?];
         Ok(plans.iter().map(|plan| plan.buffer as u64).max().unwrap_or(0).saturating_mul(2))

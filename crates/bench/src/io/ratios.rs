@@ -2,10 +2,10 @@
 
 use striate_datatype::Bytes;
 use striate_file::Method;
+use striate_statistics::Ratio;
 
 use super::Api;
 use super::report::Row;
-use crate::ratio::Ratio;
 
 /// The least that ratios should reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,8 +42,8 @@ impl Goals {
     }
 }
 
-/// The comparisons of rows of one direction: ours with others', and on servers also descriptions with
-/// our other methods.
+/// The comparisons of rows of one direction: ours with the peers', and on servers also descriptions
+/// with our other methods.
 pub(super) fn ratios(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
     let mut ratios = with_others(rows, goals);
     ratios.extend(of_descriptions(rows, goals));
@@ -63,8 +63,8 @@ fn fastest(rows: &[Row], belongs: impl Fn(&Row) -> bool) -> Option<&Row> {
     rows.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s))
 }
 
-/// Ours over the faster peer, over plain system calls and sockets, and what chooses by itself over the
-/// best method.
+/// Ours over the faster peer, over plain system calls and sockets, and what chooses by itself over
+/// the best method.
 fn with_others(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
     let is_auto = |row: &Row| has_method(row, "auto");
     let auto = rows.iter().find(|row| is_auto(row));

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 use striate_datatype::TypeError;
-use striate_file::{CallReport, Method, MethodChoice};
+use striate_file::{CallReport, Method, MethodChoice, Stats};
+use striate_statistics::{Median, Ratio, median};
 
 use super::plan::Pattern;
 use super::ratios::ratios;
 use super::{Contender, Op, Options};
-use crate::ratio::Ratio;
-use crate::statistics::{self, Median};
+use crate::cost::{Cost, Wire, rounded_share};
 
 /// One measurement.
 #[derive(Clone, Debug)]
@@ -16,9 +16,10 @@ pub(super) struct Sample {
     pub(super) mib_s: f64,
     /// Seconds of opening, setting the view and closing.
     pub(super) around: f64,
-    /// Wanted, accessed, operations, resent, regions and read back of all ranks, and among how many
-    /// clients and steps they are shared.
-    pub(super) sums: Option<([u64; 6], u64)>,
+    /// What the calls of all ranks cost, where the engine counts.
+    pub(super) stats: Option<Stats>,
+    /// Steps that the calls of a rank form.
+    pub(super) steps: u64,
     pub(super) last: Option<CallReport>,
     pub(super) wire: Option<WireSums>,
 }
@@ -26,12 +27,19 @@ pub(super) struct Sample {
 /// What the calls of all ranks sent to servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WireSums {
-    /// Requests and their bytes, without those that tell descriptions.
-    pub(super) steady: [u64; 2],
-    /// The same of the first step, with all.
-    pub(super) first: [u64; 2],
+    /// All requests but those that send descriptions.
+    pub(super) steady: RequestSums,
+    /// All requests of the first step.
+    pub(super) first: RequestSums,
     /// Servers that held bytes of a client's step, all together.
     pub(super) servers: u64,
+}
+
+/// Requests, and their bytes with headers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RequestSums {
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
 }
 
 /// All measurements of a contender, by direction.
@@ -51,53 +59,13 @@ impl Series {
     }
 }
 
-/// What a call cost a client: the characteristics of \[CHING\], counted at the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Cost {
-    /// Bytes the client asked for.
-    pub wanted: u64,
-    /// Bytes read or written for it.
-    pub accessed: u64,
-    /// I/O operations.
-    pub operations: u64,
-    /// Bytes sent to other clients, if the method does so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resent: Option<u64>,
-    /// Bytes of a contiguous region, on average.
-    pub region_size: u64,
-    /// Bytes that a write had to read, if it had to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_back: Option<u64>,
-    /// What it sent to servers, if the file is on such.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub wire: Option<Wire>,
-}
-
-/// What a call sent to servers for a client, data aside. A description is told once and named from
-/// then on; such requests count for the first call only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Wire {
-    /// Requests.
-    pub requests: u64,
-    /// Their bytes, with headers.
-    pub request_bytes: u64,
-    /// Bytes of requests for each server that holds bytes of the call.
-    pub request_bytes_per_server: u64,
-    /// Requests of the first call, if they were more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_call_requests: Option<u64>,
-    /// Their bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_call_request_bytes: Option<u64>,
-}
-
 /// The samples of one contender in one direction. What does not apply is absent.
 #[derive(Clone, Debug, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the document")]
 pub struct Row {
     /// The pattern.
     pub workload: &'static str,
-    /// Who did the I/O.
+    /// What did the I/O.
     pub api: String,
     /// By which method.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +114,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Who did it, as people read it.
+    /// The contender, as people read it.
     pub fn label(&self) -> String {
         match &self.method {
             Some(method) => format!("{} {method}", self.api),
@@ -195,8 +163,8 @@ fn row(
     let all = &series.samples[usize::from(op == Op::Read)];
     let samples: Vec<f64> = all.iter().map(|sample| sample.mib_s).collect();
     let around: Vec<f64> = all.iter().map(|sample| sample.around).collect();
-    let Some(Median { value, ci95 }) = statistics::median(&samples) else { return Ok(None) };
-    let open_s = statistics::median(&around).map_or(0.0, |median| median.value);
+    let Some(Median { value, ci95 }) = median(&samples) else { return Ok(None) };
+    let open_s = median(&around).map_or(0.0, |median| median.value);
     let last = all.last().and_then(|sample| sample.last);
     let contender = &series.contender;
     let chosen = last
@@ -229,30 +197,22 @@ fn row(
 /// The costs of the last sample, and of the first call of all.
 fn cost(samples: &[Sample], ranks: u64) -> Option<Cost> {
     let sample = samples.last()?;
-    let ([wanted, accessed, operations, resent, regions, read_back], clients) = sample.sums?;
-    let share = |sum: u64, among: u64| (sum + among / 2).checked_div(among).unwrap_or(0);
-    let mean = |sum: u64| share(sum, clients);
+    let (stats, clients) = (sample.stats?, ranks * sample.steps);
     let two_phase = sample.last.is_some_and(|report| report.method == Method::TwoPhase);
     let first = samples.first().and_then(|sample| sample.wire).unwrap_or_default().first;
     let wire = sample.wire.map(|WireSums { steady, servers, .. }| {
-        let [requests, request_bytes] = steady.map(mean);
-        let [first_requests, first_bytes] = first.map(|sum| share(sum, ranks));
+        let requests = rounded_share(steady.requests, clients);
+        let first_requests = rounded_share(first.requests, ranks);
         let more = first_requests > requests;
         Wire {
             requests,
-            request_bytes,
-            request_bytes_per_server: share(steady[1], servers),
+            request_bytes: rounded_share(steady.bytes, clients),
+            request_bytes_per_server: rounded_share(steady.bytes, servers),
             first_call_requests: more.then_some(first_requests),
-            first_call_request_bytes: more.then_some(first_bytes),
+            first_call_request_bytes: more.then(|| rounded_share(first.bytes, ranks)),
         }
     });
-    Some(Cost {
-        wanted: mean(wanted),
-        accessed: mean(accessed),
-        operations: mean(operations),
-        resent: (two_phase || resent > 0).then(|| mean(resent)),
-        region_size: accessed.checked_div(regions).unwrap_or(0),
-        read_back: (read_back > 0).then(|| mean(read_back)),
-        wire,
-    })
+    let mean = Cost::mean(&stats, clients);
+    // Two-phase I/O resends, if only nothing.
+    Some(Cost { resent: mean.resent.or(two_phase.then_some(0)), wire, ..mean })
 }

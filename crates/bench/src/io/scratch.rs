@@ -14,8 +14,8 @@ use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 use super::IoBenchError;
 use super::at_signal::{AtSignal, hold_off};
 
-/// A directory of one's own. It is gone with all that is in it when this is dropped, and when a signal
-/// ends the program.
+/// A directory of one's own. It is gone with all that is in it when this is dropped, and when a
+/// signal ends the program.
 #[derive(Debug)]
 pub struct ScratchDirectory {
     path: PathBuf,
@@ -31,8 +31,7 @@ impl ScratchDirectory {
         let at_signal = AtSignal::new({
             let path = path.clone();
             move || {
-                // Others may still write there. Nothing more can be done about a directory that does not go; here
-                // and below.
+                // Other threads may still write there. An error cannot be handled here nor below.
                 let gone = |_: &u32| fs::remove_dir_all(&path).is_ok() || !path.exists();
                 let _ = (0..10).find(gone);
             }
@@ -100,7 +99,8 @@ impl Scratch {
         &self.paths[file as usize]
     }
 
-    /// Removes all files, and what belongs to them on servers: partitions are named after their master.
+    /// Removes all files, and what belongs to them on servers: partitions are named after their
+    /// master.
     pub(crate) fn clear(&self) -> Result<(), IoBenchError> {
         self.paths.iter().try_for_each(|path| remove(path).and_then(|()| remove_kin(path)))
     }
@@ -175,8 +175,8 @@ pub(super) fn remove_all(paths: &[PathBuf]) {
     }
 }
 
-/// Removes all files on servers whose names begin as that of `path`, without its extension, does. The
-/// names of a benchmark have a random part, so these are its own.
+/// Removes all files on servers whose names begin as that of `path`, without its extension, does.
+/// The names of a benchmark have a random part, so these are its own.
 fn remove_kin(path: &Path) -> Result<(), IoBenchError> {
     let Some(url) = remote(path)? else { return Ok(()) };
     let client = Client::shared(&url)?;

@@ -17,7 +17,7 @@ pub struct LocalServers {
     _at_signal: AtSignal,
 }
 
-/// The servers and their directory, for whoever ends them first.
+/// The servers and their directory, which the owner or a signal ends.
 #[derive(Clone, Debug)]
 struct Kept {
     servers: Arc<Mutex<Option<Embedded>>>,
@@ -33,8 +33,8 @@ impl Kept {
 }
 
 impl LocalServers {
-    /// Starts so many servers that store below `directory`, which must be there, after the settings of
-    /// each went through `change`.
+    /// Starts so many servers that store below `directory`, which must be there, after the settings
+    /// of each went through `change`.
     pub fn start(
         servers: usize,
         directory: &Path,
@@ -52,7 +52,8 @@ impl LocalServers {
             let kept = kept.clone();
             move || kept.end()
         });
-        // A signal that comes meanwhile waits until they run: servers that start make their directories again.
+        // A signal that comes meanwhile waits until they run: servers that start make their
+        // directories again.
         let mut running = kept.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Embedded::with(servers, |settings| {
             let name = settings.data.file_name().unwrap_or_default();
@@ -79,8 +80,8 @@ impl LocalServers {
         &self.kept.data
     }
 
-    /// Changes how many bytes of data pass a server in a second (`None`: any). A server that is not there
-    /// has none.
+    /// Changes how many bytes of data pass a server in a second (`None`: any). A server that is not
+    /// there has none.
     pub fn set_bandwidth(&self, server: usize, bytes_per_second: Option<u64>) {
         let servers = self.kept.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.as_ref().and_then(|servers| servers.servers().get(server)) {

@@ -1,10 +1,10 @@
 //! Plain sockets to plain files: what a server could reach that does nothing but copy.
 //!
-//! Every server is a thread per connection that receives into a buffer and writes to a file, or reads
-//! from the file and sends. There are no frames and no checksums: which bytes a connection is about is
-//! told before a clock runs. A call goes to all servers, an equal part in one piece to each; it is
-//! done when each has said so by one byte. Parts of a server lie in a file of its own, at their offset
-//! in the whole.
+//! Every server is a thread per connection that receives into a buffer and writes to a file, or
+//! reads from the file and sends. There are no frames and no checksums: which bytes a connection is
+//! about is told before a clock runs. A call goes to all servers, an equal part in one piece to
+//! each; it is done when each has said so by one byte. Parts of a server lie in a file of its own,
+//! at their offset in the whole.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -4,7 +4,7 @@ use striate_comm::{Comm, CommError, CommExt, Reduction};
 use striate_store::StoreError;
 use striate_store::remote::{Client, Frames, RemoteUrl};
 
-use super::report::WireSums;
+use super::report::{RequestSums, WireSums};
 
 /// The ranks of this rank's process, which share a client. Collective.
 pub(super) fn process_of(comm: &dyn Comm) -> Result<Vec<usize>, CommError> {
@@ -47,5 +47,7 @@ pub(super) fn sum(
     let mut sums = [requests, bytes, first.requests, first.request_bytes, servers];
     comm.allreduce_u64(Reduction::Sum, &mut sums)?;
     let [requests, bytes, first_requests, first_bytes, servers] = sums;
-    Ok(WireSums { steady: [requests, bytes], first: [first_requests, first_bytes], servers })
+    let steady = RequestSums { requests, bytes };
+    let first = RequestSums { requests: first_requests, bytes: first_bytes };
+    Ok(WireSums { steady, first, servers })
 }

@@ -123,7 +123,8 @@ fn vector(count: u64, block: u64) -> Notation {
     Notation::Vector { count, block: doubles, stride: 2 * doubles as i64, of: f64s().into() }
 }
 
-/// One process's part of a cube of integers dealt to 2 × 2 × 2 processes: the 3-D block of \[CHING\].
+/// One process's part of a cube of integers dealt to 2 × 2 × 2 processes: the 3-D block of
+/// \[CHING\].
 fn block_of(edge: u64) -> Notation {
     Notation::Subarray {
         sizes: vec![edge; 3],

@@ -225,8 +225,8 @@ impl Aligned {
         let mut storage = vec![0; rounded + Self::HUGE_PAGE];
         let start = storage.as_ptr().align_offset(Self::HUGE_PAGE).min(Self::HUGE_PAGE);
         let pages = storage[start..start + rounded].as_mut_ptr().cast();
-        // SAFETY: the pages are ours, and this advice does not change what is in them. Whether it is
-        // followed does not matter.
+        // SAFETY: the pages are ours, and this advice does not change what is in them. Whether it
+        // is followed does not matter.
         let _ = unsafe { rustix::mm::madvise(pages, rounded, rustix::mm::Advice::LinuxHugepage) };
         // Every page is written, so that none is the shared page of zeros.
         storage[start..start + len].iter_mut().enumerate().for_each(|(i, byte)| *byte = fill(i));

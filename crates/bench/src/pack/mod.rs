@@ -1,4 +1,4 @@
-//! `bench pack`: our packing beside memcpy, hand-written loops and both MPIs.
+//! `bench pack`: our packing compared with memcpy, hand-written loops and both MPIs.
 //!
 //! Every case is measured in rounds; in each round every engine takes one sample. Ratios are taken
 //! within rounds, so that what disturbs a round disturbs both sides of a ratio.
@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use striate_datatype::TypeError;
+use striate_statistics::{Median, Ratio, median};
 use thiserror::Error;
 
 pub use crate::peer::Direction;
 use crate::peer::{Peer, PeerError};
-use crate::ratio::Ratio;
-use crate::statistics::{self, Median};
 pub use cases::{Case, Family, Size};
 use engine::Engine;
 
@@ -91,7 +90,8 @@ pub struct Results {
     pub peers: Vec<String>,
 }
 
-/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their number.
+/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their
+/// number.
 pub fn run(
     options: &Options,
     mut progress: impl FnMut(&Case, usize, usize),
@@ -169,7 +169,7 @@ fn row(
     implementation: &'static str,
     samples: Vec<f64>,
 ) -> Option<Row> {
-    let Median { value, ci95 } = statistics::median(&samples)?;
+    let Median { value, ci95 } = median(&samples)?;
     Some(Row {
         case: case.name,
         size: case.size.name(),

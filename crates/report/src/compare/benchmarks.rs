@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use striate_bench::statistics;
+use striate_statistics::median;
 
 use super::significance::{samples, tested};
 use super::{Change, Parts, Unit};
@@ -92,7 +92,7 @@ fn row(name: &str, a: &Map<String, Value>, b: &Map<String, Value>, parts: &mut P
         samples.into_iter().flatten().filter_map(Value::as_f64).collect()
     };
     let (first, second) = (list(a), list(b));
-    if let (Some(before), Some(after)) = (statistics::median(&first), statistics::median(&second)) {
+    if let (Some(before), Some(after)) = (median(&first), median(&second)) {
         let (what, unit) = measured(a);
         let change = Change::measured(name, what, unit, before.value, after.value);
         parts.changes.push(tested(change, samples(&first, &second)));

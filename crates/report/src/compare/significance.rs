@@ -1,5 +1,7 @@
 //! Tests that assume nothing of how samples are distributed.
 
+use striate_statistics::{bootstrap, median};
+
 use super::{Change, Verdict};
 use crate::durations::Durations;
 
@@ -7,7 +9,6 @@ use crate::durations::Durations;
 const LEVEL: f64 = 0.05;
 /// Fewer samples than these say nothing.
 const LEAST: usize = 4;
-const DRAWN: usize = 2000;
 
 /// A test of two lists of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +49,7 @@ pub(super) fn samples(a: &[f64], b: &[f64]) -> Option<Test> {
     if a.len().min(b.len()) < LEAST || a.iter().chain(b).any(|sample| !sample.is_finite()) {
         return None;
     }
-    Some(Test { p: mann_whitney(a, b), ci95: ratio_interval(a, b) })
+    Some(Test { p: mann_whitney(a, b), ci95: ratio_interval(a, b)? })
 }
 
 /// The probability that two lists from the same distribution differ as much in their order.
@@ -141,23 +142,9 @@ fn both_tails(z: f64) -> f64 {
     (sum * (-x * x).exp()).clamp(0.0, 1.0)
 }
 
-/// The ratio of medians if samples are drawn again from those there were.
-fn ratio_interval(a: &[f64], b: &[f64]) -> [f64; 2] {
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) % below as u64) as usize
-    };
-    let mut median = |samples: &[f64]| {
-        let mut drawn: Vec<f64> = samples.iter().map(|_| samples[random(samples.len())]).collect();
-        drawn.sort_by(f64::total_cmp);
-        f64::midpoint(drawn[(drawn.len() - 1) / 2], drawn[drawn.len() / 2])
-    };
-    let mut ratios: Vec<f64> = (0..DRAWN).map(|_| median(b) / median(a)).collect();
-    ratios.sort_by(f64::total_cmp);
-    let outside = ratios.len() / 40;
-    [ratios[outside], ratios[ratios.len() - 1 - outside]]
+/// The interval of the second median over the first, by the bootstrap.
+fn ratio_interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
+    bootstrap(b, a, |b, a| Some(median(b)?.value / median(a)?.value))
 }
 
 /// Tests how long calls took.

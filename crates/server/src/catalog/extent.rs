@@ -1,13 +1,15 @@
 //! [`Extent`]: the catalogue's storage, which keeps the space that it once had.
 //!
-//! Names must be removable, and a server must start, when the disk is full. But every change of the database writes new
-//! pages before it gives up old ones, so it needs space, also to remove something; and the database gives its
-//! free pages back to the file system: half of those at its end with every change, all of them when it is closed. When
-//! it needs pages again, it doubles, by a file with a hole that no disk may have the space for.
+//! Names must be removable, and a server must start, when the disk is full. But every change of the
+//! database writes new pages before it gives up old ones, so it needs space, also to remove
+//! something; and the database gives its free pages back to the file system: half of those at its
+//! end with every change, all of them when it is closed. When it needs pages again, it doubles, by
+//! a file with a hole that no disk may have the space for.
 //!
-//! So the storage is not shortened when the database asks for that, and space that is added is allocated before the
-//! database hears of it: what it writes never meets a full disk. A database accepts storage that is longer than what
-//! it knows of, and uses all of it. [`super::room`] decides when names may be added.
+//! So the storage is not shortened when the database asks for that, and space that is added is
+//! allocated before the database hears of it: what it writes never meets a full disk. A database
+//! accepts storage that is longer than what it knows of, and uses all of it. [`super::room`]
+//! decides when names may be added.
 //!
 //! # Durable growth
 //!
@@ -58,7 +60,8 @@ impl Extent {
             held: Mutex::new(whole),
         };
         if let (Some(file), 1..) = (&extent.blocks, whole) {
-            // Holes that an older version left. If they cannot be filled, it is tried to go on as that did.
+            // Holes that an older version left. If they cannot be filled, it is tried to go on as
+            // that did.
             let _ = fallocate(file, FallocateFlags::KEEP_SIZE, 0, whole);
         }
         Ok(extent)
@@ -87,7 +90,7 @@ impl Extent {
         });
         match grown {
             Ok(()) => *held = len,
-            // What was allocated until it failed is not kept from others.
+            // What was allocated until it failed is given back to other users of the disk.
             Err(_) => self.storage.set_len(*held)?,
         }
         grown

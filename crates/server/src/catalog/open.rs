@@ -92,7 +92,8 @@ fn system<'a>(
     move |source| CatalogError::System { attempt, path: path.to_owned(), source }
 }
 
-/// The database on `backend`, which is initialised if it is empty; `blocks` is its file, if it is one.
+/// The database on `backend`, which is initialised if it is empty; `blocks` is its file, if it is
+/// one.
 pub(super) fn open_backend(
     backend: impl StorageBackend,
     blocks: Option<File>,

@@ -1,8 +1,9 @@
 //! [`Room`]: whether a name may be added, so that names can still be removed afterwards.
 //!
-//! A removal takes new pages before it gives back old ones. The database finds them among its free pages, or it doubles.
-//! So a name is added only if the database could double without more of the disk, or has many free pages; else
-//! there is no space left for names. Removals, and the notes that a start makes, are not asked.
+//! A removal takes new pages before it gives back old ones. The database finds them among its free
+//! pages, or it doubles. So a name is added only if the database could double without more of the
+//! disk, or has many free pages; else there is no space left for names. Removals, and the notes
+//! that a start makes, are not asked.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -12,15 +13,17 @@ use redb::WriteTransaction;
 use super::CatalogError;
 use super::extent::{Extent, PAGE};
 
-/// Free pages that a change leaves to those that remove something. Each of these takes a new page for every level of
-/// each of the database's trees, ten to thirty together, most of which the next but one can use again.
+/// Free pages that a change leaves to those that remove something. Each of these takes a new page
+/// for every level of each of the database's trees, ten to thirty together, most of which the next
+/// but one can use again.
 const KEPT: u64 = 128;
 
-/// Pages by which a change makes the database larger at most, generously: each of its trees may split at every level.
+/// Pages by which a change makes the database larger at most, generously: each of its trees may
+/// split at every level.
 const STEP: u64 = 16;
 
-/// Bytes that a small catalogue holds, where the disk has them: as long as its pages are few, the database
-/// gives back so many that the rest would not do.
+/// Bytes that a small catalogue holds, where the disk has them: as long as its pages are few, the
+/// database gives back so many that the rest would not do.
 const LEAST: u64 = 3 << 20;
 
 /// Bytes with which a database of `used` bytes can double, and to spare.
@@ -28,8 +31,8 @@ pub(super) fn enough_for(used: u64) -> u64 {
     (used.saturating_mul(2) + (64 << 10)).max(LEAST)
 }
 
-/// Holds what a small catalogue should have, of a disk of so many bytes. Without it, the catalogue does
-/// with less.
+/// Holds what a small catalogue should have, of a disk of so many bytes. Without it, the catalogue
+/// does with less.
 pub(super) fn hold_least(extent: &Extent, disk: u64) {
     let _ = extent.hold(LEAST.min(disk / 8));
 }
@@ -38,7 +41,8 @@ pub(super) fn hold_least(extent: &Extent, disk: u64) {
 #[derive(Debug, Default)]
 pub(super) struct Room(Mutex<Counted>);
 
-/// Pages that were free at least when the database had so many bytes: to count them anew takes a look at all.
+/// Pages that were free at least when the database had so many bytes: to count them anew takes a
+/// look at all.
 #[derive(Debug, Default)]
 struct Counted {
     used: u64,

@@ -15,8 +15,8 @@ const PAGE: u32 = 1000;
 
 impl Inventory {
     /// What is in the data directories of all servers, none of which may run. They are given in the
-    /// order in which the metadata server lists its servers; that of a metadata server which holds no
-    /// objects may stand anywhere.
+    /// order in which the metadata server lists its servers; that of a metadata server which holds
+    /// no objects may stand anywhere.
     pub fn of_directories(directories: &[PathBuf]) -> Result<Self, ServerError> {
         let _locked = directories.iter().map(|path| lock(path)).collect::<Result<Vec<_>, _>>()?;
         let names: Vec<&PathBuf> =

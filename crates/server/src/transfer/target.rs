@@ -81,12 +81,13 @@ impl Target {
                 (copies.true_upper_bound().max(0) as u64, stream.end - stream.start)
             }
         };
-        // Contiguous bytes are dealt out evenly; of others all may be meant for this server.
+        // Contiguous bytes are dealt out evenly; of other accesses all may be for this server.
         let end = self.striping.object_range(self.index, 0..end).end;
         (end, bytes.min(end))
     }
 
-    /// The parts in the order of the stream; with `object_len` only those in front of an object's end.
+    /// The parts in the order of the stream; with `object_len` only those in front of an object's
+    /// end.
     pub(super) fn parts(&self, object_len: Option<u64>) -> Result<Parts<'_>, Failure> {
         let limit = object_len.map_or(u64::MAX, |len| self.striping.offset_of(self.index, len));
         let (striping, index) = (self.striping, self.index);

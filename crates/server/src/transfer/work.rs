@@ -1,7 +1,8 @@
 //! [`Work`]: bytes of one request on their way to or from an object.
 //!
-//! The bytes of a described part are moved with all that lies between them, in one system call, or run by
-//! run, whichever takes less. What a chunk cannot hold as a whole is moved in several *stretches*.
+//! The bytes of a described part are moved with all that lies between them, in one system call, or
+//! run by run, whichever takes less. What a chunk cannot hold as a whole is moved in several
+//! *stretches*.
 
 use std::fs::File;
 use std::io;
@@ -67,23 +68,28 @@ impl Typed<'_> {
         Ok(offset as u64)
     }
 
-    /// The stretch at the beginning of `left`, of a part; it spans at most `room` bytes.
-    fn stretch(&mut self, part: &Part, left: &Range<u64>, room: usize) -> Result<Stretch, Failure> {
-        if *left == part.stream && part.file.end - part.file.start <= room as u64 {
+    /// The stretch at the beginning of `left`, of a part; it spans at most `limit` bytes.
+    fn stretch(
+        &mut self,
+        part: &Part,
+        left: &Range<u64>,
+        limit: usize,
+    ) -> Result<Stretch, Failure> {
+        if *left == part.stream && part.file.end - part.file.start <= limit as u64 {
             let span = part.file.end - part.file.start;
             let (low, place) = (part.file.start, part.object);
             return Ok(Stretch { stream: left.clone(), low, place, span });
         }
         let low = self.offset_of(left.start)?;
-        let high = part.file.end.min(low + room as u64);
+        let high = part.file.end.min(low + limit as u64);
         let end = self.copies.bytes_before(1, high as i64).map_err(unusable)?;
         let stream = left.start..end.clamp(left.start + 1, left.end);
         let span = self.offset_of(stream.end - 1)? + 1 - low;
         Ok(Stretch { stream, low, place: part.object + (low - part.file.start), span })
     }
 
-    /// Calls `each` with the runs of `len` bytes from a position on: which of them, and where they lie
-    /// in the object.
+    /// Calls `each` with the runs of `len` bytes from a position on: which of them, and where they
+    /// lie in the object.
     fn for_runs(
         &mut self,
         part: &Part,
@@ -188,7 +194,7 @@ impl<'a> Work<'a> {
                 let _others = shared();
                 plain.write_at(stretch.place, these)?;
             } else {
-                // Read, changed and written back while nobody else writes.
+                // Read, changed and written back while no other request writes.
                 let _alone = writers.write().unwrap_or_else(PoisonError::into_inner);
                 let window = &mut stage[..stretch.span as usize];
                 plain.read_at(stretch.place, window)?;

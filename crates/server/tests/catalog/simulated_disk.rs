@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
-/// The bytes of the database's header that tell how many pages there are. They are written together:
-/// torn when the file shrinks, they could tell of more pages than there ever were (low byte new, high
-/// byte old), and the database would refuse its file. A disk that writes whole sectors tears no 8
-/// bytes; all other bytes of the header are torn here.
+/// The bytes of the database's header that tell how many pages there are. They are written
+/// together: torn when the file shrinks, they could tell of more pages than there ever were (low
+/// byte new, high byte old), and the database would refuse its file. A disk that writes whole
+/// sectors tears no 8 bytes; all other bytes of the header are torn here.
 const LENGTH_IN_HEADER: std::ops::Range<usize> = 24..32;
 
 #[derive(Clone, Debug)]

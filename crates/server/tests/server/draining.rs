@@ -36,7 +36,7 @@ fn requests_in_progress_are_finished() {
     let wait = waiter.send(&lock);
     eventually("all have begun", || server.statistics().requests.get() == 3);
 
-    // None is cut, which is what becomes of those who take too long.
+    // None is cut, as connections are that take too long.
     let drained = thread::spawn(move || server.drain());
     assert_eq!(idle.wait_for_end(), None);
     assert_eq!(waiter.receive(wait).unwrap_err().code, FailureCode::Draining);
@@ -69,7 +69,8 @@ fn who_takes_too_long_is_cut() {
     let second = server(&data, |_| {});
     let mut client = Client::new(second.address());
     client.ask(&Request::Ping).unwrap();
-    // Dropped, a server does not wait for those in progress: it would be for as long as the drain time.
+    // Dropped, a server does not wait for those in progress: it would be for as long as the drain
+    // time.
     begin_write(&mut client);
     eventually("it has begun", || second.statistics().requests.get() == 2);
     drop(second);

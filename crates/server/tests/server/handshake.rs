@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Which clients are let in.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -113,7 +113,7 @@ fn slow_clients_are_dropped_and_others_served() {
     while server.statistics().connections.get() > 1 {
         assert!(start.elapsed() < Duration::from_secs(60), "clients that are late are not cut");
         dripping = dripping && drips.connection.stream().socket().write_all(b"x").is_ok();
-        // Answered while others make the server wait.
+        // Answered while other clients make the server wait.
         friend.ask(&Request::Ping).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }

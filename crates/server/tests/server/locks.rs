@@ -42,7 +42,7 @@ fn a_lease_ends_and_a_renewed_one_does_not() {
     let short = locked(&mut a, &lock(0, 10, true, 0, 100));
     let long = locked(&mut a, &lock(10, 20, true, 0, 1000));
     a.ask(&Request::Renew { lock: long, lease_ms: 60_000 }).unwrap();
-    // By the end of the lease, since nobody unlocks it; it is waited for as long.
+    // By the end of the lease, since no client unlocks it; it is waited for as long.
     locked(&mut b, &lock(0, 10, true, 60_000, 60_000));
     assert_eq!(a.refused(&Request::Unlock { lock: short }), FailureCode::LockLost);
     assert_eq!(b.refused(&lock(10, 20, true, 1100, 1000)), FailureCode::LockTimeout);

@@ -128,7 +128,8 @@ fn data_requests_can_be_held_back() {
     assert!(start.elapsed() >= Duration::from_millis(100));
 }
 
-/// A link of one byte per second lets nothing pass until its limit is gone; names do not wait for it.
+/// A link of one byte per second lets nothing pass until its limit is gone; names do not wait for
+/// it.
 #[test]
 fn bandwidth_is_limited_until_it_is_not() {
     const LEN: u64 = 200_000;

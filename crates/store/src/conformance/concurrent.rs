@@ -10,8 +10,8 @@ use crate::store::{LockKind, Region, Store};
 
 const THREADS: usize = 4;
 
-/// Each thread writes every fourth piece, by all forms, in an order of its own; half of them share a
-/// handle.
+/// Each thread writes every fourth piece, by all forms, in an order of its own; half of them share
+/// a handle.
 pub(super) fn disjoint_writers(open: &Opener) {
     const PIECE: usize = 1000;
     const PIECES: usize = 240;
@@ -120,7 +120,7 @@ pub(super) fn locks_exclude(open: &Opener) {
             drop(lock);
         }
     }
-    // Who shares a range keeps it when another user of the same handle lets go.
+    // A user that shares a range keeps it when another user of the same handle releases it.
     let first = one.lock(0..100, Shared).expect("lock");
     let second = one.lock(50..150, Shared).expect("lock");
     drop(first);

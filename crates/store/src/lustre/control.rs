@@ -24,8 +24,8 @@ pub(super) const SET_STRIPE: Opcode = opcode::write::<c_long>(b'f', 154);
 /// `LL_IOC_GETOBDCOUNT`, which is `_IOR('f', 168, long)`.
 pub(super) const TARGET_COUNT: Opcode = opcode::read::<c_long>(b'f', 168);
 
-/// `O_LOV_DELAY_CREATE`: two flags that mean nothing for files. Lustre takes both together for a file
-/// that is to be created without a layout.
+/// `O_LOV_DELAY_CREATE`: two flags that mean nothing for files. Lustre takes both together for a
+/// file that is to be created without a layout.
 const WITHOUT_LAYOUT: OFlags =
     OFlags::NOCTTY.union(OFlags::from_bits_retain(libc::O_ASYNC.cast_unsigned()));
 
@@ -43,10 +43,10 @@ pub struct Creation {
 /// # Contract
 ///
 /// * Only the first two are made on file systems that are not Lustre.
-/// * Layouts are bytes, as the file system has them. No layout is `Ok(None)`, and so is a file system
-///   that knows of none.
-/// * A layout is set on a file that [`LayoutControl::create`] has made, before it is written. A file
-///   that has one already is `EEXIST` or `EALREADY`.
+/// * Layouts are bytes, as the file system has them. No layout is `Ok(None)`, and so is a file
+///   system that knows of none.
+/// * A layout is set on a file that [`LayoutControl::create`] has made, before it is written. A
+///   file that has one already is `EEXIST` or `EALREADY`.
 pub trait LayoutControl: Debug + Send + Sync {
     /// The file system of a directory.
     fn file_system(&self, directory: &Path) -> io::Result<FileSystem>;
@@ -94,8 +94,9 @@ impl LayoutControl for SystemLayouts {
         let front = memory.get_mut(..layout.len()).ok_or(Errno::TOOBIG)?;
         front.copy_from_slice(layout);
         let memory: &mut [u8; LONGEST] = (&mut *memory).try_into().map_err(|_| Errno::INVAL)?;
-        // SAFETY: The call reads the layout that the memory begins with. It writes back the one that
-        // the file has got, which may be another and longer: no layout is longer than the memory.
+        // SAFETY: The call reads the layout that the memory begins with. It writes back the one
+        // that the file has got, which may be another and longer: no layout is longer than the
+        // memory.
         unsafe {
             let call = Updater::<SET_STRIPE, [u8; LONGEST]>::new(memory);
             Ok(ioctl(file, call)?)

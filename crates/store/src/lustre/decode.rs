@@ -1,7 +1,7 @@
 //! Layouts from the bytes of `lustre.lov`.
 //!
-//! The bytes come from a file system, but nothing is taken for granted: every offset is checked, and
-//! what is allocated is bounded by the bytes that are there.
+//! The bytes come from a file system, but nothing is taken for granted: every offset is checked,
+//! and what is allocated is bounded by the bytes that are there.
 
 use thiserror::Error;
 
@@ -137,8 +137,8 @@ fn plain(blob: &Blob<'_>) -> Result<PlainLayout, LayoutError> {
     })
 }
 
-/// The objects behind a header. Defaults of directories, components that nobody has written and files
-/// that were moved to an archive have a count, and none of them.
+/// The objects behind a header. Defaults of directories, components that were never written and
+/// files that were moved to an archive have a count, and none of them.
 fn objects(blob: &Blob<'_>, header: usize, count: u16) -> Result<Vec<StripeObject>, LayoutError> {
     if blob.bytes.len() == header || count >= EVERY_TARGET {
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! What a file's layout is made of, and the bytes by which a layout is set.
 //!
-//! The structures are those of `lustre_user.h`: packed, in the byte order of the machine. A test names
-//! the offset of every field.
+//! The structures are those of `lustre_user.h`: packed, in the byte order of the machine. A test
+//! names the offset of every field.
 
 use std::fmt;
 
@@ -215,7 +215,8 @@ pub struct Component {
 }
 
 impl Component {
-    /// `LCME_FL_STALE`, `_EXTENSION` and `_PARITY`: components that are not read or written as such.
+    /// `LCME_FL_STALE`, `_EXTENSION` and `_PARITY`: components that are not read or written as
+    /// such.
     const ASIDE: u32 = 0x01 | 0x40 | 0x80;
 
     /// The number of the mirror that it is part of.

@@ -1,7 +1,8 @@
 //! Opening a file so that it is striped as asked, or tells how it is striped.
 //!
 //! Of a file system that is not Lustre, one question is asked: which one it is. That is a question
-//! about the directory if the file may have to be created with stripes, and about the file otherwise.
+//! about the directory if the file may have to be created with stripes, and about the file
+//! otherwise.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -111,13 +112,14 @@ impl Opening<'_> {
         let set = self.control.set_layout(file.as_fd(), &layout.encode(ByteOrder::NATIVE));
         let obstacle = match set {
             Ok(()) => None,
-            // Of a client that knows no files without a layout, or somebody was quicker.
+            // A client that knows no files without a layout, or another process was faster.
             Err(error) if is(&error, &[libc::EEXIST, libc::EALREADY]) => Some(Obstacle::Existed),
             Err(error) if is(&error, &[libc::ENOTTY, libc::EOPNOTSUPP, libc::ENOSYS]) => {
                 Some(Obstacle::Refused(error.to_string()))
             }
             Err(error) => {
-                // Nobody has seen it yet: a second attempt shall find the place as this one did.
+                // No other process has seen it yet: a second attempt must find the directory as
+                // this one did.
                 let _ = fs::remove_file(self.path);
                 return Err(self.not_striped(request, error));
             }
@@ -145,8 +147,8 @@ impl Opening<'_> {
         Ok(Opened { file, file_system: Some(FileSystem::LUSTRE), striping: Some(striping) })
     }
 
-    /// What the directory has against files with a layout of their own. A default that cannot be read
-    /// or understood is taken for one that somebody has set up.
+    /// What the directory has against files with a layout of their own. A default that cannot be
+    /// read or understood is taken for one that was set up on purpose.
     fn objection(&self) -> Option<Obstacle> {
         match self.control.directory_default(self.directory()) {
             Ok(None) => None,

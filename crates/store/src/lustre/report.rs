@@ -3,12 +3,12 @@
 use super::layout::Striping;
 use super::request::{StripeCount, StripeRequest};
 
-/// How a file on Lustre is striped, beside how it was to be.
+/// How a file on Lustre is striped, and how it was to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripingReport {
     /// What was asked for; perhaps nothing.
     pub requested: StripeRequest,
-    /// What the file has; `None` if it has no stripes, or nobody can tell.
+    /// What the file has; `None` if it has no stripes, or the layout cannot be read.
     pub actual: Option<Striping>,
     /// In which way it is not what was asked for, and why.
     pub difference: Option<String>,
@@ -21,7 +21,7 @@ pub(super) enum Obstacle {
     Existed,
     /// The directory has a composite default.
     CompositeDirectory,
-    /// The directory has a default that nobody understands.
+    /// The directory has a default of an unknown form.
     UnknownDirectory,
     /// The file system refused.
     Refused(String),

@@ -3,10 +3,10 @@
 //! Whole blocks at aligned addresses go straight; at other addresses they go through an aligned
 //! buffer. A write's partial blocks at its two ends go through the page cache, by a second
 //! descriptor. Reading, patching and writing back a block ourselves would need a lock that every
-//! writer of the file respects, those without direct I/O included, and a block written at the end of
-//! the file would have to be cut off again while others extend it. The kernel does both right: a
-//! write through the cache changes the bytes it is given and no others. Reads never come from the
-//! cache: a direct read makes the kernel write back dirty pages first.
+//! writer of the file respects, those without direct I/O included, and a block written at the end
+//! of the file would have to be cut off again while other processes extend it. The kernel does both
+//! right: a write through the cache changes the bytes it is given and no other ones. Reads never
+//! come from the cache: a direct read makes the kernel write back dirty pages first.
 //!
 //! The block is never smaller than a page, so that no page is written through the cache by one
 //! request and directly by another unless they overlap.

@@ -1,9 +1,9 @@
 //! Byte-range locks of open file descriptions, and a table for the threads that share one.
 //!
-//! The system's locks exclude other open files, in this process and in others, but not the threads
-//! that use the same handle: those exclude each other by a [`RangeTable`] first. Waiting is by asking
-//! again, ever more slowly, and ends at a limit: a wait inside the system could last for ever if its
-//! holder never ends.
+//! The system's locks exclude other open files, in this process and in other processes, but not the
+//! threads that use the same handle: those exclude each other by a [`RangeTable`] first. Waiting is
+//! by asking again, ever more slowly, and ends at a limit: a wait inside the system could last for
+//! ever if its holder never ends.
 
 use std::io;
 use std::ops::Range;
@@ -24,7 +24,7 @@ const QUICK_ATTEMPTS: u32 = 32;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(5);
 
-/// Ranges that threads of this handle hold, and how long to wait for others.
+/// Ranges that threads of this handle hold, and how long to wait for other locks.
 #[derive(Debug)]
 pub(super) struct Locks {
     table: RangeTable,
@@ -68,7 +68,7 @@ impl Lock for Held<'_> {}
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.file.locks.table.leave(self.id, |part| {
-            // Unlocking waits for nobody and has nothing to report: the lock goes with the
+            // Unlocking does not wait and has nothing to report: the lock goes with the
             // descriptor at the latest.
             let _ =
                 fcntl(&self.file.system.file, FcntlArg::F_OFD_SETLK(&record(&part, libc::F_UNLCK)));

@@ -1,9 +1,9 @@
 //! [`Ring`]: many transfers in one system call, by `io_uring`.
 //!
-//! One ring per handle, made when first needed. It is never waited for: who finds it busy, or finds
-//! that the system does not allow rings, transfers in the plain way. Whatever a batch leaves undone
-//! (short or interrupted transfers) is continued in the plain way too, so there is one loop that
-//! knows about the end of the file.
+//! One ring per handle, made when first needed. It is never waited for: a thread that finds it
+//! busy, or finds that the system does not allow rings, transfers in the plain way. Whatever a
+//! batch leaves undone (short or interrupted transfers) is continued in the plain way too, so there
+//! is one loop that knows about the end of the file.
 //!
 //! # Soundness
 //!
@@ -88,7 +88,8 @@ impl Ring {
         slot.as_mut().filter(|slot| slot.process == process)
     }
 
-    /// Transfers groups of a list; returns the bytes. `None` if there is no ring, or others use it.
+    /// Transfers groups of a list; returns the bytes. `None` if there is no ring, or another thread
+    /// uses it.
     pub(super) fn transfer_all<'g>(
         &self,
         system: &System,

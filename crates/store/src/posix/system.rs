@@ -1,8 +1,8 @@
 //! System calls that move bytes, continued until the work is done.
 //!
-//! [`System`] is a descriptor and the loop around each call: short transfers go on where they ended,
-//! interruptions are retried, the end of the file is told apart from both. [`SystemFaults`] sits
-//! below that loop, so that tests can make the system behave as badly as it may.
+//! [`System`] is a descriptor and the loop around each call: short transfers go on where they
+//! ended, interruptions are retried, the end of the file is told apart from both. [`SystemFaults`]
+//! sits below that loop, so that tests can make the system behave as badly as it may.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -74,8 +74,8 @@ impl System {
     #[inline]
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(SystemCall::Read, offset, 0, buffer.len(), |done, len| {
-            // Not by way of std: a frame less above the call was faster here, perhaps because returns are not predicted
-            // after it.
+            // Not by way of std: a frame less above the call was faster here, perhaps because
+            // returns are not predicted after it.
             Ok(pread(&self.file, &mut buffer[done..done + len], (offset + done as u64) as i64)?)
         })
     }
@@ -131,7 +131,7 @@ impl System {
     /// # Safety
     ///
     /// The vectors point to memory that may be read (for a write) or written (for a read) for the
-    /// duration of the call, and that nobody else accesses then.
+    /// duration of the call, and that nothing else accesses then.
     pub(super) unsafe fn vectored(
         &self,
         call: SystemCall,

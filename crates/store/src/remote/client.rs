@@ -54,7 +54,7 @@ impl Client {
         if let Some(client) = known.as_ref().and_then(|clients| clients.get(&key)) {
             return Ok(client.clone());
         }
-        // While connecting, others may use their servers.
+        // While connecting, other threads may use their servers.
         drop(known);
         let failed = |error: OptionsError| {
             StoreError::new(Operation::Open, url.to_string(), Cause::Other(error.into()))
@@ -120,8 +120,8 @@ impl Client {
     }
 
     /// Asks many servers at a time: number `i` of the addresses for `requests(i)`. Returns the
-    /// replies in that order, or the error of the first that failed; the others were asked all the
-    /// same.
+    /// replies in that order, or the error of the first that failed; the remaining servers were
+    /// asked all the same.
     ///
     /// Servers that cannot be reached or are busy are asked again, unless the request was sent and
     /// must not be carried out twice.

@@ -1,4 +1,5 @@
-//! Why a server did not do what it was asked: [`CallError`] of one attempt, [`ServerError`] in the end.
+//! Why a server did not do what it was asked: [`CallError`] of one attempt, [`ServerError`] in the
+//! end.
 
 use std::io;
 use std::time::Duration;

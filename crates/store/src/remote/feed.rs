@@ -1,8 +1,8 @@
 //! [`Feed`]: the pieces of one server, frame by frame, between memory and a connection.
 //!
-//! Bytes travel straight between the caller's memory and the socket where a frame is made of few pieces;
-//! where pieces are many and small, or memory has a type of its own, they pass through a buffer of one
-//! frame.
+//! Bytes travel straight between the caller's memory and the socket where a frame is made of few
+//! pieces; where pieces are many and small, or memory has a type of its own, they pass through a
+//! buffer of one frame.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 

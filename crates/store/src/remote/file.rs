@@ -36,8 +36,8 @@ pub struct RemoteOptions {
     pub layout: Layout,
 }
 
-/// A file on I/O servers. Its layout is learned when it is opened; data then moves between memory and
-/// all servers concerned, in parallel.
+/// A file on I/O servers. Its layout is learned when it is opened; data then moves between memory
+/// and all servers concerned, in parallel.
 #[derive(Debug)]
 pub struct RemoteFile {
     client: Client,
@@ -48,7 +48,8 @@ pub struct RemoteFile {
     grown: AtomicBool,
 }
 
-/// Tells the metadata server how long the file is, for listings; if that fails, the objects still know.
+/// Tells the metadata server how long the file is, for listings; if that fails, the objects still
+/// know.
 impl Drop for RemoteFile {
     fn drop(&mut self) {
         let _ = self.record();
@@ -83,7 +84,8 @@ impl RemoteFile {
         &self.info
     }
 
-    /// Tells the metadata server how long the file is, for listings, if something was written since it was told last.
+    /// Tells the metadata server how long the file is, for listings, if something was written since
+    /// it was told last.
     pub fn record(&self) -> Result<(), StoreError> {
         if !self.grown.swap(false, Ordering::Relaxed) {
             return Ok(());
@@ -160,8 +162,8 @@ impl RemoteFile {
         })
     }
 
-    /// A typed request that servers understand; `None` if it has to be expanded here: its bytes do not
-    /// ascend, its description is too long to be told, or they are hard to find on the servers.
+    /// A typed request that servers understand; `None` if it has to be expanded here: its bytes do
+    /// not ascend, its description is too long to be told, or they are hard to find on the servers.
     fn typed<'r>(
         &self,
         operation: Operation,

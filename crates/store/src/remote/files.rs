@@ -1,9 +1,9 @@
 //! The files of a [`Client`]: making, finding, listing, renaming and removing them.
 //!
 //! The metadata server knows names and layouts, the I/O servers hold the objects, and only clients
-//! talk to both. So a file is made by name first, then its objects; and it is removed by name first:
-//! its id stays noted as dead until all objects are gone, so that whatever interrupts a removal,
-//! another client can finish it ([`Client::bury_dead`]).
+//! talk to both. So a file is made by name first, then its objects; and it is removed by name
+//! first: its id stays noted as dead until all objects are gone, so that whatever interrupts a
+//! removal, another client can finish it ([`Client::bury_dead`]).
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -55,10 +55,10 @@ impl Client {
         let request = Request::Create { path: path.to_owned(), strip, servers, first, exclusive };
         let failed = |error| StoreError::server(Operation::Open, self.url(path).to_string(), error);
         let file = self.ask_for_file(&request).map_err(failed)?;
-        // Also if the file was there: who made it may have come no further.
+        // Also if the file was there: the client that created it may have come no further.
         let touched = self.all_done(&file.servers, &Request::Touch { object: file.file });
         if touched.is_err() && exclusive {
-            // It was made just now, for a caller who will hear that there is none.
+            // It was created just now, for a caller that will get an error.
             let _ = self.remove(path);
         }
         touched.map_err(failed)?;
@@ -116,8 +116,8 @@ impl Client {
         }
     }
 
-    /// A part of what [`Client::list`] finds: up to `limit` files behind the path `after`, and whether there are
-    /// more.
+    /// A part of what [`Client::list`] finds: up to `limit` files behind the path `after`, and
+    /// whether there are more.
     pub fn list_page(
         &self,
         prefix: &str,
@@ -148,15 +148,15 @@ impl Client {
             StoreError::server(Operation::Rename, what, error)
         })?;
         if replace {
-            // Of the file that was replaced only its objects are left. The renaming is done, whether
-            // they can be removed now or by another client later.
+            // Of the file that was replaced only its objects are left. The renaming is done,
+            // whether they can be removed now or by another client later.
             let _ = self.bury_dead();
         }
         Ok(())
     }
 
-    /// Removes a file and its objects. After an error that names a server, the file is gone by name;
-    /// its objects are removed by the next [`Client::bury_dead`].
+    /// Removes a file and its objects. After an error that names a server, the file is gone by
+    /// name; its objects are removed by the next [`Client::bury_dead`].
     pub fn remove(&self, path: &str) -> Result<(), StoreError> {
         let failed =
             |error| StoreError::server(Operation::Remove, self.url(path).to_string(), error);

@@ -18,8 +18,8 @@ const KNOWN: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// A connection to a server.
 ///
-/// After a failure that the server told of, the link can be used on. After any other error it cannot,
-/// and knows that it is broken; who uses [`Link::connection`] says so by [`Link::failed`].
+/// After a failure that the server told of, the link can be used on. After any other error it
+/// cannot, and is marked as broken; users of [`Link::connection`] mark it by [`Link::failed`].
 #[derive(Debug)]
 pub(super) struct Link {
     connection: Connection<Transport>,

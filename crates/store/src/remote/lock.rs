@@ -2,9 +2,9 @@
 //! keeps it so.
 //!
 //! A lock lives as long as its connection and its lease, whichever ends first: a client that dies
-//! leaves nothing behind, even if the network does not tell. The leases of all locks of a client are
-//! renewed by one thread, which runs while there are locks and a little longer, since locks mostly
-//! come one after the other.
+//! leaves nothing behind, even if the network does not tell. The leases of all locks of a client
+//! are renewed by one thread, which runs while there are locks and a little longer, since locks
+//! mostly come one after the other.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ const RENEWALS: u32 = 3;
 /// How long the thread waits for the next lock when there is none.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// How long a release or renewal may take: it is waited for, or others wait for it.
+/// How long a release or renewal may take: the caller waits for it, or other clients do.
 const RELEASE: Duration = Duration::from_secs(5);
 
 /// A locked range, released when this is dropped.
@@ -148,7 +148,8 @@ impl Renewal {
         self.state().held.retain(|(_, other)| !Arc::ptr_eq(held, other));
     }
 
-    /// The thread: renews what is due, waits for the next, ends when there has been none for a while.
+    /// The thread: renews what is due, waits for the next, ends when there has been none for a
+    /// while.
     fn run(&self) {
         let mut state = self.state();
         loop {
@@ -181,8 +182,8 @@ impl Renewal {
 
 /// Locks.
 impl Client {
-    /// Locks a range of a file against other clients, and other locks of this one. If others hold
-    /// it, it is waited for, for as long as `wait`.
+    /// Locks a range of a file against other clients, and other locks of this one. If other locks
+    /// hold it, it is waited for, for as long as `wait`.
     pub fn lock(
         &self,
         file: &FileInfo,

@@ -53,9 +53,9 @@ pub enum OptionsError {
     /// The file of [`ClientOptions::tls`].
     #[error("{CA_FILE}: {0}")]
     Tls(#[source] TlsError),
-    /// A URL that asks for TLS, where nothing says whom to believe.
+    /// A URL that asks for TLS, where no authorities are given.
     #[error(
-        "striate+tls needs {CA_FILE}: the file with the certificates of the authorities to believe"
+        "striate+tls needs {CA_FILE}: the file with the certificates of the authorities to trust"
     )]
     NoAuthorities,
     /// No length of time.

@@ -1,8 +1,9 @@
 //! [`Wanted`]: what a request means, server by server, and where its bytes are in memory.
 //!
-//! A server sends and receives the bytes of its strips one after the other. Inside of a strip they follow
-//! each other in the stream of the request, too, so where the stream lies together in memory every strip
-//! is one piece of it, however many runs it has in the file. Runs are the server's business.
+//! A server sends and receives the bytes of its strips one after the other. Inside of a strip they
+//! follow each other in the stream of the request, too, so where the stream lies together in memory
+//! every strip is one piece of it, however many runs it has in the file. Runs are the server's
+//! business.
 
 use std::ops::Range;
 
@@ -97,7 +98,8 @@ impl<'r> Typed<'r> {
         Ok(Self { request, id, encoding, copies, memory })
     }
 
-    /// Whether it can be shared out: its bytes ascend, and their first on every server are found soon.
+    /// Whether it can be shared out: its bytes ascend, and their first on every server are found
+    /// soon.
     pub(super) fn is_found(&self, striping: Striping) -> bool {
         let stream = self.stream(&(0..u64::MAX));
         (0..striping.servers.get()).all(|server| {

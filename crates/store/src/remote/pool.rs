@@ -85,7 +85,7 @@ impl Pool {
         let links = idle.get_mut(address)?;
         while let Some(Idle { link, since }) = links.pop() {
             if since.elapsed() > LONGEST_IDLE {
-                // The others were given back before this one.
+                // The remaining ones were given back before this one.
                 links.clear();
             } else if link.is_quiet() {
                 return Some(link);
@@ -141,7 +141,7 @@ impl Drop for PooledLink {
         let Some(mut link) = self.link.take() else { return };
         let since = link.connection().traffic() - self.counted;
         *self.pool.traffic.lock().unwrap_or_else(PoisonError::into_inner) += since;
-        // Who panicked may have left answers on their way.
+        // A thread that panicked may have left answers in transit.
         if !link.is_broken() && !thread::panicking() {
             self.pool.give_back(std::mem::take(&mut self.address), link);
         }

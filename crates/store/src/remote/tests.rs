@@ -74,7 +74,7 @@ fn a_closed_connection_is_made_anew() {
 
 #[test]
 fn the_end_of_an_old_connection_is_no_attempt() {
-    // The first connection ends unnoticed, all others serve.
+    // The first connection ends unnoticed; all later ones serve.
     let server = Fake::start(|asked| match asked.connection {
         0 => Answer::Close,
         _ => Answer::Reply(Reply::Done),
@@ -118,7 +118,7 @@ fn what_must_not_be_done_twice_is_sent_once() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    // Nobody listens at port 1.
+    // No process listens at port 1.
     let address = "127.0.0.1:1";
     let error = Client::connect(address, ClientOptions::default()).unwrap_err();
     assert_eq!((error.kind(), attempts(&error)), (ErrorKind::Io, 4));
@@ -179,7 +179,7 @@ fn a_silent_server_is_waited_for_with_patience() {
     let client = Client::connect(&server.address, quick()).unwrap();
     let error = client.ping(&server.address).unwrap_err();
     assert_eq!((error.kind(), attempts(&error)), (ErrorKind::TimedOut, 1));
-    // The answer may still come; nobody may take it for another's.
+    // The answer may still come, and must not be taken for that of another request.
     client.ping(&server.address).unwrap_err();
     assert_eq!(server.connections(), 2);
 }
@@ -412,7 +412,7 @@ fn a_lock_that_others_hold_is_waited_for() {
     let wait = Duration::from_secs(2);
     let error = client.lock(&file(&[&server]), 10..20, LockKind::Shared, wait).unwrap_err();
     assert_eq!((error.kind(), error.range()), (ErrorKind::TimedOut, Some(10..20)));
-    assert!(error.to_string().contains("others held it for 2 s"), "{error}");
+    assert!(error.to_string().contains("it stayed locked for 2 s"), "{error}");
     let asked = server.asked();
     let [Request::Lock { wait_ms: 2000, exclusive: false, .. }] = asked[..] else {
         panic!("{asked:?}")

@@ -1,8 +1,9 @@
 //! Data between memory and the servers of a file.
 //!
-//! All servers that a request concerns are asked at once; then data flows frame by frame, to or from each
-//! server in turn, so that they work in parallel and none is more than what its socket holds ahead. What
-//! the network loses is moved again: a read or write of the same bytes twice does no harm.
+//! All servers that a request concerns are asked at once; then data flows frame by frame, to or
+//! from each server in turn, so that they work in parallel and none is more than what its socket
+//! holds ahead. What the network loses is moved again: a read or write of the same bytes twice does
+//! no harm.
 
 use std::sync::Arc;
 

@@ -9,10 +9,9 @@ use std::time::Instant;
 
 use clap::Args;
 use striate_bench::insitu::Rate;
-use striate_bench::ratio::Ratio;
-use striate_bench::statistics::{self, Median};
 use striate_datatype::parse_size;
 use striate_mount::{Mounted, Options};
+use striate_statistics::{Median, Ratio, median};
 
 use super::ratio_table;
 use crate::document::Document;
@@ -190,7 +189,7 @@ fn rates(samples: Vec<Vec<Vec<f64>>>, size: u64) -> Vec<Rate> {
     let mut rows = Vec::new();
     for ((case, request, _), ways) in CASES.into_iter().zip(samples) {
         for (way, samples) in WAYS.into_iter().zip(ways) {
-            let Some(Median { value, ci95 }) = statistics::median(&samples) else { continue };
+            let Some(Median { value, ci95 }) = median(&samples) else { continue };
             let request = request as u64;
             let count = size.div_ceil(request);
             rows.push(Rate {

@@ -1,5 +1,5 @@
-//! What the two libraries written in C have in common: definitions, and the check of what is given to
-//! them.
+//! What the two libraries written in C have in common: definitions, and the check of what is given
+//! to them.
 
 use std::ffi::{CString, c_int};
 use std::io;
@@ -100,7 +100,8 @@ impl<'p> Part<'p> {
         }
     }
 
-    /// The number of dimensions and the type, if so many bytes at that address are what the counts say.
+    /// The number of dimensions and the type, if so many bytes at that address are what the counts
+    /// say.
     pub(super) fn check(&self, at: *const u8, len: usize) -> Result<(c_int, c_int), EngineError> {
         let size = self.number.size();
         let elements = self.count.iter().try_fold(1u64, |all, n| all.checked_mul(*n));

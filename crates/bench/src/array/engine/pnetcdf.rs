@@ -1,5 +1,6 @@
-//! PnetCDF: the peer, through MPI-IO. It takes elements only one after the other and of the type that
-//! they are given as, so what is not so in memory is packed by hand first, as programs do; that counts.
+//! PnetCDF: the peer, through MPI-IO. It takes elements only one after the other and of the type
+//! that they are given as, so what is not so in memory is packed by hand first, as programs do;
+//! that counts.
 
 #[cfg(pnetcdf)]
 mod dataset;

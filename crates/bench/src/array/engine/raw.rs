@@ -1,5 +1,5 @@
-//! The limit: every rank writes the same bytes in one piece with plain `pwrite`, in the machine's order of
-//! bytes, and nothing else. Its files are no datasets.
+//! The limit: every rank writes the same bytes in one piece with plain `pwrite`, in the machine's
+//! order of bytes, and nothing else. Its files are no datasets.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -56,7 +56,7 @@ impl<'b> Raw<'b> {
 impl Engine for Raw<'_> {
     fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
         self.arrange(file)?;
-        // Whoever comes first makes it.
+        // The first rank creates it.
         let mut how = OpenOptions::new();
         let opened = how.read(true).write(true).create(true).truncate(false).open(path)?;
         self.file = Some(opened);

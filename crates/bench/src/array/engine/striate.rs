@@ -38,7 +38,7 @@ impl<'b> Striate<'b> {
         for (name, value) in laid.iter().flatten().chain(&setting.options.hints) {
             options.set(name, value).map_err(ArrayError::from)?;
         }
-        // What is measured of servers that come and go is of no use to others.
+        // What is measured of servers that come and go is of no use to later runs.
         let servers = setting.options.targets.as_ref().and_then(|targets| targets.servers.as_ref());
         options.probe.cache = servers.map(|servers| servers.directory().to_path_buf());
         Ok(Self {

@@ -1,11 +1,10 @@
 //! The comparisons between layouts, and their goals.
 
 use striate_datatype::Bytes;
+use striate_statistics::{Ratio, spreads};
 
 use super::Row;
 use crate::array::{Layout, Op, Scope};
-use crate::ratio::Ratio;
-use crate::statistics;
 
 /// Partitions on chosen targets over one shared file: the least of \[SON\].
 const OVER_PLAIN: f64 = 1.36;
@@ -34,7 +33,7 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let goal = (!probes).then_some(OVER_HEALTHY);
     ratios.extend(over(Layout::Chosen, Layout::Healthy, goal));
     if rows.iter().all(|row| row.scope == Scope::Data) {
-        ratios.extend(spreads(of(Layout::Partitioned), of(Layout::Chosen)));
+        ratios.extend(spread_ratio(of(Layout::Partitioned), of(Layout::Chosen)));
         ratios.extend(rows.iter().filter_map(over_exchange));
     }
     ratios
@@ -57,13 +56,13 @@ fn name(ours: &Row, other: &Row) -> String {
 }
 
 /// How much more all targets vary than chosen ones.
-fn spreads(all: Option<&Row>, chosen: Option<&Row>) -> Option<Ratio> {
+fn spread_ratio(all: Option<&Row>, chosen: Option<&Row>) -> Option<Ratio> {
     let (all, chosen) = (all?, chosen?);
     if chosen.samples.len() < ROUNDS {
         return None;
     }
     let name = format!("{}: spread of partitioned over spread of chosen", about(chosen));
-    let (value, ci95) = statistics::spreads(&all.samples, &chosen.samples)?;
+    let (value, ci95) = spreads(&all.samples, &chosen.samples)?;
     Some(Ratio { name, value, ci95, goal: Some(SPREADS), met: Some(value >= SPREADS) })
 }
 

@@ -1,10 +1,12 @@
 //! FLASH I/O: a checkpoint and two plot files of blocks of cells with guard cells around them.
 //!
-//! Memory is FLASH's own: the variables of a cell lie together, cells of a block with its guard cells
-//! follow each other, and so do blocks. A file has a variable for each, without guard cells.
+//! Memory is FLASH's own: the variables of a cell lie together, cells of a block with its guard
+//! cells follow each other, and so do blocks. A file has a variable for each, without guard cells.
 
 use super::super::ArrayBenchError;
-use super::super::plan::{Access, Area, FilePlan, Lay, Number, Plan, Schema, Strided};
+use super::super::plan::{
+    Access, Area, FilePlan, Footprint, Lay, Number, Plan, Schema, Strided, saturating_product,
+};
 use super::{Workload, elements};
 
 /// One of the files.
@@ -27,6 +29,14 @@ impl FlashFile {
             Self::Checkpoint => "checkpoint",
             Self::Plot => "plot",
             Self::Corners => "corners",
+        }
+    }
+
+    /// What its values are stored as.
+    const fn number(self) -> Number {
+        match self {
+            Self::Checkpoint => Number::Double,
+            Self::Plot | Self::Corners => Number::Float,
         }
     }
 }
@@ -124,6 +134,38 @@ impl Workload for Flash {
         Ok(Plan { areas, files: files.collect::<Result<_, _>>()? })
     }
 
+    fn footprint(&self) -> Footprint {
+        let edge = self.guard.saturating_mul(2).saturating_add(self.zones);
+        let cells = Footprint::of_elements(
+            &[self.blocks, edge, edge, edge, self.variables],
+            Number::Double,
+        );
+        let corner = self.zones.saturating_add(1);
+        let corners = [self.blocks, corner, corner, corner, self.plotted()];
+        let mut all = Footprint { memory: cells.memory, ..Footprint::default() };
+        if self.files.contains(&FlashFile::Corners) {
+            all.memory = all.memory.saturating_add(saturating_product(&corners).saturating_mul(4));
+        }
+        for (_, number, dims) in ABOUT_BLOCKS {
+            let each: u64 = dims.iter().map(|dim| dim.1).product();
+            all.memory = all.memory.saturating_add(
+                saturating_product(&[self.blocks, each]).saturating_mul(number.size() as u64),
+            );
+            for file in &self.files {
+                let stored = if number == Number::Double { file.number() } else { number };
+                let about = Footprint::of_elements(&[self.blocks, each], stored);
+                all.data = all.data.saturating_add(about.data);
+            }
+        }
+        for file in &self.files {
+            let edge = self.zones.saturating_add(u64::from(*file == FlashFile::Corners));
+            let elements = [self.blocks, edge, edge, edge, self.stored(*file)];
+            let values = Footprint::of_elements(&elements, file.number());
+            all.data = all.data.saturating_add(values.data);
+        }
+        all
+    }
+
     fn is_nonblocking(&self) -> bool {
         self.nonblocking
     }
@@ -134,8 +176,13 @@ impl Flash {
         self.plotted.min(self.variables)
     }
 
+    /// Variables of a cell or corner in a file.
+    fn stored(&self, file: FlashFile) -> u64 {
+        if file == FlashFile::Checkpoint { self.variables } else { self.plotted() }
+    }
+
     fn file(&self, file: FlashFile, rank: u64) -> Result<FilePlan, ArrayBenchError> {
-        let number = if file == FlashFile::Checkpoint { Number::Double } else { Number::Float };
+        let number = file.number();
         let mut schema = Schema::default();
         let blocks = schema.dimension("blocks", self.blocks * self.ranks);
         let mut calls = Vec::new();
@@ -158,8 +205,7 @@ impl Flash {
         let edge = self.zones + u64::from(at_corners);
         let names = if at_corners { ["nzc", "nyc", "nxc"] } else { ["nzb", "nyb", "nxb"] };
         let [z, y, x] = names.map(|name| schema.dimension(name, edge));
-        let variables = if number == Number::Double { self.variables } else { self.plotted() };
-        for k in 0..variables {
+        for k in 0..self.stored(file) {
             let variable = schema.variable(name(k), number, &[blocks, z, y, x]);
             let (area, lay, seed) = if at_corners {
                 let first = elements(&[k, self.blocks, edge, edge, edge], 1)?;

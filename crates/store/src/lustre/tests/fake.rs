@@ -1,4 +1,4 @@
-//! A Lustre of the mind: files are real ones, layouts are kept beside them.
+//! A simulated Lustre: files are real, their layouts are in a table.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -48,7 +48,7 @@ pub(in crate::remote) struct Fake {
 }
 
 impl Fake {
-    /// A metadata server that behaves as told, but for saying who it is.
+    /// A metadata server that follows a script, except for its identity.
     pub(in crate::remote) fn start(
         behaviour: impl Fn(Asked<'_>) -> Answer + Send + Sync + 'static,
     ) -> Self {
@@ -77,7 +77,7 @@ impl Fake {
         Self { address, shared, accepting: Some(accepting) }
     }
 
-    /// What it was asked so far, its identity aside.
+    /// What it was asked so far, except for its identity.
     pub(in crate::remote) fn asked(&self) -> Vec<Request> {
         self.shared.asked.lock().unwrap().clone()
     }

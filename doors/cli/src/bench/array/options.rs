@@ -272,11 +272,9 @@ fn failed(error: ArrayBenchError) -> CommandError {
     CommandError::failed("cannot finish the benchmark", error, hint)
 }
 
-/// Refuses what does not fit: every rank has its data to write and to read, and packed.
+/// Refuses what does not fit into memory, before a plan is made.
 fn check_memory(comm: &dyn Comm, workload: &dyn Workload) -> Result<(), CommandError> {
-    let plan = workload.plan(comm.rank() as u64).map_err(failed)?;
-    let each = plan.memory().saturating_mul(2).saturating_add(plan.bytes());
-    check_memory_for(comm, each)
+    check_memory_for(comm, workload.footprint().allocated())
 }
 
 /// Refuses files that do not fit where they are to go.

@@ -70,8 +70,8 @@ impl<'b> Netcdf<'b> {
         packed
     }
 
-    /// Writes what rank 0 has and what it gets. What others send is received even after an error, so
-    /// that nobody waits for ever.
+    /// Writes what rank 0 has and what it gets. What other ranks send is received even after an
+    /// error, so that none waits for ever.
     fn speak(
         &mut self,
         (file, step, call): (usize, usize, usize),
@@ -100,7 +100,7 @@ impl<'b> Netcdf<'b> {
         done
     }
 
-    /// Reads what rank 0 wants and what others do. Those get an empty message after an error.
+    /// Reads what rank 0 wants and what other ranks do. Those get an empty message after an error.
     fn tell(
         &mut self,
         (file, step, call): (usize, usize, usize),

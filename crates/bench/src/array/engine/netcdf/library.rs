@@ -1,8 +1,8 @@
 //! The C side, `peer/netcdf.c`, and a file of it: [`File`].
 //!
-//! `unsafe` is needed to call C; what makes it sound is that every pointer comes from a slice whose length
-//! was compared with the counts here, and the number of dimensions is compared in C. The library is not
-//! for several threads: a lock lets one call in at a time.
+//! `unsafe` is needed to call C; what makes it sound is that every pointer comes from a slice whose
+//! length was compared with the counts here, and the number of dimensions is compared in C. The
+//! library is not for several threads: a lock lets one call in at a time.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt as _;
@@ -89,7 +89,7 @@ mod sys {
     }
 }
 
-/// Held by whoever is in the library.
+/// Held by the thread that is in the library.
 static LIBRARY: Mutex<()> = Mutex::new(());
 
 fn enter() -> MutexGuard<'static, ()> {
@@ -197,7 +197,8 @@ impl Foreign for File {
         let (ty, count) = (number.external().code() as c_int, dimensions.len() as c_int);
         let dims = dimensions.as_ptr();
         let _alone = enter();
-        // SAFETY: the name ends with a zero, the dimensions are `count`, and there is room for the result.
+        // SAFETY: the name ends with a zero, the dimensions are `count`, and there is room for the
+        // result.
         let code = unsafe {
             let name = name.as_ptr();
             sys::striate_netcdf_variable(self.id, name, ty, count, dims, &raw mut id)
@@ -249,7 +250,8 @@ impl Foreign for File {
         let name = c_string(name.as_bytes())?;
         let mut number = 0.0;
         let _alone = enter();
-        // SAFETY: the name ends with a zero; there is room for the result, which C checks to be one.
+        // SAFETY: the name ends with a zero; there is room for the result, which C checks to be
+        // one.
         let code = unsafe {
             sys::striate_netcdf_get_number(self.id, variable, name.as_ptr(), &raw mut number)
         };

@@ -52,7 +52,8 @@ impl<'b> Pnetcdf<'b> {
         self.file.as_ref().ok_or_else(not_open)
     }
 
-    /// Where the bytes of each call are. Calls that are done one after the other use the same buffer.
+    /// Where the bytes of each call are. Calls that are done one after the other use the same
+    /// buffer.
     fn places(&self, plan: &FilePlan, calls: &[Access], memory: &Memory) -> Vec<Place> {
         let mut end = 0;
         let place = |access: &Access| {
@@ -102,9 +103,9 @@ impl<'b> Pnetcdf<'b> {
                 Place::Packed(range) => (packed, range),
             };
             let part = Part::new(plan, &self.variables, access);
-            // SAFETY: the range lies in its buffer, as it was made from that. Both are borrowed mutably
-            // until this function returns; before, all requests are waited for, and after an error the
-            // file, whose calls alone carry them out, is never used again.
+            // SAFETY: the range lies in its buffer, as it was made from that. Both are borrowed
+            // mutably until this function returns; before, all requests are waited for, and after
+            // an error the file, whose calls alone carry them out, is never used again.
             let begun = unsafe {
                 let elements = base.add(range.start);
                 if write {

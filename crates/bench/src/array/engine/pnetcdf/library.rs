@@ -1,9 +1,9 @@
 //! The C side, `peer/pnetcdf.c`, and a file of it: [`File`].
 //!
-//! All calls are collective over the processes of the job, except those that begin a request. `unsafe`
-//! is needed to call C; what makes it sound is that every pointer comes from a slice whose length was
-//! compared with the counts here, and the number of dimensions is compared in C. Only the two functions
-//! that begin a request ask more of their caller.
+//! All calls are collective over the processes of the job, except those that begin a request.
+//! `unsafe` is needed to call C; what makes it sound is that every pointer comes from a slice whose
+//! length was compared with the counts here, and the number of dimensions is compared in C. Only
+//! the two functions that begin a request ask more of their caller.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -179,7 +179,8 @@ impl File {
         let which = component.map_or(-1, |name| c_int::from(name == "romio"));
         let (mut id, mut found) = (-1, 0);
         let call = if format.is_some() { "ncmpi_create" } else { "ncmpi_open" };
-        // SAFETY: MPI runs; the path and `hints.len()` pairs of words end with zeros and outlive the call.
+        // SAFETY: MPI runs; the path and `hints.len()` pairs of words end with zeros and outlive
+        // the call.
         let code = unsafe {
             let count = hints.len() as c_int;
             let hints = pointers.as_ptr();
@@ -230,8 +231,8 @@ impl File {
     ///
     /// # Safety
     ///
-    /// `elements` points to `len` bytes that nobody else uses until the request was waited for, or ever
-    /// again if it is not.
+    /// `elements` points to `len` bytes that nothing else uses until the request was waited for, or
+    /// ever again if it is not.
     pub(super) unsafe fn begin_put(
         &self,
         part: Part<'_>,
@@ -333,7 +334,8 @@ impl Foreign for File {
         let mut id = -1;
         let (ty, count) = (number.external().code() as c_int, dimensions.len() as c_int);
         let dims = dimensions.as_ptr();
-        // SAFETY: the name ends with a zero, the dimensions are `count`, and there is room for the result.
+        // SAFETY: the name ends with a zero, the dimensions are `count`, and there is room for the
+        // result.
         let code = unsafe {
             let name = name.as_ptr();
             sys::striate_pnetcdf_variable(self.id, name, ty, count, dims, &raw mut id)
@@ -379,7 +381,8 @@ impl Foreign for File {
     fn get_number(&self, variable: c_int, name: &str) -> Result<f64, EngineError> {
         let name = c_string(name.as_bytes())?;
         let mut number = 0.0;
-        // SAFETY: the name ends with a zero; there is room for the result, which C checks to be one.
+        // SAFETY: the name ends with a zero; there is room for the result, which C checks to be
+        // one.
         let code = unsafe {
             sys::striate_pnetcdf_get_number(self.id, variable, name.as_ptr(), &raw mut number)
         };

@@ -1,8 +1,8 @@
 //! What the fuzz targets of the protocol assert, as plain functions of bytes.
 //!
-//! They live apart from the targets so that a stable compiler runs them too, as those of datatypes
-//! do. Noise rarely has the right checksum, so the bytes are also taken as the contents of frames
-//! that are sound: nobody who means harm would let a checksum stop them.
+//! The tests of the crate run them too, with a stable compiler. Random bytes rarely have the right
+//! checksum, so the bytes are also taken as the contents of frames that are sound: an attacker
+//! computes checksums.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
 use std::io::{self, IoSliceMut, Read, Write};
@@ -78,9 +78,9 @@ pub fn reply(bytes: &[u8]) {
     }
 }
 
-/// Bytes as all that the other side says in a handshake. Nobody gets in without the key.
+/// Bytes as all that the other side says in a handshake. No handshake succeeds without the key.
 pub fn handshake(bytes: &[u8]) {
-    let key = Key::from_bytes(b"nobody can guess this key").expect("it is long enough");
+    let key = Key::from_bytes(b"a key that cannot be guessed").expect("it is long enough");
     let identity = Identity([7; 16]);
     for bytes in [bytes, &framed(bytes)] {
         for key in [None, Some(&key)] {
@@ -127,7 +127,7 @@ fn pass_on(connection: &mut Connection<Fed>, other: &mut Connection<Fed>) -> Res
     let header = connection.receive_header()?;
     let id = header.id;
     if header.kind == FrameKind::Data {
-        // Who knows what is due makes room for that, and not for what the header says.
+        // A receiver that knows what is due allocates that, and not what the header says.
         if header.len as usize > connection.stream().0.len() + 4096 {
             return connection.skip(&header);
         }

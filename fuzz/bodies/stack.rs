@@ -1,7 +1,7 @@
 //! What the fuzz targets of traces and counters assert, as plain functions of bytes.
 //!
-//! They live apart from the targets so that a stable compiler runs them too, as those of datatypes do. Blocks of
-//! traces have checksums, which a fuzzer would have to guess: so the bytes are also taken as what is in a block.
+//! The tests of the crate run them too, with a stable compiler. Blocks of traces have checksums,
+//! which a fuzzer would have to guess: so the bytes are also taken as what is in a block.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
 use std::path::Path;

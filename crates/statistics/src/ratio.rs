@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::statistics::{self, Median};
+use crate::{Median, median};
 
 /// A rate of ours over another's.
 #[derive(Clone, Debug, Serialize)]
@@ -22,11 +22,11 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Compares two series of rates, round by round: what disturbs a round disturbs both sides. `None`
-    /// if there are no rounds.
+    /// Compares two series of rates, round by round: what disturbs a round disturbs both sides.
+    /// `None` if there are no rounds.
     pub fn within(name: String, ours: &[f64], other: &[f64], goal: Option<f64>) -> Option<Self> {
         let ratios: Vec<f64> = ours.iter().zip(other).map(|(ours, other)| ours / other).collect();
-        let Median { value, ci95 } = statistics::median(&ratios)?;
+        let Median { value, ci95 } = median(&ratios)?;
         Some(Self { name, value, ci95, goal, met: goal.map(|goal| value >= goal) })
     }
 }

@@ -1,9 +1,9 @@
 //! What the fuzz targets assert, as plain functions of bytes.
 //!
-//! They live apart from the targets so that a stable compiler runs them too: the tests of the crate
-//! drive the same functions with a fixed sequence of inputs. A description of a few bytes can stand
-//! for 2^63 of them, so nothing here walks, flattens or allocates by size; a bounded number of runs
-//! is looked at from several positions, and packing is tried where little memory is enough.
+//! The tests of the crate run them too, with a stable compiler and a fixed sequence of inputs. A
+//! description of a few bytes can stand for 2^63 of them, so nothing here walks, flattens or
+//! allocates by size; a bounded number of runs is looked at from several positions, and packing is
+//! tried where little memory is enough.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
 use striate_datatype::notation::{Notation, NotationError};
@@ -18,8 +18,8 @@ const RUNS: usize = 64;
 /// for where the whole lies.
 const TEXT_DEPTH: u32 = (MAX_DEPTH - 3) / 2;
 
-/// Farthest offset of a type whose text is parsed again. Elsewhere the bounds of the parts, which the
-/// text cannot leave out, may need more than 64 bits though no byte of the whole does.
+/// Farthest offset of a type whose text is parsed again. Elsewhere the bounds of the parts, which
+/// the text cannot leave out, may need more than 64 bits though no byte of the whole does.
 const TEXT_REACH: i64 = 1 << 56;
 
 /// Farthest byte from the origin, and longest stream, that packing is tried with.

@@ -1,6 +1,6 @@
 //! What the fuzz targets of recordings assert, as plain functions of bytes.
 //!
-//! They live apart from the targets so that a stable compiler runs them too.
+//! The tests of the crate run them too, with a stable compiler.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
 use std::path::Path;
@@ -35,7 +35,7 @@ pub fn several(bytes: &[u8]) {
     }
 }
 
-/// Bytes as the output of strace, imported beside a directory.
+/// Bytes as the output of strace, imported into a directory.
 pub fn strace(bytes: &[u8], directory: &Path) {
     imported(bytes, Format::Strace, directory);
 }

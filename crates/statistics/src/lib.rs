@@ -1,9 +1,17 @@
-//! Medians and their intervals.
+//! Medians, spreads and ratios of samples, with their confidence intervals.
 //!
-//! Times on shared machines are not normally distributed \[SEIZ\], so nothing here assumes that they
-//! are: the interval of the median comes from order statistics.
+//! Times on shared machines are not normally distributed \[SEIZ\], so no function assumes that they
+//! are: the interval of a [`median`] comes from order statistics, that of [`spreads`] from the
+//! [`bootstrap()`]. [`Ratio`] compares two series round by round. Benchmarks and the comparison of
+//! their results both use this crate, which depends on neither.
+
+mod bootstrap;
+mod ratio;
 
 use serde::Serialize;
+
+pub use bootstrap::bootstrap;
+pub use ratio::Ratio;
 
 /// A median and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -58,30 +66,15 @@ pub fn spread(samples: &[f64]) -> Option<f64> {
 
 /// Spread of the first over that of the second, with its 95 % interval; `None` if either has none.
 ///
-/// The interval is that of the bootstrap: what comes out if rounds are drawn again from those there were.
+/// The interval is that of the [`bootstrap()`] over rounds.
 pub fn spreads(first: &[f64], second: &[f64]) -> Option<(f64, [f64; 2])> {
-    const DRAWN: usize = 2000;
-    // Nothing varies by less than can be measured, but the same round drawn again and again.
+    // A spread below what clocks can measure: a resample that drew the same round every time.
     const LEAST: f64 = 1e-6;
     let value = spread(first)? / spread(second)?.max(LEAST);
-    let over = |first: &[f64], second: &[f64]| {
+    let interval = bootstrap(first, second, |first, second| {
         Some(spread(first)? / spread(second).filter(|spread| *spread > LEAST)?)
-    };
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) % below as u64) as usize
-    };
-    let mut draw = |samples: &[f64]| -> Vec<f64> {
-        samples.iter().map(|_| samples[random(samples.len())]).collect()
-    };
-    let mut drawn: Vec<f64> =
-        (0..DRAWN).filter_map(|_| over(&draw(first), &draw(second))).collect();
-    drawn.sort_by(f64::total_cmp);
-    let outside = drawn.len() / 40;
-    let ends = drawn.get(outside).zip(drawn.iter().rev().nth(outside));
-    Some((value, ends.map_or([value; 2], |(low, high)| [*low, *high])))
+    });
+    Some((value, interval.unwrap_or([value; 2])))
 }
 
 #[cfg(test)]

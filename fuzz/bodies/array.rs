@@ -1,7 +1,7 @@
 //! What the fuzz target of netCDF headers asserts, as a plain function of bytes.
 //!
-//! It lives apart from the target so that a stable compiler runs it too, as those of datatypes do.
-//! The bytes are also taken with the first four right, which a fuzzer would have to guess.
+//! The tests of the crate run it too, with a stable compiler. The bytes are also taken with the
+//! first four right, which a fuzzer would have to guess.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
 use striate_array::format::{Alignment, Format, Header, Problem, validate};
