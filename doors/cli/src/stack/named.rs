@@ -12,7 +12,7 @@ use crate::CommandError;
 #[derive(Debug)]
 pub(crate) struct NamedStack {
     pub(crate) name: &'static str,
-    /// The file of `etc/stacks` as it is.
+    /// The file of `etc/stacks`, by a link: a package has no files from outside.
     pub(crate) text: &'static str,
     /// Whether it names paths of somebody's machine, which have to be changed first.
     pub(crate) has_paths: bool,
@@ -22,7 +22,7 @@ macro_rules! stacks {
     ($($name:literal $paths:literal),* $(,)?) => {
         [$(NamedStack {
             name: $name,
-            text: include_str!(concat!("../../../../etc/stacks/", $name, ".toml")),
+            text: include_str!(concat!("../../stacks/", $name, ".toml")),
             has_paths: $paths,
         }),*]
     };
