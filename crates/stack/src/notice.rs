@@ -51,7 +51,7 @@ pub struct Announced {
 impl Announced {
     /// A call that is about to be made and that stages are told of only when it has been.
     pub fn unannounced() -> Self {
-        let now = crate::clock::now();
+        let now = striate_process::clock::now();
         Self { outcome: Ok(0), began: now, made: now }
     }
 
