@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use striate_stack::Function;
-use striate_stack::trace::Detail;
+use striate_stack::Detail;
 
 use crate::door;
 

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::{FILE, off64_t, wchar_t};
 use rustix::io::Errno;
-use striate_stack::trace::Detail;
+use striate_stack::Detail;
 use striate_stack::{Function, Outcome, mark_within};
 
 use super::wide::Locked;
