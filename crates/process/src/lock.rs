@@ -1,7 +1,7 @@
 //! [`Lock`]: a mutual exclusion that costs next to nothing while nobody else can come.
 //!
 //! Every write of a program passes two locks, and one that nobody contends still takes two atomic operations
-//! (16 ns together on some machines). The C library knows whether there is another thread at all ([`OnlyThread`]), and a
+//! (16 ns together on some machines). The C library knows whether there is another thread at all ([`SingleThreaded`]), and a
 //! door may have been promised that its threads come one at a time; where that is so, plain loads and stores do.
 
 use std::cell::UnsafeCell;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::Timespec;
 use rustix::thread::futex;
 
-use crate::only_thread::is_only_thread;
+use crate::single_thread::is_single_threaded;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -28,38 +28,42 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// # Safety
 ///
 /// While it says that none can, none does. It may say so until another thread begins, and not again.
-pub unsafe trait Alone {
+pub unsafe trait Uncontended {
     /// Whether none can.
-    fn is_alone() -> bool;
+    fn is_uncontended() -> bool;
 }
 
 /// The C library, which knows whether there is another thread.
 #[derive(Debug, Default)]
-pub struct OnlyThread;
+pub struct SingleThreaded;
 
 // SAFETY: the C library takes it back before another thread begins.
-unsafe impl Alone for OnlyThread {
+unsafe impl Uncontended for SingleThreaded {
     #[inline]
-    fn is_alone() -> bool {
-        is_only_thread()
+    fn is_uncontended() -> bool {
+        is_single_threaded()
     }
 }
 
 /// A value that one thread at a time can have.
 #[derive(Debug, Default)]
-pub struct Lock<T, A = OnlyThread> {
+pub struct Lock<T, A = SingleThreaded> {
     state: AtomicU32,
     value: UnsafeCell<T>,
-    alone: PhantomData<fn() -> A>,
+    uncontended: PhantomData<fn() -> A>,
 }
 
 // SAFETY: only who holds the lock gets at the value, one thread at a time.
-unsafe impl<T: Send, A: Alone> Sync for Lock<T, A> {}
+unsafe impl<T: Send, A: Uncontended> Sync for Lock<T, A> {}
 
-impl<T, A: Alone> Lock<T, A> {
+impl<T, A: Uncontended> Lock<T, A> {
     /// A lock that nobody holds.
     pub const fn new(value: T) -> Self {
-        Self { state: AtomicU32::new(FREE), value: UnsafeCell::new(value), alone: PhantomData }
+        Self {
+            state: AtomicU32::new(FREE),
+            value: UnsafeCell::new(value),
+            uncontended: PhantomData,
+        }
     }
 
     /// Waits for it.
@@ -79,7 +83,7 @@ impl<T, A: Alone> Lock<T, A> {
 
     #[inline]
     fn take(&self) -> bool {
-        if A::is_alone() {
+        if A::is_uncontended() {
             let free = self.state.load(Ordering::Relaxed) == FREE;
             if free {
                 self.state.store(HELD, Ordering::Relaxed);
@@ -105,11 +109,11 @@ impl<T, A: Alone> Lock<T, A> {
 
 /// While it lives, nobody else has the value.
 #[derive(Debug)]
-pub struct Locked<'l, T, A: Alone = OnlyThread> {
+pub struct Locked<'l, T, A: Uncontended = SingleThreaded> {
     lock: &'l Lock<T, A>,
 }
 
-impl<T, A: Alone> Deref for Locked<'_, T, A> {
+impl<T, A: Uncontended> Deref for Locked<'_, T, A> {
     type Target = T;
 
     #[inline]
@@ -119,7 +123,7 @@ impl<T, A: Alone> Deref for Locked<'_, T, A> {
     }
 }
 
-impl<T, A: Alone> DerefMut for Locked<'_, T, A> {
+impl<T, A: Uncontended> DerefMut for Locked<'_, T, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: we hold the lock.
@@ -127,11 +131,11 @@ impl<T, A: Alone> DerefMut for Locked<'_, T, A> {
     }
 }
 
-impl<T, A: Alone> Drop for Locked<'_, T, A> {
+impl<T, A: Uncontended> Drop for Locked<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
         let state = &self.lock.state;
-        if A::is_alone() {
+        if A::is_uncontended() {
             state.store(FREE, Ordering::Relaxed);
         } else if state.swap(FREE, Ordering::Release) == AWAITED {
             wake(state);

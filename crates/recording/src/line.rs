@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use striate_trace::layers::LayerSort;
+use striate_trace::layer::LayerSort;
 use striate_trace::{Call, Detail, Function, LayerRecord, Record};
 
 use crate::filter::names as paths;

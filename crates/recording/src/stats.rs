@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use striate_trace::layers::LayerSort;
+use striate_trace::layer::LayerSort;
 use striate_trace::{Damage, LayerRecord, Record};
 
 use crate::figures::{ALIGNMENT, Figures, Pattern, Step};

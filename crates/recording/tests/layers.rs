@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_recording::{Entry, Filter, Recording, Stats, cut, export, filter, merge};
-use striate_trace::layers::LayerFunction;
+use striate_trace::layer::LayerFunction;
 use striate_trace::{Call, Function, Header, LayerRecord, Origin, Record, TracedFile, Writer};
 
 const CLOCK: u64 = 1 << 40;

@@ -6,7 +6,7 @@ mod scenario;
 use scenario::{CREATE, MS, Scenario, US};
 use striate_report::text::Style;
 use striate_report::{Model, page, text};
-use striate_trace::layers::LayerFunction;
+use striate_trace::layer::LayerFunction;
 
 /// Ranks that write together: the first for all of them.
 fn collective() -> Scenario {

@@ -112,32 +112,32 @@ struct Document {
     stage: Vec<Table>,
 }
 
-/// A sort of stage: how it is called and made.
+/// A type of stage: its name in configurations and its constructor.
 #[derive(Debug)]
-pub struct Sort {
+pub struct StageType {
     /// Its name in configurations.
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// What sort of stage it is.
+    /// How the stage is classified.
     pub classification: Classification,
     /// Makes one, from its table in the configuration.
     pub build: fn(Table) -> Result<Box<dyn Stage>, String>,
 }
 
-/// The sorts that a configuration may name.
+/// The stage types that a configuration may name.
 #[derive(Debug)]
-pub struct Sorts {
+pub struct StageTable {
     /// All of them.
-    pub list: &'static [Sort],
+    pub types: &'static [StageType],
     /// Says what is wrong with stages in this order, by their names, if anything is.
     pub check_order: fn(&[&str]) -> Result<(), String>,
 }
 
-impl Sorts {
-    /// The sort of a name.
-    pub fn sort(&self, name: &str) -> Option<&'static Sort> {
-        self.list.iter().find(|sort| sort.name == name)
+impl StageTable {
+    /// The stage type of a name.
+    pub fn stage_type(&self, name: &str) -> Option<&'static StageType> {
+        self.types.iter().find(|stage_type| stage_type.name == name)
     }
 }
 
@@ -146,15 +146,15 @@ impl Sorts {
 pub struct Configuration {
     planned_paths: PlannedPaths,
     paths: Paths,
-    sorts: &'static Sorts,
+    table: &'static StageTable,
     stages: Vec<PlannedStage>,
 }
 
 /// A stage that is described.
 #[derive(Clone, Debug)]
 pub struct PlannedStage {
-    /// Its sort.
-    pub sort: &'static Sort,
+    /// Its type.
+    pub stage_type: &'static StageType,
     /// Of the files of the stack, those that it is for.
     pub planned_paths: PlannedPaths,
     paths: Paths,
@@ -164,15 +164,15 @@ pub struct PlannedStage {
 
 impl Configuration {
     /// Reads a file.
-    pub fn read(path: &Path, sorts: &'static Sorts) -> Result<Self, ConfigurationError> {
+    pub fn read(path: &Path, table: &'static StageTable) -> Result<Self, ConfigurationError> {
         let text = std::fs::read_to_string(path);
         let unreadable =
             |error| ConfigurationError::Unreadable { path: path.display().to_string(), error };
-        Self::parse(&text.map_err(unreadable)?, sorts)
+        Self::parse(&text.map_err(unreadable)?, table)
     }
 
     /// Reads a text.
-    pub fn parse(text: &str, sorts: &'static Sorts) -> Result<Self, ConfigurationError> {
+    pub fn parse(text: &str, table: &'static StageTable) -> Result<Self, ConfigurationError> {
         let document: Document = toml::from_str(text)?;
         let planned_paths = document.paths.unwrap_or_else(|| PlannedPaths {
             include: None,
@@ -188,12 +188,12 @@ impl Configuration {
             )));
         }
         let stages = document.stage.into_iter().enumerate();
-        let stages = stages.map(|(place, table)| PlannedStage::read(place + 1, table, sorts));
+        let stages = stages.map(|(index, options)| PlannedStage::read(index + 1, options, table));
         let stages = stages.collect::<Result<_, _>>()?;
-        let configuration = Self { planned_paths, paths, sorts, stages };
+        let configuration = Self { planned_paths, paths, table, stages };
         // What cannot be built is not a configuration.
         configuration.build_stages()?;
-        check_order(sorts, &configuration.stages)?;
+        check_order(table, &configuration.stages)?;
         Ok(configuration)
     }
 
@@ -222,9 +222,9 @@ impl Configuration {
                 "{count} stages: {MOST_STAGES} are the most"
             )));
         }
-        check_order(self.sorts, &stages)?;
+        check_order(self.table, &stages)?;
         let (planned_paths, paths) = (PlannedPaths::default(), Paths::all());
-        Ok(Self { planned_paths, paths, sorts: self.sorts, stages })
+        Ok(Self { planned_paths, paths, table: self.table, stages })
     }
 
     /// Builds the stack.
@@ -234,43 +234,47 @@ impl Configuration {
 
     /// The stages by name, with what is said of them.
     pub fn options(&self) -> impl Iterator<Item = (&'static str, &Table)> {
-        self.stages.iter().map(|stage| (stage.sort.name, &stage.options))
+        self.stages.iter().map(|stage| (stage.stage_type.name, &stage.options))
     }
 
     fn build_stages(&self) -> Result<Vec<Placed>, ConfigurationError> {
         let build = |(place, planned): (usize, &PlannedStage)| {
-            let sort = planned.sort;
-            let stage = (sort.build)(planned.options.clone()).map_err(|reason| {
-                ConfigurationError::Stage { number: place + 1, kind: sort.name.into(), reason }
+            let stage_type = planned.stage_type;
+            let stage = (stage_type.build)(planned.options.clone()).map_err(|reason| {
+                ConfigurationError::Stage {
+                    number: place + 1,
+                    kind: stage_type.name.into(),
+                    reason,
+                }
             })?;
-            Ok(Placed { name: sort.name, paths: planned.paths.clone(), stage })
+            Ok(Placed { name: stage_type.name, paths: planned.paths.clone(), stage })
         };
         self.stages.iter().enumerate().map(build).collect()
     }
 }
 
-fn check_order(sorts: &Sorts, stages: &[PlannedStage]) -> Result<(), ConfigurationError> {
-    let names: Vec<_> = stages.iter().map(|stage| stage.sort.name).collect();
-    (sorts.check_order)(&names).map_err(ConfigurationError::Nonsense)
+fn check_order(table: &StageTable, stages: &[PlannedStage]) -> Result<(), ConfigurationError> {
+    let names: Vec<_> = stages.iter().map(|stage| stage.stage_type.name).collect();
+    (table.check_order)(&names).map_err(ConfigurationError::Nonsense)
 }
 
 impl PlannedStage {
     fn read(
         number: usize,
-        mut table: Table,
-        sorts: &'static Sorts,
+        mut options: Table,
+        table: &'static StageTable,
     ) -> Result<Self, ConfigurationError> {
-        let name = match table.remove("kind") {
+        let name = match options.remove("kind") {
             Some(toml::Value::String(name)) => name,
             _ => "?".into(),
         };
         let failed =
             |reason: String| ConfigurationError::Stage { number, kind: name.clone(), reason };
-        let sort = sorts.sort(&name).ok_or_else(|| {
-            let known: Vec<_> = sorts.list.iter().map(|sort| sort.name).collect();
+        let stage_type = table.stage_type(&name).ok_or_else(|| {
+            let known: Vec<_> = table.types.iter().map(|stage_type| stage_type.name).collect();
             failed(format!("no such kind; there are {}", known.join(", ")))
         })?;
-        let mut list = |key: &str| match table.remove(key) {
+        let mut list = |key: &str| match options.remove(key) {
             None => Ok(None),
             Some(value) => value.try_into::<Vec<String>>().map(Some),
         };
@@ -278,6 +282,6 @@ impl PlannedStage {
         let exclude = list("exclude").map_err(|error| failed(format!("exclude: {error}")))?;
         let planned_paths = PlannedPaths { include, exclude: exclude.unwrap_or_default() };
         let paths = planned_paths.build().map_err(failed)?;
-        Ok(Self { sort, planned_paths, paths, options: table })
+        Ok(Self { stage_type, planned_paths, paths, options })
     }
 }

@@ -3,7 +3,7 @@
 //! The kernel gives whoever opens something the lowest number that is free. A thread of a stage that opens files while the
 //! program runs would take numbers that the program gets without the stage, if only for a moment: `close(1)` and `open`,
 //! and something else is standard output. So such a thread leaves the table ([`leave_table`]). Descriptors that are in the
-//! program's table ([`Shared`]) it fetches from there when it needs them, and it leaves it to the program's threads to
+//! program's table ([`SharedDescriptor`]) it fetches from there when it needs them, and it leaves it to the program's threads to
 //! close them.
 
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use striate_process::lock::lock;
 
 thread_local! {
     /// Whether this thread has a table of its own.
-    static APART: Cell<bool> = const { Cell::new(false) };
+    static HAS_OWN_TABLE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Descriptors of the program's table that a thread apart does not need any more.
@@ -33,7 +33,7 @@ pub fn leave_table(sample: RawFd) -> Result<(), Errno> {
     if left != 0 {
         return Err(Errno::NOSYS);
     }
-    APART.set(true);
+    HAS_OWN_TABLE.set(true);
     fetch(sample).map(drop)
 }
 
@@ -45,7 +45,7 @@ fn fetch(number: RawFd) -> Result<OwnedFd, Errno> {
 
 /// Closes what threads apart have left.
 pub fn close_unused() {
-    if !APART.get() {
+    if !HAS_OWN_TABLE.get() {
         for number in std::mem::take(&mut *lock(&UNUSED)) {
             // SAFETY: whoever owned it has left it here.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
@@ -55,24 +55,24 @@ pub fn close_unused() {
 
 /// A descriptor of a stage that threads of the program and threads apart use.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedDescriptor {
     descriptor: ManuallyDrop<OwnedFd>,
     /// Whether it is in the table of a thread apart.
-    apart: bool,
+    in_own_table: bool,
 }
 
-impl Shared {
+impl SharedDescriptor {
     /// A descriptor in the table of this thread.
     pub fn new(descriptor: OwnedFd) -> Self {
-        Self { descriptor: ManuallyDrop::new(descriptor), apart: APART.get() }
+        Self { descriptor: ManuallyDrop::new(descriptor), in_own_table: HAS_OWN_TABLE.get() }
     }
 
     /// As this thread knows it.
-    pub fn here(&self) -> Result<Here<'_>, Errno> {
-        if self.apart == APART.get() {
-            Ok(Here::Same(self.descriptor.as_fd()))
+    pub fn local(&self) -> Result<LocalDescriptor<'_>, Errno> {
+        if self.in_own_table == HAS_OWN_TABLE.get() {
+            Ok(LocalDescriptor::Same(self.descriptor.as_fd()))
         } else {
-            fetch(self.descriptor.as_raw_fd()).map(Here::Fetched)
+            fetch(self.descriptor.as_raw_fd()).map(LocalDescriptor::Fetched)
         }
     }
 
@@ -82,9 +82,9 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedDescriptor {
     fn drop(&mut self) {
-        if self.apart == APART.get() {
+        if self.in_own_table == HAS_OWN_TABLE.get() {
             // SAFETY: it is not used any more.
             unsafe { ManuallyDrop::drop(&mut self.descriptor) };
         } else {
@@ -95,14 +95,14 @@ impl Drop for Shared {
 
 /// A descriptor in the table of this thread.
 #[derive(Debug)]
-pub enum Here<'s> {
+pub enum LocalDescriptor<'s> {
     /// It is the same.
     Same(BorrowedFd<'s>),
     /// It is another one of the same open file.
     Fetched(OwnedFd),
 }
 
-impl AsFd for Here<'_> {
+impl AsFd for LocalDescriptor<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Same(descriptor) => *descriptor,
@@ -112,8 +112,8 @@ impl AsFd for Here<'_> {
 }
 
 /// Whether this thread has a table of its own.
-pub fn is_apart() -> bool {
-    APART.get()
+pub fn has_own_table() -> bool {
+    HAS_OWN_TABLE.get()
 }
 
 #[cfg(test)]
@@ -127,18 +127,18 @@ mod tests {
     fn a_thread_apart_uses_files_of_the_program_and_takes_none_of_its_numbers() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"bytes").unwrap();
-        let shared = Shared::new(high(file.try_clone().unwrap().into()));
+        let shared = SharedDescriptor::new(high(file.try_clone().unwrap().into()));
         let number = shared.number();
         std::thread::spawn(move || {
             if leave_table(shared.number()).is_err() {
                 // Not everywhere it may be done.
                 return;
             }
-            let here = std::fs::File::from(rustix::io::dup(shared.here().unwrap()).unwrap());
-            assert!(std::os::fd::AsRawFd::as_raw_fd(&here) < 8);
-            (&here).rewind().unwrap();
+            let local = std::fs::File::from(rustix::io::dup(shared.local().unwrap()).unwrap());
+            assert!(std::os::fd::AsRawFd::as_raw_fd(&local) < 8);
+            (&local).rewind().unwrap();
             let mut bytes = Vec::new();
-            (&here).read_to_end(&mut bytes).unwrap();
+            (&local).read_to_end(&mut bytes).unwrap();
             assert_eq!(bytes, b"bytes");
         })
         .join()

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use striate_process::limits;
 
-use crate::descriptor_table::is_apart;
+use crate::descriptor_table::has_own_table;
 use crate::gate::is_within_itself;
 
 /// Descriptors of stages are from here on, where they do not take the numbers that a program expects …
@@ -29,7 +29,7 @@ fn place(number: RawFd) -> Option<(&'static AtomicU64, u64)> {
 
 /// A stage has it now.
 pub(crate) fn note(number: RawFd) {
-    if let Some((word, bit)) = place(number).filter(|_| !is_apart()) {
+    if let Some((word, bit)) = place(number).filter(|_| !has_own_table()) {
         word.fetch_or(bit, Ordering::Relaxed);
     }
 }
@@ -39,7 +39,7 @@ pub(crate) fn note(number: RawFd) {
 pub fn forget(number: RawFd) {
     if let Some((word, bit)) = place(number)
         && word.load(Ordering::Relaxed) & bit != 0
-        && !is_apart()
+        && !has_own_table()
     {
         word.fetch_and(!bit, Ordering::Relaxed);
     }
@@ -52,7 +52,7 @@ fn is_own(number: RawFd) -> bool {
 /// Whether a descriptor is the caller's to close: the program's, or it is a stage that closes it.
 #[inline]
 pub fn may_close(number: RawFd) -> bool {
-    if !is_own(number) || is_apart() {
+    if !is_own(number) || has_own_table() {
         return true;
     }
     let within = is_within_itself();

@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use rustix::io::Errno;
 
 use crate::descriptors;
-use crate::file::OpenFile;
 use crate::memory::Memory;
 use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
+use crate::open_file::OpenFile;
 
 /// Bytes that a call can take at most: Linux takes no more either.
 const MOST: usize = 0x7fff_f000;

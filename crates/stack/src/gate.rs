@@ -1,7 +1,7 @@
 //! [`Gate`]: who is within a stack, and how all are kept out while the process is copied.
 //!
-//! Whoever enters counts itself in a place of its own ([`seat`](crate::seat)), so that threads do not wait for
-//! each other's memory. The places also tell when all who may have seen something have left ([`Gate::busy`]).
+//! Whoever enters counts itself in a slot of its own ([`thread_slot`](crate::thread_slot)), so that threads do not wait for
+//! each other's memory. The slots also tell when all who may have seen something have left ([`Gate::busy`]).
 //!
 //! A thread that enters must be seen before it looks whether the gate is closed. It does not make sure of
 //! that itself, which takes longer than all else it does here: who closes the gate, which is rare, has the
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
 use rustix::thread::{MembarrierCommand, membarrier};
-use striate_process::only_thread::{self, is_only_thread};
+use striate_process::single_thread::{self, is_single_threaded};
 
-use crate::here::{self, Here};
-use crate::seat::{self, SEATS, SHARED};
+use crate::thread_slot::{self, SHARED_SLOT, SLOTS};
+use crate::thread_state::{self, ThreadState};
 
-/// How often it is looked whether a place that threads share is free, before they are kept out.
+/// How often it is looked whether a slot that threads share is free, before they are kept out.
 const PATIENCE: u32 = 500;
 
 /// The mark of a thread whose memory may be in use by a child process (`vfork`).
 const LENT: u32 = 1 << 31;
 
 /// Whether the kernel lets one thread make sure of what all others have seen: whoever looks pays for it, and
-/// who has a place to itself passes with plain loads and stores.
+/// who has a slot to itself passes with plain loads and stores.
 static ONE_SIDED: AtomicBool = AtomicBool::new(false);
 
 /// Asks the kernel for that. It may be refused: then everybody pays, with atomic additions.
@@ -38,7 +38,7 @@ fn ask_for_barriers() {
 fn let_all_see() {
     fence(Ordering::SeqCst);
     if ONE_SIDED.load(Ordering::Relaxed)
-        && !is_only_thread()
+        && !is_single_threaded()
         && membarrier(MembarrierCommand::PrivateExpedited).is_err()
     {
         // The program has locked itself in since it was granted. From now on everybody pays; what was under way
@@ -51,18 +51,18 @@ fn let_all_see() {
 /// Counts of neighbours are not in the same line of the cache.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Place {
+struct GateSlot {
     count: AtomicU32,
     /// Whether several threads use it. Of others one is within at most.
     shared: bool,
 }
 
-impl Place {
+impl GateSlot {
     #[inline]
     fn enter(&self) {
         if self.shared {
             self.count.fetch_add(1, Ordering::SeqCst);
-        } else if ONE_SIDED.load(Ordering::Relaxed) || is_only_thread() {
+        } else if ONE_SIDED.load(Ordering::Relaxed) || is_single_threaded() {
             self.count.store(1, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
         } else {
@@ -84,9 +84,9 @@ impl Place {
 pub(crate) fn prepare() {
     static PREPARED: Once = Once::new();
     PREPARED.call_once(|| {
-        only_thread::prepare();
+        single_thread::prepare();
         ask_for_barriers();
-        seat::prepare();
+        thread_slot::prepare();
     });
 }
 
@@ -94,27 +94,27 @@ pub(crate) fn prepare() {
 #[derive(Debug)]
 pub(crate) struct Gate {
     closed: AtomicU32,
-    /// One for each seat.
-    places: [Place; SEATS],
+    /// One for each slot.
+    slots: [GateSlot; SLOTS],
 }
 
 /// While it lives, this thread is within a stack: what the process does from here on, it does for itself.
 #[derive(Debug)]
 pub struct Within<'s> {
     /// The count of the thread; where it is, it stays while the thread lives.
-    here: *const Cell<u32>,
-    place: Option<&'s Place>,
+    thread_state: *const Cell<u32>,
+    slot: Option<&'s GateSlot>,
 }
 
 impl Drop for Within<'_> {
     #[inline]
     fn drop(&mut self) {
-        // In this order: who is called by a signal in between must not find the place taken and itself outside.
-        if let Some(place) = self.place {
-            place.leave();
+        // In this order: who is called by a signal in between must not find the slot taken and itself outside.
+        if let Some(slot) = self.slot {
+            slot.leave();
         }
         // SAFETY: it is the memory of this thread; the pointer keeps this type from going to another.
-        let within = unsafe { &*self.here };
+        let within = unsafe { &*self.thread_state };
         within.set(within.get() - 1);
     }
 }
@@ -122,81 +122,84 @@ impl Drop for Within<'_> {
 /// Whether this thread is within a stack. Calls that come from there are not the program's.
 #[inline]
 pub fn is_within() -> bool {
-    here::with(|here| here.within.get() > 0)
+    thread_state::with(|thread_state| thread_state.within.get() > 0)
 }
 
 /// The same, but for a child process on memory that was lent to it, whose calls are the program's.
 pub(crate) fn is_within_itself() -> bool {
-    here::with(|here| here.within.get() & !LENT > 0)
+    thread_state::with(|thread_state| thread_state.within.get() & !LENT > 0)
 }
 
 /// From now on this thread is within a stack for ever: one that works for a stage.
 pub fn stay_within() {
-    here::with(|here| here.within.set(here.within.get() + 1));
+    thread_state::with(|thread_state| thread_state.within.set(thread_state.within.get() + 1));
 }
 
 /// Marks this thread as within a stack without waiting at its gate, for work that touches no stage.
 pub fn mark_within() -> Within<'static> {
-    here::with(|here| {
-        here.within.set(here.within.get() + 1);
-        Within { here: &raw const here.within, place: None }
+    thread_state::with(|thread_state| {
+        thread_state.within.set(thread_state.within.get() + 1);
+        Within { thread_state: &raw const thread_state.within, slot: None }
     })
 }
 
 /// This thread is about to lend its memory to a child process, which must not enter the stack
 /// (see `take_back`).
 pub fn lend() {
-    here::with(|here| here.within.set(here.within.get() | LENT));
+    thread_state::with(|thread_state| thread_state.within.set(thread_state.within.get() | LENT));
 }
 
 impl Gate {
     pub(crate) const fn new() -> Self {
-        let mut places = [const { Place { count: AtomicU32::new(0), shared: false } }; SEATS];
-        places[SHARED].shared = true;
-        Self { closed: AtomicU32::new(0), places }
+        let mut slots = [const { GateSlot { count: AtomicU32::new(0), shared: false } }; SLOTS];
+        slots[SHARED_SLOT].shared = true;
+        Self { closed: AtomicU32::new(0), slots }
     }
 
     /// Marks this thread as within the stack; it waits at the gate unless it was within before.
     #[inline]
     pub(crate) fn enter(&self) -> Within<'_> {
-        here::with(|here| {
-            let within = here.within.get();
-            here.within.set(within + 1);
+        thread_state::with(|thread_state| {
+            let within = thread_state.within.get();
+            thread_state.within.set(within + 1);
             // Who is within has passed the gate already; to wait there again could be for ever.
-            let place = (within == 0).then(|| self.pass(here));
-            Within { here: &raw const here.within, place }
+            let slot = (within == 0).then(|| self.pass(thread_state));
+            Within { thread_state: &raw const thread_state.within, slot }
         })
     }
 
     /// The same for a call of the program; `None` if it comes from within, or from a process other than
-    /// `home` on memory that was lent to it.
+    /// `process` on memory that was lent to it.
     #[inline]
-    pub(crate) fn enter_from_outside(&self, home: &AtomicU32) -> Option<Within<'_>> {
-        here::with(|here| {
-            if here.within.get() > 0 && !take_back(here, home) {
+    pub(crate) fn enter_from_outside(&self, process: &AtomicU32) -> Option<Within<'_>> {
+        thread_state::with(|thread_state| {
+            if thread_state.within.get() > 0 && !take_back(thread_state, process) {
                 return None;
             }
-            here.within.set(1);
-            Some(Within { here: &raw const here.within, place: Some(self.pass(here)) })
+            thread_state.within.set(1);
+            Some(Within {
+                thread_state: &raw const thread_state.within,
+                slot: Some(self.pass(thread_state)),
+            })
         })
     }
 
     #[inline]
-    fn pass(&self, here: &Here) -> &Place {
-        let place = &self.places[seat::seat_of(here)];
-        place.enter();
+    fn pass(&self, thread_state: &ThreadState) -> &GateSlot {
+        let slot = &self.slots[thread_slot::slot_of(thread_state)];
+        slot.enter();
         if self.closed.load(Ordering::SeqCst) != 0 {
-            self.wait_at(place);
+            self.wait_at(slot);
         }
-        place
+        slot
     }
 
     #[cold]
-    fn wait_at(&self, place: &Place) {
+    fn wait_at(&self, slot: &GateSlot) {
         loop {
-            place.leave();
+            slot.leave();
             wait_until(|| self.closed.load(Ordering::SeqCst) == 0);
-            place.enter();
+            slot.enter();
             fence(Ordering::SeqCst);
             if self.closed.load(Ordering::SeqCst) == 0 {
                 return;
@@ -206,7 +209,7 @@ impl Gate {
 
     /// Keeps all out, and waits until nobody is within. The caller is not within, and is so from now on.
     pub(crate) fn close(&self) {
-        here::with(|here| here.within.set(here.within.get() + 1));
+        thread_state::with(|thread_state| thread_state.within.set(thread_state.within.get() + 1));
         wait_until(|| {
             self.closed.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         });
@@ -217,20 +220,22 @@ impl Gate {
     /// Lets all in again.
     pub(crate) fn open(&self) {
         self.closed.store(0, Ordering::SeqCst);
-        here::with(|here| here.within.set(here.within.get().saturating_sub(1)));
+        thread_state::with(|thread_state| {
+            thread_state.within.set(thread_state.within.get().saturating_sub(1))
+        });
     }
 
-    /// The places that are taken.
+    /// The slots that are taken.
     fn taken(&self) -> u64 {
         let mut taken = 0;
-        for (number, place) in self.places.iter().enumerate() {
-            taken |= u64::from(place.count.load(Ordering::Acquire) != 0) << number;
+        for (number, slot) in self.slots.iter().enumerate() {
+            taken |= u64::from(slot.count.load(Ordering::Acquire) != 0) << number;
         }
         taken
     }
 
-    /// The places that somebody is within by now. Who was there when something was taken away has
-    /// left when each of the places has been free once since.
+    /// The slots that somebody is within by now. Who was there when something was taken away has
+    /// left when each of the slots has been free once since.
     pub(crate) fn busy(&self) -> u64 {
         let_all_see();
         self.taken()
@@ -244,7 +249,7 @@ impl Gate {
             if busy == 0 {
                 return;
             }
-            if round > PATIENCE && busy == 1 << SHARED {
+            if round > PATIENCE && busy == 1 << SHARED_SLOT {
                 // So many come and go there that it is never free.
                 self.close();
                 self.open();
@@ -257,9 +262,9 @@ impl Gate {
     /// This process may be a copy, which has none of the other threads. The gate is closed.
     pub(crate) fn start_anew(&self) {
         ask_for_barriers();
-        if seat::start_anew() {
-            for place in &self.places {
-                place.count.store(0, Ordering::Relaxed);
+        if thread_slot::start_anew() {
+            for slot in &self.slots {
+                slot.count.store(0, Ordering::Relaxed);
             }
         }
     }
@@ -267,16 +272,16 @@ impl Gate {
 
 /// Whether memory that this thread has lent is its own again, and it is not within.
 #[cold]
-fn take_back(here: &Here, home: &AtomicU32) -> bool {
-    let within = here.within.get();
+fn take_back(thread_state: &ThreadState, process: &AtomicU32) -> bool {
+    let within = thread_state.within.get();
     if within & LENT == 0 {
         return false;
     }
-    let process = rustix::process::getpid().as_raw_nonzero().get();
-    if process as u32 != home.load(Ordering::Relaxed) {
+    let current = rustix::process::getpid().as_raw_nonzero().get();
+    if current as u32 != process.load(Ordering::Relaxed) {
         return false;
     }
-    here.within.set(within & !LENT);
+    thread_state.within.set(within & !LENT);
     within == LENT
 }
 
@@ -305,17 +310,17 @@ mod tests {
 
     use super::*;
 
-    fn home() -> AtomicU32 {
+    fn process() -> AtomicU32 {
         AtomicU32::new(std::process::id())
     }
 
     #[test]
     fn calls_from_within_are_told_from_others() {
         prepare();
-        let (gate, home) = (Gate::new(), home());
+        let (gate, process) = (Gate::new(), process());
         assert!(!is_within());
-        let outer = gate.enter_from_outside(&home).unwrap();
-        assert!(is_within() && gate.enter_from_outside(&home).is_none());
+        let outer = gate.enter_from_outside(&process).unwrap();
+        assert!(is_within() && gate.enter_from_outside(&process).is_none());
         let inner = gate.enter();
         drop(inner);
         assert!(is_within() && gate.busy() != 0);
@@ -326,10 +331,10 @@ mod tests {
     #[test]
     fn a_foreign_process_stays_outside() {
         prepare();
-        let (gate, home) = (Gate::new(), home());
+        let (gate, process) = (Gate::new(), process());
         lend();
         assert!(gate.enter_from_outside(&AtomicU32::new(1)).is_none());
-        assert!(gate.enter_from_outside(&home).is_some());
+        assert!(gate.enter_from_outside(&process).is_some());
         assert!(!is_within());
     }
 
@@ -354,7 +359,7 @@ mod tests {
         gate.wait_for_others();
     }
 
-    /// Threads that enter and leave until they are told to stop. With `crowded` they have no places of their own.
+    /// Threads that enter and leave until they are told to stop. With `crowded` they have no slots of their own.
     fn while_threads_enter(
         crowded: bool,
         gate: &Gate,
@@ -363,10 +368,10 @@ mod tests {
     ) {
         prepare();
         let stop = AtomicBool::new(false);
-        let all_have_places = Barrier::new(SEATS + 1);
-        let end = Barrier::new(SEATS + 1);
+        let all_have_places = Barrier::new(SLOTS + 1);
+        let end = Barrier::new(SLOTS + 1);
         std::thread::scope(|scope| {
-            for _ in 0..if crowded { SEATS } else { 0 } {
+            for _ in 0..if crowded { SLOTS } else { 0 } {
                 scope.spawn(|| {
                     drop(gate.enter());
                     all_have_places.wait();

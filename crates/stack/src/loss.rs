@@ -26,28 +26,28 @@ pub struct Loss {
     /// Why.
     pub error: Errno,
     /// Where the bytes are instead, if they are anywhere.
-    pub kept: Option<PathBuf>,
+    pub saved_in: Option<PathBuf>,
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, bytes, error, kept } = self;
+        let Self { path, bytes, error, saved_in } = self;
         let bytes = if *bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") };
-        match kept {
+        match saved_in {
             None => write!(f, "{}: {bytes} of what was written lost: {error}", path.display()),
-            Some(kept) => write!(
+            Some(saved) => write!(
                 f,
                 "{}: {bytes} could not be brought here: {error}; they are in {}, and `striate stack recover` \
                  tries again",
                 path.display(),
-                kept.display()
+                saved.display()
             ),
         }
     }
 }
 
 /// What is said of the losses of a stage: a line for each of the first files, and one for all others.
-pub(crate) fn told(stage: &str, losses: &[Loss]) -> String {
+pub(crate) fn describe(stage: &str, losses: &[Loss]) -> String {
     use fmt::Write as _;
     let mut text = String::new();
     for loss in losses.iter().take(NAMED) {
@@ -66,22 +66,22 @@ mod tests {
     use super::*;
 
     fn loss(bytes: u64) -> Loss {
-        Loss { path: "/d/f".into(), bytes, error: Errno::NOSPC, kept: None }
+        Loss { path: "/d/f".into(), bytes, error: Errno::NOSPC, saved_in: None }
     }
 
     #[test]
     fn files_and_bytes_are_named_up_to_a_number() {
-        let text = told("write-back", &[loss(1)]);
+        let text = describe("write-back", &[loss(1)]);
         let expected = "striate: write-back: /d/f: 1 byte of what was written lost: No space left";
         assert!(text.starts_with(expected), "{text}");
-        let text = told("combine", &vec![loss(5); NAMED + 3]);
+        let text = describe("combine", &vec![loss(5); NAMED + 3]);
         assert_eq!(text.lines().count(), NAMED + 1);
         assert!(text.ends_with("striate: combine: and 3 more files with 15 bytes\n"), "{text}");
     }
 
     #[test]
     fn what_is_kept_elsewhere_is_not_called_lost() {
-        let kept = Loss { kept: Some("/fast/x".into()), ..loss(7) };
+        let kept = Loss { saved_in: Some("/fast/x".into()), ..loss(7) };
         let text = kept.to_string();
         assert!(text.contains("/fast/x") && !text.contains("lost"), "{text}");
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use striate_calls::{Function, Kind};
 
-use crate::file::OpenFile;
 use crate::memory::Memory;
+use crate::open_file::OpenFile;
 use crate::route::Route;
 
 /// What came of an operation: what the call returns (a count, a position, a descriptor), or its error.

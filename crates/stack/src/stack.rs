@@ -10,13 +10,13 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use striate_calls::layer::LayerCall;
 use striate_calls::{Detail, Function, Kind, Kinds};
-use striate_process::{Voice, clock, limits};
+use striate_process::{StartupStderr, clock, limits};
 
-use crate::file::OpenFile;
 use crate::gate::{self, Gate, Within};
 use crate::loss;
 use crate::notice::{Announced, Announcing, Completed};
 use crate::op::{Action, Op, Outcome, Target};
+use crate::open_file::OpenFile;
 use crate::route::{Paths, Route};
 use crate::stage::{Next, Stage};
 
@@ -47,13 +47,13 @@ pub struct Stack {
     /// The copy of a process has none of its other threads, which must not leave locks behind.
     gate: Gate,
     /// The process it is for.
-    home: AtomicU32,
+    process: AtomicU32,
     answers_first: bool,
     /// Whether any of them wants to be told of calls of layers.
     wants_layer_calls: bool,
     /// The directory that stands for `/`, if there is one.
     root: Option<PathBuf>,
-    voice: Voice,
+    stderr: StartupStderr,
 }
 
 impl Stack {
@@ -63,7 +63,7 @@ impl Stack {
         gate::prepare();
         limits::refresh();
         let (wanted, wants_layer_calls) = (wanted_by(&stages), layers_wanted_by(&stages));
-        let home = AtomicU32::new(std::process::id());
+        let process = AtomicU32::new(std::process::id());
         let gate = Gate::new();
         Self {
             paths,
@@ -71,11 +71,11 @@ impl Stack {
             watchers: 0,
             wanted,
             gate,
-            home,
+            process,
             answers_first: false,
             wants_layer_calls,
             root: None,
-            voice: Voice::new(),
+            stderr: StartupStderr::new(),
         }
     }
 
@@ -177,7 +177,7 @@ impl Stack {
     /// child process on this one's memory ([`lend`](crate::lend)): then the stack has no part in it.
     #[inline]
     pub fn enter_from_outside(&self) -> Option<Within<'_>> {
-        self.gate.enter_from_outside(&self.home)
+        self.gate.enter_from_outside(&self.process)
     }
 
     /// Places (as bits) where threads are within now. Who may have seen something that was taken away
@@ -362,8 +362,8 @@ impl Stack {
     }
 
     /// How many files stages hold back, as far as they know without waiting.
-    pub fn held(&self) -> u64 {
-        self.stages.iter().map(|placed| placed.stage.held()).sum()
+    pub fn buffered_files(&self) -> u64 {
+        self.stages.iter().map(|placed| placed.stage.buffered_files()).sum()
     }
 
     fn each(&self, what: impl Fn(&dyn Stage, Next<'_>) -> Outcome) -> Outcome {
@@ -388,7 +388,7 @@ impl Stack {
 
     /// This process is a copy of another.
     pub fn start_anew(&self) {
-        self.home.store(std::process::id(), Ordering::Relaxed);
+        self.process.store(std::process::id(), Ordering::Relaxed);
         self.gate.start_anew();
         let _within = self.enter();
         for placed in &self.stages {
@@ -414,7 +414,7 @@ impl Stack {
         let _within = self.enter();
         for placed in &self.stages {
             let losses = placed.stage.losses();
-            self.voice.say(&loss::told(placed.name, &losses));
+            self.stderr.say(&loss::describe(placed.name, &losses));
         }
     }
 

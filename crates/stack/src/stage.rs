@@ -11,10 +11,10 @@ use striate_calls::{Function, Kind, Kinds};
 
 use crate::classification::Classification;
 use crate::executor;
-use crate::file::OpenFile;
 use crate::loss::Loss;
 use crate::notice::Completed;
 use crate::op::{Action, Op, Outcome, Target};
+use crate::open_file::OpenFile;
 use crate::stack::Stack;
 
 /// Something that operations pass through on their way to storage.
@@ -60,7 +60,7 @@ pub trait Stage: Debug + Send + Sync {
 
     /// How many files it holds back, as far as it knows without waiting: it is asked for while all is settled, to show
     /// how much is left. Bytes of files that the program has open do not count.
-    fn held(&self) -> u64 {
+    fn buffered_files(&self) -> u64 {
         0
     }
 

@@ -54,9 +54,9 @@ fn stack(stage: Option<&str>, delay: Duration, slow: &Path) -> Stack {
     if let Some(text) = stage {
         let mut options: toml::Table = toml::from_str(text).expect("a stage");
         let name = options.remove("kind").expect("its kind");
-        let sort = stages::sort(name.as_str().expect("a name")).expect("a known kind");
-        let stage = (sort.build)(options).expect("options that are right");
-        placed.push(Placed { name: sort.name, paths: Paths::all(), stage });
+        let stage_type = stages::stage_type(name.as_str().expect("a name")).expect("a known kind");
+        let stage = (stage_type.build)(options).expect("options that are right");
+        placed.push(Placed { name: stage_type.name, paths: Paths::all(), stage });
     }
     let paths = Paths::new(Some(&[slow.display().to_string()]), &[]).expect("a path");
     placed.push(Placed { name: "delay", paths, stage: Box::new(Delay(delay)) });

@@ -45,9 +45,9 @@ type Failed = Box<dyn std::error::Error>;
 
 fn stack(first: Option<&str>) -> Result<Stack, Failed> {
     let mut placed = Vec::new();
-    if let Some(sort) = first.and_then(stages::sort) {
-        let stage = (sort.build)(toml::Table::new())?;
-        placed.push(Placed { name: sort.name, paths: Paths::all(), stage });
+    if let Some(stage_type) = first.and_then(stages::stage_type) {
+        let stage = (stage_type.build)(toml::Table::new())?;
+        placed.push(Placed { name: stage_type.name, paths: Paths::all(), stage });
     }
     let latency = std::env::args().nth(2).map_or(Ok(200), |text| text.parse())?;
     let slow = Slow(Duration::from_micros(latency));

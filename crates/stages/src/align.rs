@@ -37,7 +37,7 @@ use striate_stack::classification::{Interference, Meaning, Scope, State};
 use striate_stack::{Action, Classification, Memory, Next, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
-use super::position::{self, Place, appends, forward_at};
+use super::position::{self, CallPosition, appends, forward_at};
 use super::size::Size;
 
 /// What sort of stage it is.
@@ -50,13 +50,13 @@ pub(super) const CLASSIFICATION: Classification = Classification {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Options {
+struct AlignOptions {
     stripe: Size,
     largest: Option<Size>,
     merge: bool,
 }
 
-impl Default for Options {
+impl Default for AlignOptions {
     fn default() -> Self {
         Self { stripe: Size(1 << 20), largest: None, merge: true }
     }
@@ -72,7 +72,7 @@ struct Align {
 
 /// Makes one.
 pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-    let options: Options =
+    let options: AlignOptions =
         toml::Value::Table(table).try_into().map_err(|error| error.to_string())?;
     let stripe = options.stripe.0;
     if stripe == 0 {
@@ -103,7 +103,7 @@ impl Stage for Align {
         match &op.action {
             Action::Read { file, at, flags, .. } => {
                 let file = *file;
-                let mut place = Place::of(file, *at)?;
+                let mut place = CallPosition::of(file, *at)?;
                 match (place.offset(), *flags) {
                     (Some(offset), 0) => {
                         let count = self.cut(op, file, offset, next)?;
@@ -115,7 +115,7 @@ impl Stage for Align {
             }
             Action::Write { file, at, flags, .. } => {
                 let file = *file;
-                let mut place = Place::of(file, *at)?;
+                let mut place = CallPosition::of(file, *at)?;
                 match (place.offset(), *flags) {
                     (Some(offset), 0) if !appends(file, 0) => {
                         let count = self.cut(op, file, offset, next)?;

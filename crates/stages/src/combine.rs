@@ -7,25 +7,25 @@
 //! ```toml
 //! [[stage]]
 //! kind = "combine"
-//! limit = "64KiB"         # files up to this size are held; one that grows beyond it becomes a real file
-//! memory = "256MiB"       # all that is held, and the size of the log; then all is written out
-//! files = 100000          # as many files are held at most
+//! limit = "64KiB"         # files up to this size are buffered; one that grows beyond it becomes a real file
+//! memory = "256MiB"       # all that is buffered, and the size of the log; then all is written out
+//! files = 100000          # as many files are buffered at most
 //! threads = 24            # so many files are written out at a time
-//! directory = "/scratch"  # where the log is; without it, beside the first file that is held
+//! directory = "/scratch"  # where the log is; without it, beside the first file that is buffered
 //! unpack = true           # false: the files stay in the log, which is then called a container
 //! ```
 //!
 //! It gains where a request costs much, as with storage behind a network. On a local file system, where to make a
 //! file costs some tens of microseconds, it does not.
 //!
-//! **What is held**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or `O_EXCL`, on a file
-//! system that the program may write to. Reads, writes, `stat`, `rename` to a name that is free or held as
+//! **What is buffered**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or `O_EXCL`, on a file
+//! system that the program may write to. Reads, writes, `stat`, `rename` to a name that is free or buffered as
 //! well, `unlink`, `truncate`, opening again: all of that happens here. Anything else makes real files first:
 //! the file in question (`fsync`, a mapping, a lock, `chmod`, `link`, `access`, `exec` of it, two processes that
 //! share a descriptor), those in a directory (listing or removing it), or all (renaming a directory, `fork`,
 //! `exec`, the end of the process, the limits above).
 //!
-//! **What others see**: nothing of a held file until it is written out. With `threads = 1` files are written out
+//! **What others see**: nothing of a buffered file until it is written out. With `threads = 1` files are written out
 //! in the order in which they were made; with more, each may be early by that many.
 //!
 //! **When the process is killed**: what was closed is in the log, which the kernel has; `striate stack recover`
@@ -56,18 +56,18 @@
 //!
 //! **Differences that remain**: the time of the last change (`ctime`) of a file is another once it is real; the
 //! time of its last modification is kept. Files in directories with default
-//! access-control lists are not held. The times of a directory change when files in it become real. To know
+//! access-control lists are not buffered. The times of a directory change when files in it become real. To know
 //! that a name is free, storage is asked once for each. Names by which the program goes around the paths of this stage are not
 //! seen. The log is a hidden file in its directory, which is not there whenever the program lists that.
 
+mod buffered_file;
 mod container;
+mod container_set;
 mod data;
 mod entry;
-mod held;
-mod home;
 mod identities;
-mod kept;
 mod log;
+mod materialize;
 mod names;
 mod state;
 #[cfg(test)]
@@ -83,31 +83,31 @@ use serde::Deserialize;
 use striate_calls::{Kind, Kinds};
 use striate_process::lock::lock;
 use striate_process::origin::run_directory;
-use striate_stack::classification::{Interference, Meaning, Scope, State as Memory};
+use striate_stack::classification::{Interference, Meaning, Scope, State};
 use striate_stack::{Action, Classification, Loss, Next, Of, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
+use self::buffered_file::{CombineHandle, Content};
 pub(crate) use self::container::{Container, Found, is_called_so};
-use self::held::{Content, Handle};
-use self::home::Way;
 use self::identities::Identities;
 pub(crate) use self::log::NOTE;
 pub use self::log::is_own_log;
 use self::log::{Log, NotAdded};
-use self::state::State;
+use self::materialize::Materializer;
+use self::state::CombineState;
 use crate::umask::Umask;
 
 /// What sort of stage it is.
 pub const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::SeveralOperations,
-    state: Memory::Stateful,
+    state: State::Stateful,
     meaning: Meaning::Deferred,
 };
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Options {
+pub(crate) struct CombineOptions {
     limit: String,
     memory: String,
     files: usize,
@@ -116,7 +116,7 @@ pub(crate) struct Options {
     pub(crate) unpack: bool,
 }
 
-impl Default for Options {
+impl Default for CombineOptions {
     fn default() -> Self {
         Self {
             limit: "64KiB".into(),
@@ -136,28 +136,28 @@ pub struct Combine {
     limit: usize,
     /// Bytes of all.
     memory: u64,
-    options: Options,
-    state: Mutex<State>,
-    /// How many names are held: without any, names need not be looked at.
+    options: CombineOptions,
+    state: Mutex<CombineState>,
+    /// How many names are buffered: without any, names need not be looked at.
     named: AtomicUsize,
-    /// How many files are held, and how many of them are written out by now.
+    /// How many files are buffered, and how many of them are written out by now.
     progress: Progress,
     umask: Umask,
-    kept: kept::Containers,
-    /// Of files that were held.
+    containers: container_set::ContainerSet,
+    /// Of files that were buffered.
     identities: Identities,
 }
 
 /// How far the stage is with writing out. It can be looked at while that happens.
 #[derive(Debug, Default)]
 struct Progress {
-    held: AtomicUsize,
+    buffered: AtomicUsize,
     written: AtomicUsize,
 }
 
 /// Makes one, from its table in the configuration.
 pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-    let options: Options = table.try_into().map_err(|error| error.to_string())?;
+    let options: CombineOptions = table.try_into().map_err(|error| error.to_string())?;
     let size = |key: &str, text: &str| {
         striate_datatype::parse_size(text).map_err(|error| format!("{key}: {error}"))
     };
@@ -179,7 +179,7 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
     {
         return Err(format!("directory = {} is not an absolute path", directory.display()));
     }
-    let mut state = State::new(options.directory.clone(), memory, 0);
+    let mut state = CombineState::new(options.directory.clone(), memory, 0);
     state.run = run_directory();
     Ok(Box::new(Combine {
         limit: limit as usize,
@@ -188,46 +188,51 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         named: AtomicUsize::new(0),
         progress: Progress::default(),
         umask: Umask::default(),
-        kept: kept::Containers::new(&options),
+        containers: container_set::ContainerSet::new(&options),
         identities: Identities::default(),
         options,
     }))
 }
 
 impl Combine {
-    /// Whether a name may be held at all.
+    /// Whether a name may be buffered at all.
     fn holds_names(&self) -> bool {
-        self.named.load(Ordering::Acquire) > 0 || self.kept.is_used()
+        self.named.load(Ordering::Acquire) > 0 || self.containers.is_used()
     }
 
-    /// Notes how many names are held. The log is one as well: it must not be in the way of the program.
-    fn note_names(&self, state: &State) {
+    /// Notes how many names are buffered. The log is one as well: it must not be in the way of the program.
+    fn note_names(&self, state: &CombineState) {
         let names = state.names.len() + usize::from(state.log.is_some());
         self.named.store(names, Ordering::Release);
-        self.progress.held.store(state.names.len(), Ordering::Relaxed);
+        self.progress.buffered.store(state.names.len(), Ordering::Relaxed);
         self.progress.written.store(0, Ordering::Relaxed);
     }
 
     /// Makes real files of these.
-    fn bring_home(&self, state: &mut State, ids: &[u64], next: Next<'_>) -> Result<(), Errno> {
+    fn materialize(
+        &self,
+        state: &mut CombineState,
+        ids: &[u64],
+        next: Next<'_>,
+    ) -> Result<(), Errno> {
         if ids.is_empty() {
             return Ok(());
         }
-        let way = Way {
+        let way = Materializer {
             threads: self.options.threads,
             identities: &self.identities,
             written: &self.progress.written,
             next,
         };
-        let outcome = way.bring_home(state, ids);
+        let outcome = way.materialize(state, ids);
         self.note_names(state);
         outcome
     }
 
     /// Makes real files of all that have a name, and removes the log.
-    fn bring_all_home(&self, state: &mut State, next: Next<'_>) -> Result<(), Errno> {
+    fn materialize_all(&self, state: &mut CombineState, next: Next<'_>) -> Result<(), Errno> {
         let ids = state.named();
-        let outcome = self.bring_home(state, &ids, next);
+        let outcome = self.materialize(state, &ids, next);
         state.drop_log();
         self.note_names(state);
         outcome
@@ -235,28 +240,28 @@ impl Combine {
 
     /// Puts a file into the log; makes room there if need be; makes a real file of it if that is not
     /// possible.
-    fn store(&self, state: &mut State, id: u64, next: Next<'_>) -> Result<(), Errno> {
+    fn store(&self, state: &mut CombineState, id: u64, next: Next<'_>) -> Result<(), Errno> {
         match state.store(id) {
             Ok(()) => return Ok(()),
             Err(NotAdded::Full) if self.options.unpack => {
                 let others: Vec<u64> =
                     state.named().into_iter().filter(|other| *other != id).collect();
-                self.bring_home(state, &others, next)?;
+                self.materialize(state, &others, next)?;
                 state.reset_log();
             }
             Err(NotAdded::Full) => self.seal(state)?,
             Err(NotAdded::Failed(_)) => {}
         }
-        if state.held.contains_key(&id) && state.store(id).is_err() {
-            self.bring_home(state, &[id], next)?;
+        if state.buffered.contains_key(&id) && state.store(id).is_err() {
+            self.materialize(state, &[id], next)?;
         }
         Ok(())
     }
 }
 
-/// What the stage has left with an open file, if that stands for a held one.
-fn open_handle<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f Handle> {
-    file.state::<Handle>(next.slot())
+/// What the stage has left with an open file, if that stands for a buffered one.
+fn open_handle<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f CombineHandle> {
+    file.state::<CombineHandle>(next.slot())
 }
 
 impl Stage for Combine {
@@ -310,10 +315,11 @@ impl Stage for Combine {
         true
     }
 
-    fn held(&self) -> u64 {
+    fn buffered_files(&self) -> u64 {
         // Containers that are to stay are not written out.
-        let held = if self.options.unpack { self.progress.held.load(Ordering::Relaxed) } else { 0 };
-        held.saturating_sub(self.progress.written.load(Ordering::Relaxed)) as u64
+        let buffered =
+            if self.options.unpack { self.progress.buffered.load(Ordering::Relaxed) } else { 0 };
+        buffered.saturating_sub(self.progress.written.load(Ordering::Relaxed)) as u64
     }
 
     /// Whoever was told the identity of a file goes on being told that.
@@ -323,14 +329,14 @@ impl Stage for Combine {
 
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
         let Some(handle) = open_handle(file, next) else { return Ok(0) };
-        if !handle.is_home() {
+        if !handle.is_materialized() {
             let mut state = lock(&self.state);
             let id = handle.id;
-            if !handle.is_home()
-                && let Err(error) = self.bring_home(&mut state, &[id], next)
+            if !handle.is_materialized()
+                && let Err(error) = self.materialize(&mut state, &[id], next)
             {
                 // From now on the stage may not see it any more. At least it is not lost, if it has a name.
-                if state.held.get(&id).is_some_and(|held| held.key.is_some()) {
+                if state.buffered.get(&id).is_some_and(|buffered| buffered.key.is_some()) {
                     let _ = state.store(id);
                 }
                 return Err(error);
@@ -342,7 +348,7 @@ impl Stage for Combine {
     fn settle_all(&self, next: Next<'_>) -> Outcome {
         let mut state = lock(&self.state);
         let settled = if self.options.unpack {
-            self.bring_all_home(&mut state, next)
+            self.materialize_all(&mut state, next)
         } else {
             self.leave_container(&mut state, next)
         };
@@ -362,7 +368,7 @@ impl Stage for Combine {
         state.start_anew();
         self.note_names(&state);
         self.umask.start_anew();
-        self.kept.start_anew();
+        self.containers.start_anew();
     }
 
     fn losses(&self) -> Vec<Loss> {
@@ -371,14 +377,14 @@ impl Stage for Combine {
         let Some(error) = state.failed else { return Vec::new() };
         let log = state.log.as_ref().map(Log::path).or_else(|| state.unsealed.clone());
         let lost = |id: &u64| {
-            let held = state.held.get(id)?;
-            let kept = match held.content {
+            let buffered = state.buffered.get(id)?;
+            let saved_in = match buffered.content {
                 Content::Memory(_) => None,
-                Content::Kept(..) => return None,
+                Content::InContainer(..) => return None,
                 Content::Stored(_) => log.clone(),
             };
-            let path = held.directory.path_to(held.c_name());
-            Some(Loss { path, bytes: held.size() as u64, error, kept })
+            let path = buffered.directory.path_to(buffered.c_name());
+            Some(Loss { path, bytes: buffered.size() as u64, error, saved_in })
         };
         state.named().iter().filter_map(lost).collect()
     }

@@ -11,9 +11,11 @@ use serde::Deserialize;
 use striate_calls::Kinds;
 use striate_calls::layer::LayerCall;
 use striate_process::lock::lock;
-use striate_process::{Origin, Voice, clock, origin};
+use striate_process::{Origin, StartupStderr, clock, origin};
 use striate_stack::classification::{Interference, Meaning, Scope, State};
-use striate_stack::{Action, Classification, Completed, Next, Op, Outcome, Stage, notice, seat};
+use striate_stack::{
+    Action, Classification, Completed, Next, Op, Outcome, Stage, notice, thread_slot,
+};
 use striate_trace::count::layout::{BUCKETS, Shard, layer_place};
 use striate_trace::count::{Counters, KnownEndings, Page, Report};
 use toml::Table;
@@ -33,7 +35,7 @@ const SAMPLE: u64 = 64;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct CountOptions {
     #[serde(default)]
     label: String,
     directory: Option<PathBuf>,
@@ -52,13 +54,13 @@ pub(super) struct Count {
     making: Mutex<()>,
     endings: KnownEndings,
     told: AtomicBool,
-    voice: Voice,
+    stderr: StartupStderr,
 }
 
 impl Count {
     /// Makes one from its table in a configuration.
     pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-        let options: Options = options::read(table)?;
+        let options: CountOptions = options::read(table)?;
         Ok(Box::new(Self {
             label: options.label,
             directory: options.directory.or_else(origin::run_directory),
@@ -68,7 +70,7 @@ impl Count {
             making: Mutex::default(),
             endings: KnownEndings::default(),
             told: AtomicBool::new(false),
-            voice: Voice::new(),
+            stderr: StartupStderr::new(),
         }))
     }
 
@@ -111,7 +113,7 @@ impl Drop for Count {
     }
 }
 
-/// Adds to a counter, and returns what it is then. Those of a seat have one thread that writes them.
+/// Adds to a counter, and returns what it is then. Those of a slot have one thread that writes them.
 #[inline]
 fn add<const ALONE: bool>(counter: &AtomicU64, value: u64) -> u64 {
     if ALONE {
@@ -139,9 +141,9 @@ struct Call<'a> {
 impl Call<'_> {
     #[inline]
     fn count_on(&self, page: &Page) {
-        let seat = seat::seat();
-        let shard = page.shard(seat);
-        if seat == seat::SHARED {
+        let slot = thread_slot::slot();
+        let shard = page.shard(slot);
+        if slot == thread_slot::SHARED_SLOT {
             self.count::<false>(shard);
         } else {
             self.count::<true>(shard);
@@ -249,7 +251,7 @@ impl Stage for Count {
         let Some(page) = self.page(place) else { return };
         page.note_moment();
         // The shared place: these calls are few next to those that they cause.
-        let cell = &page.shard(seat::SHARED).layers[layer_place(call.function)];
+        let cell = &page.shard(thread_slot::SHARED_SLOT).layers[layer_place(call.function)];
         add::<false>(&cell.calls, 1);
         add::<false>(&cell.ticks, call.end.saturating_sub(call.start));
         match call.outcome {
@@ -274,7 +276,7 @@ impl Stage for Count {
             && !self.told.swap(true, Ordering::Relaxed)
             && let Ok(counters) = Counters::decode(&page.bytes())
         {
-            self.voice.say(&Report(&counters).to_string());
+            self.stderr.say(&Report(&counters).to_string());
         }
     }
 }

@@ -28,7 +28,7 @@ const NOTICES: [Kind; 4] = [Kind::ReadDirectory, Kind::Duplicate, Kind::Map, Kin
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct FaultOptions {
     kinds: Option<Vec<String>>,
     error: Option<String>,
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Fault {
     }
 
     fn new(table: Table) -> Result<Self, String> {
-        let options: Options = options::read(table)?;
+        let options: FaultOptions = options::read(table)?;
         let when = match (options.nth, options.every, options.probability) {
             (Some(nth), None, None) if nth > 0 => When::Nth(nth),
             (None, Some(every), None) if every > 0 => When::Every(every),

@@ -12,10 +12,10 @@ pub(crate) type Identity = (u64, u64);
 
 /// What is known of each file that is open.
 #[derive(Debug)]
-pub(crate) struct Inodes<T>(Mutex<HashMap<Identity, Known<T>>>);
+pub(crate) struct Inodes<T>(Mutex<HashMap<Identity, InodeEntry<T>>>);
 
 #[derive(Debug)]
-struct Known<T> {
+struct InodeEntry<T> {
     of: Arc<T>,
     users: usize,
 }
@@ -31,7 +31,7 @@ impl<T> Inodes<T> {
     pub(crate) fn attach(&self, identity: Identity, new: impl FnOnce() -> T) -> Arc<T> {
         let mut known = lock(&self.0);
         let known =
-            known.entry(identity).or_insert_with(|| Known { of: Arc::new(new()), users: 0 });
+            known.entry(identity).or_insert_with(|| InodeEntry { of: Arc::new(new()), users: 0 });
         known.users += 1;
         Arc::clone(&known.of)
     }

@@ -1,13 +1,13 @@
-//! The stages there are, and the table by which a configuration becomes stages ([`SORTS`]).
+//! The stages there are, and the table by which a configuration becomes stages ([`STAGE_TABLE`]).
 
 mod align;
 pub mod combine;
 mod count;
+mod dentry;
 mod fault;
 mod inodes;
 mod options;
 pub mod path_rewrite;
-mod place;
 mod position;
 mod read_ahead;
 pub mod recover;
@@ -23,69 +23,69 @@ mod write_back;
 
 use std::path::Path;
 
-use striate_stack::{Configuration, ConfigurationError, Sort, Sorts};
+use striate_stack::{Configuration, ConfigurationError, StageTable, StageType};
 
 pub use self::combine::is_own_log;
 
-/// All sorts.
-pub static SORTS: Sorts = Sorts { list: LIST, check_order };
+/// All stage types, with the check of their order.
+pub static STAGE_TABLE: StageTable = StageTable { types: STAGE_TYPES, check_order };
 
-static LIST: &[Sort] = &[
-    Sort {
+static STAGE_TYPES: &[StageType] = &[
+    StageType {
         name: "count",
         about: "counts calls, errors, bytes, lengths and times",
         classification: count::CLASSIFICATION,
         build: count::Count::build,
     },
-    Sort {
+    StageType {
         name: "trace",
         about: "records every call, to be looked at and repeated",
         classification: trace::CLASSIFICATION,
         build: trace::Recorder::build,
     },
-    Sort {
+    StageType {
         name: "write-back",
         about: "collects writes in memory and writes whole blocks",
         classification: write_back::CLASSIFICATION,
         build: write_back::build,
     },
-    Sort {
+    StageType {
         name: "read-ahead",
         about: "reads more than was asked for when the next reads can be told",
         classification: read_ahead::CLASSIFICATION,
         build: read_ahead::build,
     },
-    Sort {
+    StageType {
         name: "align",
         about: "cuts reads and writes at multiples of a stripe",
         classification: align::CLASSIFICATION,
         build: align::build,
     },
-    Sort {
+    StageType {
         name: "combine",
         about: "holds small files beyond their close and writes them out many at a time",
         classification: combine::CLASSIFICATION,
         build: combine::build,
     },
-    Sort {
+    StageType {
         name: "path-rewrite",
         about: "makes files at a fast place and moves them to their destination after their close",
         classification: path_rewrite::CLASSIFICATION,
         build: path_rewrite::build,
     },
-    Sort {
+    StageType {
         name: "throttle",
         about: "makes requests take as long as on slower storage",
         classification: throttle::CLASSIFICATION,
         build: throttle::Throttle::build,
     },
-    Sort {
+    StageType {
         name: "fault",
         about: "lets operations fail, or move fewer bytes than asked for",
         classification: fault::CLASSIFICATION,
         build: fault::Fault::build,
     },
-    Sort {
+    StageType {
         name: "seek-free",
         about: "turns all reads and writes into one sequential stream; destroys files",
         classification: seek_free::CLASSIFICATION,
@@ -103,19 +103,19 @@ const OF_NAMES: &[&str] = &["combine", "path-rewrite"];
 /// Stages that know files by what the kernel says they are: they come after those that change that.
 const OF_BYTES: &[&str] = &["write-back", "read-ahead", "align", "seek-free"];
 
-/// The sort of a name.
-pub fn sort(name: &str) -> Option<&'static Sort> {
-    SORTS.sort(name)
+/// The stage type of a name.
+pub fn stage_type(name: &str) -> Option<&'static StageType> {
+    STAGE_TABLE.stage_type(name)
 }
 
 /// Reads a file that describes a stack of these stages.
 pub fn read_stack(path: &Path) -> Result<Configuration, ConfigurationError> {
-    Configuration::read(path, &SORTS)
+    Configuration::read(path, &STAGE_TABLE)
 }
 
 /// Reads a text that describes a stack of these stages.
 pub fn parse_stack(text: &str) -> Result<Configuration, ConfigurationError> {
-    Configuration::parse(text, &SORTS)
+    Configuration::parse(text, &STAGE_TABLE)
 }
 
 /// Says what is wrong with stages in this order, if anything is.

@@ -79,7 +79,7 @@ use toml::Table;
 use self::claim::Base;
 use self::fast_place::FastPlace;
 use self::journal::Journal;
-use self::state::{Left, Shared};
+use self::state::{FileState, SharedState};
 
 /// What sort of stage it is.
 pub const CLASSIFICATION: Classification = Classification {
@@ -99,7 +99,7 @@ pub(crate) struct Rule {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Options {
+pub(crate) struct PathRewriteOptions {
     pub(crate) rules: Vec<Rule>,
     #[serde(default)]
     background: bool,
@@ -110,10 +110,10 @@ pub(crate) struct Options {
 /// The stage.
 #[derive(Debug)]
 pub struct PathRewrite {
-    options: Options,
+    options: PathRewriteOptions,
     /// All fast places.
     places: Vec<Arc<FastPlace>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     mover: mover::Mover,
     /// Files that are at a fast place when the process ends, and stay there.
     unmoved: Mutex<Vec<Loss>>,
@@ -121,7 +121,7 @@ pub struct PathRewrite {
 
 /// Makes one, from its table in the configuration.
 pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-    let options: Options = table.try_into().map_err(|error| error.to_string())?;
+    let options: PathRewriteOptions = table.try_into().map_err(|error| error.to_string())?;
     if options.rules.is_empty() {
         return Err("no rules: there is nothing to rewrite".into());
     }
@@ -140,7 +140,7 @@ pub(crate) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
     for place in &places {
         place.check().map_err(|distrust| format!("rules: {distrust}"))?;
     }
-    let shared = Arc::<Shared>::default();
+    let shared = Arc::<SharedState>::default();
     lock(&shared.state).inherit(&places);
     let mover = mover::Mover::new(&shared);
     Ok(Box::new(PathRewrite { options, places, shared, mover, unmoved: Mutex::default() }))
@@ -155,8 +155,8 @@ impl PathRewrite {
 }
 
 /// What the stage has left with an open file.
-fn left<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f Left> {
-    file.state::<Left>(next.slot())
+fn left<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f FileState> {
+    file.state::<FileState>(next.slot())
 }
 
 impl Stage for PathRewrite {
@@ -209,13 +209,13 @@ impl Stage for PathRewrite {
     }
 
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
-        let Some(Left::Moved(handle)) = left(file, next) else { return Ok(0) };
+        let Some(FileState::Moved(handle)) = left(file, next) else { return Ok(0) };
         let moved = &handle.moved;
         if !file.is_shared() {
-            return if moved.is_home() { Ok(0) } else { next.settle(handle.inner(file)) };
+            return if moved.is_at_destination() { Ok(0) } else { next.settle(handle.inner(file)) };
         }
         let outcome = self.bring_home(moved, next);
-        if !moved.is_home() {
+        if !moved.is_at_destination() {
             // Other processes use it, too. Those that get its descriptors are to be among them.
             self.with_entry(moved, |entry| entry.stays = true);
             moved.leave_to_programs();
@@ -224,7 +224,7 @@ impl Stage for PathRewrite {
         outcome.map(|()| 0)
     }
 
-    fn held(&self) -> u64 {
+    fn buffered_files(&self) -> u64 {
         lock(&self.shared.state).all().len() as u64
     }
 
@@ -252,13 +252,13 @@ impl Stage for PathRewrite {
         };
         for moved in all {
             if let Err(refused) = moved.release() {
-                moved.tell(&refused, &self.shared.voice);
+                moved.tell(&refused, &self.shared.stderr);
                 let journal = Journal::read(&moved.base).ok().flatten();
                 left.push(Loss {
                     path: journal.map_or_else(|| moved.fast.clone(), |found| found.destination),
                     bytes: std::fs::metadata(&moved.fast).map_or(0, |data| data.len()),
                     error: refused.errno(),
-                    kept: Some(moved.fast.clone()),
+                    saved_in: Some(moved.fast.clone()),
                 });
             }
         }
@@ -269,7 +269,7 @@ impl Stage for PathRewrite {
             }
         }
         for refusal in self.places.iter().filter_map(|place| place.refusal()) {
-            self.shared.voice.say(&format!(
+            self.shared.stderr.say(&format!(
                 "striate: path-rewrite: {refusal}; files were made at their destination\n"
             ));
         }

@@ -1,4 +1,4 @@
-//! [`Place`]: where a call takes place, for stages that keep the position of files from the kernel.
+//! [`CallPosition`]: where a call takes place, for stages that keep the position of files from the kernel.
 //!
 //! Stages that have to know offsets turn calls at the position into calls at an offset. The position is then
 //! the [`Cursor`] of the open file. The stages below see offsets only. Two rules keep several such stages
@@ -16,7 +16,7 @@ pub(crate) const FAR: u64 = 1 << 43;
 
 /// Where a call takes place.
 #[derive(Debug)]
-pub(crate) enum Place<'f> {
+pub(crate) enum CallPosition<'f> {
     /// Where the call says.
     Offset(u64),
     /// At the position, which nobody else moves meanwhile.
@@ -25,7 +25,7 @@ pub(crate) enum Place<'f> {
     Kernel,
 }
 
-impl<'f> Place<'f> {
+impl<'f> CallPosition<'f> {
     /// Where a call on a file takes place that says this.
     #[inline]
     pub(crate) fn of(file: &'f OpenFile, at: Option<u64>) -> Result<Self, Errno> {

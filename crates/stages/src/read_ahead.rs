@@ -53,7 +53,7 @@ use toml::Table;
 
 use self::window::Ahead;
 use super::inodes::{self, Identity, Inodes};
-use super::position::{self, Place, forward_at};
+use super::position::{self, CallPosition, forward_at};
 use super::size::Size;
 
 /// What sort of stage it is.
@@ -80,7 +80,7 @@ const KINDS: Kinds = Kinds::of(&[
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Options {
+struct ReadAheadOptions {
     window: Size,
     memory: Size,
     waste: u64,
@@ -88,7 +88,7 @@ struct Options {
     age_ms: u64,
 }
 
-impl Default for Options {
+impl Default for ReadAheadOptions {
     fn default() -> Self {
         Self { window: Size(4 << 20), memory: Size(64 << 20), waste: 64, adapt: true, age_ms: 1000 }
     }
@@ -97,7 +97,7 @@ impl Default for Options {
 /// The stage.
 #[derive(Debug)]
 struct ReadAhead {
-    options: Options,
+    options: ReadAheadOptions,
     inodes: Inodes<Inode>,
     /// Memory in use.
     used: AtomicUsize,
@@ -117,7 +117,7 @@ struct Inode {
 
 /// What the stage leaves with an open file.
 #[derive(Debug)]
-struct Handle {
+struct ReadAheadHandle {
     inode: Arc<Inode>,
     ahead: Lock<Ahead>,
     closed: AtomicBool,
@@ -125,7 +125,7 @@ struct Handle {
 
 /// Makes one.
 pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-    let options: Options =
+    let options: ReadAheadOptions =
         toml::Value::Table(table).try_into().map_err(|error| error.to_string())?;
     if !(1..=1 << 30).contains(&options.window.0) {
         return Err("window: between 1 byte and 1 GiB".into());
@@ -159,12 +159,14 @@ impl Stage for ReadAhead {
             Action::Read { .. } => self.read(op, next),
             Action::Write { file, at, .. } => {
                 let file = *file;
-                let Some(handle) = file.state::<Handle>(slot) else { return next.call(op) };
-                let outcome = Place::of(file, *at)?.write(op, next);
+                let Some(handle) = file.state::<ReadAheadHandle>(slot) else {
+                    return next.call(op);
+                };
+                let outcome = CallPosition::of(file, *at)?.write(op, next);
                 handle.inode.changed();
                 outcome
             }
-            Action::Seek { file, .. } if file.state::<Handle>(slot).is_some() => {
+            Action::Seek { file, .. } if file.state::<ReadAheadHandle>(slot).is_some() => {
                 position::seek(op, next, |file| position::size(file, next))
             }
             Action::Open { file, flags, .. } => {
@@ -174,14 +176,14 @@ impl Stage for ReadAhead {
                 Ok(descriptor)
             }
             Action::Close { file, last, .. } => {
-                if let (Some(handle), true) = (file.state::<Handle>(slot), *last) {
+                if let (Some(handle), true) = (file.state::<ReadAheadHandle>(slot), *last) {
                     self.close(handle);
                 }
                 next.call(op)
             }
             Action::CopyRange { to, .. } | Action::SendFile { to, .. } => {
                 let to = *to;
-                let ours = |file: &Arc<OpenFile>| file.state::<Handle>(slot).is_some();
+                let ours = |file: &Arc<OpenFile>| file.state::<ReadAheadHandle>(slot).is_some();
                 let outcome = position::transfer(op, next, ours);
                 changed(to.file, slot);
                 outcome
@@ -195,7 +197,7 @@ impl Stage for ReadAhead {
                 outcome
             }
             Action::Map { file, .. } => {
-                if let Some(handle) = file.state::<Handle>(slot) {
+                if let Some(handle) = file.state::<ReadAheadHandle>(slot) {
                     handle.inode.open_to_others();
                 }
                 next.call(op)
@@ -211,7 +213,8 @@ impl Stage for ReadAhead {
     }
 
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
-        if let (Some(handle), true) = (file.state::<Handle>(next.slot()), file.is_shared()) {
+        if let (Some(handle), true) = (file.state::<ReadAheadHandle>(next.slot()), file.is_shared())
+        {
             handle.inode.open_to_others();
             self.release(&mut handle.ahead.lock());
         }
@@ -220,7 +223,7 @@ impl Stage for ReadAhead {
 }
 
 fn changed(file: Option<&Arc<OpenFile>>, slot: usize) {
-    if let Some(handle) = file.and_then(|file| file.state::<Handle>(slot)) {
+    if let Some(handle) = file.and_then(|file| file.state::<ReadAheadHandle>(slot)) {
         handle.inode.changed();
     }
 }
@@ -255,10 +258,10 @@ impl ReadAhead {
             inode.changed();
         }
         let ahead = Lock::new(Ahead::default());
-        file.set_state(slot, Handle { inode, ahead, closed: AtomicBool::new(false) });
+        file.set_state(slot, ReadAheadHandle { inode, ahead, closed: AtomicBool::new(false) });
     }
 
-    fn close(&self, handle: &Handle) {
+    fn close(&self, handle: &ReadAheadHandle) {
         if !handle.closed.swap(true, Ordering::AcqRel) {
             self.release(&mut handle.ahead.lock());
             self.inodes.detach(handle.inode.identity);
@@ -296,8 +299,8 @@ impl ReadAhead {
     fn read(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let Action::Read { file, memory, at, flags } = &op.action else { return next.call(op) };
         let file = *file;
-        let Some(handle) = file.state::<Handle>(next.slot()) else { return next.call(op) };
-        let mut place = Place::of(file, *at)?;
+        let Some(handle) = file.state::<ReadAheadHandle>(next.slot()) else { return next.call(op) };
+        let mut place = CallPosition::of(file, *at)?;
         let plain = *flags == 0
             && !memory.is_empty()
             && memory.may_be_there()
@@ -318,7 +321,7 @@ impl ReadAhead {
     fn read_range(
         &self,
         ahead: &mut Ahead,
-        handle: &Handle,
+        handle: &ReadAheadHandle,
         op: &mut Op<'_>,
         range: &Range<u64>,
         next: Next<'_>,

@@ -2,8 +2,8 @@
 //! containers are unpacked: [`unpack`].
 
 mod combined;
-mod left;
-mod moves;
+mod leftover_logs;
+mod rewritten;
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use striate_stack::Configuration;
 
 pub use self::combined::unpack;
-pub use self::left::{LeftLog, left_logs};
+pub use self::leftover_logs::{LeftoverLog, leftover_logs};
 use crate::path_rewrite::fast_place::FastPlace;
 use crate::{combine, path_rewrite};
 
@@ -110,16 +110,17 @@ pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: Wanted
     for (name, options) in configuration.options() {
         match name {
             "combine" => {
-                if let Ok(options) = options.clone().try_into::<combine::Options>()
+                if let Ok(options) = options.clone().try_into::<combine::CombineOptions>()
                     && let Some(directory) = options.directory
                 {
                     combined::recover_in(&directory, false, options.unpack, wanted, &mut report);
                 }
             }
             "path-rewrite" => {
-                if let Ok(options) = options.clone().try_into::<path_rewrite::Options>() {
+                if let Ok(options) = options.clone().try_into::<path_rewrite::PathRewriteOptions>()
+                {
                     for place in FastPlace::of_rules(&options.rules) {
-                        moves::recover_in(&place, wanted, &mut report);
+                        rewritten::recover_in(&place, wanted, &mut report);
                     }
                 }
             }
@@ -137,10 +138,10 @@ pub fn finish_moves(configuration: &Configuration) -> Report {
     let mut report = Report::default();
     for (name, options) in configuration.options() {
         if name == "path-rewrite"
-            && let Ok(options) = options.clone().try_into::<path_rewrite::Options>()
+            && let Ok(options) = options.clone().try_into::<path_rewrite::PathRewriteOptions>()
         {
             for place in FastPlace::of_rules(&options.rules) {
-                moves::recover_in(&place, Wanted::Finish, &mut report);
+                rewritten::recover_in(&place, Wanted::Finish, &mut report);
             }
         }
     }

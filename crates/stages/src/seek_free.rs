@@ -42,7 +42,7 @@ pub(super) const CLASSIFICATION: Classification = Classification {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Options {
+struct SeekFreeOptions {
     i_accept_destroyed_files: bool,
 }
 
@@ -59,7 +59,7 @@ struct Believed {
 
 /// Makes one.
 pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-    let options: Options =
+    let options: SeekFreeOptions =
         toml::Value::Table(table).try_into().map_err(|error| error.to_string())?;
     if !options.i_accept_destroyed_files {
         return Err("it destroys every file that is written through it; \

@@ -32,14 +32,14 @@ mod tests {
     #[test]
     fn sizes_are_text_or_numbers() {
         #[derive(Deserialize)]
-        struct Options {
+        struct SizeTable {
             a: Size,
         }
         for (text, bytes) in [("a = 7", 7), ("a = \"4MiB\"", 4 << 20)] {
-            assert_eq!(toml::from_str::<Options>(text).unwrap().a, Size(bytes));
+            assert_eq!(toml::from_str::<SizeTable>(text).unwrap().a, Size(bytes));
         }
         for wrong in ["a = -1", "a = \"4 apples\"", "a = true"] {
-            assert!(toml::from_str::<Options>(wrong).is_err(), "{wrong}");
+            assert!(toml::from_str::<SizeTable>(wrong).is_err(), "{wrong}");
         }
     }
 }

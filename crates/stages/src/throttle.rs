@@ -54,7 +54,7 @@ const AWAKE: Duration = Duration::from_micros(50);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct ThrottleOptions {
     latency: Option<String>,
     bandwidth: Option<String>,
     kinds: Option<Vec<String>>,
@@ -77,7 +77,7 @@ pub(super) struct Throttle {
 impl Throttle {
     /// Makes one from its table in a configuration.
     pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-        let options: Options = options::read(table)?;
+        let options: ThrottleOptions = options::read(table)?;
         let latency = options.latency.as_deref().map(options::duration).transpose()?;
         let bandwidth = options.bandwidth.as_deref().map(|text| {
             let size = text.strip_suffix("/s").unwrap_or(text).trim();

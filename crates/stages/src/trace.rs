@@ -6,10 +6,10 @@
 //!
 //! A process that carries out calls of others ([`for_caller`](crate::for_caller)) records a trace for each of them.
 
-mod brief;
 mod callers;
+mod recorded_call;
 mod shards;
-mod told;
+mod spin_lock;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) const CLASSIFICATION: Classification = Classification {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct TraceOptions {
     directory: Option<PathBuf>,
     #[serde(default)]
     label: String,
@@ -62,7 +62,7 @@ pub(super) struct Recorder {
 
 /// What the stage leaves with a file.
 #[derive(Debug)]
-struct Known {
+struct TracedState {
     file: TracedFile,
     /// The position, or -1 where it is not known.
     position: AtomicI64,
@@ -71,7 +71,7 @@ struct Known {
 impl Recorder {
     /// Makes one from its table in a configuration.
     pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-        let options: Options = options::read(table)?;
+        let options: TraceOptions = options::read(table)?;
         let directory = options.directory.or_else(origin::run_directory).unwrap_or(".".into());
         let directory = std::path::absolute(&directory)
             .map_err(|error| format!("directory {}: {error}", directory.display()))?;
@@ -114,11 +114,11 @@ impl Recorder {
     }
 
     /// What is known of a file, also of one that was open before anybody recorded it.
-    fn known<'f>(&self, file: &'f Arc<OpenFile>, slot: usize) -> Option<&'f Known> {
-        file.state::<Known>(slot).or_else(|| {
+    fn known<'f>(&self, file: &'f Arc<OpenFile>, slot: usize) -> Option<&'f TracedState> {
+        file.state::<TracedState>(slot).or_else(|| {
             file.set_state(
                 slot,
-                Known {
+                TracedState {
                     file: TracedFile {
                         opener: self.opener(),
                         number: self.next_file.fetch_add(1, Ordering::Relaxed),
@@ -141,7 +141,7 @@ impl Recorder {
     }
 }
 
-impl Known {
+impl TracedState {
     /// Where a call at the position happens, unless others have moved it.
     #[inline]
     fn position(&self) -> Option<u64> {
@@ -182,15 +182,21 @@ impl Stage for Recorder {
                     Some(at) => Some(at),
                     None => known.position(),
                 };
-                let mut asked =
-                    told::Transfer { reads, placed: at.is_some(), offset, length, flags, parts };
+                let mut asked = recorded_call::Transfer {
+                    reads,
+                    placed: at.is_some(),
+                    offset,
+                    length,
+                    flags,
+                    parts,
+                };
                 let function = op.function;
                 let start = clock::now();
                 let outcome = next.call(op);
                 let timed = Timed { start, end: clock::now() };
                 if at.is_none() && file.is_shared() {
                     // Others may have moved the position; the kernel has it.
-                    let end = told::kernel_position(file);
+                    let end = recorded_call::kernel_position(file);
                     asked.offset = end.and_then(|end| end.checked_sub(outcome.unwrap_or(0)));
                     known.move_to(end);
                 } else if at.is_none() {

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use striate_stack::descriptors::high;
 use thiserror::Error;
 
-use crate::place::Directory;
+use crate::dentry::Directory;
 
 /// How many links of links are followed.
 const MOST_LINKS: usize = 40;

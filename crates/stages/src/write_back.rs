@@ -4,15 +4,15 @@
 //! them into a buffer per file, in any order, over any number of files, and hands on blocks: aligned to
 //! `block` bytes, each with one write, as soon as they are full. A sequential stream of small writes
 //! becomes a sequence of aligned block writes. Where the door answers first, as the mount does, the program does not wait
-//! for a full block of such a stream to be written, unless the one before is not written yet (`aside.rs`).
+//! for a full block of such a stream to be written, unless the one before is not written yet (`deferred_block.rs`).
 //!
 //! # Options
 //!
 //! | option | default | meaning |
 //! | --- | --- | --- |
-//! | `block` | `"1MiB"` | Bytes that are written together, aligned to multiples of it. Writes as large as this are not held. |
+//! | `block` | `"1MiB"` | Bytes that are written together, aligned to multiples of it. Writes as large as this are not buffered. |
 //! | `memory` | `"256MiB"` | Memory for the buffers of all files together. If they need more, the files that were written longest ago are written out. |
-//! | `late_times` | `false` | `stat` of a file of which something is held: `false` writes it out first, so that times and blocks are right as well; `true` only answers with the right size. |
+//! | `late_times` | `false` | `stat` of a file of which something is buffered: `false` writes it out first, so that times and blocks are right as well; `true` only answers with the right size. |
 //!
 //! # What programs observe
 //!
@@ -21,13 +21,13 @@
 //! file. A file that was opened to append has its bytes collected where it ended, and written out by an
 //! append, so that bytes of others who append are not overwritten.
 //!
-//! What is held is written out by `fsync`, `fdatasync` and `close` of any of the file's descriptors; before
+//! What is buffered is written out by `fsync`, `fdatasync` and `close` of any of the file's descriptors; before
 //! the file is truncated, allocated, renamed, mapped, copied from or to by the kernel, or anything else is
 //! done with it (`chmod`, `utimensat`, …); when it is shared with others (`fork`, locks, mappings); and
-//! when the process ends, if it is not killed. After a mapping, a lock or a `fork` nothing is held of the
+//! when the process ends, if it is not killed. After a mapping, a lock or a `fork` nothing is buffered of the
 //! file any more.
 //!
-//! Not held are writes of files that were opened with `O_DIRECT`, `O_SYNC` or `O_DSYNC`, writes with
+//! Not buffered are writes of files that were opened with `O_DIRECT`, `O_SYNC` or `O_DSYNC`, writes with
 //! `RWF_…` flags, writes beyond 8 TiB or the process's limit of file sizes: they go straight through,
 //! after what they overlap.
 //!
@@ -42,18 +42,18 @@
 //!
 //! # What is late for other processes
 //!
-//! Bytes that are held, and the size and times that follow from them. They are there after `fsync` or
+//! Bytes that are buffered, and the size and times that follow from them. They are there after `fsync` or
 //! `close`, not before. A process that is killed (`SIGKILL`) loses what it had not synced or closed.
 //!
 //! # Limits
 //!
 //! A `write` of memory that is not there is a fault of the process rather than `EFAULT`, unless the address
 //! is plainly none (the first page, or of the kernel). The file should be opened only by names that the
-//! stage covers: under another name, for example a link, an open file does not see what is held. The
+//! stage covers: under another name, for example a link, an open file does not see what is buffered. The
 //! position after a write to the end (`O_APPEND`) is where the file would end if nobody else appended.
 
-mod aside;
 mod buffer;
+mod deferred_block;
 mod extents;
 mod transfer;
 
@@ -72,7 +72,7 @@ use striate_stack::{
 };
 use toml::Table;
 
-use self::buffer::{Buffer, Held, Shared};
+use self::buffer::{Buffer, BufferContents, BufferPool};
 use super::inodes::{self, Identity};
 use super::position;
 use super::size::Size;
@@ -103,18 +103,18 @@ const KINDS: Kinds = Kinds::of(&[
     Kind::Notice,
 ]);
 
-/// Flags of open files whose writes are not held.
+/// Flags of open files whose writes are not buffered.
 const AT_ONCE: i32 = libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Options {
+struct WriteBackOptions {
     block: Size,
     memory: Size,
     late_times: bool,
 }
 
-impl Default for Options {
+impl Default for WriteBackOptions {
     fn default() -> Self {
         Self { block: Size(1 << 20), memory: Size(256 << 20), late_times: false }
     }
@@ -123,9 +123,9 @@ impl Default for Options {
 /// The stage.
 #[derive(Debug)]
 struct WriteBack {
-    shared: Shared,
+    shared: BufferPool,
     late_times: bool,
-    /// Files that were mapped: mappings outlive the open file, and show nothing that is held.
+    /// Files that were mapped: mappings outlive the open file, and show nothing that is buffered.
     mapped: Mutex<HashSet<Identity>>,
     /// What was lost by a close that could not say so.
     given_up: Mutex<Vec<Loss>>,
@@ -133,14 +133,14 @@ struct WriteBack {
 
 /// What the stage leaves with an open file.
 #[derive(Debug)]
-struct Handle {
+struct WriteBackHandle {
     buffer: Arc<Buffer>,
     closed: AtomicBool,
 }
 
 /// Makes one.
 pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
-    let options: Options =
+    let options: WriteBackOptions =
         toml::Value::Table(table).try_into().map_err(|error| error.to_string())?;
     let (block, memory) = (options.block.0, options.memory.0);
     if !(1..=1 << 30).contains(&block) {
@@ -150,7 +150,7 @@ pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         return Err("memory: at least one block".into());
     }
     Ok(Box::new(WriteBack {
-        shared: Shared::new(block, memory as usize),
+        shared: BufferPool::new(block, memory as usize),
         late_times: options.late_times,
         mapped: Mutex::default(),
         given_up: Mutex::default(),
@@ -180,18 +180,18 @@ impl Stage for WriteBack {
     }
 
     fn settle(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
-        let Some(handle) = file.state::<Handle>(next.slot()) else { return Ok(0) };
-        let mut held = handle.buffer.lock(&self.shared, next);
-        held.open_to_others |= file.is_shared();
-        held.settle(&self.shared, next)
+        let Some(handle) = file.state::<WriteBackHandle>(next.slot()) else { return Ok(0) };
+        let mut buffered = handle.buffer.lock(&self.shared, next);
+        buffered.open_to_others |= file.is_shared();
+        buffered.settle(&self.shared, next)
     }
 
     fn catch_up(&self, file: &Arc<OpenFile>, next: Next<'_>) {
-        if let Some(handle) = file.state::<Handle>(next.slot())
+        if let Some(handle) = file.state::<WriteBackHandle>(next.slot())
             // Who has it is writing it.
-            && let Some(mut aside) = handle.buffer.aside.try_lock()
+            && let Some(mut deferred) = handle.buffer.deferred.try_lock()
         {
-            aside.write(next);
+            deferred.write(next);
         }
     }
 
@@ -206,7 +206,7 @@ impl Stage for WriteBack {
     fn start_anew(&self) {
         // What could not be written is the other process's to write.
         for buffer in self.shared.buffers.all() {
-            buffer.lock_beside().discard(&self.shared);
+            buffer.lock_buffer_only().discard(&self.shared);
         }
         lock(&self.given_up).clear();
     }
@@ -214,8 +214,8 @@ impl Stage for WriteBack {
     fn losses(&self) -> Vec<Loss> {
         let mut losses = lock(&self.given_up).clone();
         losses.extend(self.shared.buffers.all().iter().filter_map(|buffer| {
-            let held = buffer.lock_beside();
-            held.loss()
+            let buffered = buffer.lock_buffer_only();
+            buffered.loss()
         }));
         losses.sort_by(|one, other| one.path.cmp(&other.path));
         losses
@@ -261,15 +261,15 @@ impl WriteBack {
                     self.settle_file(file, next)?;
                 }
                 let slot = next.slot();
-                if file.state::<Handle>(slot).is_none() {
+                if file.state::<WriteBackHandle>(slot).is_none() {
                     return next.call(op);
                 }
                 position::seek(op, next, |file| {
-                    let held = file
-                        .state::<Handle>(slot)
+                    let buffered = file
+                        .state::<WriteBackHandle>(slot)
                         .map(|handle| handle.buffer.lock(&self.shared, next));
                     let size = position::size(file, next)?;
-                    Ok(held.map_or(size, |held| held.extents.end().max(size)))
+                    Ok(buffered.map_or(size, |buffered| buffered.extents.end().max(size)))
                 })
             }
             Action::Stat { .. } => self.stat(op, next),
@@ -278,7 +278,7 @@ impl WriteBack {
                     self.settle_file(file, next)?;
                 }
                 let slot = next.slot();
-                position::transfer(op, next, |file| file.state::<Handle>(slot).is_some())
+                position::transfer(op, next, |file| file.state::<WriteBackHandle>(slot).is_some())
             }
             Action::Rename { from, .. } => {
                 let from = *from;
@@ -294,7 +294,7 @@ impl WriteBack {
             _ => {
                 let Some(file) = file_of(op) else { return next.call(op) };
                 if let (Action::Map { .. }, Some(handle)) =
-                    (&op.action, file.state::<Handle>(next.slot()))
+                    (&op.action, file.state::<WriteBackHandle>(next.slot()))
                 {
                     lock(&self.mapped).insert(handle.buffer.identity);
                     handle.buffer.lock(&self.shared, next).open_to_others = true;
@@ -308,8 +308,10 @@ impl WriteBack {
     fn stat(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let Action::Stat { of, .. } = &op.action else { return next.call(op) };
         match of {
-            Of::File(file) => match file.state::<Handle>(next.slot()) {
-                Some(handle) => self.stat_held(handle.buffer.lock(&self.shared, next), op, next),
+            Of::File(file) => match file.state::<WriteBackHandle>(next.slot()) {
+                Some(handle) => {
+                    self.stat_buffered(handle.buffer.lock(&self.shared, next), op, next)
+                }
                 None => next.call(op),
             },
             Of::Name(_) => {
@@ -317,8 +319,8 @@ impl WriteBack {
                 let outcome = next.call(op)?;
                 let Action::Stat { into, .. } = &op.action else { return Ok(outcome) };
                 match self.shared.buffers.get(into.identity()) {
-                    Some(buffer) if buffer.lock(&self.shared, next).was_holding => {
-                        self.stat_held(buffer.lock(&self.shared, next), op, next)
+                    Some(buffer) if buffer.lock(&self.shared, next).was_dirty => {
+                        self.stat_buffered(buffer.lock(&self.shared, next), op, next)
                     }
                     _ => Ok(outcome),
                 }
@@ -327,13 +329,18 @@ impl WriteBack {
     }
 
     /// Asks about a file while nobody else can write anything of it out.
-    fn stat_held(&self, mut held: Locked<'_, Held>, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
+    fn stat_buffered(
+        &self,
+        mut buffered: Locked<'_, BufferContents>,
+        op: &mut Op<'_>,
+        next: Next<'_>,
+    ) -> Outcome {
         if !self.late_times {
             // If it fails, whoever writes or closes is told.
-            let _ = held.settle(&self.shared, next);
+            let _ = buffered.settle(&self.shared, next);
         }
         let outcome = next.call(op)?;
-        let end = held.extents.end();
+        let end = buffered.extents.end();
         if let Action::Stat { into, .. } = &mut op.action {
             match into {
                 StatInto::Stat(stat) => stat.st_size = stat.st_size.max(end as i64),
@@ -349,35 +356,35 @@ impl WriteBack {
         let new = || Buffer::new(identity, &self.shared, mapped());
         let buffer = self.shared.buffers.attach(identity, new);
         limits::refresh();
-        file.set_state(slot, Handle { buffer, closed: AtomicBool::new(false) });
+        file.set_state(slot, WriteBackHandle { buffer, closed: AtomicBool::new(false) });
     }
 
     fn close(&self, by: Function, file: &OpenFile, last: bool, next: Next<'_>) -> Outcome {
-        let Some(handle) = file.state::<Handle>(next.slot()) else { return Ok(0) };
-        let mut held = handle.buffer.lock(&self.shared, next);
-        let settled = held.settle(&self.shared, next);
+        let Some(handle) = file.state::<WriteBackHandle>(next.slot()) else { return Ok(0) };
+        let mut buffered = handle.buffer.lock(&self.shared, next);
+        let settled = buffered.settle(&self.shared, next);
         if last && !handle.closed.swap(true, Ordering::Relaxed) {
-            let given_up = held.close(file, &self.shared);
+            let given_up = buffered.close(file, &self.shared);
             // The others close without an answer of their own.
             if !matches!(by, Function::Close | Function::Fclose) {
                 lock(&self.given_up).extend(given_up);
             }
-            held.extents.shrink();
-            held.account(&self.shared);
-            drop(held);
+            buffered.extents.shrink();
+            buffered.account(&self.shared);
+            drop(buffered);
             self.shared.buffers.detach(handle.buffer.identity);
         }
         settled
     }
 
     fn settle_file(&self, file: &OpenFile, next: Next<'_>) -> Outcome {
-        match file.state::<Handle>(next.slot()) {
+        match file.state::<WriteBackHandle>(next.slot()) {
             Some(handle) => handle.buffer.lock(&self.shared, next).settle(&self.shared, next),
             None => Ok(0),
         }
     }
 
-    /// Writes out what is held of the file that a name stands for, if anything is.
+    /// Writes out what is buffered of the file that a name stands for, if anything is.
     fn settle_name(
         &self,
         op: &Op<'_>,
@@ -385,7 +392,7 @@ impl WriteBack {
         link_itself: bool,
         next: Next<'_>,
     ) -> Outcome {
-        if !self.shared.is_holding() {
+        if !self.shared.is_dirty() {
             return Ok(0);
         }
         // SAFETY: all of it are numbers, for which zero is a value.
@@ -404,15 +411,15 @@ impl WriteBack {
     }
 }
 
-impl Handle {
-    /// Whether writes of this open file may be held.
+impl WriteBackHandle {
+    /// Whether writes of this open file may be buffered.
     #[inline]
-    fn may_hold(&self, file: &OpenFile, held: &Held) -> bool {
+    fn may_buffer(&self, file: &OpenFile, buffered: &BufferContents) -> bool {
         let flags = file.flags();
         flags & AT_ONCE == 0
             && flags & libc::O_ACCMODE != libc::O_RDONLY
             && flags & libc::O_ACCMODE != libc::O_ACCMODE
-            && !held.open_to_others
+            && !buffered.open_to_others
             && !file.is_shared()
             && !self.closed.load(Ordering::Relaxed)
     }

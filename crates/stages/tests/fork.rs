@@ -8,23 +8,23 @@ mod names;
 
 use std::path::Path;
 
-use names::{Program, Seen, Step, Way, tree};
+use names::{NameStep, NamesProgram, Observed, PathForm, tree};
 
 const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
 
-fn make(program: &mut Program, path: &str, bytes: &[u8]) {
-    program.open(path, Way::Absolute, MADE, 0o644).unwrap();
+fn make(program: &mut NamesProgram, path: &str, bytes: &[u8]) {
+    program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
     let slot = program.last();
     assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
     program.close(slot).unwrap();
 }
 
-fn read(program: &mut Program, path: &str) -> Seen {
-    if let Err(error) = program.open(path, Way::Absolute, libc::O_RDONLY, 0) {
-        return Seen::Error(error.raw_os_error());
+fn read(program: &mut NamesProgram, path: &str) -> Observed {
+    if let Err(error) = program.open(path, PathForm::Absolute, libc::O_RDONLY, 0) {
+        return Observed::Error(error.raw_os_error());
     }
     let slot = program.last();
-    let bytes = program.step(&Step::Read(slot, 100_000, None));
+    let bytes = program.step(&NameStep::Read(slot, 100_000, None));
     program.close(slot).unwrap();
     bytes
 }
@@ -34,7 +34,7 @@ fn names(root: &Path) -> Vec<String> {
 }
 
 /// What a door does around `fork`. Returns the child, or 0 in it.
-fn fork(program: &Program) -> i32 {
+fn fork(program: &NamesProgram) -> i32 {
     let stack = &program.stack;
     stack.close_gate();
     stack.settle_all().unwrap();
@@ -62,15 +62,15 @@ fn a_copy_of_the_process_goes_on_by_itself() {
         let stage = stage.replace("ROOT", &root.display().to_string());
         let text = format!("[paths]\ninclude = [\"{}\"]\n[[stage]]\n{stage}\n", root.display());
         let stack = striate_stages::parse_stack(&text).unwrap().build().unwrap();
-        let mut program = Program::new(stack, root);
+        let mut program = NamesProgram::new(stack, root);
         make(&mut program, "before", b"closed before");
-        program.open("common", Way::Absolute, MADE, 0o644).unwrap();
+        program.open("common", PathForm::Absolute, MADE, 0o644).unwrap();
         program.write(0, b"parent ", None).unwrap();
         let child = fork(&program);
         if child == 0 {
             let wrote = program.write(0, b"child ", None) == Ok(6);
             make(&mut program, "of_child", b"mine");
-            let read = read(&mut program, "before") == Seen::Bytes(b"closed before".to_vec());
+            let read = read(&mut program, "before") == Observed::Bytes(b"closed before".to_vec());
             let finished = program.finish(true).is_ok();
             // SAFETY: nothing of the test is to run here.
             unsafe { libc::_exit(i32::from(!(wrote && finished && read))) };
@@ -80,7 +80,7 @@ fn a_copy_of_the_process_goes_on_by_itself() {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(status, 0, "{stage}");
         program.write(0, b"parent again", None).unwrap();
-        program.step(&Step::Close(0));
+        program.step(&NameStep::Close(0));
         make(&mut program, "of_parent", b"also mine");
         program.finish(true).unwrap();
         let found = tree(root);

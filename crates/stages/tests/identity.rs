@@ -10,23 +10,23 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use names::{Program, Step, Way};
+use names::{NameStep, NamesProgram, PathForm};
 
 const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
 
-fn program(root: &Path, stages: &str) -> Program {
+fn program(root: &Path, stages: &str) -> NamesProgram {
     let stages = stages.replace("ROOT", &root.display().to_string());
     let text = format!("[paths]\ninclude = [\"{}\"]\n{stages}", root.display());
-    Program::new(striate_stages::parse_stack(&text).unwrap().build().unwrap(), root)
+    NamesProgram::new(striate_stages::parse_stack(&text).unwrap().build().unwrap(), root)
 }
 
-fn named(program: &mut Program, path: &str) -> (u64, u64) {
-    program.step(&Step::Stat(path.into(), Way::Absolute, true));
+fn named(program: &mut NamesProgram, path: &str) -> (u64, u64) {
+    program.step(&NameStep::Stat(path.into(), PathForm::Absolute, true));
     program.identity.get().unwrap()
 }
 
-fn opened(program: &mut Program, slot: usize) -> (u64, u64) {
-    program.step(&Step::Fstat(slot));
+fn opened(program: &mut NamesProgram, slot: usize) -> (u64, u64) {
+    program.step(&NameStep::Fstat(slot));
     program.identity.get().unwrap()
 }
 
@@ -41,7 +41,7 @@ fn a_copy_of_the_process_goes_on_with_what_it_was_told() {
     let root = place.path();
     let mut program = program(root, "[[stage]]\nkind = \"combine\"\n");
     for path in ["told", "not_told"] {
-        program.open(path, Way::Absolute, MADE, 0o644).unwrap();
+        program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
     }
     let told = named(&mut program, "told");
     assert_eq!(opened(&mut program, 0), told);
@@ -52,15 +52,15 @@ fn a_copy_of_the_process_goes_on_with_what_it_was_told() {
     assert_eq!(named(&mut program, "not_told"), real(root, "not_told"));
     program.stack.start_anew();
     assert_eq!((opened(&mut program, 0), named(&mut program, "told")), (told, told));
-    program.open("told", Way::Absolute, libc::O_RDONLY, 0).unwrap();
+    program.open("told", PathForm::Absolute, libc::O_RDONLY, 0).unwrap();
     let last = program.last();
     assert_eq!(opened(&mut program, last), told);
     // And so it is under another name.
-    program.step(&Step::Rename("told".into(), "renamed".into(), 0));
-    program.step(&Step::Link("renamed".into(), "linked".into()));
+    program.step(&NameStep::Rename("told".into(), "renamed".into(), 0));
+    program.step(&NameStep::Link("renamed".into(), "linked".into()));
     assert_eq!((named(&mut program, "renamed"), named(&mut program, "linked")), (told, told));
     // What has its old name is another.
-    program.open("told", Way::Absolute, MADE, 0o644).unwrap();
+    program.open("told", PathForm::Absolute, MADE, 0o644).unwrap();
     assert_ne!(named(&mut program, "told"), told);
     program.finish(true).unwrap();
 }
@@ -75,7 +75,7 @@ fn two_stages_do_not_tell_the_same_of_two_files() {
         (0..12).map(|n| format!("{n}.{}", if n % 2 == 0 { "a" } else { "b" })).collect();
     let mut told = Vec::new();
     for path in &names {
-        program.open(path, Way::Absolute, MADE, 0o644).unwrap();
+        program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
         told.push(named(&mut program, path));
         let last = program.last();
         program.close(last).unwrap();
@@ -100,13 +100,13 @@ fn files_in_containers_stay_who_they_are() {
         kept.display()
     );
     let mut first = program(&root, &stage);
-    first.open("x", Way::Absolute, MADE, 0o644).unwrap();
+    first.open("x", PathForm::Absolute, MADE, 0o644).unwrap();
     first.write(0, b"kept", None).unwrap();
     let told = opened(&mut first, 0);
     first.close(0).unwrap();
     first.stack.settle_all().unwrap();
     assert_eq!(named(&mut first, "x"), told, "it is in a container now");
-    first.step(&Step::Access("x".into()));
+    first.step(&NameStep::Access("x".into()));
     assert_ne!(real(&root, "x"), told, "and a real file now");
     assert_eq!(named(&mut first, "x"), told);
     first.finish(true).unwrap();

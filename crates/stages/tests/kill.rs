@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use names::{Program, Step, Way};
+use names::{NameStep, NamesProgram, PathForm};
 use striate_stages::recover::{Wanted, recover, unpack};
 
 const NAMES: u64 = 60;
@@ -47,30 +47,30 @@ fn child() {
     let root = PathBuf::from(root);
     std::fs::create_dir_all(root.join("a/b")).unwrap();
     let stack = striate_stages::parse_stack(&text).unwrap().build().unwrap();
-    let mut program = Program::new(stack, &root);
+    let mut program = NamesProgram::new(stack, &root);
     let start: u64 = std::env::var("STRIATE_START").unwrap().parse().unwrap();
     for number in start.. {
         if number % 11 == 10 {
             // Another one goes.
             let gone = number.wrapping_mul(17);
             say(&format!("begin {gone} remove"));
-            program.step(&Step::Unlink(name(gone), Way::Absolute));
+            program.step(&NameStep::Unlink(name(gone), PathForm::Absolute));
             say(&format!("end {gone} remove"));
         }
         say(&format!("begin {number}"));
         let renamed = number % 4 == 1;
         let path = if renamed { "a/temporary".to_owned() } else { name(number) };
         let flags = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
-        program.open(&path, Way::Absolute, flags, 0o644).unwrap();
+        program.open(&path, PathForm::Absolute, flags, 0o644).unwrap();
         for part in content(number).chunks(3000) {
             assert_eq!(program.write(0, part, None), Ok(part.len() as u64));
         }
         program.close(0).unwrap();
         if renamed {
-            program.step(&Step::Rename(path, name(number), 0));
+            program.step(&NameStep::Rename(path, name(number), 0));
         }
         if number % 97 == 96 {
-            program.step(&Step::List("a".into()));
+            program.step(&NameStep::List("a".into()));
         }
         say(&format!("end {number}"));
     }

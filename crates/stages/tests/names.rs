@@ -13,7 +13,7 @@ mod random;
 use std::collections::HashMap;
 use std::path::Path;
 
-use names::{Program, Step, Way, plain, tree};
+use names::{NameStep, NamesProgram, PathForm, plain, tree};
 use random::{Dice, step};
 
 fn number(name: &str) -> Option<u64> {
@@ -50,7 +50,7 @@ struct Who {
 }
 
 impl Who {
-    fn note(&mut self, model: &Program, program: &Program, about: &str) {
+    fn note(&mut self, model: &NamesProgram, program: &NamesProgram, about: &str) {
         let (Some(real), Some(told)) = (model.identity.get(), program.identity.get()) else {
             return;
         };
@@ -59,10 +59,16 @@ impl Who {
     }
 
     /// Asks for all that can be asked for, as if no stage could know what is asked next.
-    fn ask(&mut self, model: &mut Program, program: &mut Program, dice: &mut Dice, about: &str) {
+    fn ask(
+        &mut self,
+        model: &mut NamesProgram,
+        program: &mut NamesProgram,
+        dice: &mut Dice,
+        about: &str,
+    ) {
         let names = ["x", "y", "z", "a/x", "a/y", "a/b/x", "link/x", "to_x", "new/x"];
-        let names = names.map(|name| Step::Stat(name.into(), Way::Absolute, true));
-        let open = (0..model.open_files()).map(Step::Fstat);
+        let names = names.map(|name| NameStep::Stat(name.into(), PathForm::Absolute, true));
+        let open = (0..model.open_files()).map(NameStep::Fstat);
         for step in names.into_iter().chain(open) {
             if dice.below(3) == 0 {
                 let what = format!("{about}, then {step:?}");
@@ -87,8 +93,8 @@ fn run(case: u64, configuration: &str, look: Look, told: bool) {
         .replace("$ELSE", &elsewhere.display().to_string())
         .replace("$FAR", &far.path().display().to_string());
     let stack = striate_stages::parse_stack(&text).unwrap().build().unwrap();
-    let mut program = Program::new(stack, &with);
-    let mut model = Program::new(plain(), &without);
+    let mut program = NamesProgram::new(stack, &with);
+    let mut model = NamesProgram::new(plain(), &without);
     let mut dice = Dice::new(case);
     let mut who = Who::default();
     for at in 0..20 + dice.below(120) {

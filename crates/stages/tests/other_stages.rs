@@ -15,13 +15,13 @@ use tempfile::TempDir;
 
 const NEW: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-struct Setup {
+struct StageSetup {
     root: TempDir,
     door: Door,
     counting: Counting,
 }
 
-impl Setup {
+impl StageSetup {
     fn new(name: &str, options: &str) -> Self {
         let (root, counting) = (tempfile::tempdir().unwrap(), Counting::default());
         let stages = vec![stage(name, options), counting.placed()];
@@ -54,7 +54,7 @@ impl Setup {
 
 #[test]
 fn sequential_reads_become_windows() {
-    let setup = Setup::new("read-ahead", "window = 1000\nadapt = false");
+    let setup = StageSetup::new("read-ahead", "window = 1000\nadapt = false");
     let (fd, all) = (setup.file(3000), bytes(0, 3000));
     let counts: Vec<_> = (0..31).map(|_| setup.read(fd, None, 100, &all)).collect();
     assert_eq!(counts.iter().sum::<u64>(), 3000);
@@ -77,7 +77,7 @@ fn sequential_reads_become_windows() {
 fn strided_reads_become_windows() {
     let all = bytes(0, 100_000);
     for (stride, start) in [(64, 0), (-64, 64_000)] {
-        let setup = Setup::new("read-ahead", "window = 6400\nadapt = false");
+        let setup = StageSetup::new("read-ahead", "window = 6400\nadapt = false");
         let fd = setup.file(100_000);
         for n in 0..1000 {
             assert_eq!(setup.read(fd, Some(start + stride * n), 8, &all), 8);
@@ -90,7 +90,7 @@ fn strided_reads_become_windows() {
 
 #[test]
 fn reads_that_do_not_follow_each_other_pass() {
-    let setup = Setup::new("read-ahead", "adapt = false\nwaste = 10");
+    let setup = StageSetup::new("read-ahead", "adapt = false\nwaste = 10");
     let (fd, all) = (setup.file(10_000), bytes(0, 10_000));
     let places: Vec<_> = (0..50).map(|n| n * n * 3 % 9001).collect();
     for at in &places {
@@ -106,7 +106,7 @@ fn reads_that_do_not_follow_each_other_pass() {
 
 #[test]
 fn a_change_by_any_open_file_drops_what_was_read() {
-    let setup = Setup::new("read-ahead", "window = 1000\nadapt = false");
+    let setup = StageSetup::new("read-ahead", "window = 1000\nadapt = false");
     let mut all = bytes(0, 2000);
     let fd = setup.file(2000);
     let other = setup.door.open("a", libc::O_RDWR, 0).unwrap();
@@ -127,7 +127,7 @@ fn a_change_by_any_open_file_drops_what_was_read() {
 
 #[test]
 fn windows_keep_to_the_memory_limit() {
-    let setup = Setup::new("read-ahead", "window = 1000\nmemory = 1500\nadapt = false");
+    let setup = StageSetup::new("read-ahead", "window = 1000\nmemory = 1500\nadapt = false");
     let all = bytes(0, 30_000);
     std::fs::write(setup.root.path().join("a"), &all).unwrap();
     let files: Vec<_> = (0..4).map(|_| setup.door.open("a", libc::O_RDONLY, 0).unwrap()).collect();
@@ -145,7 +145,7 @@ fn windows_keep_to_the_memory_limit() {
 
 #[test]
 fn requests_are_cut_at_stripes() {
-    let setup = Setup::new("align", "stripe = 1000");
+    let setup = StageSetup::new("align", "stripe = 1000");
     let fd = setup.file(0);
     setup.door.seek(fd, 300, libc::SEEK_SET).unwrap();
     assert_eq!(setup.door.write(fd, &[bytes(1, 3000)], None), Ok(3000));
@@ -163,7 +163,7 @@ fn requests_are_cut_at_stripes() {
 
 #[test]
 fn appends_are_not_cut() {
-    let setup = Setup::new("align", "stripe = 10");
+    let setup = StageSetup::new("align", "stripe = 10");
     let fd = setup.door.open("a", NEW | libc::O_APPEND, 0o600).unwrap();
     setup.door.write(fd, &[bytes(1, 25)], None).unwrap();
     setup.door.write(fd, &[bytes(2, 25)], None).unwrap();
@@ -174,7 +174,7 @@ fn appends_are_not_cut() {
 
 #[test]
 fn a_stream_without_seeks() {
-    let setup = Setup::new("seek-free", "i_accept_destroyed_files = true");
+    let setup = StageSetup::new("seek-free", "i_accept_destroyed_files = true");
     let fd = setup.door.open("a", NEW, 0o600).unwrap();
     setup.counting.seen();
     // The program believes that all went where it wanted …

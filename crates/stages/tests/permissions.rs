@@ -13,7 +13,7 @@ mod random;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use names::{Program, Seen, Step, Way, plain, tree};
+use names::{NameStep, NamesProgram, Observed, PathForm, plain, tree};
 use random::{Dice, step};
 use rustix::io::Errno;
 use striate_stages::recover::{Wanted, recover};
@@ -79,16 +79,21 @@ fn open_up(root: &Path) {
     }
 }
 
-fn permission(dice: &mut Dice) -> Step {
+fn permission(dice: &mut Dice) -> NameStep {
     let of = |dice: &mut Dice, list: &[&str]| list[dice.below(list.len())].to_owned();
     let modes = [0o755, 0o755, 0o755, 0o555, 0o444, 0o333, 0o000];
     let mode = modes[dice.below(modes.len())];
     match dice.below(3) {
-        0 => Step::Chmod(of(dice, &["a", "a/b", "new", "link"]), mode),
-        1 => Step::Chmod(of(dice, &["x", "a/x", "a/y", "a/b/x"]), mode & 0o666),
+        0 => NameStep::Chmod(of(dice, &["a", "a/b", "new", "link"]), mode),
+        1 => NameStep::Chmod(of(dice, &["x", "a/x", "a/y", "a/b/x"]), mode & 0o666),
         _ => {
             let flags = libc::O_CREAT | libc::O_TRUNC | libc::O_WRONLY;
-            Step::Open(of(dice, &["closed/x", "closed/z", "a/x", "x"]), Way::Absolute, flags, mode)
+            NameStep::Open(
+                of(dice, &["closed/x", "closed/z", "a/x", "x"]),
+                PathForm::Absolute,
+                flags,
+                mode,
+            )
         }
     }
 }
@@ -106,8 +111,8 @@ fn run(case: u64, told: bool) {
     {
         let _nobody = Nobody::new();
         let mut program =
-            Program::new(striate_stages::parse_stack(&text).unwrap().build().unwrap(), &with);
-        let mut model = Program::new(plain(), &without);
+            NamesProgram::new(striate_stages::parse_stack(&text).unwrap().build().unwrap(), &with);
+        let mut model = NamesProgram::new(plain(), &without);
         let mut dice = Dice::new(case);
         for at in 0..20 + dice.below(80) {
             let step =
@@ -120,8 +125,8 @@ fn run(case: u64, told: bool) {
             assert_eq!(seen, expected, "case {case}, step {at}: {step:?}");
         }
         // What could not be written then would have to wait.
-        model.step(&Step::Chmod("a".into(), 0o755));
-        program.step(&Step::Chmod("a".into(), 0o755));
+        model.step(&NameStep::Chmod("a".into(), 0o755));
+        program.step(&NameStep::Chmod("a".into(), 0o755));
         model.finish(true).unwrap();
         program.finish(true).unwrap();
     }
@@ -162,7 +167,7 @@ fn files_that_may_not_be_made_any_more_stay_in_the_log() {
     let configuration = striate_stages::parse_stack(&text).unwrap();
     {
         let _nobody = Nobody::new();
-        let mut program = Program::new(configuration.build().unwrap(), &root);
+        let mut program = NamesProgram::new(configuration.build().unwrap(), &root);
         let made = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
         for (path, error) in [
             ("a/x", None),
@@ -170,7 +175,7 @@ fn files_that_may_not_be_made_any_more_stay_in_the_log() {
             ("closed/x", Some(libc::EACCES)),
             ("z/x", Some(libc::ENOTDIR)),
         ] {
-            let opened = program.open(path, Way::Absolute, made, 0o400);
+            let opened = program.open(path, PathForm::Absolute, made, 0o400);
             assert_eq!(opened.err().map(Errno::raw_os_error), error, "{path}");
             if error.is_none() {
                 let slot = program.last();
@@ -179,12 +184,12 @@ fn files_that_may_not_be_made_any_more_stay_in_the_log() {
             }
         }
         // It may be read, but not written again.
-        let again = Step::Open("y".into(), Way::Absolute, libc::O_RDWR, 0);
-        assert_eq!(program.step(&again), Seen::Error(libc::EACCES));
+        let again = NameStep::Open("y".into(), PathForm::Absolute, libc::O_RDWR, 0);
+        assert_eq!(program.step(&again), Observed::Error(libc::EACCES));
         set_mode(&root.join("a"), 0o555);
-        assert_eq!(program.open("a/more", Way::Absolute, made, 0o600), Err(Errno::ACCESS));
-        let stat = program.step(&Step::Stat("a/x".into(), Way::Absolute, true));
-        assert!(matches!(stat, Seen::Stat { size: 4, mode: 0o400, .. }), "{stat:?}");
+        assert_eq!(program.open("a/more", PathForm::Absolute, made, 0o600), Err(Errno::ACCESS));
+        let stat = program.step(&NameStep::Stat("a/x".into(), PathForm::Absolute, true));
+        assert!(matches!(stat, Observed::Stat { size: 4, mode: 0o400, .. }), "{stat:?}");
         assert_eq!(program.finish(true), Err(Errno::ACCESS));
         assert_eq!(std::fs::read(root.join("y")).unwrap(), b"held");
         assert!(!root.join("a/x").exists());

@@ -17,13 +17,13 @@ use tempfile::TempDir;
 
 const NEW: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-struct Setup {
+struct WriteBackSetup {
     _root: TempDir,
     door: Door,
     counting: Counting,
 }
 
-impl Setup {
+impl WriteBackSetup {
     fn new(options: &str) -> Self {
         Self::by(options, |stack| stack)
     }
@@ -56,7 +56,7 @@ impl Setup {
 
 #[test]
 fn a_sequential_stream_becomes_aligned_blocks() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     for n in 0..100 {
         assert_eq!(setup.write(fd, &bytes(n, 33)), Ok(33));
@@ -71,7 +71,7 @@ fn a_sequential_stream_becomes_aligned_blocks() {
 
 #[test]
 fn a_stream_that_starts_anywhere_is_aligned_after_its_first_block() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     setup.door.seek(fd, 300, libc::SEEK_SET).unwrap();
     (0..20).for_each(|n| assert_eq!(setup.write(fd, &bytes(n, 100)), Ok(100)));
@@ -82,7 +82,7 @@ fn a_stream_that_starts_anywhere_is_aligned_after_its_first_block() {
 
 #[test]
 fn any_order_becomes_whole_blocks() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     // 37 has no factor in common with 100: all places, far from each other, with overlaps.
     for n in 0..100 {
@@ -95,7 +95,7 @@ fn any_order_becomes_whole_blocks() {
 
 #[test]
 fn gaps_stay_gaps() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     for at in [500, 100, 130] {
         setup.write_at(fd, at, &bytes(0, 30)).unwrap();
@@ -106,7 +106,7 @@ fn gaps_stay_gaps() {
 
 #[test]
 fn reads_come_from_the_buffer() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     setup.write(fd, &bytes(7, 500)).unwrap();
     let mut parts = [vec![0; 100], vec![0; 50]];
@@ -124,7 +124,7 @@ fn reads_come_from_the_buffer() {
 
 #[test]
 fn large_writes_go_straight_through() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     setup.write_at(fd, 5000, &bytes(1, 10)).unwrap();
     setup.write_at(fd, 500, &bytes(2, 10)).unwrap();
@@ -138,7 +138,7 @@ fn large_writes_go_straight_through() {
 
 #[test]
 fn what_has_to_be_on_storage_is_not_held() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     for flags in [libc::O_SYNC, libc::O_DSYNC] {
         let fd = setup.open("a", NEW | flags);
         setup.write(fd, b"now").unwrap();
@@ -148,7 +148,7 @@ fn what_has_to_be_on_storage_is_not_held() {
 
 #[test]
 fn a_memory_limit_evicts_what_was_written_longest_ago() {
-    let setup = Setup::new("block = 1000\nmemory = 3000");
+    let setup = WriteBackSetup::new("block = 1000\nmemory = 3000");
     let files: Vec<_> = ["a", "b", "c", "d"].map(|name| setup.open(name, NEW)).into();
     for fd in &files[..3] {
         setup.write(*fd, &bytes(1, 900)).unwrap();
@@ -176,7 +176,7 @@ fn a_memory_limit_evicts_what_was_written_longest_ago() {
 
 #[test]
 fn seeks_and_positions_need_no_system_call() {
-    let setup = Setup::new("");
+    let setup = WriteBackSetup::new("");
     let fd = setup.open("a", NEW);
     setup.write(fd, &bytes(1, 100)).unwrap();
     setup.counting.seen();
@@ -193,7 +193,7 @@ fn seeks_and_positions_need_no_system_call() {
 
 #[test]
 fn appended_bytes_do_not_overwrite_those_of_others() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("log", libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND);
     setup.write(fd, b"mine\n").unwrap();
     std::fs::write(setup.door.root().join("log"), b"theirs\n").unwrap();
@@ -204,7 +204,7 @@ fn appended_bytes_do_not_overwrite_those_of_others() {
 
 #[test]
 fn late_times_still_have_the_right_size() {
-    let setup = Setup::new("late_times = true");
+    let setup = WriteBackSetup::new("late_times = true");
     let fd = setup.open("a", NEW);
     setup.write(fd, &bytes(1, 100)).unwrap();
     let sizes = [setup.door.fstat(fd), setup.door.stat("a"), setup.door.statx("a")];
@@ -214,7 +214,7 @@ fn late_times_still_have_the_right_size() {
 
 #[test]
 fn an_error_comes_with_the_next_write_and_nothing_is_lost() {
-    let setup = Setup::new("block = 100");
+    let setup = WriteBackSetup::new("block = 100");
     let fd = setup.open("a", NEW);
     setup.counting.failing.store(libc::ENOSPC, Relaxed);
     // The write that fills the block was taken; the next is told.
@@ -235,7 +235,7 @@ fn an_error_comes_with_the_next_write_and_nothing_is_lost() {
 
 #[test]
 fn an_error_at_close_is_told_by_close() {
-    let setup = Setup::new("");
+    let setup = WriteBackSetup::new("");
     let fd = setup.open("a", NEW);
     setup.write(fd, b"gone").unwrap();
     setup.counting.failing.store(libc::EIO, Relaxed);
@@ -250,7 +250,7 @@ fn an_error_at_close_is_told_by_close() {
 
 #[test]
 fn an_error_of_an_eviction_stays_with_its_file() {
-    let setup = Setup::new("block = 100\nmemory = 300");
+    let setup = WriteBackSetup::new("block = 100\nmemory = 300");
     let a = setup.open("a", NEW);
     let b = setup.open("b", NEW);
     setup.write(a, &bytes(1, 90)).unwrap();
@@ -267,7 +267,7 @@ fn an_error_of_an_eviction_stays_with_its_file() {
 
 #[test]
 fn short_writes_are_continued() {
-    let setup = Setup::new("block = 1000");
+    let setup = WriteBackSetup::new("block = 1000");
     let fd = setup.open("a", NEW);
     setup.counting.most.store(70, Relaxed);
     for at in [300, 0, 100] {
@@ -280,7 +280,7 @@ fn short_writes_are_continued() {
 
 #[test]
 fn a_mapping_sees_all_that_is_written_by_any_open_file() {
-    let setup = Setup::new("");
+    let setup = WriteBackSetup::new("");
     let fd = setup.open("a", NEW);
     setup.write(fd, b"before").unwrap();
     let file = setup.door.file(fd).unwrap();
@@ -299,7 +299,7 @@ fn a_mapping_sees_all_that_is_written_by_any_open_file() {
 
 #[test]
 fn memory_that_is_not_there_is_an_error() {
-    let setup = Setup::new("");
+    let setup = WriteBackSetup::new("");
     let fd = setup.open("a", NEW);
     setup.write(fd, b"held").unwrap();
     let file = setup.door.file(fd).unwrap();
@@ -322,7 +322,7 @@ const ODD: usize = 125;
 
 #[test]
 fn where_the_answer_comes_first_a_full_block_is_written_after_it() {
-    let setup = Setup::by("block = 1000", Stack::answering_first);
+    let setup = WriteBackSetup::by("block = 1000", Stack::answering_first);
     let fd = setup.open("a", NEW);
     let fill = |blocks: std::ops::Range<u64>| {
         for n in blocks.start * 8..blocks.end * 8 {
@@ -350,7 +350,7 @@ fn where_the_answer_comes_first_a_full_block_is_written_after_it() {
 
 #[test]
 fn what_was_put_aside_and_cannot_be_written_stays() {
-    let setup = Setup::by("block = 1000", Stack::answering_first);
+    let setup = WriteBackSetup::by("block = 1000", Stack::answering_first);
     let fd = setup.open("a", NEW);
     let file = setup.door.file(fd).unwrap();
     for n in 0..8 {
@@ -374,7 +374,7 @@ fn what_was_put_aside_and_cannot_be_written_stays() {
 fn what_is_put_aside_is_written_by_whoever_has_time() {
     use std::sync::atomic::{AtomicBool, AtomicU64};
     const BLOCKS: u64 = 300;
-    let setup = Setup::by("block = 1000", Stack::answering_first);
+    let setup = WriteBackSetup::by("block = 1000", Stack::answering_first);
     let fd = setup.open("a", NEW);
     let file = setup.door.file(fd).unwrap();
     let (written, over) = (AtomicU64::new(0), AtomicBool::new(false));

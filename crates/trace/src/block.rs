@@ -194,7 +194,7 @@ pub struct BlockInfo {
 impl BlockInfo {
     /// Whether it has calls of layers above POSIX.
     pub const fn is_of_layer(&self) -> bool {
-        self.shard >= crate::layer::FIRST_SHARD
+        self.shard >= crate::layer_codec::FIRST_SHARD
     }
 }
 

@@ -26,14 +26,14 @@ pub(crate) struct Decoder {
     at: usize,
     before: u64,
     thread: u32,
-    last: Option<Last>,
+    last: Option<LastDecoded>,
     paths: Vec<Arc<Path>>,
     files: HashMap<(u64, u32), Arc<TracedFile>>,
 }
 
 /// What the record before was, if it was a plain transfer.
 #[derive(Debug)]
-struct Last {
+struct LastDecoded {
     function: Function,
     reads: bool,
     file: Arc<TracedFile>,
@@ -144,7 +144,7 @@ impl Decoder {
         let (outcome, known) = (result.unwrap_or(Ok(0)), result.is_some());
         self.last = match &call {
             Call::Read { file, offset, length, flags: 0, parts: 1, .. }
-            | Call::Write { file, offset, length, flags: 0, parts: 1, .. } => Some(Last {
+            | Call::Write { file, offset, length, flags: 0, parts: 1, .. } => Some(LastDecoded {
                 function,
                 reads: kind == Kind::Read,
                 file: Arc::clone(file),

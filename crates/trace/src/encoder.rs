@@ -47,7 +47,7 @@ type BorrowedCall<'c> = Call<&'c TracedFile, &'c Path>;
 
 /// What the record before was, if it was a plain transfer.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct LastEncoded {
     function: u8,
     kind: u8,
     file: u64,
@@ -69,7 +69,7 @@ pub struct Encoder {
     /// The first start and the last end.
     span: (u64, u64),
     thread: u32,
-    last: Option<Last>,
+    last: Option<LastEncoded>,
     files: Box<[(u64, u32); REMEMBERED]>,
     /// Where in the bytes a path is, its length, and its number.
     paths: Box<[(u32, u32, u32); REMEMBERED]>,
@@ -163,7 +163,7 @@ impl Encoder {
         match call {
             Call::Read { file, placed, offset, length, flags: 0, parts: 1 }
             | Call::Write { file, placed, offset, length, flags: 0, parts: 1 } => {
-                let now = Last {
+                let now = LastEncoded {
                     function: function as u8,
                     kind: call.kind() as u8,
                     file: file.number,
@@ -193,7 +193,7 @@ impl Encoder {
     #[inline]
     fn transfer(
         &mut self,
-        mut now: Last,
+        mut now: LastEncoded,
         timed: Timed,
         outcome: Option<Result<u64, i32>>,
         (placed, offset): (bool, Option<u64>),

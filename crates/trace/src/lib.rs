@@ -13,18 +13,18 @@ mod decoder;
 mod encoder;
 mod header;
 mod held;
-mod layer;
-mod layer_order;
-mod order;
+mod layer_codec;
+mod layer_records;
+mod multi_process;
 mod output;
 mod reader;
-mod several;
 mod source;
+mod time_order;
 mod trace_file;
 mod varint;
 mod writer;
 
-pub use striate_calls::{Detail, Function, Kind, Kinds, layer as layers};
+pub use striate_calls::{Detail, Function, Kind, Kinds, layer};
 pub use striate_process::Origin;
 
 pub use self::block::{BlockInfo, StoredBlock};
@@ -32,14 +32,14 @@ pub use self::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile}
 pub use self::encoder::{Encoder, Timed};
 pub use self::header::Header;
 pub use self::held::Held;
-pub use self::layer::{LayerEncoder, LayerRecord};
-pub use self::layer_order::LayerRecords;
-pub use self::order::{InOrder, ShardRecords};
+pub use self::layer_codec::{LayerEncoder, LayerRecord};
+pub use self::layer_records::LayerRecords;
+pub use self::multi_process::{Part, SeveralWriter};
 pub use self::output::Output;
 pub use self::reader::{Checked, Damage, Records, Trace, TraceError};
 #[doc(hidden)]
 pub use self::reader::{layer_records_in, records_in};
-pub use self::several::{Part, SeveralWriter};
+pub use self::time_order::{InOrder, ShardRecords};
 pub use self::trace_file::TraceFile;
 pub use self::writer::Writer;
 

@@ -17,7 +17,7 @@ use striate_process::reopen::{self, Identity};
 use crate::block::{BlockHeader, BlockInfo, Content, HEADER, MAGIC, PREAMBLE, VERSION, checksum};
 use crate::encoder::Encoder;
 use crate::header::Header;
-use crate::layer::{FIRST_SHARD, LayerEncoder};
+use crate::layer_codec::{FIRST_SHARD, LayerEncoder};
 use crate::{BLOCK, varint};
 
 /// Entries of an index that are kept in memory.

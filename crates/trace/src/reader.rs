@@ -12,10 +12,10 @@ use crate::call::Record;
 use crate::decoder::Decoder;
 use crate::header::Header;
 use crate::held::{self, Held};
-use crate::layer::{LayerDecoder, LayerRecord};
-use crate::layer_order::LayerRecords;
-use crate::order::{InOrder, ShardRecords};
+use crate::layer_codec::{LayerDecoder, LayerRecord};
+use crate::layer_records::LayerRecords;
 use crate::source::Source;
+use crate::time_order::{InOrder, ShardRecords};
 use crate::trace_file::{END_OF_SEVERAL, TraceFile};
 use crate::varint::Input;
 

@@ -8,7 +8,7 @@ use striate_process::clock::Moment;
 use crate::call::Record;
 use crate::encoder::{Encoder, Timed};
 use crate::header::Header;
-use crate::layer::{LayerEncoder, LayerRecord};
+use crate::layer_codec::{LayerEncoder, LayerRecord};
 use crate::output::Output;
 
 /// Writes a trace.

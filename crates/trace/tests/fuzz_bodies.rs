@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_fuzzing::{Mutations, Seeds, assert_committed, drive, write_seeds};
-use striate_trace::layers::LayerFunction;
+use striate_trace::layer::LayerFunction;
 use striate_trace::{
     Call, Detail, Function, Header, LayerRecord, Origin, Record, RecordedCall, Subject, TracedEnd,
     TracedFile, Writer,

@@ -149,7 +149,7 @@ impl Served for Door {
     fn held(&self) -> Held {
         let open = |handle: &&Arc<Handle>| handle.is_staged() && handle.is_writable();
         let open = lock(&self.handles).values().filter(open).count() as u64;
-        Held { files: self.stack.held(), open }
+        Held { files: self.stack.buffered_files(), open }
     }
 
     fn directory(&self) -> Option<Arc<OwnedFd>> {

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use mpi::ffi;
-use striate_process::lock::Alone;
+use striate_process::lock::Uncontended;
 
 use crate::constants as mpi_constants;
 
@@ -16,9 +16,9 @@ use crate::constants as mpi_constants;
 pub(crate) struct Promised;
 
 // SAFETY: the program's promise, which is for as long as MPI lasts. Nothing but calls of the program takes these locks.
-unsafe impl Alone for Promised {
+unsafe impl Uncontended for Promised {
     #[inline]
-    fn is_alone() -> bool {
+    fn is_uncontended() -> bool {
         static PROMISED: OnceLock<bool> = OnceLock::new();
         *PROMISED.get_or_init(|| {
             let (mut is_initialised, mut level) = (0, mpi_constants::THREAD_MULTIPLE);

@@ -109,13 +109,13 @@ impl ThroughStack {
     fn watchers(&self) -> Result<Vec<Placed>, String> {
         let watch = Watch::placed();
         let Some(directory) = &self.trace else { return Ok(vec![watch]) };
-        let sort = striate_stages::sort("trace").ok_or("there is no stage trace")?;
+        let stage_type = striate_stages::stage_type("trace").ok_or("there is no stage trace")?;
         let mut table = toml::Table::new();
         let directory = directory.to_str().ok_or("the directory's name is not UTF-8")?;
         table.insert("directory".into(), directory.into());
-        let stage = (sort.build)(table)?;
+        let stage = (stage_type.build)(table)?;
         // What a call takes does not include that it is recorded.
-        Ok(vec![Placed { name: sort.name, paths: Paths::all(), stage }, watch])
+        Ok(vec![Placed { name: stage_type.name, paths: Paths::all(), stage }, watch])
     }
 
     fn stack(&self, process: ProcessIndex) -> Result<Stack, String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use striate_recording::Recording;
-use striate_trace::layers::{LayerFunction, LayerSort};
+use striate_trace::layer::{LayerFunction, LayerSort};
 use striate_trace::{LayerRecord, Record};
 
 use super::calls::{class, sums};

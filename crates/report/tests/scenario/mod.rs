@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use striate_recording::Recording;
 use striate_report::{Finding, Model, Options, report};
-use striate_trace::layers::LayerFunction;
+use striate_trace::layer::LayerFunction;
 use striate_trace::{
     Call, Function, Header, LayerRecord, Origin, Record, RecordedCall, Subject, TracedFile, Writer,
 };

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use striate_stack::descriptors::high;
 
 use super::entry::{DEAD, FIRST, HEADER, Header, LOG_MAGIC, Said, VERSION};
-use super::log::{At, PREFIX, SEALED};
+use super::log::{LogPosition, PREFIX, SEALED};
 use crate::trust;
 
 /// A log or a sealed container.
@@ -28,7 +28,7 @@ pub(crate) struct Container {
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(super) said: Said,
-    pub(super) at: At,
+    pub(super) at: LogPosition,
     pub(super) time: u64,
     /// The path of the file.
     pub(crate) directory: PathBuf,
@@ -206,7 +206,7 @@ impl Container {
         let data = at + (HEADER + names) as u64;
         let found = Found {
             said: header.said,
-            at: At { entry: at, data, length: header.data },
+            at: LogPosition { entry: at, data, length: header.data },
             time: header.time,
             directory: PathBuf::from(OsStr::from_bytes(directory)),
             name: name.to_vec(),
@@ -221,7 +221,7 @@ impl Container {
         self.read_at(found.at)
     }
 
-    pub(super) fn read_at(&self, at: At) -> io::Result<Vec<u8>> {
+    pub(super) fn read_at(&self, at: LogPosition) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; at.length];
         self.file.read_exact_at(&mut bytes, at.data)?;
         Ok(bytes)

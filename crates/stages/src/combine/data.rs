@@ -1,4 +1,4 @@
-//! Operations on open files that are held.
+//! Operations on open files that are buffered.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use striate_stack::{
     replace_descriptor,
 };
 
-use super::held::{Handle, Held, is_answerable};
-use super::state::State;
+use super::buffered_file::{BufferedFile, CombineHandle, is_answerable};
+use super::state::CombineState;
 use super::{Combine, open_handle};
 
-/// What an operation needs that a held file cannot give: it has to be a real one.
+/// What an operation needs that a buffered file cannot give: it has to be a real one.
 struct NeedsFile;
 
 /// The outcome, or that the file has to be a real one first.
@@ -39,8 +39,8 @@ impl Combine {
         }
         let Some(file) = file_of(&op.action) else { return next.call(op) };
         let Some(handle) = open_handle(file, next) else { return self.forward(op, next) };
-        if !handle.is_home() {
-            match self.held(op, file, handle, next) {
+        if !handle.is_materialized() {
+            match self.buffered(op, file, handle, next) {
                 Ok(outcome) => return outcome,
                 Err(NeedsFile) => self.settle_handle(handle, next)?,
             }
@@ -62,7 +62,7 @@ impl Combine {
         self.forward(op, next)
     }
 
-    /// Hands an operation on that is not about a held file. It may be about one that was held.
+    /// Hands an operation on that is not about a buffered file. It may be about one that was buffered.
     pub(super) fn forward(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let outcome = next.call(op);
         if let (Ok(_), Action::Stat { into, .. }) = (outcome, &mut op.action) {
@@ -71,16 +71,22 @@ impl Combine {
         outcome
     }
 
-    fn settle_handle(&self, handle: &Handle, next: Next<'_>) -> Result<(), Errno> {
+    fn settle_handle(&self, handle: &CombineHandle, next: Next<'_>) -> Result<(), Errno> {
         let mut state = lock(&self.state);
-        if handle.is_home() {
+        if handle.is_materialized() {
             return Ok(());
         }
-        self.bring_home(&mut state, &[handle.id], next)
+        self.materialize(&mut state, &[handle.id], next)
     }
 
-    /// An operation on a held file.
-    fn held(&self, op: &mut Op<'_>, file: &Arc<OpenFile>, handle: &Handle, next: Next<'_>) -> Here {
+    /// An operation on a buffered file.
+    fn buffered(
+        &self,
+        op: &mut Op<'_>,
+        file: &Arc<OpenFile>,
+        handle: &CombineHandle,
+        next: Next<'_>,
+    ) -> Here {
         let id = handle.id;
         // The position first: whoever has the lock never waits for a position.
         let at = match &op.action {
@@ -98,7 +104,7 @@ impl Combine {
         };
         let position = cursor.as_ref().map_or(0, Cursor::position);
         let mut state = lock(&self.state);
-        if handle.is_home() {
+        if handle.is_materialized() {
             return Err(NeedsFile);
         }
         match &mut op.action {
@@ -116,7 +122,7 @@ impl Combine {
                     return Ok(Err(Errno::BADF));
                 }
                 let at = if file.appends() {
-                    state.held.get(&id).map_or(0, Held::size) as u64
+                    state.buffered.get(&id).map_or(0, BufferedFile::size) as u64
                 } else {
                     at.unwrap_or(position)
                 };
@@ -127,7 +133,7 @@ impl Combine {
                 Ok(outcome)
             }
             Action::Seek { offset, whence, .. } => {
-                let size = state.held.get(&id).map_or(0, Held::size) as i64;
+                let size = state.buffered.get(&id).map_or(0, BufferedFile::size) as i64;
                 let outcome = seek(position as i64, size, *offset, *whence)?;
                 if let (Ok(to), Some(cursor)) = (outcome, &mut cursor) {
                     cursor.set(to);
@@ -154,8 +160,8 @@ impl Combine {
                     // Of the placeholder, which is as good as any file for this.
                     return Ok(perform(op));
                 }
-                let Some(held) = state.held.get_mut(&id) else { return Ok(Err(Errno::IO)) };
-                held.stat(into);
+                let Some(buffered) = state.buffered.get_mut(&id) else { return Ok(Err(Errno::IO)) };
+                buffered.stat(into);
                 Ok(Ok(0))
             }
             Action::Control { command, argument, .. } => match *command {
@@ -166,7 +172,7 @@ impl Combine {
             Action::Notice { .. } if op.function == Function::Fdopen => Ok(Ok(0)),
             Action::Close { last, .. } => {
                 let stored = if *last { self.close(&mut state, id, file, next) } else { Ok(()) };
-                if handle.is_home() {
+                if handle.is_materialized() {
                     // It became a real file just now: its descriptor is known further down.
                     return match stored {
                         Ok(()) => Err(NeedsFile),
@@ -181,7 +187,7 @@ impl Combine {
         }
     }
 
-    /// The end of a piece as a size, if a held file may be as long.
+    /// The end of a piece as a size, if a buffered file may be as long.
     fn room(&self, offset: u64, length: u64) -> Result<usize, NeedsFile> {
         let end = offset.checked_add(length).ok_or(NeedsFile)?;
         // What is beyond the limit of file sizes is for the kernel to say.
@@ -189,7 +195,7 @@ impl Combine {
         if end > limit { Err(NeedsFile) } else { Ok(end as usize) }
     }
 
-    fn write(&self, state: &mut State, id: u64, memory: &Memory<'_>, at: u64) -> Here {
+    fn write(&self, state: &mut CombineState, id: u64, memory: &Memory<'_>, at: u64) -> Here {
         if memory.is_empty() {
             return Ok(Ok(0));
         }
@@ -212,12 +218,15 @@ impl Combine {
     /// The last descriptor of an open file is closed.
     fn close(
         &self,
-        state: &mut State,
+        state: &mut CombineState,
         id: u64,
         file: &Arc<OpenFile>,
         next: Next<'_>,
     ) -> Result<(), Errno> {
-        let changed = state.held.get(&id).is_some_and(|held| held.changed && held.key.is_some());
+        let changed = state
+            .buffered
+            .get(&id)
+            .is_some_and(|buffered| buffered.changed && buffered.key.is_some());
         let stored =
             if changed && file.is_writable() { self.store(state, id, next) } else { Ok(()) };
         state.close(id, file);
@@ -225,7 +234,7 @@ impl Combine {
         stored?;
         if state.names.len() >= self.options.files && self.options.unpack {
             let ids = state.named();
-            return self.bring_home(state, &ids, next);
+            return self.materialize(state, &ids, next);
         }
         Ok(())
     }
@@ -238,11 +247,11 @@ impl Combine {
             return next.call(op);
         };
         let (from, to, length) = (*from, *to, *length);
-        let held = |end: End<'_>| {
+        let buffered = |end: End<'_>| {
             let handle = end.file.and_then(|file| open_handle(file, next));
-            handle.is_some_and(|handle| !handle.is_home())
+            handle.is_some_and(|handle| !handle.is_materialized())
         };
-        if held(to)
+        if buffered(to)
             && let Some(outcome) = self.copy_here(from, to, length, next)
         {
             return outcome;
@@ -259,7 +268,7 @@ impl Combine {
         next.call(op)
     }
 
-    /// How long a file is, held or not.
+    /// How long a file is, buffered or not.
     fn size_of(&self, file: &Arc<OpenFile>, next: Next<'_>) -> Option<u64> {
         // SAFETY: a structure of numbers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -269,7 +278,7 @@ impl Combine {
         u64::try_from(stat.st_size).ok()
     }
 
-    /// Copies into a held file; `None` if that is not possible here.
+    /// Copies into a buffered file; `None` if that is not possible here.
     fn copy_here(
         &self,
         from: End<'_>,
@@ -291,7 +300,7 @@ impl Combine {
         let limit = (self.limit as u64).min(limits::file_size());
         let room = limit.checked_sub(at).filter(|room| *room > 0)?;
         if length as u64 > room {
-            // Where more of it would go than a held file may have, the kernel copies.
+            // Where more of it would go than a buffered file may have, the kernel copies.
             let start = match from.at {
                 Some(at) => at,
                 None => source.cursor().ok()?.position(),
@@ -314,12 +323,18 @@ impl Combine {
     }
 }
 
-fn read(state: &State, id: u64, file: &Arc<OpenFile>, memory: &mut Memory<'_>, at: u64) -> Outcome {
+fn read(
+    state: &CombineState,
+    id: u64,
+    file: &Arc<OpenFile>,
+    memory: &mut Memory<'_>,
+    at: u64,
+) -> Outcome {
     if !file.is_readable() {
         return Err(Errno::BADF);
     }
-    let held = state.held.get(&id).ok_or(Errno::IO)?;
-    let bytes = held.bytes(state.log.as_ref())?;
+    let buffered = state.buffered.get(&id).ok_or(Errno::IO)?;
+    let bytes = buffered.bytes(state.log.as_ref())?;
     let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
     let rest = &rest[..rest.len().min(memory.len())];
     Ok(memory.fill(0, rest) as u64)

@@ -1,4 +1,4 @@
-//! [`Entry`]: a file in a log, as bytes.
+//! [`LogRecord`]: a file in a log, as bytes.
 //!
 //! ```text
 //! log    = header (4096 bytes) entry*
@@ -43,7 +43,7 @@ pub(super) enum Said {
 
 /// A file as it goes into a log.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct LogRecord<'a> {
     pub(super) said: Said,
     /// The path of its directory.
     pub(super) directory: &'a [u8],
@@ -58,7 +58,7 @@ pub(super) struct Entry<'a> {
     pub(super) data: &'a [u8],
 }
 
-impl Entry<'_> {
+impl LogRecord<'_> {
     /// How long it is in the log.
     pub(super) fn length(&self) -> u64 {
         let length = HEADER + self.directory.len() + self.name.len() + self.data.len();

@@ -1,7 +1,7 @@
 //! [`Identities`]: files go on being who the program was told they are.
 //!
-//! A held file has no inode, but programs ask for it, and some compare: HDF5 knows by it that it has a file open
-//! already. So a held file is given a number that no file system has, and when it becomes a real one whose number
+//! A buffered file has no inode, but programs ask for it, and some compare: HDF5 knows by it that it has a file open
+//! already. So a buffered file is given a number that no file system has, and when it becomes a real one whose number
 //! the program was told, all answers about the real one are changed to that from then on. That is a renaming: each
 //! real identity has one told identity, and no two have the same.
 //!
@@ -39,19 +39,19 @@ fn inode(count: u64) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Identities {
     any: AtomicBool,
-    known: Mutex<Known>,
+    known: Mutex<IdentityTable>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    told: HashMap<Identity, Told>,
+struct IdentityTable {
+    told: HashMap<Identity, ReportedIdentity>,
     /// The real ones in the order in which they became known.
     order: BTreeMap<u64, Identity>,
     next: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ReportedIdentity {
     identity: Identity,
     place: u64,
 }
@@ -63,7 +63,9 @@ impl Identities {
         let known = &mut *known;
         known.next += 1;
         // A file system uses numbers of removed files again.
-        if let Some(old) = known.told.insert(real, Told { identity: told, place: known.next }) {
+        if let Some(old) =
+            known.told.insert(real, ReportedIdentity { identity: told, place: known.next })
+        {
             known.order.remove(&old.place);
         }
         known.order.insert(known.next, real);

@@ -25,8 +25,8 @@ use striate_process::limits;
 use striate_stack::descriptors::high;
 
 use super::container::{index_length, sealed_name, write_index};
-use super::entry::{DEAD, Entry, FIRST, HEADER, LOG_MAGIC, VERSION};
-use crate::place::Directory;
+use super::entry::{DEAD, FIRST, HEADER, LOG_MAGIC, LogRecord, VERSION};
+use crate::dentry::Directory;
 
 /// How logs are called: they are hidden.
 pub(super) const PREFIX: &str = ".striate-combine-";
@@ -43,7 +43,7 @@ const MOST_STEP: u64 = 32 << 20;
 
 /// Where something is in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct LogPosition {
     /// The entry.
     pub(super) entry: u64,
     /// Its data.
@@ -237,7 +237,7 @@ impl Log {
     }
 
     /// Adds an entry. When this returns, a kill of the process does not lose it.
-    pub(super) fn append(&mut self, entry: &Entry<'_>) -> Result<At, NotAdded> {
+    pub(super) fn append(&mut self, entry: &LogRecord<'_>) -> Result<LogPosition, NotAdded> {
         let (at, length) = (self.end, entry.length());
         let end = at + length;
         // There has to be room for the index, too.
@@ -278,11 +278,11 @@ impl Log {
         }
         self.end = end;
         self.entries.push(at);
-        Ok(At { entry: at, data: at + entry.data_at(), length: entry.data.len() })
+        Ok(LogPosition { entry: at, data: at + entry.data_at(), length: entry.data.len() })
     }
 
     /// The bytes at a place.
-    pub(super) fn bytes(&self, at: At) -> Result<Cow<'_, [u8]>, Errno> {
+    pub(super) fn bytes(&self, at: LogPosition) -> Result<Cow<'_, [u8]>, Errno> {
         if let Some(base) = self.base {
             // SAFETY: an entry that was added is within what is allocated. It is not changed while `&self`
             // is borrowed.
@@ -297,7 +297,7 @@ impl Log {
     }
 
     /// An entry does not count any more.
-    pub(super) fn kill(&self, at: At) -> Result<(), Errno> {
+    pub(super) fn kill(&self, at: LogPosition) -> Result<(), Errno> {
         let place = at.entry + 4;
         match self.base {
             Some(base) => {

@@ -1,4 +1,4 @@
-//! Operations on names, some of which are held.
+//! Operations on names, some of which are buffered.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use striate_process::lock::lock;
 use striate_stack::{Action, Next, Of, Op, OpenFile, Outcome, Target};
 
 use super::Combine;
-use super::held::{Content, Held, file_time, is_answerable};
+use super::buffered_file::{BufferedFile, Content, file_time, is_answerable};
 use super::identities::new_inode;
-use super::state::State;
-use crate::place::{Place, What, identity_of_directory};
+use super::state::CombineState;
+use crate::dentry::{Dentry, EntryType, identity_of_directory};
 
-/// What a held file cannot be opened with: whoever asks for it wants storage.
+/// What a buffered file cannot be opened with: whoever asks for it wants storage.
 const STORAGE: i32 = libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC | libc::O_ASYNC | libc::O_PATH;
 
 fn is_writable(flags: i32) -> bool {
@@ -31,7 +31,7 @@ impl Combine {
         if !makes && !self.holds_names() {
             return next.call(op);
         }
-        let Some(place) = Place::of(target) else { return self.astray(target, op, next) };
+        let Some(place) = Dentry::of(target) else { return self.astray(target, op, next) };
         let mut state = lock(&self.state);
         self.load(&mut state);
         let itself = flags & libc::O_NOFOLLOW != 0
@@ -53,9 +53,9 @@ impl Combine {
             if let Some(outcome) = open_again(&mut state, id, file, flags, next) {
                 return outcome;
             }
-            self.bring_home(&mut state, &[id], next)?;
+            self.materialize(&mut state, &[id], next)?;
         } else if makes
-            && what == What::Nothing
+            && what == EntryType::Nothing
             && let Some(outcome) = self.hold(&mut state, &place, file, (flags, mode), next)
         {
             return outcome;
@@ -67,8 +67,8 @@ impl Combine {
     /// Holds a file that is not there yet; `None` if that cannot be: then the kernel says what it says.
     fn hold(
         &self,
-        state: &mut State,
-        place: &Place,
+        state: &mut CombineState,
+        place: &Dentry,
         file: &Arc<OpenFile>,
         (flags, mode): (i32, u32),
         next: Next<'_>,
@@ -79,7 +79,7 @@ impl Combine {
             Err(Errno::MFILE) => {
                 // Too many directories at once.
                 let ids = state.named();
-                self.bring_home(state, &ids, next).ok()?;
+                self.materialize(state, &ids, next).ok()?;
                 state.directory(place).ok()?
             }
             directory => directory.ok()?,
@@ -95,7 +95,7 @@ impl Combine {
             parent.st_gid
         };
         let time = file_time();
-        let id = state.add(Held {
+        let id = state.add(BufferedFile {
             key: Some(place.key()),
             name: place.name().to_owned(),
             directory,
@@ -114,7 +114,7 @@ impl Combine {
         });
         let opened = state.open(id, file, flags, next.slot());
         if opened.is_err() {
-            state.is_home(id);
+            state.is_materialized(id);
         }
         self.note_names(state);
         Some(opened.map(|descriptor| descriptor as u64))
@@ -131,7 +131,7 @@ impl Combine {
         if !is_answerable(flags, into) {
             return self.forward(op, next);
         }
-        let Some(place) = Place::of(target) else { return self.astray(target, op, next) };
+        let Some(place) = Dentry::of(target) else { return self.astray(target, op, next) };
         {
             let mut state = lock(&self.state);
             self.load(&mut state);
@@ -140,7 +140,7 @@ impl Combine {
             }
         }
         let outcome = self.forward(op, next);
-        // A link to a held file leads nowhere as far as the kernel knows.
+        // A link to a buffered file leads nowhere as far as the kernel knows.
         if outcome == Err(Errno::NOENT)
             && flags & libc::AT_SYMLINK_NOFOLLOW == 0
             && let Some((place, _)) = place.followed()
@@ -164,7 +164,7 @@ impl Combine {
             self.before(target, op.function, next)?;
             return next.call(op);
         }
-        let Some(place) = Place::of(target) else { return self.astray(target, op, next) };
+        let Some(place) = Dentry::of(target) else { return self.astray(target, op, next) };
         let mut state = lock(&self.state);
         self.load(&mut state);
         let Some(id) = state.find(&place.key()) else {
@@ -182,41 +182,42 @@ impl Combine {
         if !self.holds_names() {
             return next.call(op);
         }
-        let (old, new) = (Place::of(from), Place::of(to));
+        let (old, new) = (Dentry::of(from), Dentry::of(to));
         self.straighten(from, old.as_ref(), next)?;
         self.straighten(to, new.as_ref(), next)?;
         let mut state = lock(&self.state);
         self.load(&mut state);
-        let find = |state: &State, place: &Option<Place>| {
+        let find = |state: &CombineState, place: &Option<Dentry>| {
             place.as_ref().and_then(|place| state.find(&place.key()))
         };
         if let (Some(old), Some(new), Some(id)) = (&old, &new, find(&state, &old)) {
-            let outcome = self.rename_held(&mut state, (id, old), new, flags, next);
+            let outcome = self.rename_buffered(&mut state, (id, old), new, flags, next);
             self.note_names(&state);
             if let Some(outcome) = outcome {
                 return outcome;
             }
         }
-        let held: Vec<u64> =
+        let buffered: Vec<u64> =
             [find(&state, &old), find(&state, &new)].into_iter().flatten().collect();
-        self.bring_home(&mut state, &held, next)?;
-        // The paths of held files are about to change if a directory is renamed.
-        let is_file =
-            |place: &Place| matches!(place.what(), What::File | What::Link | What::Nothing);
+        self.materialize(&mut state, &buffered, next)?;
+        // The paths of buffered files are about to change if a directory is renamed.
+        let is_file = |place: &Dentry| {
+            matches!(place.what(), EntryType::File | EntryType::Link | EntryType::Nothing)
+        };
         if !old.as_ref().is_some_and(is_file) || flags & libc::RENAME_EXCHANGE != 0 {
-            self.bring_all_home(&mut state, next)?;
+            self.materialize_all(&mut state, next)?;
             state.forget_directories();
         }
         drop(state);
         next.call(op)
     }
 
-    /// Renames a held file to a name that is free or held; `None` if real files have to be made first.
-    fn rename_held(
+    /// Renames a buffered file to a name that is free or buffered; `None` if real files have to be made first.
+    fn rename_buffered(
         &self,
-        state: &mut State,
-        (id, old): (u64, &Place),
-        new: &Place,
+        state: &mut CombineState,
+        (id, old): (u64, &Dentry),
+        new: &Dentry,
         flags: u32,
         next: Next<'_>,
     ) -> Option<Outcome> {
@@ -234,12 +235,12 @@ impl Combine {
             return Some(Err(Errno::XDEV));
         }
         old.may_change().and(new.may_change()).ok()?;
-        let held = state.held.get(&id)?;
-        if held.kept || replaced.is_none() && new.what() != What::Nothing {
+        let buffered = state.buffered.get(&id)?;
+        if buffered.kept || replaced.is_none() && new.what() != EntryType::Nothing {
             return None;
         }
         let directory = state.directory(new).ok()?;
-        if state.held.get(&id)?.changed {
+        if state.buffered.get(&id)?.changed {
             // Whoever is replaced may have been closed: then what replaces it must not be lost either.
             self.store(state, id, next).ok()?;
         }
@@ -250,7 +251,7 @@ impl Combine {
         Some(Ok(0))
     }
 
-    /// A path whose directory is not there, or that ends in a slash: it may lead through a held file, of which
+    /// A path whose directory is not there, or that ends in a slash: it may lead through a buffered file, of which
     /// the kernel has to know to say the right thing.
     fn astray(&self, target: Target<'_>, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         self.straighten(target, None, next)?;
@@ -260,7 +261,7 @@ impl Combine {
     fn straighten(
         &self,
         target: Target<'_>,
-        place: Option<&Place>,
+        place: Option<&Dentry>,
         next: Next<'_>,
     ) -> Result<(), Errno> {
         if place.is_some() {
@@ -268,7 +269,7 @@ impl Combine {
         }
         let mut state = lock(&self.state);
         let ids = through(&state, target);
-        self.bring_home(&mut state, &ids, next)
+        self.materialize(&mut state, &ids, next)
     }
 
     /// Something is about to happen to a name that only real files can bear.
@@ -284,7 +285,7 @@ impl Combine {
         let mut state = lock(&self.state);
         self.load(&mut state);
         let mut ids = Vec::new();
-        let place = Place::of(target);
+        let place = Dentry::of(target);
         if place.is_none() {
             ids = through(&state, target);
         }
@@ -301,10 +302,10 @@ impl Combine {
             state.forget_directory(directory);
             if state.log_is_in(directory) && self.options.directory.is_none() {
                 // It may be that the log cannot be removed any more afterwards.
-                return self.bring_all_home(&mut state, next);
+                return self.materialize_all(&mut state, next);
             }
         }
-        self.bring_home(&mut state, &ids, next)
+        self.materialize(&mut state, &ids, next)
     }
 
     /// A directory is about to be listed or removed.
@@ -321,29 +322,29 @@ impl Combine {
         };
         if state.log_is_in(directory) && self.options.directory.is_none() {
             // The log is not the program's: it must not be there.
-            return self.bring_all_home(&mut state, next);
+            return self.materialize_all(&mut state, next);
         }
         let ids = state.in_directory(directory);
         state.forget_directory(directory);
-        self.bring_home(&mut state, &ids, next)
+        self.materialize(&mut state, &ids, next)
     }
 }
 
-/// The held files that a path leads through.
-fn through(state: &State, target: Target<'_>) -> Vec<u64> {
-    let places = Place::through(target).filter_map(Place::followed);
+/// The buffered files that a path leads through.
+fn through(state: &CombineState, target: Target<'_>) -> Vec<u64> {
+    let places = Dentry::through(target).filter_map(Dentry::followed);
     places.filter_map(|(place, _)| state.find(&place.key())).collect()
 }
 
-/// Opens a held file once more; `None` if only a real one will do.
+/// Opens a buffered file once more; `None` if only a real one will do.
 fn open_again(
-    state: &mut State,
+    state: &mut CombineState,
     id: u64,
     file: &Arc<OpenFile>,
     flags: i32,
     next: Next<'_>,
 ) -> Option<Outcome> {
-    let held = state.held.get(&id)?;
+    let buffered = state.buffered.get(&id)?;
     if flags & STORAGE != 0 || flags & libc::O_TRUNC != 0 && !is_writable(flags) {
         return None;
     }
@@ -354,7 +355,7 @@ fn open_again(
             libc::O_WRONLY => 0o200,
             _ => 0o600,
         };
-        if held.owner.0 != user.as_raw() || held.mode & wanted != wanted {
+        if buffered.owner.0 != user.as_raw() || buffered.mode & wanted != wanted {
             return None;
         }
     }

@@ -1,4 +1,4 @@
-//! [`State`]: all that the stage holds, under one lock.
+//! [`CombineState`]: all that the stage holds, under one lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
@@ -13,23 +13,23 @@ use striate_process::reopen::Identity;
 use striate_stack::descriptors::high;
 use striate_stack::{OpenFile, StatInto};
 
-use super::entry::{Entry, Said};
-use super::held::{Content, Handle, Held};
+use super::buffered_file::{BufferedFile, CombineHandle, Content};
+use super::entry::{LogRecord, Said};
 use super::log::{Log, NotAdded, now};
-use crate::place::{Directory, Key, Place};
+use crate::dentry::{Dentry, DentryKey, Directory};
 
-/// Directories are kept open for held files in no more than so many of them.
+/// Directories are kept open for buffered files in no more than so many of them.
 const MOST_DIRECTORIES: usize = 64;
 
-/// All that is held.
+/// All that is buffered.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct CombineState {
     /// In the order in which they were made.
-    pub(super) held: BTreeMap<u64, Held>,
-    pub(super) names: HashMap<Key, u64>,
+    pub(super) buffered: BTreeMap<u64, BufferedFile>,
+    pub(super) names: HashMap<DentryKey, u64>,
     pub(super) log: Option<Log>,
     directories: HashMap<Identity, Arc<Directory>>,
-    /// What the descriptors of held files stand for.
+    /// What the descriptors of buffered files stand for.
     placeholder: Option<OwnedFd>,
     next: u64,
     /// Bytes of files that are being written.
@@ -48,11 +48,11 @@ pub(super) struct State {
     pub(super) run: Option<PathBuf>,
 }
 
-impl State {
-    /// Nothing is held; files are counted from `next` on.
+impl CombineState {
+    /// Nothing is buffered; files are counted from `next` on.
     pub(super) fn new(containers: Option<PathBuf>, capacity: u64, next: u64) -> Self {
         Self {
-            held: BTreeMap::new(),
+            buffered: BTreeMap::new(),
             names: HashMap::new(),
             log: None,
             directories: HashMap::new(),
@@ -68,19 +68,19 @@ impl State {
         }
     }
 
-    /// The held file of a name.
-    pub(super) fn find(&self, key: &Key) -> Option<u64> {
+    /// The buffered file of a name.
+    pub(super) fn find(&self, key: &DentryKey) -> Option<u64> {
         self.names.get(key).copied()
     }
 
-    /// Answers a `stat` of a name, if it is that of a held file.
-    pub(super) fn stat(&mut self, place: &Place, into: &mut StatInto<'_>) -> bool {
+    /// Answers a `stat` of a name, if it is that of a buffered file.
+    pub(super) fn stat(&mut self, place: &Dentry, into: &mut StatInto<'_>) -> bool {
         let id = self.find(&place.key());
-        let held = id.and_then(|id| self.held.get_mut(&id));
-        held.map(|held| held.stat(into)).is_some()
+        let buffered = id.and_then(|id| self.buffered.get_mut(&id));
+        buffered.map(|buffered| buffered.stat(into)).is_some()
     }
 
-    /// The held files in a directory.
+    /// The buffered files in a directory.
     pub(super) fn in_directory(&self, directory: Identity) -> Vec<u64> {
         let mut ids: Vec<u64> =
             self.names.iter().filter(|(key, _)| key.0 == directory).map(|(_, id)| *id).collect();
@@ -90,11 +90,15 @@ impl State {
 
     /// All that have a name.
     pub(super) fn named(&self) -> Vec<u64> {
-        self.held.iter().filter(|(_, held)| held.key.is_some()).map(|(id, _)| *id).collect()
+        self.buffered
+            .iter()
+            .filter(|(_, buffered)| buffered.key.is_some())
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// A directory, kept open.
-    pub(super) fn directory(&mut self, place: &Place) -> Result<Arc<Directory>, Errno> {
+    pub(super) fn directory(&mut self, place: &Dentry) -> Result<Arc<Directory>, Errno> {
         let identity = place.directory_identity();
         if let Some(directory) = self.directories.get(&identity) {
             return Ok(Arc::clone(directory));
@@ -131,17 +135,17 @@ impl State {
     }
 
     /// Adds a file. Returns its number.
-    pub(super) fn add(&mut self, held: Held) -> u64 {
+    pub(super) fn add(&mut self, buffered: BufferedFile) -> u64 {
         self.next += 1;
-        if let Some(key) = &held.key {
+        if let Some(key) = &buffered.key {
             self.names.insert(key.clone(), self.next);
         }
-        self.in_memory += held.in_memory();
-        self.held.insert(self.next, held);
+        self.in_memory += buffered.in_memory();
+        self.buffered.insert(self.next, buffered);
         self.next
     }
 
-    /// A new descriptor that stands for a held file, and its handle.
+    /// A new descriptor that stands for a buffered file, and its handle.
     pub(super) fn open(
         &mut self,
         id: u64,
@@ -161,16 +165,16 @@ impl State {
         } else {
             rustix::io::fcntl_dupfd_cloexec(striate_stack::descriptors::borrow(placeholder), 0)?
         };
-        let held = self.held.get_mut(&id).ok_or(Errno::NOENT)?;
-        held.handles.push(Arc::downgrade(file));
+        let buffered = self.buffered.get_mut(&id).ok_or(Errno::NOENT)?;
+        buffered.handles.push(Arc::downgrade(file));
         let opened = opened.into_raw_fd();
-        file.set_state(slot, Handle::new(id, opened));
+        file.set_state(slot, CombineHandle::new(id, opened));
         // The placeholder has only one, for all.
         file.keep_position(0);
         Ok(opened)
     }
 
-    /// A file that is always empty, for descriptors of held files: whatever reaches the kernel by mistake
+    /// A file that is always empty, for descriptors of buffered files: whatever reaches the kernel by mistake
     /// fails, and is not lost silently.
     fn placeholder(&mut self) -> Result<RawFd, Errno> {
         if self.placeholder.is_none() {
@@ -196,12 +200,12 @@ impl State {
 
     /// One open file less. A file without a name and without anybody who has it open is gone.
     pub(super) fn close(&mut self, id: u64, file: &Arc<OpenFile>) {
-        let Some(held) = self.held.get_mut(&id) else { return };
+        let Some(buffered) = self.buffered.get_mut(&id) else { return };
         let closed = Arc::downgrade(file);
-        held.handles.retain(|other| !Weak::ptr_eq(other, &closed));
-        if held.key.is_none() && held.handles.is_empty() {
-            self.in_memory -= held.in_memory();
-            self.held.remove(&id);
+        buffered.handles.retain(|other| !Weak::ptr_eq(other, &closed));
+        if buffered.key.is_none() && buffered.handles.is_empty() {
+            self.in_memory -= buffered.in_memory();
+            self.buffered.remove(&id);
         }
     }
 
@@ -211,85 +215,86 @@ impl State {
         id: u64,
         change: impl FnOnce(&mut Vec<u8>) -> T,
     ) -> Result<T, Errno> {
-        let held = self.held.get_mut(&id).ok_or(Errno::IO)?;
-        self.in_memory -= held.in_memory();
-        let outcome = held.bytes_mut(self.log.as_ref()).map(change);
-        self.in_memory += held.in_memory();
+        let buffered = self.buffered.get_mut(&id).ok_or(Errno::IO)?;
+        self.in_memory -= buffered.in_memory();
+        let outcome = buffered.bytes_mut(self.log.as_ref()).map(change);
+        self.in_memory += buffered.in_memory();
         if outcome.is_ok() {
-            held.note_change();
+            buffered.note_change();
         }
         outcome
     }
 
     /// Puts the bytes of a file into the log: from now on a kill does not lose them.
     pub(super) fn store(&mut self, id: u64) -> Result<(), NotAdded> {
-        let Some(held) = self.held.get(&id) else { return Ok(()) };
-        let Content::Memory(bytes) = &held.content else { return Ok(()) };
-        let entry = Entry {
+        let Some(buffered) = self.buffered.get(&id) else { return Ok(()) };
+        let Content::Memory(bytes) = &buffered.content else { return Ok(()) };
+        let entry = LogRecord {
             said: Said::File,
-            directory: held.directory.path().as_os_str().as_bytes(),
-            name: held.name.to_bytes(),
-            mode: held.mode,
-            modified: held.modified,
-            replaces: held.stored.map_or(0, |at| at.entry),
+            directory: buffered.directory.path().as_os_str().as_bytes(),
+            name: buffered.name.to_bytes(),
+            mode: buffered.mode,
+            modified: buffered.modified,
+            replaces: buffered.stored.map_or(0, |at| at.entry),
             time: now(),
             data: bytes,
         };
         let place = self.containers.clone();
         let (capacity, run) = (self.capacity, self.run.as_deref());
-        let log = log(&mut self.log, &held.directory, place.as_deref(), capacity, run)?;
+        let log = log(&mut self.log, &buffered.directory, place.as_deref(), capacity, run)?;
         let at = log.append(&entry)?;
-        self.alive += usize::from(held.stored.is_none());
-        if let Some(held) = self.held.get_mut(&id) {
-            self.in_memory -= held.in_memory();
-            (held.stored, held.content, held.changed) = (Some(at), Content::Stored(at), false);
+        self.alive += usize::from(buffered.stored.is_none());
+        if let Some(buffered) = self.buffered.get_mut(&id) {
+            self.in_memory -= buffered.in_memory();
+            (buffered.stored, buffered.content, buffered.changed) =
+                (Some(at), Content::Stored(at), false);
         }
         Ok(())
     }
 
-    /// A file is a real one now, or is gone: nothing is held of it.
-    pub(super) fn is_home(&mut self, id: u64) {
-        let Some(mut held) = self.held.remove(&id) else { return };
-        self.in_memory -= held.in_memory();
-        if let Some(key) = held.key.take() {
+    /// A file is a real one now, or is gone: nothing is buffered of it.
+    pub(super) fn is_materialized(&mut self, id: u64) {
+        let Some(mut buffered) = self.buffered.remove(&id) else { return };
+        self.in_memory -= buffered.in_memory();
+        if let Some(key) = buffered.key.take() {
             self.names.remove(&key);
         }
-        self.drop_entry(&held);
+        self.drop_entry(&buffered);
     }
 
     /// A name is gone. Whoever has the file open goes on with it.
     pub(super) fn unname(&mut self, id: u64) {
-        if self.held.get(&id).is_none_or(|held| !held.is_open()) {
-            return self.is_home(id);
+        if self.buffered.get(&id).is_none_or(|buffered| !buffered.is_open()) {
+            return self.is_materialized(id);
         }
         let log = self.log.as_ref();
-        let Some(held) = self.held.get_mut(&id) else { return };
-        self.in_memory -= held.in_memory();
+        let Some(buffered) = self.buffered.get_mut(&id) else { return };
+        self.in_memory -= buffered.in_memory();
         // The log may start again without it.
-        let kept = held.bytes_mut(log).is_ok();
+        let kept = buffered.bytes_mut(log).is_ok();
         debug_assert!(kept);
-        self.in_memory += held.in_memory();
-        if let Some(key) = held.key.take() {
+        self.in_memory += buffered.in_memory();
+        if let Some(key) = buffered.key.take() {
             self.names.remove(&key);
         }
-        let gone = Held {
-            stored: held.stored.take(),
+        let gone = BufferedFile {
+            stored: buffered.stored.take(),
             content: Content::Memory(Vec::new()),
-            directory: Arc::clone(&held.directory),
-            name: held.name.clone(),
+            directory: Arc::clone(&buffered.directory),
+            name: buffered.name.clone(),
             handles: Vec::new(),
             key: None,
-            ..*held
+            ..*buffered
         };
         self.drop_entry(&gone);
     }
 
     /// The entry of a file does not count any more.
-    fn drop_entry(&mut self, held: &Held) {
-        if held.kept {
-            self.alive += usize::from(self.note_removed(held).is_ok());
+    fn drop_entry(&mut self, buffered: &BufferedFile) {
+        if buffered.kept {
+            self.alive += usize::from(self.note_removed(buffered).is_ok());
         }
-        if let (Some(at), Some(log)) = (held.stored, &mut self.log) {
+        if let (Some(at), Some(log)) = (buffered.stored, &mut self.log) {
             let _ = log.kill(at);
             self.alive -= 1;
             if self.alive == 0 {
@@ -302,49 +307,49 @@ impl State {
     pub(super) fn rename(
         &mut self,
         id: u64,
-        place: &Place,
+        place: &Dentry,
         directory: Arc<Directory>,
     ) -> Result<(), NotAdded> {
-        let Some(held) = self.held.get(&id) else { return Ok(()) };
+        let Some(buffered) = self.buffered.get(&id) else { return Ok(()) };
         let name = place.name().to_owned();
-        if let Some(at) = held.stored {
+        if let Some(at) = buffered.stored {
             // What the last close left goes under the new name; what was written since stays where it is.
             let log = self.log.as_mut().ok_or(NotAdded::Failed(Errno::IO))?;
             let stored = log.bytes(at)?.into_owned();
-            let entry = Entry {
+            let entry = LogRecord {
                 said: Said::File,
                 directory: directory.path().as_os_str().as_bytes(),
                 name: name.to_bytes(),
-                mode: held.mode,
-                modified: held.modified,
+                mode: buffered.mode,
+                modified: buffered.modified,
                 replaces: at.entry,
                 time: now(),
                 data: &stored,
             };
             let at = log.append(&entry)?;
-            if let Some(held) = self.held.get_mut(&id) {
-                held.stored = Some(at);
-                if let Content::Stored(content) = &mut held.content {
+            if let Some(buffered) = self.buffered.get_mut(&id) {
+                buffered.stored = Some(at);
+                if let Content::Stored(content) = &mut buffered.content {
                     *content = at;
                 }
             }
         }
-        let Some(held) = self.held.get_mut(&id) else { return Ok(()) };
-        held.touched = super::held::file_time();
-        held.name = name;
-        held.directory = directory;
-        if let Some(key) = held.key.replace(place.key()) {
+        let Some(buffered) = self.buffered.get_mut(&id) else { return Ok(()) };
+        buffered.touched = super::buffered_file::file_time();
+        buffered.name = name;
+        buffered.directory = directory;
+        if let Some(key) = buffered.key.replace(place.key()) {
             self.names.remove(&key);
         }
         if let Some(replaced) = self.names.insert(place.key(), id) {
             // Its name is not its own any more, and what a container says of that is for the new one to take
             // back: its entry is later.
-            let kept = self.held.get_mut(&replaced).is_some_and(|other| {
+            let kept = self.buffered.get_mut(&replaced).is_some_and(|other| {
                 other.key = None;
                 std::mem::take(&mut other.kept)
             });
-            if let Some(held) = self.held.get_mut(&id) {
-                held.kept = kept;
+            if let Some(buffered) = self.buffered.get_mut(&id) {
+                buffered.kept = kept;
             }
             self.unname(replaced);
         }
@@ -352,28 +357,28 @@ impl State {
     }
 
     /// Says in the log that a name is gone, which an earlier container has.
-    fn note_removed(&mut self, held: &Held) -> Result<(), NotAdded> {
-        let entry = Entry {
+    fn note_removed(&mut self, buffered: &BufferedFile) -> Result<(), NotAdded> {
+        let entry = LogRecord {
             said: Said::Removed,
-            directory: held.directory.path().as_os_str().as_bytes(),
-            name: held.name.to_bytes(),
+            directory: buffered.directory.path().as_os_str().as_bytes(),
+            name: buffered.name.to_bytes(),
             mode: 0,
-            modified: held.modified,
-            replaces: held.stored.map_or(0, |at| at.entry),
+            modified: buffered.modified,
+            replaces: buffered.stored.map_or(0, |at| at.entry),
             time: now(),
             data: &[],
         };
         let place = self.containers.clone();
         let (capacity, run) = (self.capacity, self.run.as_deref());
-        log(&mut self.log, &held.directory, place.as_deref(), capacity, run)?.append(&entry)?;
+        log(&mut self.log, &buffered.directory, place.as_deref(), capacity, run)?.append(&entry)?;
         Ok(())
     }
 
     /// Forgets a file, whatever the log or a container says of it.
     pub(super) fn forget(&mut self, id: u64) {
-        if let Some(held) = self.held.remove(&id) {
-            self.in_memory -= held.in_memory();
-            if let Some(key) = &held.key {
+        if let Some(buffered) = self.buffered.remove(&id) {
+            self.in_memory -= buffered.in_memory();
+            if let Some(key) = &buffered.key {
                 self.names.remove(key);
             }
         }
@@ -411,7 +416,7 @@ impl State {
         }
     }
 
-    /// This is another process: what is held belongs to the one that it was copied from.
+    /// This is another process: what is buffered belongs to the one that it was copied from.
     pub(super) fn start_anew(&mut self) {
         let run = self.run.take();
         *self = Self::new(self.containers.take(), self.capacity, self.next);

@@ -4,12 +4,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::container::Container;
-use super::entry::{Entry, FIRST, Said};
+use super::entry::{FIRST, LogRecord, Said};
 use super::log::{Log, NotAdded};
-use crate::place::Directory;
+use crate::dentry::Directory;
 
-fn entry<'a>(name: &'a str, data: &'a [u8], time: u64) -> Entry<'a> {
-    Entry {
+fn entry<'a>(name: &'a str, data: &'a [u8], time: u64) -> LogRecord<'a> {
+    LogRecord {
         said: Said::File,
         directory: b"/some/where",
         name: name.as_bytes(),
@@ -42,7 +42,7 @@ fn entries_are_found_again_mapped_or_written() {
         let data: Vec<u8> = (0..100_000u32).map(|n| ((n * 31) >> 3) as u8).collect();
         let a = log.append(&entry("a", &data, 1)).unwrap();
         let b = log.append(&entry("b", b"", 2)).unwrap();
-        let c = log.append(&Entry { replaces: a.entry, ..entry("c", &data[..7], 3) }).unwrap();
+        let c = log.append(&LogRecord { replaces: a.entry, ..entry("c", &data[..7], 3) }).unwrap();
         let d = log.append(&entry("d", &data[..9], 4)).unwrap();
         log.kill(d).unwrap();
         assert_eq!(*log.bytes(a).unwrap(), data[..]);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use striate_process::reopen::Identity;
-use striate_stack::descriptor_table::{self, Shared};
+use striate_stack::descriptor_table::{self, SharedDescriptor};
 use striate_stack::descriptors::high;
 
 use super::fast_place::FastPlace;
@@ -170,13 +170,13 @@ impl Base {
 
     /// Makes the names of its files durable.
     pub(crate) fn sync_names(&self) -> Result<(), Errno> {
-        crate::place::Directory::open_by(&self.directory)?.sync()
+        crate::dentry::Directory::open_by(&self.directory)?.sync()
     }
 }
 
 /// A lock on a file at a fast place.
 #[derive(Debug)]
-pub(crate) struct Claim(Shared);
+pub(crate) struct Claim(SharedDescriptor);
 
 impl Claim {
     /// Claims a file in common with others; `None` if nobody has claimed it yet, unless it is to be `made`.
@@ -204,9 +204,9 @@ impl Claim {
                 Err(error) => return Err(error),
             };
             descriptor_table::close_unused();
-            let claim = Self(Shared::new(high(opened)));
+            let claim = Self(SharedDescriptor::new(high(opened)));
             // One that is being removed has no name.
-            let opened = claim.0.here()?;
+            let opened = claim.0.local()?;
             trust::check_file(&opened, &base.lock()).map_err(|distrust| distrust.errno())?;
             claim.set(kind)?;
             // Who had it alone may have removed it.
@@ -221,7 +221,7 @@ impl Claim {
         // SAFETY: all of it are numbers, for which zero is a value: the whole file.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = kind as i16;
-        let here = self.0.here()?;
+        let here = self.0.local()?;
         let number = here.as_fd().as_raw_fd();
         // SAFETY: the descriptor is open, and the structure is there.
         let set = unsafe { libc::fcntl(number, libc::F_OFD_SETLK, &raw const lock) };
@@ -247,7 +247,7 @@ impl Claim {
 
     /// Lets programs have it that take the place of this one, or are started by it.
     pub(crate) fn leave_to_programs(&self) {
-        if let Ok(here) = self.0.here() {
+        if let Ok(here) = self.0.local() {
             let _ = rustix::io::fcntl_setfd(here, FdFlags::empty());
         }
     }
@@ -300,7 +300,7 @@ impl Creating {
     }
 
     /// Keeps others from making files, or from changing names. `AGAIN`: somebody does.
-    pub(crate) fn nobody(place: &FastPlace) -> Result<Option<File>, Errno> {
+    pub(crate) fn none(place: &FastPlace) -> Result<Option<File>, Errno> {
         // Where there is no directory there are no files.
         let Ok(directory) = place.moves() else { return Ok(None) };
         let Ok(lock) = open_directory(&directory) else { return Ok(None) };
@@ -366,7 +366,7 @@ mod tests {
     fn who_finds_an_empty_file_waits_for_who_makes_one() {
         let directory = tempfile::tempdir().unwrap();
         let place = FastPlace::new(directory.path(), &[]);
-        let nobody = || Creating::nobody(&place).is_ok();
+        let nobody = || Creating::none(&place).is_ok();
         assert!(nobody());
         let [one, two] = [(); 2].map(|()| Creating::begin(&place).unwrap());
         drop(one);

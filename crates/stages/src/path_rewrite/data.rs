@@ -16,7 +16,7 @@ use super::claim::Patience;
 use super::journal::{Course, Journal, Was};
 use super::mover::move_home;
 use super::moving::{Refused, fill_placeholder, open_data, open_whatever_its_mode};
-use super::state::{Entry, Handle, Left, Moved, note};
+use super::state::{FileState, Moved, RewriteHandle, RewrittenFile, note};
 use super::{PathRewrite, left};
 use crate::transfer::copy_by_hand;
 
@@ -75,7 +75,7 @@ impl PathRewrite {
     /// An operation on an open file.
     pub(super) fn data(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let Some(file) = file_of(&mut op.action).map(|file| *file) else { return next.call(op) };
-        let Some(Left::Moved(handle)) = left(file, next) else { return next.call(op) };
+        let Some(FileState::Moved(handle)) = left(file, next) else { return next.call(op) };
         let moved = &handle.moved;
         match op.action {
             Action::Map { .. } => {
@@ -86,7 +86,7 @@ impl PathRewrite {
             _ => {}
         }
         let kept = moved.keep();
-        if moved.is_home() {
+        if moved.is_at_destination() {
             drop(kept);
             if let Action::Duplicate { file, descriptor } = op.action {
                 follow(file, descriptor, moved)?;
@@ -112,7 +112,7 @@ impl PathRewrite {
             ) => {
                 // The fast place is full. The slow one may not be.
                 self.bring_home(moved, next)?;
-                return if moved.is_home() { next.call(op) } else { outcome };
+                return if moved.is_at_destination() { next.call(op) } else { outcome };
             }
             _ => {}
         }
@@ -123,14 +123,14 @@ impl PathRewrite {
         let Action::Close { file, last, .. } = op.action else { return next.call(op) };
         let handle = match left(file, next) {
             None => return next.call(op),
-            Some(Left::Plain(identity)) => {
+            Some(FileState::Plain(identity)) => {
                 let outcome = next.call(op);
                 if last {
                     lock(&self.shared.state).remove_plain(*identity);
                 }
                 return outcome;
             }
-            Some(Left::Moved(handle)) => handle,
+            Some(FileState::Moved(handle)) => handle,
         };
         let moved = &handle.moved;
         if last {
@@ -142,7 +142,7 @@ impl PathRewrite {
             });
         }
         let kept = moved.keep();
-        let outcome = if moved.is_home() {
+        let outcome = if moved.is_at_destination() {
             if last {
                 lock(&self.shared.state).remove_plain(moved.placeholder());
             }
@@ -178,7 +178,7 @@ impl PathRewrite {
     pub(super) fn with_entry<T>(
         &self,
         moved: &Arc<Moved>,
-        what: impl FnOnce(&mut Entry) -> T,
+        what: impl FnOnce(&mut RewrittenFile) -> T,
     ) -> Option<T> {
         lock(&self.shared.state).entry(moved).map(what)
     }
@@ -209,13 +209,13 @@ impl PathRewrite {
         let files: Vec<_> = entry.open.iter().filter_map(std::sync::Weak::upgrade).collect();
         if let Err(refused) = replace_all(moved, &files, next) {
             moved.claim_in_common();
-            moved.tell(&refused, &self.shared.voice);
+            moved.tell(&refused, &self.shared.stderr);
             return Err(refused.errno());
         }
         moved.base.forget();
         // From now on others may write to it there.
         moved.claim_in_common();
-        let mut claim = moved.set_home_open();
+        let mut claim = moved.set_at_destination_open();
         for _ in &files {
             state.add_plain(moved.placeholder(), claim.take());
         }
@@ -227,7 +227,7 @@ impl PathRewrite {
 /// Copies the bytes of a file to its destination, and lets descriptors stand for it there.
 fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result<(), Refused> {
     for file in files {
-        if let Some(Left::Moved(handle)) = left(file, next) {
+        if let Some(FileState::Moved(handle)) = left(file, next) {
             let inner = handle.inner(file);
             next.settle(inner)?;
             inner.give_position_back()?;
@@ -253,7 +253,7 @@ fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result
     let opened: Result<Vec<_>, Errno> =
         files.iter().map(|file| open_there(moved, file, next)).collect();
     for (file, there) in files.iter().zip(opened?) {
-        if let Some(Left::Moved(handle)) = left(file, next) {
+        if let Some(FileState::Moved(handle)) = left(file, next) {
             let before = high_copy(file.descriptor()?)?;
             file.replace_descriptors(&there, file.raw_descriptor())?;
             // The next stages learn that what they knew is closed.
@@ -273,7 +273,7 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
     };
     let (mut from, mut to, length) = (*from, *to, *length);
     let handle = |end: &End<'_>| match end.file.and_then(|file| file.state(next.slot())) {
-        Some(Left::Moved(handle)) => Some(Arc::clone(&handle.moved)),
+        Some(FileState::Moved(handle)) => Some(Arc::clone(&handle.moved)),
         _ => None,
     };
     let (source, sink) = (handle(&from), handle(&to));
@@ -281,8 +281,8 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
     let _kept = source.as_ref().map(|moved| moved.keep());
     let _kept_too = sink.as_ref().filter(|_| !one).map(|moved| moved.keep());
     for end in [&mut from, &mut to] {
-        if let Some(Left::Moved(handle)) = end.file.and_then(|file| file.state(next.slot()))
-            && !handle.moved.is_home()
+        if let Some(FileState::Moved(handle)) = end.file.and_then(|file| file.state(next.slot()))
+            && !handle.moved.is_at_destination()
         {
             end.file = end.file.map(|file| handle.inner(file));
         }
@@ -322,7 +322,7 @@ fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<Own
 }
 
 /// Calls the next stages with the file as they know it.
-fn as_inner<'a>(op: &mut Op<'a>, handle: &'a Handle, next: Next<'_>) -> Outcome {
+fn as_inner<'a>(op: &mut Op<'a>, handle: &'a RewriteHandle, next: Next<'_>) -> Outcome {
     let Some(place) = file_of(&mut op.action) else { return next.call(op) };
     let inner = handle.inner(place);
     let outer = std::mem::replace(place, inner);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::Rule;
-use crate::place::Directory;
+use crate::dentry::Directory;
 use crate::trust::{self, Distrust};
 
 /// The directory beneath a fast place.

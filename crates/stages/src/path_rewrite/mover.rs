@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use rustix::io::Errno;
 use striate_process::lock::lock;
-use striate_stack::descriptor_table::{close_unused, is_apart, leave_table};
+use striate_stack::descriptor_table::{close_unused, has_own_table, leave_table};
 use striate_stack::stay_within;
 
 use super::claim::Patience;
 use super::moving::{Refused, commit, give_up, prepare};
-use super::state::{Moved, Shared};
+use super::state::{Moved, SharedState};
 use crate::threads::without_signals;
 
 /// As many files wait for the thread at most: they have descriptors.
@@ -19,11 +19,11 @@ const MOST_WAITING: usize = 64;
 
 /// Moves a file that nobody has open to its destination, unless another process uses it: that one moves it then. If
 /// it is opened meanwhile, it stays, and its next close moves it.
-pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno> {
+pub(super) fn move_home(shared: &SharedState, moved: &Arc<Moved>) -> Result<(), Errno> {
     let told = |refused: Refused| {
         // Standard error is the program's; at the end it is tried again and said by one of its threads.
-        if !is_apart() {
-            moved.tell(&refused, &shared.voice);
+        if !has_own_table() {
+            moved.tell(&refused, &shared.stderr);
         }
         refused.errno()
     };
@@ -43,7 +43,7 @@ pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno
             }
             // A process that was copied from this one has the same claim.
             if entry.stays || !moved.claim_alone() {
-                if is_apart() {
+                if has_own_table() {
                     // To give up the claim is for a thread of the program: by its close.
                     return Ok(());
                 }
@@ -81,7 +81,7 @@ pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno
         };
         match done {
             Ok(true) => {
-                moved.set_home();
+                moved.set_at_destination();
                 state.take(moved);
                 return Ok(());
             }
@@ -98,7 +98,7 @@ pub(super) fn move_home(shared: &Shared, moved: &Arc<Moved>) -> Result<(), Errno
 /// The thread that moves files, and what it has to do.
 #[derive(Debug)]
 pub(super) struct Mover {
-    shared: Weak<Shared>,
+    shared: Weak<SharedState>,
     queue: Arc<Queue>,
 }
 
@@ -119,7 +119,7 @@ struct Work {
 }
 
 impl Mover {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<SharedState>) -> Self {
         Self { shared: Arc::downgrade(shared), queue: Arc::default() }
     }
 
@@ -180,7 +180,7 @@ impl Drop for Mover {
     }
 }
 
-fn run(shared: &Weak<Shared>, queue: &Queue) {
+fn run(shared: &Weak<SharedState>, queue: &Queue) {
     let mut work = lock(&queue.work);
     loop {
         if let Some(moved) = work.waiting.pop_front() {

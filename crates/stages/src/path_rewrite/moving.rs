@@ -25,7 +25,7 @@ use striate_stack::descriptors::{high, high_copy};
 use super::claim::{Base, Claim};
 use super::copying::{fill, give};
 use super::journal::{Course, Journal, Was};
-use crate::place::Directory;
+use crate::dentry::Directory;
 use crate::trust::{self, Distrust};
 
 /// A file is not moved.
@@ -335,7 +335,7 @@ fn has_attributes(handle: &OwnedFd) -> bool {
 }
 
 /// What is at a path.
-enum At {
+enum DestinationEntry {
     Placeholder(OwnedFd, Arc<Directory>, CString),
     Nothing(Arc<Directory>, CString),
     Other,
@@ -361,16 +361,20 @@ fn said_place(base: &Base, path: &Path) -> Result<Option<(Arc<Directory>, CStrin
     }
 }
 
-fn look(base: &Base, place: Option<(Arc<Directory>, CString)>) -> Result<At, Errno> {
-    let Some((directory, name)) = place else { return Ok(At::Other) };
+fn look(base: &Base, place: Option<(Arc<Directory>, CString)>) -> Result<DestinationEntry, Errno> {
+    let Some((directory, name)) = place else { return Ok(DestinationEntry::Other) };
     match open_handle(directory.as_fd(), &name) {
         Ok(found) => {
             let stat = rustix::fs::fstat(&found)?;
             let is_it = (stat.st_dev, stat.st_ino) == base.identity();
-            Ok(if is_it { At::Placeholder(found, directory, name) } else { At::Other })
+            Ok(if is_it {
+                DestinationEntry::Placeholder(found, directory, name)
+            } else {
+                DestinationEntry::Other
+            })
         }
-        Err(Errno::NOENT) => Ok(At::Nothing(directory, name)),
-        Err(_) => Ok(At::Other),
+        Err(Errno::NOENT) => Ok(DestinationEntry::Nothing(directory, name)),
+        Err(_) => Ok(DestinationEntry::Other),
     }
 }
 
@@ -387,15 +391,15 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
         let is_copy = || place.as_ref().is_some_and(|place| is_copy(base, journal, place));
         match look(base, place.clone())? {
             // Another file may have got the inode since.
-            At::Placeholder(found, ..)
+            DestinationEntry::Placeholder(found, ..)
                 if is_named && !journal.was.is_same(&rustix::fs::fstat(&found)?) => {}
-            At::Placeholder(found, directory, name) => {
+            DestinationEntry::Placeholder(found, directory, name) => {
                 return Ok(There::Placeholder(found, Some((directory, name))));
             }
             // The process ended after the copy had got its name.
-            At::Other if is_copy() => return Ok(There::Done),
-            At::Other => {}
-            At::Nothing(directory, name) => free = free.or(Some((directory, name))),
+            DestinationEntry::Other if is_copy() => return Ok(There::Done),
+            DestinationEntry::Other => {}
+            DestinationEntry::Nothing(directory, name) => free = free.or(Some((directory, name))),
         }
     }
     match free {
@@ -430,7 +434,7 @@ fn find_by_handle(base: &Base, handle: BorrowedFd<'_>) -> Result<There, Errno> {
         }
         let path = rustix::fs::readlink(path_by(handle)?.as_c_str(), Vec::new())?;
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(path.as_bytes()));
-        if let At::Placeholder(found, directory, name) = look(base, split(&path)?)? {
+        if let DestinationEntry::Placeholder(found, directory, name) = look(base, split(&path)?)? {
             return Ok(There::Placeholder(found, Some((directory, name))));
         }
         // It is being renamed, or this name was removed and there are others.

@@ -21,8 +21,8 @@ use super::claim::{Base, Claim, Creating, Patience};
 use super::data::disguise;
 use super::journal::{Journal, Was};
 use super::moving::{Refused, let_go, move_unused};
-use super::state::{State, note};
-use crate::place::{Place, What};
+use super::state::{RewriteState, note};
+use crate::dentry::{Dentry, EntryType};
 
 /// What the outcome of a notice is if the bytes are not where the name leads: who wants to change them has to open
 /// the file.
@@ -63,7 +63,7 @@ impl Drop for Visit {
 }
 
 /// What is known of a name.
-enum Known {
+enum NameOwner {
     /// This process uses its file, which is elsewhere.
     Ours(Base),
     /// Another process does, or did.
@@ -72,7 +72,7 @@ enum Known {
     Not,
 }
 
-impl Known {
+impl NameOwner {
     fn base(&self) -> Option<&Base> {
         match self {
             Self::Ours(base) | Self::Others(Visit { base, .. }) => Some(base),
@@ -88,7 +88,7 @@ impl Known {
     }
 
     /// That was done, or was not.
-    fn may_be_nameless(&self, state: &mut State) {
+    fn may_be_nameless(&self, state: &mut RewriteState) {
         match self {
             Self::Ours(base) => state.may_be_nameless(base.identity()),
             Self::Others(visit) => visit.may_be_nameless(),
@@ -107,7 +107,7 @@ fn regular(target: Target<'_>, follow: bool) -> Option<Identity> {
 
 /// Where a name is, without links on the way.
 fn whole_path(target: Target<'_>) -> Option<PathBuf> {
-    let place = Place::of(target)?;
+    let place = Dentry::of(target)?;
     let directory = place.open_directory().ok()?;
     Some(directory.path_to(place.name()))
 }
@@ -149,19 +149,24 @@ impl PathRewrite {
     /// Keeps others from changing names, so that what a name stands for is what is removed or replaced. `AGAIN`: somebody
     /// does.
     fn names_alone(&self) -> Result<Vec<File>, Errno> {
-        self.places.iter().filter_map(|place| Creating::nobody(place).transpose()).collect()
+        self.places.iter().filter_map(|place| Creating::none(place).transpose()).collect()
     }
 
     /// What is known of a name. `AGAIN`: as above.
-    fn known(&self, state: &State, target: Target<'_>, follow: bool) -> Result<Known, Errno> {
-        let Some(identity) = regular(target, follow) else { return Ok(Known::Not) };
+    fn known(
+        &self,
+        state: &RewriteState,
+        target: Target<'_>,
+        follow: bool,
+    ) -> Result<NameOwner, Errno> {
+        let Some(identity) = regular(target, follow) else { return Ok(NameOwner::Not) };
         if let Some(entry) = state.entries.get(&identity) {
-            return Ok(Known::Ours(entry.moved.base.clone()));
+            return Ok(NameOwner::Ours(entry.moved.base.clone()));
         }
         match self.visit(target, follow, identity) {
-            Ok(Some(visit)) => Ok(Known::Others(visit)),
+            Ok(Some(visit)) => Ok(NameOwner::Others(visit)),
             Err(Errno::AGAIN) => Err(Errno::AGAIN),
-            Ok(None) | Err(_) => Ok(Known::Not),
+            Ok(None) | Err(_) => Ok(NameOwner::Not),
         }
     }
 
@@ -263,7 +268,7 @@ impl PathRewrite {
 
     pub(super) fn rename(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let Action::Rename { from, to, flags } = op.action else { return next.call(op) };
-        let is_file = Place::of(from).is_some_and(|place| place.what() == What::File);
+        let is_file = Dentry::of(from).is_some_and(|place| place.what() == EntryType::File);
         if !is_file {
             // As above, for the directory that is replaced.
             self.mover.wait();
@@ -352,7 +357,7 @@ impl PathRewrite {
             let state = lock(&self.shared.state);
             let known = self.known(&state, target, true);
             let moved = match &known {
-                Ok(Known::Ours(base)) => {
+                Ok(NameOwner::Ours(base)) => {
                     state.entries.get(&base.identity()).map(|entry| Arc::clone(&entry.moved))
                 }
                 _ => None,
@@ -363,14 +368,14 @@ impl PathRewrite {
                     patience.wait()?;
                     continue;
                 }
-                Ok(Known::Not) => return Ok(0),
-                Ok(Known::Ours(base)) => {
+                Ok(NameOwner::Not) => return Ok(0),
+                Ok(NameOwner::Ours(base)) => {
                     if let Some(moved) = moved {
                         self.bring_home(&moved, next)?;
                     }
                     base
                 }
-                Ok(Known::Others(visit)) => {
+                Ok(NameOwner::Others(visit)) => {
                     let base = visit.base.clone();
                     visit.move_home().map_err(|refused| refused.errno())?;
                     base

@@ -20,8 +20,8 @@ use super::copying::{fetch, set_rights};
 use super::fast_place::FastPlace;
 use super::journal::{Course, Journal, Was};
 use super::moving::{let_go, move_unused, open_handle};
-use super::state::{Entry, Handle, Left, Moved, State, note};
-use crate::place::{Directory, Place, What};
+use super::state::{FileState, Moved, RewriteHandle, RewriteState, RewrittenFile, note};
+use crate::dentry::{Dentry, Directory, EntryType};
 
 /// What cannot be rewritten.
 const NOT_REWRITTEN: i32 = libc::O_PATH | libc::O_DIRECTORY;
@@ -36,14 +36,14 @@ enum Tried {
     /// Somebody else was faster, or is doing something with the file: one has to look again.
     Again,
     /// The file is to be opened where it belongs. Others are told that it is written there.
-    Plain(Option<(Base, Claim)>),
+    UnmovedFile(Option<(Base, Claim)>),
     /// The same, but it was just made.
     Made(Option<(Base, Claim)>),
 }
 
 /// What is to be opened.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct OpenRequest<'a> {
     file: &'a Arc<OpenFile>,
     target: Target<'a>,
     flags: i32,
@@ -56,7 +56,7 @@ impl PathRewrite {
         if flags & NOT_REWRITTEN != 0 {
             return next.call(op);
         }
-        let wanted = Wanted { file, target, flags, mode };
+        let wanted = OpenRequest { file, target, flags, mode };
         let mut patience = Patience::new();
         loop {
             let (flags, claim) = match self.try_open(wanted, next) {
@@ -65,7 +65,7 @@ impl PathRewrite {
                     patience.wait()?;
                     continue;
                 }
-                Tried::Plain(claim) => (flags, claim),
+                Tried::UnmovedFile(claim) => (flags, claim),
                 Tried::Made(claim) => (flags & !libc::O_EXCL, claim),
             };
             let action = Action::Open { file, target, flags, mode };
@@ -91,7 +91,7 @@ impl PathRewrite {
             wrong => (None, wrong),
         };
         if let Ok(identity) = identity {
-            file.set_state(next.slot(), Left::Plain(identity));
+            file.set_state(next.slot(), FileState::Plain(identity));
             lock(&self.shared.state).add_plain(identity, right);
         }
         if let Some((base, claim)) = wrong {
@@ -100,9 +100,9 @@ impl PathRewrite {
         opened
     }
 
-    fn try_open(&self, wanted: Wanted<'_>, next: Next<'_>) -> Tried {
-        let Wanted { target, flags, .. } = wanted;
-        let Some(place) = Place::of(target) else { return Tried::Plain(None) };
+    fn try_open(&self, wanted: OpenRequest<'_>, next: Next<'_>) -> Tried {
+        let OpenRequest { target, flags, .. } = wanted;
+        let Some(place) = Dentry::of(target) else { return Tried::UnmovedFile(None) };
         let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
         let found = if exclusive || flags & libc::O_NOFOLLOW != 0 {
             let what = place.what();
@@ -110,30 +110,30 @@ impl PathRewrite {
         } else {
             place.followed()
         };
-        let Some((place, what)) = found else { return Tried::Plain(None) };
+        let Some((place, what)) = found else { return Tried::UnmovedFile(None) };
         let fast = self.fast_place(target.absolute).filter(|_| is_writable(flags));
         // A link may lead out of what the rule is for: from there nothing would be brought back.
         let fast =
             fast.filter(|fast| place.open_directory().is_ok_and(|found| fast.covers(&found)));
         let mut state = lock(&self.shared.state);
         match (what, fast) {
-            (What::Nothing, Some(fast)) if flags & libc::O_CREAT != 0 => {
+            (EntryType::Nothing, Some(fast)) if flags & libc::O_CREAT != 0 => {
                 create(&mut state, fast, &place, wanted, next)
             }
-            (What::File, fast) if !exclusive => {
+            (EntryType::File, fast) if !exclusive => {
                 self.open_there(&mut state, fast, &place, wanted, next)
             }
-            _ => Tried::Plain(None),
+            _ => Tried::UnmovedFile(None),
         }
     }
 
     /// Opens a name that is there.
     fn open_there(
         &self,
-        state: &mut State,
+        state: &mut RewriteState,
         fast: Option<&Arc<FastPlace>>,
-        place: &Place,
-        wanted: Wanted<'_>,
+        place: &Dentry,
+        wanted: OpenRequest<'_>,
         next: Next<'_>,
     ) -> Tried {
         let Ok(stat) = place.stat() else { return Tried::Again };
@@ -142,7 +142,7 @@ impl PathRewrite {
             return Tried::Done(open_again(entry, wanted, next));
         }
         if state.is_claimed(identity) {
-            return Tried::Plain(None);
+            return Tried::UnmovedFile(None);
         }
         match self.visit(wanted.target, wanted.flags & libc::O_NOFOLLOW == 0, identity) {
             Err(Errno::AGAIN) => return Tried::Again,
@@ -157,20 +157,20 @@ impl PathRewrite {
         // What is still empty may have been made just now, and be elsewhere in a moment.
         if stat.st_size == 0 {
             let may_go = |place: &Arc<FastPlace>| {
-                Creating::nobody(place).is_err()
+                Creating::none(place).is_err()
                     || Base::new(place, identity).is_ok_and(|base| base.has_data())
             };
             if self.places.iter().any(may_go) {
                 return Tried::Again;
             }
         }
-        let Some(fast) = fast else { return Tried::Plain(None) };
-        let Ok(base) = Base::made(fast, identity) else { return Tried::Plain(None) };
+        let Some(fast) = fast else { return Tried::UnmovedFile(None) };
+        let Ok(base) = Base::made(fast, identity) else { return Tried::UnmovedFile(None) };
         let claim = match Claim::common(&base, true) {
             Ok(Some(claim)) => claim,
             Err(Errno::AGAIN) => return Tried::Again,
             // The fast place cannot have it.
-            Ok(None) | Err(_) => return Tried::Plain(None),
+            Ok(None) | Err(_) => return Tried::UnmovedFile(None),
         };
         if base.has_data() {
             let_go(&base, claim);
@@ -178,7 +178,7 @@ impl PathRewrite {
         }
         let wants = wanted.flags & libc::O_TRUNC != 0 || self.options.existing;
         if !wants || state.is_open(identity) || !claim.make_alone() {
-            return Tried::Plain(Some((base, claim)));
+            return Tried::UnmovedFile(Some((base, claim)));
         }
         let Ok((directory, handle)) = handle_of(place, identity) else {
             let_go(&base, claim);
@@ -192,27 +192,27 @@ impl PathRewrite {
             next.open(target, flags | libc::O_CLOEXEC, 0).and_then(|file| next.close(&file));
         if asked.is_err() {
             claim.make_common();
-            return Tried::Plain(Some((base, claim)));
+            return Tried::UnmovedFile(Some((base, claim)));
         }
         let begun = Begun { base, claim, handle, path: &path, made: false };
-        rewrite(state, begun, wanted, next).unwrap_or_else(Tried::Plain)
+        rewrite(state, begun, wanted, next).unwrap_or_else(Tried::UnmovedFile)
     }
 }
 
 /// Makes a name.
 fn create(
-    state: &mut State,
+    state: &mut RewriteState,
     fast: &Arc<FastPlace>,
-    place: &Place,
-    wanted: Wanted<'_>,
+    place: &Dentry,
+    wanted: OpenRequest<'_>,
     next: Next<'_>,
 ) -> Tried {
     let _creating = match Creating::begin(fast) {
         Ok(creating) => creating,
         Err(Errno::AGAIN) => return Tried::Again,
-        Err(_) => return Tried::Plain(None),
+        Err(_) => return Tried::UnmovedFile(None),
     };
-    let Ok(directory) = place.open_directory() else { return Tried::Plain(None) };
+    let Ok(directory) = place.open_directory() else { return Tried::UnmovedFile(None) };
     let path = directory.path_to(place.name());
     let target = directory.target(place.name(), &path);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
@@ -243,7 +243,7 @@ fn create(
 }
 
 /// A handle of what is at a place, if it is still the same.
-fn handle_of(place: &Place, identity: Identity) -> Result<(Arc<Directory>, OwnedFd), Errno> {
+fn handle_of(place: &Dentry, identity: Identity) -> Result<(Arc<Directory>, OwnedFd), Errno> {
     let directory = place.open_directory()?;
     let handle = open_handle(directory.as_fd(), place.name())?;
     let found = rustix::fs::fstat(&handle)?;
@@ -266,9 +266,9 @@ struct Begun<'a> {
 
 /// Makes the file at the fast place; an error if that cannot have it.
 fn rewrite(
-    state: &mut State,
+    state: &mut RewriteState,
     begun: Begun<'_>,
-    wanted: Wanted<'_>,
+    wanted: OpenRequest<'_>,
     next: Next<'_>,
 ) -> Result<Tried, Option<(Base, Claim)>> {
     let Begun { base, claim, handle, path, made } = begun;
@@ -322,19 +322,22 @@ fn fetch_whole(
 
 /// Remembers a file that was opened at the fast place, and is not known yet.
 fn enter(
-    state: &mut State,
+    state: &mut RewriteState,
     (base, claim): (Base, Claim),
     there: (OwnedFd, Was),
     (inner, descriptor): (Arc<OpenFile>, u64),
-    wanted: Wanted<'_>,
+    wanted: OpenRequest<'_>,
     next: Next<'_>,
 ) -> Outcome {
     let identity = rustix::fs::fstat(borrow(descriptor as RawFd))?;
     let identity = (identity.st_dev, identity.st_ino);
     let route = inner.route().clone();
     let moved = Arc::new(Moved::new(base, identity, there, claim, route)?);
-    wanted.file.set_state(next.slot(), Left::Moved(Handle { moved: Arc::clone(&moved), inner }));
-    let mut entry = Entry::new(moved);
+    wanted.file.set_state(
+        next.slot(),
+        FileState::Moved(RewriteHandle { moved: Arc::clone(&moved), inner }),
+    );
+    let mut entry = RewrittenFile::new(moved);
     entry.open.push(Arc::downgrade(wanted.file));
     entry.opened = 1;
     state.insert(entry);
@@ -343,11 +346,11 @@ fn enter(
 
 /// Opens a file that another process has brought to the fast place.
 fn join(
-    state: &mut State,
+    state: &mut RewriteState,
     base: Base,
     claim: Claim,
     handle: OwnedFd,
-    wanted: Wanted<'_>,
+    wanted: OpenRequest<'_>,
     next: Next<'_>,
 ) -> Tried {
     // It is written from now on; who was killed before a copy got its name has left an old one.
@@ -394,12 +397,12 @@ fn open_fast(
 }
 
 /// Opens a file that is elsewhere once more.
-fn open_again(entry: &mut Entry, wanted: Wanted<'_>, next: Next<'_>) -> Outcome {
+fn open_again(entry: &mut RewrittenFile, wanted: OpenRequest<'_>, next: Next<'_>) -> Outcome {
     let moved = &entry.moved;
     let flags = wanted.flags & !(libc::O_CREAT | libc::O_EXCL);
     let (inner, descriptor) = open_fast(&moved.base, flags, 0, next)?;
-    let handle = Handle { moved: Arc::clone(moved), inner };
-    wanted.file.set_state(next.slot(), Left::Moved(handle));
+    let handle = RewriteHandle { moved: Arc::clone(moved), inner };
+    wanted.file.set_state(next.slot(), FileState::Moved(handle));
     entry.open.push(Arc::downgrade(wanted.file));
     entry.opened += 1;
     Ok(descriptor)

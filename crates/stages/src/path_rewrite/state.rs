@@ -1,4 +1,4 @@
-//! [`Moved`]: a file that is not at its destination; [`Shared`]: all of them that this process uses.
+//! [`Moved`]: a file that is not at its destination; [`SharedState`]: all of them that this process uses.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use striate_process::Voice;
+use striate_process::StartupStderr;
 use striate_process::lock::lock;
 use striate_process::reopen::Identity;
-use striate_stack::descriptor_table::{Here, Shared as Descriptor};
+use striate_stack::descriptor_table::{LocalDescriptor, SharedDescriptor};
 use striate_stack::descriptors::borrow;
 use striate_stack::{OpenFile, Route};
 
@@ -24,22 +24,22 @@ use super::moving::{Refused, let_go, move_unused, remove_copy};
 
 /// What the stage leaves with an open file.
 #[derive(Debug)]
-pub(super) enum Left {
+pub(super) enum FileState {
     /// It is where it belongs.
     Plain(Identity),
     /// It is elsewhere, or was when it was opened.
-    Moved(Handle),
+    Moved(RewriteHandle),
 }
 
 /// An open file that is elsewhere.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct RewriteHandle {
     pub(super) moved: Arc<Moved>,
     /// The same open file as the next stages know it: by its name at the fast place.
     pub(super) inner: Arc<OpenFile>,
 }
 
-impl Handle {
+impl RewriteHandle {
     /// The file as the next stages know it. `outer` is the same for the program, which may have closed the descriptor that
     /// was used last.
     pub(super) fn inner(&self, outer: &OpenFile) -> &Arc<OpenFile> {
@@ -61,7 +61,7 @@ pub(super) struct Moved {
     /// What it is at the fast place.
     pub(super) identity: Identity,
     /// Stands for what is at its destination meanwhile, whatever its name is.
-    handle: Descriptor,
+    handle: SharedDescriptor,
     /// What was there at first.
     pub(super) was: Was,
     /// That this process uses it, as long as it does.
@@ -70,8 +70,8 @@ pub(super) struct Moved {
     pub(super) route: Route,
     /// Held for reading by operations on its bytes, for writing while its descriptors are replaced.
     pub(super) in_use: std::sync::RwLock<()>,
-    home: AtomicBool,
-    told: AtomicBool,
+    at_destination: AtomicBool,
+    reported: AtomicBool,
     /// The time of the journal that was made durable; every change makes another file.
     durable: AtomicU64,
 }
@@ -91,13 +91,13 @@ impl Moved {
             fast,
             c_fast,
             identity,
-            handle: Descriptor::new(handle),
+            handle: SharedDescriptor::new(handle),
             was,
             claim: Mutex::new(Some(claim)),
             route,
             in_use: std::sync::RwLock::new(()),
-            home: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            at_destination: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
             durable: AtomicU64::new(0),
         })
     }
@@ -107,8 +107,8 @@ impl Moved {
         self.base.identity()
     }
 
-    pub(super) fn handle(&self) -> Result<Here<'_>, Errno> {
-        self.handle.here()
+    pub(super) fn handle(&self) -> Result<LocalDescriptor<'_>, Errno> {
+        self.handle.local()
     }
 
     /// The number of that handle for the program.
@@ -129,20 +129,20 @@ impl Moved {
     }
 
     /// Whether it is at its destination by now.
-    pub(super) fn is_home(&self) -> bool {
-        self.home.load(Ordering::Acquire)
+    pub(super) fn is_at_destination(&self) -> bool {
+        self.at_destination.load(Ordering::Acquire)
     }
 
     /// It is at its destination: nothing of it is at the fast place.
-    pub(super) fn set_home(&self) {
-        if let Some((base, claim)) = self.set_home_open() {
+    pub(super) fn set_at_destination(&self) {
+        if let Some((base, claim)) = self.set_at_destination_open() {
             claim.end(&base);
         }
     }
 
     /// The same if the program has it open. It tells others so.
-    pub(super) fn set_home_open(&self) -> Option<(Base, Claim)> {
-        self.home.store(true, Ordering::Release);
+    pub(super) fn set_at_destination_open(&self) -> Option<(Base, Claim)> {
+        self.at_destination.store(true, Ordering::Release);
         let claim = lock(&self.claim).take()?;
         Some((self.base.clone(), claim))
     }
@@ -179,11 +179,11 @@ impl Moved {
     }
 
     /// Says why it is not moved, once, if that is something to be settled by people.
-    pub(super) fn tell(&self, refused: &Refused, voice: &Voice) {
+    pub(super) fn tell(&self, refused: &Refused, stderr: &StartupStderr) {
         if let Refused::Changed(path) = refused
-            && !self.told.swap(true, Ordering::Relaxed)
+            && !self.reported.swap(true, Ordering::Relaxed)
         {
-            voice.say(&format!(
+            stderr.say(&format!(
                 "striate: path-rewrite: {} was written to or replaced by a program that is not under this \
                  stack; what was written under it is in {}\n",
                 path.display(),
@@ -195,7 +195,7 @@ impl Moved {
 
 /// What is known of a file that is elsewhere.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RewrittenFile {
     pub(super) moved: Arc<Moved>,
     /// Who has it open: the file as the program knows it.
     pub(super) open: Vec<Weak<OpenFile>>,
@@ -211,7 +211,7 @@ pub(super) struct Entry {
     pub(super) mapped: bool,
 }
 
-impl Entry {
+impl RewrittenFile {
     pub(super) fn new(moved: Arc<Moved>) -> Self {
         Self {
             moved,
@@ -232,7 +232,7 @@ impl Entry {
 
 /// A file that the program has open where it belongs.
 #[derive(Debug, Default)]
-struct Plain {
+struct UnmovedFile {
     count: usize,
     /// Says to other processes that it is written there.
     claim: Option<(Base, Claim)>,
@@ -240,41 +240,41 @@ struct Plain {
 
 /// What operations and the thread that moves share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
-    pub(super) voice: Voice,
+pub(super) struct SharedState {
+    pub(super) state: Mutex<RewriteState>,
+    pub(super) stderr: StartupStderr,
 }
 
-impl Default for Shared {
+impl Default for SharedState {
     fn default() -> Self {
-        Self { state: Mutex::default(), voice: Voice::new() }
+        Self { state: Mutex::default(), stderr: StartupStderr::new() }
     }
 }
 
 /// All files that this process uses.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct RewriteState {
     /// By what stands for them at their destination.
-    pub(super) entries: HashMap<Identity, Entry>,
-    plain: HashMap<Identity, Plain>,
+    pub(super) entries: HashMap<Identity, RewrittenFile>,
+    plain: HashMap<Identity, UnmovedFile>,
     /// Whether there was any file elsewhere.
     pub(super) was_used: bool,
 }
 
-impl State {
+impl RewriteState {
     /// All that are elsewhere.
     pub(super) fn all(&self) -> Vec<Arc<Moved>> {
         self.entries.values().map(|entry| Arc::clone(&entry.moved)).collect()
     }
 
     /// What is known of a file, if it is still elsewhere.
-    pub(super) fn entry(&mut self, moved: &Arc<Moved>) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, moved: &Arc<Moved>) -> Option<&mut RewrittenFile> {
         let entry = self.entries.get_mut(&moved.placeholder())?;
         Arc::ptr_eq(&entry.moved, moved).then_some(entry)
     }
 
     /// Remembers a file.
-    pub(super) fn insert(&mut self, entry: Entry) {
+    pub(super) fn insert(&mut self, entry: RewrittenFile) {
         self.was_used = true;
         self.entries.insert(entry.moved.placeholder(), entry);
     }
@@ -301,7 +301,7 @@ impl State {
                     remove_copy(&moved.base, &journal);
                 }
                 moved.base.forget();
-                moved.set_home();
+                moved.set_at_destination();
             } else {
                 let _ = moved.release();
             }

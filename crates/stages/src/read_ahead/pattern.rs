@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// How a read follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Spacing {
     /// It starts where that ended.
     Next,
     /// It starts this far from where that started.
@@ -18,7 +18,7 @@ const FIRST_REACH: u64 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
     last: Option<Range<u64>>,
-    step: Option<Step>,
+    step: Option<Spacing>,
     /// How often the step was the same.
     repeats: u32,
     /// How many reads are to be fetched together next.
@@ -30,9 +30,9 @@ impl Pattern {
     pub(super) fn observe(&mut self, read: &Range<u64>) {
         let step = self.last.as_ref().map(|last| {
             if read.start == last.end {
-                Step::Next
+                Spacing::Next
             } else {
-                Step::Stride(read.start.wrapping_sub(last.start) as i64)
+                Spacing::Stride(read.start.wrapping_sub(last.start) as i64)
             }
         });
         if step.is_some() && step == self.step {
@@ -46,7 +46,7 @@ impl Pattern {
     /// How many bytes of a read the next one will not ask for again, and whether that one lies before.
     pub(super) fn consumed(&self, length: u64) -> (u64, bool) {
         match self.step {
-            Some(Step::Stride(stride)) => (stride.unsigned_abs().min(length), stride < 0),
+            Some(Spacing::Stride(stride)) => (stride.unsigned_abs().min(length), stride < 0),
             _ => (length, false),
         }
     }
@@ -62,8 +62,8 @@ impl Pattern {
         let read = self.last.clone()?;
         let length = read.end - read.start;
         let (unit, backward) = match self.step? {
-            Step::Next => (length, false),
-            Step::Stride(stride) => (stride.unsigned_abs(), stride < 0),
+            Spacing::Next => (length, false),
+            Spacing::Stride(stride) => (stride.unsigned_abs(), stride < 0),
         };
         if self.repeats < 2 || unit == 0 || length == 0 {
             return None;

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 
 use super::{Fate, Recovered, Report, Wanted, walk};
 use crate::combine::{Container, Found, is_called_so};
-use crate::place::Directory;
+use crate::dentry::Directory;
 use crate::trust;
 
 /// Looks for logs that nobody writes any more.

@@ -16,10 +16,10 @@ const MOST_THREADS: usize = 4096;
 
 /// The processes that are served.
 #[derive(Debug, Default)]
-pub(super) struct Callers(Mutex<Known>);
+pub(super) struct Callers(Mutex<CallerTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct CallerTable {
     /// The process of a thread, or 0 if there is none any more.
     threads: HashMap<u32, u32>,
     processes: HashMap<u32, Used>,
@@ -32,7 +32,7 @@ struct Used {
     last: u64,
 }
 
-impl Known {
+impl CallerTable {
     fn process_of(&mut self, thread: u32) -> u32 {
         if self.threads.len() >= MOST_THREADS {
             self.threads.clear();

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use striate_calls::Function;
 use striate_calls::layer::LayerCall;
 use striate_process::clock::{self, Moment};
-use striate_process::{Origin, Voice};
-use striate_stack::{Outcome, seat};
+use striate_process::{Origin, StartupStderr};
+use striate_stack::{Outcome, thread_slot};
 use striate_trace::{Call, Encoder, Header, LayerEncoder, Output, Timed, TracedFile};
 
-use super::brief::Brief;
+use super::spin_lock::SpinLock;
 
 /// Blocks that are filled at a time. More threads share them.
 const SHARDS: usize = 16;
@@ -45,12 +45,12 @@ pub(super) struct Shards {
     acted: Option<Origin>,
     place: AtomicUsize,
     /// Made when they are first needed; a block takes 100 KiB.
-    blocks: [AtomicPtr<Brief<Shard>>; SHARDS],
-    layers: Brief<LayerShard>,
-    output: Brief<Option<Output>>,
+    blocks: [AtomicPtr<SpinLock<Shard>>; SHARDS],
+    layers: SpinLock<LayerShard>,
+    output: SpinLock<Option<Output>>,
     /// Whether it was said that something cannot be written.
     complained: AtomicBool,
-    voice: Voice,
+    stderr: StartupStderr,
 }
 
 impl Shards {
@@ -67,10 +67,10 @@ impl Shards {
             acted,
             place: AtomicUsize::new(0),
             blocks: [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARDS],
-            layers: Brief::new(LayerShard { encoder: None, due: 0 }),
-            output: Brief::new(None),
+            layers: SpinLock::new(LayerShard { encoder: None, due: 0 }),
+            output: SpinLock::new(None),
             complained: AtomicBool::new(false),
-            voice: Voice::new(),
+            stderr: StartupStderr::new(),
         }
     }
 
@@ -84,8 +84,8 @@ impl Shards {
         outcome: Option<Outcome>,
         call: &Call<&TracedFile, &Path>,
     ) {
-        let (seat, thread) = seat::seat_and_thread();
-        let number = if seat == seat::SHARED { thread as usize } else { seat } % SHARDS;
+        let (slot, thread) = thread_slot::slot_and_thread();
+        let number = if slot == thread_slot::SHARED_SLOT { thread as usize } else { slot } % SHARDS;
         let mut shard = self.shard(number, place).lock();
         let outcome = outcome.map(|outcome| outcome.map_err(rustix::io::Errno::raw_os_error));
         shard.encoder.push(of.unwrap_or(thread), function, timed, outcome, call);
@@ -99,7 +99,7 @@ impl Shards {
 
     /// Adds a call of a layer, for a stage at a place in its stack.
     pub(super) fn record_layer(&self, place: usize, call: &LayerCall<'_>) {
-        let (_, thread) = seat::seat_and_thread();
+        let (_, thread) = thread_slot::slot_and_thread();
         let mut layers = self.layers.lock();
         if layers.encoder.is_none() {
             self.place.store(place, Ordering::Relaxed);
@@ -117,18 +117,19 @@ impl Shards {
     }
 
     #[inline]
-    fn shard(&self, number: usize, place: usize) -> &Brief<Shard> {
+    fn shard(&self, number: usize, place: usize) -> &SpinLock<Shard> {
         let shard = self.blocks[number].load(Ordering::Acquire);
         // SAFETY: they are freed with this only.
         unsafe { shard.as_ref() }.unwrap_or_else(|| self.make(number, place))
     }
 
     #[cold]
-    fn make(&self, number: usize, place: usize) -> &Brief<Shard> {
+    fn make(&self, number: usize, place: usize) -> &SpinLock<Shard> {
         // The file is made before records are, so that it knows a moment before them.
         self.place.store(place, Ordering::Relaxed);
         self.prepare(&mut self.output.lock());
-        let shard = Box::into_raw(Box::new(Brief::new(Shard { encoder: Encoder::new(), due: 0 })));
+        let shard =
+            Box::into_raw(Box::new(SpinLock::new(Shard { encoder: Encoder::new(), due: 0 })));
         let null = std::ptr::null_mut();
         let taken =
             self.blocks[number].compare_exchange(null, shard, Ordering::AcqRel, Ordering::Acquire);
@@ -173,7 +174,7 @@ impl Shards {
     fn complain(&self, error: &std::io::Error) {
         if !self.complained.swap(true, Ordering::Relaxed) {
             let directory = self.directory.display();
-            self.voice.say(&format!("striate: trace in {directory}: {error}\n"));
+            self.stderr.say(&format!("striate: trace in {directory}: {error}\n"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Buffer`]: what is held back of one file; [`Shared`]: what all buffers have in common.
+//! [`Buffer`]: what is buffered of one file; [`BufferPool`]: what all buffers have in common.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use striate_calls::Function;
 use striate_process::lock::{Lock, Locked};
 use striate_stack::{Action, Loss, Memory, Next, Op, OpenFile, Outcome};
 
-use super::aside::Aside;
+use super::deferred_block::DeferredBlock;
 use super::extents::{Appended, Extents};
 use crate::inodes::{Identity, Inodes};
 
 /// What all buffers have in common.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct BufferPool {
     /// Bytes that are written out together.
     pub(super) block: u64,
     /// Memory that all buffers may take together.
@@ -23,27 +23,27 @@ pub(super) struct Shared {
     pub(super) buffers: Inodes<Buffer>,
     used: AtomicUsize,
     /// How many buffers hold something.
-    holding: AtomicUsize,
+    dirty: AtomicUsize,
     /// Counts what happens to buffers, to know which was written longest ago.
     events: AtomicU64,
 }
 
-impl Shared {
+impl BufferPool {
     pub(super) fn new(block: u64, memory: usize) -> Self {
         Self {
             block,
             memory,
             buffers: Inodes::default(),
             used: AtomicUsize::new(0),
-            holding: AtomicUsize::new(0),
+            dirty: AtomicUsize::new(0),
             events: AtomicU64::new(0),
         }
     }
 
-    /// Whether anything is held back.
+    /// Whether anything is buffered.
     #[inline]
-    pub(super) fn is_holding(&self) -> bool {
-        self.holding.load(Ordering::Acquire) > 0
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire) > 0
     }
 
     /// Whether buffers take more memory than they may.
@@ -62,99 +62,99 @@ impl Shared {
             if !self.is_full() {
                 return;
             }
-            let mut held = buffer.lock(self, next);
-            let _ = held.settle(self, next);
-            held.extents.shrink();
-            held.account(self);
+            let mut buffered = buffer.lock(self, next);
+            let _ = buffered.settle(self, next);
+            buffered.extents.shrink();
+            buffered.account(self);
         }
     }
 }
 
-/// A file of which something may be held back.
+/// A file of which something may be buffered.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) identity: Identity,
     /// When it was written, as a count of events.
     written: AtomicU64,
-    held: Lock<Held>,
+    buffered: Lock<BufferContents>,
     /// Locked after the other, if both are.
-    pub(super) aside: Lock<Aside>,
+    pub(super) deferred: Lock<DeferredBlock>,
 }
 
 impl Buffer {
-    /// Nothing is held back. `open_to_others`: nor ever will be.
-    pub(super) fn new(identity: Identity, shared: &Shared, open_to_others: bool) -> Self {
-        let held = Held {
+    /// Nothing is buffered. `open_to_others`: nor ever will be.
+    pub(super) fn new(identity: Identity, shared: &BufferPool, open_to_others: bool) -> Self {
+        let buffered = BufferContents {
             extents: Extents::new(shared.block),
             appended: false,
             writer: None,
-            was_holding: false,
+            was_dirty: false,
             failed: None,
             open_to_others,
             cost: 0,
-            aside: 0,
+            deferred: 0,
         };
-        let (held, aside) = (Lock::new(held), Lock::new(Aside::default()));
-        Self { identity, written: AtomicU64::new(0), held, aside }
+        let (buffered, deferred) = (Lock::new(buffered), Lock::new(DeferredBlock::default()));
+        Self { identity, written: AtomicU64::new(0), buffered, deferred }
     }
 
-    /// What is held, with nothing put aside.
+    /// What is buffered, with nothing deferred.
     #[inline]
-    pub(super) fn lock(&self, shared: &Shared, next: Next<'_>) -> Locked<'_, Held> {
-        let mut held = self.held.lock();
-        if held.aside > 0 {
-            self.fetch_aside(&mut held, shared, next);
+    pub(super) fn lock(&self, shared: &BufferPool, next: Next<'_>) -> Locked<'_, BufferContents> {
+        let mut buffered = self.buffered.lock();
+        if buffered.deferred > 0 {
+            self.fetch_deferred(&mut buffered, shared, next);
         }
-        held
+        buffered
     }
 
-    /// What is held, beside what is put aside.
+    /// What is buffered, beside what is deferred.
     #[inline]
-    pub(super) fn lock_beside(&self) -> Locked<'_, Held> {
-        self.held.lock()
+    pub(super) fn lock_buffer_only(&self) -> Locked<'_, BufferContents> {
+        self.buffered.lock()
     }
 
     /// Notes that it was written now.
-    pub(super) fn touch(&self, shared: &Shared) {
+    pub(super) fn touch(&self, shared: &BufferPool) {
         let now = shared.events.fetch_add(1, Ordering::Relaxed);
         self.written.store(now + 1, Ordering::Relaxed);
     }
 }
 
-/// What is held back of a file.
+/// What is buffered of a file.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BufferContents {
     pub(super) extents: Extents,
     /// Whether it was written to the end of the file, by an open file that appends: then it is one
     /// extent, whose place is where the file ended when it was begun.
     pub(super) appended: bool,
-    /// By which open file it is written out: the one that wrote first. `None` if nothing is held.
+    /// By which open file it is written out: the one that wrote first. `None` if nothing is buffered.
     writer: Option<Arc<OpenFile>>,
-    /// Whether anything was held since the file was opened first.
-    pub(super) was_holding: bool,
+    /// Whether anything was buffered since the file was opened first.
+    pub(super) was_dirty: bool,
     /// Why it could not be written out when that was tried last.
     pub(super) failed: Option<Errno>,
-    /// Nothing may be held any more: others see the file.
+    /// Nothing may be buffered any more: others see the file.
     pub(super) open_to_others: bool,
     /// The memory that is accounted for.
     cost: usize,
-    /// Memory of what is put aside; 0 if nothing is.
-    pub(super) aside: usize,
+    /// Memory of what is deferred; 0 if nothing is.
+    pub(super) deferred: usize,
 }
 
-impl Held {
+impl BufferContents {
     /// Whether there is anything.
     #[inline]
-    pub(super) fn is_holding(&self) -> bool {
+    pub(super) fn is_dirty(&self) -> bool {
         self.writer.is_some()
     }
 
     /// Starts to hold what an open file writes; `appended`: from where the file ends.
-    pub(super) fn begin(&mut self, file: &Arc<OpenFile>, appended: bool, shared: &Shared) {
+    pub(super) fn begin(&mut self, file: &Arc<OpenFile>, appended: bool, shared: &BufferPool) {
         self.writer = Some(Arc::clone(file));
         self.appended = appended;
-        self.was_holding = true;
-        shared.holding.fetch_add(1, Ordering::AcqRel);
+        self.was_dirty = true;
+        shared.dirty.fetch_add(1, Ordering::AcqRel);
     }
 
     /// By whom it is written out.
@@ -162,16 +162,16 @@ impl Held {
         self.writer.clone()
     }
 
-    fn end(&mut self, shared: &Shared) {
+    fn end(&mut self, shared: &BufferPool) {
         self.failed = None;
         self.appended = false;
         if self.writer.take().is_some() {
-            shared.holding.fetch_sub(1, Ordering::AcqRel);
+            shared.dirty.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
     /// An open file is closed for good. What it could not write out is lost, and returned.
-    pub(super) fn close(&mut self, file: &OpenFile, shared: &Shared) -> Option<Loss> {
+    pub(super) fn close(&mut self, file: &OpenFile, shared: &BufferPool) -> Option<Loss> {
         let is_writer = |writer: &Arc<OpenFile>| std::ptr::eq(writer.as_ref(), file);
         if !self.writer.as_ref().is_some_and(is_writer) {
             return None;
@@ -194,22 +194,22 @@ impl Held {
             path: writer.path().to_path_buf(),
             bytes: self.extents.covered(0..u64::MAX),
             error: self.failed.unwrap_or(Errno::IO),
-            kept: None,
+            saved_in: None,
         })
     }
 
     /// Forgets all.
-    pub(super) fn discard(&mut self, shared: &Shared) {
+    pub(super) fn discard(&mut self, shared: &BufferPool) {
         self.extents.clear();
         self.account(shared);
     }
 
     /// Tells how much memory it takes now, and whether it holds anything.
-    pub(super) fn account(&mut self, shared: &Shared) {
-        if self.extents.is_empty() && self.aside == 0 {
+    pub(super) fn account(&mut self, shared: &BufferPool) {
+        if self.extents.is_empty() && self.deferred == 0 {
             self.end(shared);
         }
-        let cost = self.extents.cost() + self.aside;
+        let cost = self.extents.cost() + self.deferred;
         if cost >= self.cost {
             shared.used.fetch_add(cost - self.cost, Ordering::Relaxed);
         } else {
@@ -223,7 +223,7 @@ impl Held {
         &mut self,
         at: u64,
         memory: &mut Memory<'_>,
-        shared: &Shared,
+        shared: &BufferPool,
         next: Next<'_>,
     ) {
         let count = memory.len();
@@ -253,7 +253,7 @@ impl Held {
     }
 
     /// The tail has grown by this range: its block may be due.
-    pub(super) fn after_append(&mut self, range: Range<u64>, shared: &Shared, next: Next<'_>) {
+    pub(super) fn after_append(&mut self, range: Range<u64>, shared: &BufferPool, next: Next<'_>) {
         self.write_out_due(range, next);
         self.account(shared);
     }
@@ -279,8 +279,8 @@ impl Held {
     }
 
     /// Writes out all.
-    pub(super) fn settle(&mut self, shared: &Shared, next: Next<'_>) -> Outcome {
-        if !self.is_holding() {
+    pub(super) fn settle(&mut self, shared: &BufferPool, next: Next<'_>) -> Outcome {
+        if !self.is_dirty() {
             return Ok(0);
         }
         if self.extents.lone_tail().is_some() {
@@ -293,10 +293,10 @@ impl Held {
     pub(super) fn write_out(
         &mut self,
         range: Range<u64>,
-        shared: &Shared,
+        shared: &BufferPool,
         next: Next<'_>,
     ) -> Outcome {
-        if !self.is_holding() {
+        if !self.is_dirty() {
             return Ok(0);
         }
         let outcome = self.write_out_runs(&range, next);

@@ -1,4 +1,4 @@
-//! [`Extents`]: bytes of a file that are held back, and where they belong.
+//! [`Extents`]: bytes of a file that are buffered, and where they belong.
 //!
 //! Bytes lie in extents that do not overlap and do not cross the boundary of a block. Extents that touch
 //! are not copied together: a write that goes on where an extent ends makes it longer, any other makes a
@@ -19,7 +19,7 @@ const EXTENT: usize = 96;
 /// From this many extents on a run is copied together rather than handed on in parts.
 const MOST_PARTS: usize = 64;
 
-/// Bytes held back of one file.
+/// Bytes buffered of one file.
 #[derive(Debug)]
 pub(super) struct Extents {
     block: u64,

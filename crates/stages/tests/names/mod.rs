@@ -49,7 +49,7 @@ pub fn plain() -> Stack {
 
 /// What a program sees of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Observed {
     Error(i32),
     Number(u64),
     Bytes(Vec<u8>),
@@ -58,7 +58,7 @@ pub enum Seen {
     NotDone,
 }
 
-impl From<Outcome> for Seen {
+impl From<Outcome> for Observed {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Ok(number) => Self::Number(number),
@@ -69,14 +69,14 @@ impl From<Outcome> for Seen {
 
 /// How a path is said.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum PathForm {
     Absolute,
     FromRoot,
 }
 
 #[derive(Clone, Debug)]
-pub enum Step {
-    Open(String, Way, i32, u32),
+pub enum NameStep {
+    Open(String, PathForm, i32, u32),
     Close(usize),
     Write(usize, Vec<u8>, Option<u64>),
     Read(usize, usize, Option<u64>),
@@ -89,9 +89,9 @@ pub enum Step {
     Copy(usize, usize, usize),
     Append(usize, bool),
     Fchmod(usize, u32),
-    Stat(String, Way, bool),
+    Stat(String, PathForm, bool),
     Access(String),
-    Unlink(String, Way),
+    Unlink(String, PathForm),
     Rmdir(String),
     Mkdir(String),
     Rename(String, String, u32),
@@ -105,7 +105,7 @@ pub enum Step {
 }
 
 /// A program: its files, and the stack under it.
-pub struct Program {
+pub struct NamesProgram {
     pub stack: Stack,
     root: PathBuf,
     directory: std::fs::File,
@@ -142,7 +142,7 @@ fn result(value: i64) -> Outcome {
     Ok(value as u64)
 }
 
-impl Program {
+impl NamesProgram {
     pub fn new(stack: Stack, root: &Path) -> Self {
         let directory = std::fs::File::open(root).unwrap();
         Self {
@@ -154,12 +154,14 @@ impl Program {
         }
     }
 
-    fn with_target<T>(&self, path: &str, way: Way, what: impl FnOnce(Target<'_>) -> T) -> T {
+    fn with_target<T>(&self, path: &str, way: PathForm, what: impl FnOnce(Target<'_>) -> T) -> T {
         let full = PathBuf::from(format!("{}/{path}", self.root.display()));
         let absolute = lexical(&full);
         let (directory, text) = match way {
-            Way::Absolute => (libc::AT_FDCWD, c(&full)),
-            Way::FromRoot => (std::os::fd::AsRawFd::as_raw_fd(&self.directory), c(Path::new(path))),
+            PathForm::Absolute => (libc::AT_FDCWD, c(&full)),
+            PathForm::FromRoot => {
+                (std::os::fd::AsRawFd::as_raw_fd(&self.directory), c(Path::new(path)))
+            }
         };
         what(Target { directory, path: &text, absolute: &absolute })
     }
@@ -167,7 +169,7 @@ impl Program {
     fn on_name(
         &self,
         path: &str,
-        way: Way,
+        way: PathForm,
         function: Function,
         action: impl FnOnce(Target<'_>) -> Action<'_>,
     ) -> Outcome {
@@ -178,7 +180,7 @@ impl Program {
     }
 
     fn notice(&self, path: &str, function: Function) -> Outcome {
-        self.on_name(path, Way::Absolute, function, |target| Action::Notice {
+        self.on_name(path, PathForm::Absolute, function, |target| Action::Notice {
             of: Of::Name(target),
         })
     }
@@ -209,7 +211,7 @@ impl Program {
         }
     }
 
-    pub fn open(&mut self, path: &str, way: Way, flags: i32, mode: u32) -> Outcome {
+    pub fn open(&mut self, path: &str, way: PathForm, flags: i32, mode: u32) -> Outcome {
         let opened = self
             .with_target(path, way, |target| self.stack.open(Function::Open, target, flags, mode));
         let Some(file) = opened else {
@@ -244,16 +246,16 @@ impl Program {
         self.stack.call(&mut Op::on(file, Function::Write, action))
     }
 
-    fn stat(&self, what: impl FnOnce(StatInto<'_>) -> Outcome) -> Seen {
+    fn stat(&self, what: impl FnOnce(StatInto<'_>) -> Outcome) -> Observed {
         // SAFETY: numbers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         if let Err(error) = what(StatInto::Stat(&mut stat)) {
-            return Seen::Error(error.raw_os_error());
+            return Observed::Error(error.raw_os_error());
         }
         self.identity.set(Some((stat.st_dev, stat.st_ino)));
         let kind = stat.st_mode & libc::S_IFMT;
         let is_file = kind == libc::S_IFREG;
-        Seen::Stat {
+        Observed::Stat {
             kind,
             mode: stat.st_mode & 0o7777,
             size: if is_file { stat.st_size } else { 0 },
@@ -263,22 +265,22 @@ impl Program {
 
     /// Does a step. Steps on open files take the file of a number, if there is any open.
     #[allow(clippy::too_many_lines)] // One arm for each.
-    pub fn step(&mut self, step: &Step) -> Seen {
+    pub fn step(&mut self, step: &NameStep) -> Observed {
         self.identity.set(None);
         let slot = |number: usize| (!self.files.is_empty()).then(|| number % self.files.len());
         let stack = &self.stack;
         match step {
-            Step::Open(path, way, flags, mode) => {
+            NameStep::Open(path, way, flags, mode) => {
                 if self.files.len() >= 12 {
-                    return Seen::NotDone;
+                    return Observed::NotDone;
                 }
                 self.open(path, *way, *flags, *mode).into()
             }
-            Step::Close(number) => match slot(*number) {
+            NameStep::Close(number) => match slot(*number) {
                 Some(slot) => self.close(slot).into(),
-                None => Seen::NotDone,
+                None => Observed::NotDone,
             },
-            Step::Stat(path, way, follow) => {
+            NameStep::Stat(path, way, follow) => {
                 let flags = if *follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
                 self.stat(|into| {
                     self.with_target(path, *way, |target| {
@@ -288,57 +290,56 @@ impl Program {
                     })
                 })
             }
-            Step::Access(path) => {
+            NameStep::Access(path) => {
                 let noticed = self.notice(path, Function::Access);
                 // SAFETY: a path.
                 let done = || result(unsafe { libc::access(self.full(path).as_ptr(), 4) }.into());
                 noticed.and_then(|_| done()).into()
             }
-            Step::Unlink(path, way) => self
+            NameStep::Unlink(path, way) => self
                 .on_name(path, *way, Function::Unlink, |target| Action::Unlink { target, flags: 0 })
                 .into(),
-            Step::Rmdir(path) => self
-                .on_name(path, Way::Absolute, Function::Rmdir, |target| Action::Unlink {
+            NameStep::Rmdir(path) => self
+                .on_name(path, PathForm::Absolute, Function::Rmdir, |target| Action::Unlink {
                     target,
                     flags: libc::AT_REMOVEDIR,
                 })
                 .into(),
-            Step::Mkdir(path) => self
-                .on_name(path, Way::Absolute, Function::Mkdir, |target| Action::MakeDirectory {
-                    target,
-                    mode: 0o755,
+            NameStep::Mkdir(path) => self
+                .on_name(path, PathForm::Absolute, Function::Mkdir, |target| {
+                    Action::MakeDirectory { target, mode: 0o755 }
                 })
                 .into(),
-            Step::Rename(from, to, flags) => self
-                .with_target(from, Way::Absolute, |from| {
-                    self.with_target(to, Way::FromRoot, |to| {
+            NameStep::Rename(from, to, flags) => self
+                .with_target(from, PathForm::Absolute, |from| {
+                    self.with_target(to, PathForm::FromRoot, |to| {
                         let route = stack.route(from.absolute).or(&stack.route(to.absolute));
                         let action = Action::Rename { from, to, flags: *flags };
                         stack.call(&mut Op { function: Function::Rename, route: &route, action })
                     })
                 })
                 .into(),
-            Step::List(path) => {
-                let noticed = self.on_name(path, Way::Absolute, Function::Opendir, |target| {
+            NameStep::List(path) => {
+                let noticed = self.on_name(path, PathForm::Absolute, Function::Opendir, |target| {
                     Action::ReadDirectory { target }
                 });
                 if let Err(error) = noticed {
-                    return Seen::Error(error.raw_os_error());
+                    return Observed::Error(error.raw_os_error());
                 }
                 match std::fs::read_dir(format!("{}/{path}", self.root.display())) {
-                    Err(error) => Seen::Error(error.raw_os_error().unwrap_or(0)),
+                    Err(error) => Observed::Error(error.raw_os_error().unwrap_or(0)),
                     Ok(list) => {
                         let name = |entry: std::fs::DirEntry| {
                             entry.file_name().to_string_lossy().into_owned()
                         };
                         let mut names: Vec<_> = list.map(|entry| name(entry.unwrap())).collect();
                         names.sort();
-                        Seen::Names(names)
+                        Observed::Names(names)
                     }
                 }
             }
-            Step::Link(from, to) | Step::Symlink(from, to) => {
-                let hard = matches!(step, Step::Link(..));
+            NameStep::Link(from, to) | NameStep::Symlink(from, to) => {
+                let hard = matches!(step, NameStep::Link(..));
                 let function = if hard { Function::Link } else { Function::Symlink };
                 let mut noticed = self.notice(to, function);
                 if hard {
@@ -357,14 +358,14 @@ impl Program {
                 };
                 noticed.and_then(|_| done()).into()
             }
-            Step::Chmod(path, mode) => {
+            NameStep::Chmod(path, mode) => {
                 let noticed = self.notice(path, Function::Chmod);
                 // SAFETY: a path.
                 let done =
                     || result(unsafe { libc::chmod(self.full(path).as_ptr(), *mode) }.into());
                 noticed.and_then(|_| done()).into()
             }
-            Step::TruncatePath(path, length) => {
+            NameStep::TruncatePath(path, length) => {
                 let noticed = self.notice(path, Function::Truncate);
                 let length = *length as i64;
                 // SAFETY: a path.
@@ -372,63 +373,63 @@ impl Program {
                     || result(unsafe { libc::truncate(self.full(path).as_ptr(), length) }.into());
                 noticed.and_then(|_| done()).into()
             }
-            Step::SettleAll => stack.settle_all().into(),
+            NameStep::SettleAll => stack.settle_all().into(),
             _ => self.on_file(step),
         }
     }
 
     #[allow(clippy::too_many_lines)]
-    fn on_file(&mut self, step: &Step) -> Seen {
+    fn on_file(&mut self, step: &NameStep) -> Observed {
         if self.files.is_empty() {
-            return Seen::NotDone;
+            return Observed::NotDone;
         }
         let slot = |number: &usize| number % self.files.len();
         let get = |number: &usize| &self.files[slot(number)].0;
         let stack = &self.stack;
         match step {
-            Step::Write(number, bytes, at) => self.write(slot(number), bytes, *at).into(),
-            Step::Read(number, length, at) => {
+            NameStep::Write(number, bytes, at) => self.write(slot(number), bytes, *at).into(),
+            NameStep::Read(number, length, at) => {
                 let file = get(number);
                 let mut bytes = vec![0; *length];
                 let memory = Memory::sink(&mut bytes);
                 let action = Action::Read { file, memory, at: *at, flags: 0 };
                 match stack.call(&mut Op::on(file, Function::Read, action)) {
-                    Err(error) => Seen::Error(error.raw_os_error()),
+                    Err(error) => Observed::Error(error.raw_os_error()),
                     Ok(count) => {
                         bytes.truncate(count as usize);
-                        Seen::Bytes(bytes)
+                        Observed::Bytes(bytes)
                     }
                 }
             }
-            Step::Seek(number, offset, whence) => {
+            NameStep::Seek(number, offset, whence) => {
                 let file = get(number);
                 let action = Action::Seek { file, offset: *offset, whence: *whence };
                 stack.call(&mut Op::on(file, Function::Lseek, action)).into()
             }
-            Step::Truncate(number, length) => {
+            NameStep::Truncate(number, length) => {
                 let file = get(number);
                 let action = Action::Truncate { file, length: *length };
                 stack.call(&mut Op::on(file, Function::Ftruncate, action)).into()
             }
-            Step::Allocate(number, offset, length) => {
+            NameStep::Allocate(number, offset, length) => {
                 let file = get(number);
                 let (offset, length) = (*offset, *length);
                 let action = Action::Allocate { file, mode: 0, offset, length };
                 stack.call(&mut Op::on(file, Function::Fallocate, action)).into()
             }
-            Step::Fstat(number) => {
+            NameStep::Fstat(number) => {
                 let file = get(number);
                 self.stat(|into| {
                     let action = Action::Stat { of: Of::File(file), flags: 0, into };
                     stack.call(&mut Op::on(file, Function::Fstat, action))
                 })
             }
-            Step::Sync(number) => {
+            NameStep::Sync(number) => {
                 let file = get(number);
                 let action = Action::Sync { file, data_only: false };
                 stack.call(&mut Op::on(file, Function::Fsync, action)).into()
             }
-            Step::Fchmod(number, mode) => {
+            NameStep::Fchmod(number, mode) => {
                 let file = get(number);
                 let action = Action::Notice { of: Of::File(file) };
                 let noticed = stack.call(&mut Op::on(file, Function::Chmod, action));
@@ -436,7 +437,7 @@ impl Program {
                 let done = || result(unsafe { libc::fchmod(file.raw_descriptor(), *mode) }.into());
                 noticed.and_then(|_| done()).into()
             }
-            Step::Append(number, on) => {
+            NameStep::Append(number, on) => {
                 let file = get(number);
                 let flags = file.flags() & !libc::O_APPEND;
                 let flags = if *on { flags | libc::O_APPEND } else { flags };
@@ -450,14 +451,14 @@ impl Program {
                 file.set_flags(flags);
                 outcome.into()
             }
-            Step::Copy(from, to, length) => {
+            NameStep::Copy(from, to, length) => {
                 let end = |number: &usize| {
                     let file = get(number);
                     End { file: Some(file), descriptor: file.raw_descriptor(), at: None }
                 };
                 let (from, to) = (end(from), end(to));
                 if from.descriptor == to.descriptor {
-                    return Seen::NotDone;
+                    return Observed::NotDone;
                 }
                 let route = from.file.unwrap().route().or(to.file.unwrap().route());
                 let action = Action::CopyRange { from, to, length: *length };
@@ -465,11 +466,11 @@ impl Program {
                     .call(&mut Op { function: Function::CopyFileRange, route: &route, action })
                     .into()
             }
-            Step::Share(number) => stack.share(get(number)).into(),
-            Step::Dup(number) => {
+            NameStep::Share(number) => stack.share(get(number)).into(),
+            NameStep::Dup(number) => {
                 let slot = slot(number);
                 if self.files[slot].1.len() > 2 {
-                    return Seen::NotDone;
+                    return Observed::NotDone;
                 }
                 let file = Arc::clone(&self.files[slot].0);
                 // SAFETY: a descriptor of the program.
@@ -479,7 +480,7 @@ impl Program {
                 let action = Action::Duplicate { file: &file, descriptor };
                 self.stack.call(&mut Op::on(&file, Function::Dup, action)).into()
             }
-            _ => Seen::NotDone,
+            _ => Observed::NotDone,
         }
     }
 

@@ -12,7 +12,7 @@ use striate_stack::{
 
 /// One operation that reached the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct CountedOps {
     pub kind: Kind,
     pub function: Function,
     pub at: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Seen {
 /// What has reached it, and what it does to writes.
 #[derive(Clone, Debug, Default)]
 pub struct Counting {
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<CountedOps>>>,
     /// Writes fail with this error, if it is not 0.
     pub failing: Arc<AtomicI32>,
     /// Writes take no more bytes than this, if it is not 0.
@@ -37,7 +37,7 @@ impl Counting {
     }
 
     /// What was seen since this was asked last.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<CountedOps> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
@@ -70,7 +70,7 @@ impl Stage for Counting {
             }
             _ => (None, 0, 0),
         };
-        let seen = Seen { kind: op.action.kind(), function: op.function, at, length, parts };
+        let seen = CountedOps { kind: op.action.kind(), function: op.function, at, length, parts };
         self.seen.lock().unwrap().push(seen);
         if let Action::Write { file, memory, at, flags } = &mut op.action {
             let (failing, most) = (self.failing.load(Relaxed), self.most.load(Relaxed));

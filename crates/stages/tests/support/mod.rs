@@ -15,9 +15,9 @@ use striate_stages as stages;
 
 /// A stage of a configuration, for all files.
 pub fn stage(name: &str, options: &str) -> Placed {
-    let sort = stages::sort(name).unwrap();
-    let stage = (sort.build)(toml::from_str(options).unwrap()).unwrap();
-    Placed { name: sort.name, paths: Paths::all(), stage }
+    let stage_type = stages::stage_type(name).unwrap();
+    let stage = (stage_type.build)(toml::from_str(options).unwrap()).unwrap();
+    Placed { name: stage_type.name, paths: Paths::all(), stage }
 }
 
 /// A stack for the files below a directory.

@@ -66,7 +66,7 @@ fn flags() -> impl Strategy<Value = i32> {
 
 /// One step. Files are numbers of open descriptors, counted round.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum FileStep {
     Open(&'static str, i32),
     Close(usize),
     Dup(usize),
@@ -95,55 +95,55 @@ pub enum Step {
     Settle,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FileStep> {
     let file = || 0..16usize;
     let at = || prop::option::of(place());
     let near_at = || prop::option::of(near());
     prop_oneof![
-        5 => (name(), flags()).prop_map(|(name, flags)| Step::Open(name, flags)),
-        3 => file().prop_map(Step::Close),
-        1 => file().prop_map(Step::Dup),
-        9 => (file(), parts(), at()).prop_map(|(file, parts, at)| Step::Read(file, parts, at)),
-        12 => (file(), parts(), at()).prop_map(|(file, parts, at)| Step::Write(file, parts, at)),
-        4 => (file(), 1..30usize, 1..12usize).prop_map(|(file, size, count)| Step::Stream(file, size, count)),
+        5 => (name(), flags()).prop_map(|(name, flags)| FileStep::Open(name, flags)),
+        3 => file().prop_map(FileStep::Close),
+        1 => file().prop_map(FileStep::Dup),
+        9 => (file(), parts(), at()).prop_map(|(file, parts, at)| FileStep::Read(file, parts, at)),
+        12 => (file(), parts(), at()).prop_map(|(file, parts, at)| FileStep::Write(file, parts, at)),
+        4 => (file(), 1..30usize, 1..12usize).prop_map(|(file, size, count)| FileStep::Stream(file, size, count)),
         4 => (file(), prop::option::of((0..300i64, -40..60i64)), 1..30usize, 1..12usize)
-            .prop_map(|(file, at, size, count)| Step::Reads(file, at, size, count)),
+            .prop_map(|(file, at, size, count)| FileStep::Reads(file, at, size, count)),
         5 => (file(), place(), prop::sample::select(vec![0, 0, 0, 1, 1, 2, 2, 3, 4, 9]))
-            .prop_map(|(file, offset, whence)| Step::Seek(file, offset, whence)),
+            .prop_map(|(file, offset, whence)| FileStep::Seek(file, offset, whence)),
         1 => (file(), -300..20i64, 1..3)
-            .prop_map(|(file, offset, whence)| Step::Seek(file, offset, whence)),
-        2 => (file(), near()).prop_map(|(file, length)| Step::Truncate(file, length)),
+            .prop_map(|(file, offset, whence)| FileStep::Seek(file, offset, whence)),
+        2 => (file(), near()).prop_map(|(file, length)| FileStep::Truncate(file, length)),
         1 => (file(), prop::sample::select(vec![0, 1, 3, 16]), near(), near())
-            .prop_map(|(file, mode, offset, length)| Step::Allocate(file, mode, offset, length)),
-        1 => (file(), any::<bool>()).prop_map(|(file, data)| Step::Sync(file, data)),
-        2 => file().prop_map(Step::Fstat),
-        2 => (name(), any::<bool>()).prop_map(|(name, extended)| Step::Stat(name, extended)),
-        1 => (name(), name()).prop_map(|(from, to)| Step::Rename(from, to)),
-        1 => name().prop_map(Step::Unlink),
-        1 => (name(), near()).prop_map(|(name, length)| Step::TruncateName(name, length)),
+            .prop_map(|(file, mode, offset, length)| FileStep::Allocate(file, mode, offset, length)),
+        1 => (file(), any::<bool>()).prop_map(|(file, data)| FileStep::Sync(file, data)),
+        2 => file().prop_map(FileStep::Fstat),
+        2 => (name(), any::<bool>()).prop_map(|(name, extended)| FileStep::Stat(name, extended)),
+        1 => (name(), name()).prop_map(|(from, to)| FileStep::Rename(from, to)),
+        1 => name().prop_map(FileStep::Unlink),
+        1 => (name(), near()).prop_map(|(name, length)| FileStep::TruncateName(name, length)),
         1 => ([(file(), near_at()), (file(), near_at())], length())
-            .prop_map(|(ends, length)| Step::CopyRange(ends, length)),
+            .prop_map(|(ends, length)| FileStep::CopyRange(ends, length)),
         1 => (file(), near_at(), file(), length())
-            .prop_map(|(from, at, to, length)| Step::SendFile(from, at, to, length)),
-        1 => (file(), any::<bool>()).prop_map(|(file, append)| Step::SetAppend(file, append)),
-        1 => file().prop_map(Step::Share),
-        1 => prop::bool::weighted(0.1).prop_map(|fork| if fork { Step::Fork } else { Step::Settle }),
+            .prop_map(|(from, at, to, length)| FileStep::SendFile(from, at, to, length)),
+        1 => (file(), any::<bool>()).prop_map(|(file, append)| FileStep::SetAppend(file, append)),
+        1 => file().prop_map(FileStep::Share),
+        1 => prop::bool::weighted(0.1).prop_map(|fork| if fork { FileStep::Fork } else { FileStep::Settle }),
     ]
 }
 
 /// What a program does.
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<FileStep>> {
     prop::collection::vec(step(), 1..80)
 }
 
 /// What the program observed: the value that was returned, and the bytes that were read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Observed {
+pub enum StepOutcome {
     Value(Result<u64, i32>, Vec<Vec<u8>>),
     Stat(Result<(u64, u64), i32>),
 }
 
-struct Run<'s, S> {
+struct StepsRun<'s, S> {
     system: &'s S,
     open: Vec<RawFd>,
 }
@@ -152,85 +152,85 @@ fn room(parts: &[usize]) -> Vec<Vec<u8>> {
     parts.iter().map(|length| vec![0xee; *length]).collect()
 }
 
-impl<S: System> Run<'_, S> {
+impl<S: System> StepsRun<'_, S> {
     fn fd(&self, file: usize) -> Option<RawFd> {
         (!self.open.is_empty()).then(|| self.open[file % self.open.len()])
     }
 
-    fn step(&mut self, number: u64, step: &Step) -> Option<Vec<Observed>> {
-        let value = |value| Some(vec![Observed::Value(value, Vec::new())]);
+    fn step(&mut self, number: u64, step: &FileStep) -> Option<Vec<StepOutcome>> {
+        let value = |value| Some(vec![StepOutcome::Value(value, Vec::new())]);
         let system = self.system;
         match step {
-            Step::Open(name, flags) => {
+            FileStep::Open(name, flags) => {
                 let opened = system.open(name, *flags, 0o644);
                 self.open.extend(opened.ok());
                 value(opened.map(|_| 0))
             }
-            Step::Close(file) => {
+            FileStep::Close(file) => {
                 let fd = self.fd(*file)?;
                 self.open.retain(|other| *other != fd);
                 value(system.close(fd))
             }
-            Step::Dup(file) => {
+            FileStep::Dup(file) => {
                 let new = system.dup(self.fd(*file)?);
                 self.open.extend(new.ok());
                 value(new.map(|_| 0))
             }
-            Step::Read(file, parts, at) => {
+            FileStep::Read(file, parts, at) => {
                 let mut parts = room(parts);
                 let count = system.read(self.fd(*file)?, &mut parts, *at);
-                Some(vec![Observed::Value(count, parts)])
+                Some(vec![StepOutcome::Value(count, parts)])
             }
-            Step::Write(file, parts, at) => {
+            FileStep::Write(file, parts, at) => {
                 let part = |(n, length): (usize, &usize)| bytes(number + n as u64, *length);
                 let parts: Vec<_> = parts.iter().enumerate().map(part).collect();
                 value(system.write(self.fd(*file)?, &parts, *at))
             }
-            Step::Stream(file, size, count) => {
+            FileStep::Stream(file, size, count) => {
                 let fd = self.fd(*file)?;
                 let write = |n| system.write(fd, &[bytes(number + n as u64, *size)], None);
-                Some((0..*count).map(|n| Observed::Value(write(n), Vec::new())).collect())
+                Some((0..*count).map(|n| StepOutcome::Value(write(n), Vec::new())).collect())
             }
-            Step::Reads(file, at, size, count) => {
+            FileStep::Reads(file, at, size, count) => {
                 let fd = self.fd(*file)?;
                 let read = |n: usize| {
                     let mut parts = room(&[*size]);
                     let at = at.map(|(start, stride)| start + stride * n as i64);
-                    Observed::Value(system.read(fd, &mut parts, at), parts)
+                    StepOutcome::Value(system.read(fd, &mut parts, at), parts)
                 };
                 Some((0..*count).map(read).collect())
             }
-            Step::Seek(file, offset, whence) => {
+            FileStep::Seek(file, offset, whence) => {
                 value(system.seek(self.fd(*file)?, *offset, *whence))
             }
-            Step::Truncate(file, length) => value(system.truncate(self.fd(*file)?, *length)),
-            Step::Allocate(file, mode, offset, length) => {
+            FileStep::Truncate(file, length) => value(system.truncate(self.fd(*file)?, *length)),
+            FileStep::Allocate(file, mode, offset, length) => {
                 value(system.allocate(self.fd(*file)?, *mode, *offset, *length))
             }
-            Step::Sync(file, data) => value(system.sync(self.fd(*file)?, *data)),
-            Step::Fstat(file) => Some(vec![Observed::Stat(system.fstat(self.fd(*file)?))]),
-            Step::Stat(name, false) => Some(vec![Observed::Stat(system.stat(name))]),
-            Step::Stat(name, true) => Some(vec![Observed::Stat(system.statx(name))]),
-            Step::Rename(from, to) => value(system.rename(from, to)),
-            Step::Unlink(name) => value(system.unlink(name)),
-            Step::TruncateName(name, length) => value(system.truncate_name(name, *length)),
-            Step::CopyRange([from, to], length) => {
+            FileStep::Sync(file, data) => value(system.sync(self.fd(*file)?, *data)),
+            FileStep::Fstat(file) => Some(vec![StepOutcome::Stat(system.fstat(self.fd(*file)?))]),
+            FileStep::Stat(name, false) => Some(vec![StepOutcome::Stat(system.stat(name))]),
+            FileStep::Stat(name, true) => Some(vec![StepOutcome::Stat(system.statx(name))]),
+            FileStep::Rename(from, to) => value(system.rename(from, to)),
+            FileStep::Unlink(name) => value(system.unlink(name)),
+            FileStep::TruncateName(name, length) => value(system.truncate_name(name, *length)),
+            FileStep::CopyRange([from, to], length) => {
                 let ends = [(self.fd(from.0)?, from.1), (self.fd(to.0)?, to.1)];
                 value(system.copy_range(ends, *length))
             }
-            Step::SendFile(from, at, to, length) => {
+            FileStep::SendFile(from, at, to, length) => {
                 value(system.send_file((self.fd(*from)?, *at), self.fd(*to)?, *length))
             }
-            Step::SetAppend(file, append) => value(system.set_append(self.fd(*file)?, *append)),
-            Step::Share(file) => {
+            FileStep::SetAppend(file, append) => value(system.set_append(self.fd(*file)?, *append)),
+            FileStep::Share(file) => {
                 system.share(self.fd(*file)?);
                 None
             }
-            Step::Fork => {
+            FileStep::Fork => {
                 system.before_fork();
                 None
             }
-            Step::Settle => {
+            FileStep::Settle => {
                 system.settle();
                 None
             }
@@ -272,15 +272,15 @@ fn image(root: &Path) -> Vec<(String, (u64, Vec<u8>))> {
 }
 
 /// Carries the steps out by both systems. Says where they differ.
-pub fn compare(steps: &[Step], plain: &impl System, other: &impl System) -> Result<(), String> {
-    let mut expected = Run { system: plain, open: Vec::new() };
-    let mut found = Run { system: other, open: Vec::new() };
+pub fn compare(steps: &[FileStep], plain: &impl System, other: &impl System) -> Result<(), String> {
+    let mut expected = StepsRun { system: plain, open: Vec::new() };
+    let mut found = StepsRun { system: other, open: Vec::new() };
     let mut result = Ok(());
-    let end = [Step::Settle];
+    let end = [FileStep::Settle];
     for (number, step) in steps.iter().chain(&end).enumerate() {
         // Files that are closed or synced are to be seen by others.
         let closing = match step {
-            Step::Close(file) if !expected.open.is_empty() => {
+            FileStep::Close(file) if !expected.open.is_empty() => {
                 Some(expected.outside(*file).map(|named| named.0))
             }
             _ => None,
@@ -292,7 +292,7 @@ pub fn compare(steps: &[Step], plain: &impl System, other: &impl System) -> Resu
             break;
         }
         let visible = match (step, closing) {
-            (Step::Sync(file, _), _) => [expected.outside(*file), found.outside(*file)],
+            (FileStep::Sync(file, _), _) => [expected.outside(*file), found.outside(*file)],
             (_, Some(Some(name))) => [plain.root(), other.root()]
                 .map(|root| content(&root.join(&name)).map(|bytes| (name.clone(), bytes))),
             _ => [None, None],
@@ -314,6 +314,6 @@ pub fn compare(steps: &[Step], plain: &impl System, other: &impl System) -> Resu
     Ok(())
 }
 
-fn close_all<S: System>(run: &mut Run<'_, S>) -> Vec<Result<u64, i32>> {
+fn close_all<S: System>(run: &mut StepsRun<'_, S>) -> Vec<Result<u64, i32>> {
     run.open.drain(..).map(|fd| run.system.close(fd)).collect()
 }

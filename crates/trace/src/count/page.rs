@@ -84,25 +84,25 @@ impl Page {
         self.path.is_some()
     }
 
-    /// The counters of a seat.
+    /// The counters of a slot.
     #[inline]
-    pub fn shard(&self, seat: usize) -> &Shard {
-        let shard = self.shards[seat].load(Ordering::Acquire);
+    pub fn shard(&self, slot: usize) -> &Shard {
+        let shard = self.shards[slot].load(Ordering::Acquire);
         if shard.is_null() {
-            return self.prepare(seat);
+            return self.prepare(slot);
         }
         // SAFETY: it points into the mapping or to what is never freed; it is aligned, and only atomics.
         unsafe { &*shard }
     }
 
-    /// Makes room for a seat. A full disk would otherwise end the program when it counts.
+    /// Makes room for a slot. A full disk would otherwise end the program when it counts.
     #[cold]
-    fn prepare(&self, seat: usize) -> &Shard {
-        // Threads that share a seat may come together: the later one would wipe out what the first has counted.
+    fn prepare(&self, slot: usize) -> &Shard {
+        // Threads that share a slot may come together: the later one would wipe out what the first has counted.
         let _making = lock(&self.making);
-        let mut shard = self.shards[seat].load(Ordering::Acquire);
+        let mut shard = self.shards[slot].load(Ordering::Acquire);
         if shard.is_null() {
-            let at = HEADER + seat * SHARD;
+            let at = HEADER + slot * SHARD;
             let room = self.path.as_ref().map_or(Ok(()), |(path, made)| {
                 reopen::open_again(path, *made)?.write_all_at(&[0; SHARD], at as u64)
             });
@@ -112,7 +112,7 @@ impl Page {
                 // Counted in vain, but counted: whoever asks for it can write to it.
                 Err(_) => Box::into_raw(zeroed()),
             };
-            self.shards[seat].store(shard, Ordering::Release);
+            self.shards[slot].store(shard, Ordering::Release);
         }
         // SAFETY: as in `shard`.
         unsafe { &*shard }

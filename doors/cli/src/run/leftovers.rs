@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use striate_datatype::Bytes;
-use striate_stages::recover::{Fate, finish_moves, left_logs};
+use striate_stages::recover::{Fate, finish_moves, leftover_logs};
 
 use crate::shell::{own_command, quoted_path};
 use crate::stack::named;
@@ -24,7 +24,7 @@ pub(super) fn of_run(stack: &str, run: &Path, given: Option<&Path>) -> String {
         let _ = writeln!(text, "striate: {}: {error}", path.display());
     }
     let mut places = BTreeSet::new();
-    for log in left_logs(run) {
+    for log in leftover_logs(run) {
         let (path, bytes) = (log.path.display(), Bytes(log.bytes));
         let _ = match log.files {
             0 => writeln!(text, "striate: an empty log of combine is left: {path}"),

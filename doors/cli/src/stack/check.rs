@@ -50,8 +50,8 @@ impl Row {
         let PlannedPaths { include, exclude } = planned.planned_paths.clone();
         Self {
             number,
-            stage: planned.sort.name,
-            about: planned.sort.about,
+            stage: planned.stage_type.name,
+            about: planned.stage_type.about,
             operations: stage.kinds().iter().map(Kind::name).collect(),
             include,
             exclude,

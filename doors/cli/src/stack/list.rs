@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde::Serialize;
-use striate_stack::Sort;
-use striate_stages::SORTS;
+use striate_stack::StageType;
+use striate_stages::STAGE_TABLE;
 
 use super::named::{NamedStack, STACKS};
 use crate::document::Document;
@@ -63,8 +63,8 @@ enum AnyRow {
     Stack(StackRow),
 }
 
-impl From<&Sort> for Row {
-    fn from(sort: &Sort) -> Self {
+impl From<&StageType> for Row {
+    fn from(sort: &StageType) -> Self {
         let classification = sort.classification;
         Self {
             stage: sort.name,
@@ -78,7 +78,7 @@ impl From<&Sort> for Row {
 }
 
 pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), CommandError> {
-    let rows: Vec<Row> = SORTS.list.iter().map(Row::from).collect();
+    let rows: Vec<Row> = STAGE_TABLE.types.iter().map(Row::from).collect();
     let stacks: Vec<StackRow> = STACKS.iter().map(StackRow::from).collect();
     if json {
         let stacks = stacks.into_iter().map(AnyRow::Stack);

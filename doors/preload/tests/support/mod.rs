@@ -121,7 +121,7 @@ pub(crate) fn stacks() -> Vec<String> {
             .and_then(|configuration| configuration.build());
         stack.is_ok_and(|stack| stack.stages()[0].stage.classification().meaning == Meaning::Kept)
     };
-    stages::SORTS.list.iter().map(|sort| sort.name).filter(harmless).map(stack_of).collect()
+    stages::STAGE_TABLE.types.iter().map(|sort| sort.name).filter(harmless).map(stack_of).collect()
 }
 
 /// The program leaves the same with each stack as without.

@@ -10,7 +10,7 @@ use super::*;
 type Model = BTreeMap<u64, u8>;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ExtentStep {
     Write(u64, Vec<u8>),
     Append(Vec<u8>),
     WriteOut(Range<u64>, usize),
@@ -19,16 +19,16 @@ enum Step {
     Shrink,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ExtentStep>> {
     let bytes = || prop::collection::vec(any::<u8>(), 1..40);
     let range = || (0..200u64, 1..80u64).prop_map(|(start, length)| start..start + length);
     let step = prop_oneof![
-        4 => (0..200u64, bytes()).prop_map(|(at, bytes)| Step::Write(at, bytes)),
-        4 => bytes().prop_map(Step::Append),
-        1 => (range(), 1..60usize).prop_map(|(range, count)| Step::WriteOut(range, count)),
-        1 => (1..60usize).prop_map(Step::WriteTail),
-        2 => range().prop_map(Step::Read),
-        1 => Just(Step::Shrink),
+        4 => (0..200u64, bytes()).prop_map(|(at, bytes)| ExtentStep::Write(at, bytes)),
+        4 => bytes().prop_map(ExtentStep::Append),
+        1 => (range(), 1..60usize).prop_map(|(range, count)| ExtentStep::WriteOut(range, count)),
+        1 => (1..60usize).prop_map(ExtentStep::WriteTail),
+        2 => range().prop_map(ExtentStep::Read),
+        1 => Just(ExtentStep::Shrink),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -61,12 +61,12 @@ proptest! {
         let mut last = 0;
         for step in steps {
             match step {
-                Step::Write(at, bytes) => {
+                ExtentStep::Write(at, bytes) => {
                     extents.put(at, &Memory::source(&bytes));
                     last = at + bytes.len() as u64;
                     model.extend((at..).zip(bytes));
                 }
-                Step::Append(bytes) => {
+                ExtentStep::Append(bytes) => {
                     let at = last;
                     if last > 300 {
                         continue;
@@ -77,7 +77,7 @@ proptest! {
                     last = at + bytes.len() as u64;
                     model.extend((at..).zip(bytes));
                 }
-                Step::WriteOut(range, most) => {
+                ExtentStep::WriteOut(range, most) => {
                     let mut staging = Vec::new();
                     let any = model.range(range.clone()).next().is_some();
                     prop_assert_eq!(extents.run(&range).is_some(), any);
@@ -97,7 +97,7 @@ proptest! {
                     extents.run_written(start, count);
                     (start..start + count as u64).for_each(|at| { model.remove(&at); });
                 }
-                Step::WriteTail(most) => {
+                ExtentStep::WriteTail(most) => {
                     let tail = extents.lone_tail().or_else(|| extents.due_tail());
                     let Some((start, bytes)) = tail else { continue };
                     let count = bytes.len().min(most);
@@ -107,11 +107,11 @@ proptest! {
                     extents.tail_written(count);
                     (start..start + count as u64).for_each(|at| { model.remove(&at); });
                 }
-                Step::Read(range) => {
+                ExtentStep::Read(range) => {
                     let there = model.range(range.clone()).count() as u64;
                     prop_assert_eq!(extents.covered(range.clone()), there);
                 }
-                Step::Shrink => extents.shrink(),
+                ExtentStep::Shrink => extents.shrink(),
             }
             check(&extents, &model);
         }

@@ -1,4 +1,4 @@
-//! [`left_logs`]: the logs of `combine` that the processes of a run have left.
+//! [`leftover_logs`]: the logs of `combine` that the processes of a run have left.
 //!
 //! A log lies beside the files that were made, wherever that is. Under `striate run` a process notes in the directory
 //! of the run where its log is, and removes the note with the log; so what is noted there when the run is over, and is
@@ -14,7 +14,7 @@ use crate::combine::NOTE;
 
 /// A log that a process has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftLog {
+pub struct LeftoverLog {
     /// Where it is.
     pub path: PathBuf,
     /// How many files are in it.
@@ -24,16 +24,16 @@ pub struct LeftLog {
 }
 
 /// The logs that are noted in the directory of a run and that no process uses any more.
-pub fn left_logs(run: &Path) -> Vec<LeftLog> {
+pub fn leftover_logs(run: &Path) -> Vec<LeftoverLog> {
     let Ok(list) = std::fs::read_dir(run) else { return Vec::new() };
     let notes = list.filter_map(Result::ok).map(|entry| entry.path());
     let notes = notes.filter(|path| path.extension().is_some_and(|ending| ending == NOTE));
-    let mut logs: Vec<LeftLog> = notes.filter_map(|note| left_log(&note)).collect();
+    let mut logs: Vec<LeftoverLog> = notes.filter_map(|note| leftover_log(&note)).collect();
     logs.sort_by(|one, other| one.path.cmp(&other.path));
     logs
 }
 
-fn left_log(note: &Path) -> Option<LeftLog> {
+fn leftover_log(note: &Path) -> Option<LeftoverLog> {
     let path = PathBuf::from(OsStr::from_bytes(&std::fs::read(note).ok()?));
     std::fs::symlink_metadata(&path).ok()?;
     let mut report = Report::default();
@@ -43,5 +43,5 @@ fn left_log(note: &Path) -> Option<LeftLog> {
         return None;
     }
     let bytes = report.files.iter().map(|file| file.length).sum();
-    Some(LeftLog { path, files: report.files.len(), bytes })
+    Some(LeftoverLog { path, files: report.files.len(), bytes })
 }

@@ -1,4 +1,4 @@
-//! Held files become real ones.
+//! Buffered files become real ones.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -14,10 +14,10 @@ use striate_calls::Function;
 use striate_process::reopen::Identity;
 use striate_stack::{Action, Memory, Next, Of, Op, OpenFile, Outcome, StatInto, stay_within};
 
-use super::held::{Handle, Held, Time};
+use super::buffered_file::{BufferedFile, CombineHandle, Time};
 use super::identities::Identities;
-use super::state::State;
-use crate::place::Directory;
+use super::state::CombineState;
+use crate::dentry::Directory;
 use crate::threads::without_signals;
 
 /// With fewer files than this it does not pay to start threads.
@@ -113,8 +113,8 @@ fn write_all(file: &Arc<OpenFile>, mut bytes: &[u8], next: Next<'_>) -> Outcome 
     Ok(0)
 }
 
-/// How held files become real ones.
-pub(super) struct Way<'w> {
+/// How buffered files become real ones.
+pub(super) struct Materializer<'w> {
     /// So many at a time.
     pub(super) threads: NonZeroUsize,
     pub(super) identities: &'w Identities,
@@ -123,11 +123,11 @@ pub(super) struct Way<'w> {
     pub(super) next: Next<'w>,
 }
 
-impl Way<'_> {
-    /// Makes real files of these, in the order of the list. It goes on when some of it fails: those stay held.
+impl Materializer<'_> {
+    /// Makes real files of these, in the order of the list. It goes on when some of it fails: those stay buffered.
     /// Returns the first error.
-    pub(super) fn bring_home(&self, state: &mut State, ids: &[u64]) -> Result<(), Errno> {
-        let is_open = |id: &u64| state.held.get(id).is_some_and(Held::is_open);
+    pub(super) fn materialize(&self, state: &mut CombineState, ids: &[u64]) -> Result<(), Errno> {
+        let is_open = |id: &u64| state.buffered.get(id).is_some_and(BufferedFile::is_open);
         let (open, closed): (Vec<u64>, Vec<u64>) = ids.iter().copied().partition(is_open);
         let mut first = self.bring_closed_home(state, &closed);
         for id in open {
@@ -137,29 +137,29 @@ impl Way<'_> {
     }
 
     /// A file is a real one now: from now on this is who it is, under the name that the program knows.
-    fn is_home(&self, state: &mut State, id: u64, real: Option<Identity>) {
-        if let (Some(held), Some(real)) = (state.held.get(&id), real) {
-            self.identities.tell(real, held.identity);
+    fn is_materialized(&self, state: &mut CombineState, id: u64, real: Option<Identity>) {
+        if let (Some(buffered), Some(real)) = (state.buffered.get(&id), real) {
+            self.identities.tell(real, buffered.identity);
         }
-        state.is_home(id);
+        state.is_materialized(id);
     }
 
-    fn bring_closed_home(&self, state: &mut State, ids: &[u64]) -> Result<(), Errno> {
+    fn bring_closed_home(&self, state: &mut CombineState, ids: &[u64]) -> Result<(), Errno> {
         let outcomes = {
             let state = &*state;
             let write = |id: &u64| -> Result<Option<Identity>, Errno> {
-                let Some(held) = state.held.get(id) else { return Ok(None) };
+                let Some(buffered) = state.buffered.get(id) else { return Ok(None) };
                 let job = Job {
-                    directory: &held.directory,
-                    name: held.c_name(),
-                    path: held.directory.path_to(held.c_name()),
-                    mode: held.mode,
-                    bytes: held.bytes(state.log.as_ref())?,
-                    told: held.told,
+                    directory: &buffered.directory,
+                    name: buffered.c_name(),
+                    path: buffered.directory.path_to(buffered.c_name()),
+                    mode: buffered.mode,
+                    bytes: buffered.bytes(state.log.as_ref())?,
+                    told: buffered.told,
                     hidden: false,
                 };
                 let real = job.write(self.next)?;
-                job.set_time(held.modified);
+                job.set_time(buffered.modified);
                 self.written.fetch_add(1, Ordering::Relaxed);
                 Ok(real)
             };
@@ -168,7 +168,7 @@ impl Way<'_> {
         let mut first = Ok(());
         for (place, outcome) in outcomes {
             match outcome {
-                Ok(real) => self.is_home(state, ids[place], real),
+                Ok(real) => self.is_materialized(state, ids[place], real),
                 Err(error) => first = first.and(Err(error)),
             }
         }
@@ -176,25 +176,25 @@ impl Way<'_> {
     }
 
     /// Makes a real file of one that the program has open, and lets its descriptors stand for that.
-    fn bring_open_home(&self, state: &mut State, id: u64) -> Result<(), Errno> {
-        let Some(held) = state.held.get(&id) else { return Ok(()) };
+    fn bring_open_home(&self, state: &mut CombineState, id: u64) -> Result<(), Errno> {
+        let Some(buffered) = state.buffered.get(&id) else { return Ok(()) };
         let next = self.next;
         let hidden;
-        let name = if held.key.is_some() {
-            held.c_name()
+        let name = if buffered.key.is_some() {
+            buffered.c_name()
         } else {
             hidden = hidden_name();
             &hidden
         };
         let job = Job {
-            directory: &held.directory,
+            directory: &buffered.directory,
             name,
-            path: held.directory.path_to(name),
+            path: buffered.directory.path_to(name),
             // Whoever has it open for writing may write it, whatever its permissions say.
-            mode: held.mode | 0o600,
-            bytes: held.bytes(state.log.as_ref())?,
-            told: held.told,
-            hidden: held.key.is_none(),
+            mode: buffered.mode | 0o600,
+            bytes: buffered.bytes(state.log.as_ref())?,
+            told: buffered.told,
+            hidden: buffered.key.is_none(),
         };
         let real = job.write(next)?;
         let target = job.directory.target(name, &job.path);
@@ -207,26 +207,26 @@ impl Way<'_> {
             let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) };
             Ok((file, descriptor))
         };
-        let files: Vec<_> = held.handles.iter().filter_map(Weak::upgrade).collect();
+        let files: Vec<_> = buffered.handles.iter().filter_map(Weak::upgrade).collect();
         let opened: Result<Vec<_>, Errno> = files.into_iter().map(open).collect();
         if let Some((_, descriptor)) = opened.as_ref().ok().and_then(|opened| opened.first()) {
-            let _ = rustix::fs::futimens(descriptor, &times(held.modified));
-            if job.mode != held.mode {
-                let _ = rustix::fs::fchmod(descriptor, Mode::from_raw_mode(held.mode));
+            let _ = rustix::fs::futimens(descriptor, &times(buffered.modified));
+            if job.mode != buffered.mode {
+                let _ = rustix::fs::fchmod(descriptor, Mode::from_raw_mode(buffered.mode));
             }
         }
-        if held.key.is_none() {
+        if buffered.key.is_none() {
             let file = next.file(&job.path, 0);
             let action = Action::Unlink { target, flags: 0 };
             let _ = next.call(&mut Op::on(&file, Function::Unlink, action));
         }
         for (file, descriptor) in opened? {
-            if let Some(handle) = file.state::<Handle>(next.slot()) {
+            if let Some(handle) = file.state::<CombineHandle>(next.slot()) {
                 file.replace_descriptors(&descriptor, handle.opened.load(Ordering::Acquire))?;
-                handle.set_home();
+                handle.set_materialized();
             }
         }
-        self.is_home(state, id, real);
+        self.is_materialized(state, id, real);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ mod names;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use names::{Program, Seen, Step, Way, tree};
+use names::{NameStep, NamesProgram, Observed, PathForm, tree};
 use rustix::io::Errno;
 use striate_stack::{
     Action, Configuration, Function, Kind, Kinds, Next, Of, Op, Outcome, Placed, Stack, Stage,
@@ -21,13 +21,13 @@ const MADE: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 const THERE: i32 = libc::O_RDWR;
 
 /// A slow and a fast place.
-struct Places {
+struct SlowAndFast {
     _slow: tempfile::TempDir,
     far: tempfile::TempDir,
     root: PathBuf,
 }
 
-impl Places {
+impl SlowAndFast {
     fn new() -> Self {
         let slow = tempfile::tempdir().unwrap();
         let far = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -47,8 +47,8 @@ impl Places {
 
     /// One of several programs under one stack. Locks belong to open files, so two of them in one process
     /// are to each other what two processes are.
-    fn program(&self, more: &str) -> Program {
-        Program::new(self.configuration(more).build().unwrap(), &self.root)
+    fn program(&self, more: &str) -> NamesProgram {
+        NamesProgram::new(self.configuration(more).build().unwrap(), &self.root)
     }
 
     /// The bytes where the file belongs.
@@ -67,8 +67,8 @@ impl Places {
     }
 }
 
-fn make(program: &mut Program, name: &str, flags: i32, bytes: &[u8]) -> usize {
-    program.open(name, Way::Absolute, flags, 0o644).unwrap();
+fn make(program: &mut NamesProgram, name: &str, flags: i32, bytes: &[u8]) -> usize {
+    program.open(name, PathForm::Absolute, flags, 0o644).unwrap();
     let slot = program.last();
     assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
     slot
@@ -80,7 +80,7 @@ fn identity(path: &Path) -> (u64, u64) {
 }
 
 /// What `fstat`, `stat` and both forms of `statx` say of an open file and its name, if they agree.
-fn told(program: &Program, slot: usize, path: &Path) -> (u64, u64) {
+fn told(program: &NamesProgram, slot: usize, path: &Path) -> (u64, u64) {
     let text = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let target = Target { directory: libc::AT_FDCWD, path: &text, absolute: path };
     let file = program.file(slot);
@@ -109,7 +109,7 @@ fn told(program: &Program, slot: usize, path: &Path) -> (u64, u64) {
 #[test]
 fn a_file_is_itself_wherever_its_bytes_are() {
     for (more, before) in [("", false), ("", true), ("existing = true", true)] {
-        let places = Places::new();
+        let places = SlowAndFast::new();
         let path = places.root.join("x");
         if before {
             std::fs::write(&path, b"old").unwrap();
@@ -134,7 +134,7 @@ fn a_file_is_itself_wherever_its_bytes_are() {
 #[test]
 fn a_file_that_was_there_is_replaced_as_a_whole() {
     for more in ["", "background = true", "existing = true"] {
-        let places = Places::new();
+        let places = SlowAndFast::new();
         let path = places.root.join("x");
         std::fs::write(&path, b"old").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
@@ -156,7 +156,7 @@ fn a_file_that_was_there_is_replaced_as_a_whole() {
 
 #[test]
 fn a_file_with_several_names_stays_the_same_file() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     let path = places.root.join("x");
     std::fs::write(&path, b"old").unwrap();
     std::fs::hard_link(&path, places.root.join("also")).unwrap();
@@ -172,12 +172,15 @@ fn a_file_with_several_names_stays_the_same_file() {
 #[test]
 fn programs_use_one_file_until_the_last_has_closed_it() {
     for more in ["", "background = true"] {
-        let places = Places::new();
+        let places = SlowAndFast::new();
         let [mut one, mut two] = [(); 2].map(|()| places.program(more));
         make(&mut one, "x", MADE, b"one ");
-        two.open("x", Way::Absolute, THERE | libc::O_APPEND, 0).unwrap();
+        two.open("x", PathForm::Absolute, THERE | libc::O_APPEND, 0).unwrap();
         two.write(0, b"two ", None).unwrap();
-        assert_eq!(one.step(&Step::Read(0, 100, Some(0))), Seen::Bytes(b"one two ".to_vec()));
+        assert_eq!(
+            one.step(&NameStep::Read(0, 100, Some(0))),
+            Observed::Bytes(b"one two ".to_vec())
+        );
         // To share it with a child does not bring it home as long as the other uses it.
         one.stack.share(one.file(0)).unwrap();
         assert_eq!((places.fast().len(), places.read("x").len()), (1, 0));
@@ -188,8 +191,8 @@ fn programs_use_one_file_until_the_last_has_closed_it() {
         one.stack.settle_all().unwrap();
         assert_eq!(places.read("x"), b"");
         two.write(0, b"again", None).unwrap();
-        let renamed = one.step(&Step::Rename("x".into(), "y".into(), 0));
-        assert_eq!(renamed, Seen::Number(0));
+        let renamed = one.step(&NameStep::Rename("x".into(), "y".into(), 0));
+        assert_eq!(renamed, Observed::Number(0));
         two.close(0).unwrap();
         two.stack.settle_all().unwrap();
         assert_eq!(places.read("y"), b"one two again");
@@ -201,10 +204,10 @@ fn programs_use_one_file_until_the_last_has_closed_it() {
 
 #[test]
 fn nobody_goes_to_the_fast_place_with_what_another_writes_where_it_belongs() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     std::fs::write(places.root.join("x"), b"0123456789").unwrap();
     let [mut one, mut two] = [(); 2].map(|()| places.program(""));
-    one.open("x", Way::Absolute, THERE, 0).unwrap();
+    one.open("x", PathForm::Absolute, THERE, 0).unwrap();
     make(&mut two, "x", MADE, b"two");
     one.write(0, b"one", Some(3)).unwrap();
     assert_eq!((places.fast().len(), places.read("x")), (0, b"twoone".to_vec()));
@@ -215,11 +218,11 @@ fn nobody_goes_to_the_fast_place_with_what_another_writes_where_it_belongs() {
 
 #[test]
 fn a_removed_file_leaves_nothing() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     let [mut one, mut two] = [(); 2].map(|()| places.program(""));
     make(&mut one, "x", MADE, b"bytes");
-    assert_eq!(two.step(&Step::Unlink("x".into(), Way::Absolute)), Seen::Number(0));
-    assert_eq!(one.step(&Step::Read(0, 9, Some(0))), Seen::Bytes(b"bytes".to_vec()));
+    assert_eq!(two.step(&NameStep::Unlink("x".into(), PathForm::Absolute)), Observed::Number(0));
+    assert_eq!(one.step(&NameStep::Read(0, 9, Some(0))), Observed::Bytes(b"bytes".to_vec()));
     assert!(finish_moves(&places.configuration("")).files.is_empty());
     one.close(0).unwrap();
     assert_eq!(tree(&places.root).len(), 0);
@@ -228,7 +231,7 @@ fn a_removed_file_leaves_nothing() {
 
 #[test]
 fn what_others_wrote_is_not_overwritten() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     let mut program = places.program("");
     make(&mut program, "x", MADE, b"under the stack");
     // Not under the stack.
@@ -250,7 +253,7 @@ fn what_others_wrote_is_not_overwritten() {
 
 #[test]
 fn what_cannot_be_moved_is_told_and_kept() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     let mut program = places.program("");
     make(&mut program, "x", MADE, b"bytes");
     let (device, inode) = identity(&places.root.join("x"));
@@ -258,8 +261,8 @@ fn what_cannot_be_moved_is_told_and_kept() {
     std::fs::create_dir(&in_the_way).unwrap();
     assert_eq!(program.close(0), Err(Errno::EXIST));
     // The program goes on seeing it.
-    program.open("x", Way::Absolute, libc::O_RDONLY, 0).unwrap();
-    assert_eq!(program.step(&Step::Read(0, 9, None)), Seen::Bytes(b"bytes".to_vec()));
+    program.open("x", PathForm::Absolute, libc::O_RDONLY, 0).unwrap();
+    assert_eq!(program.step(&NameStep::Read(0, 9, None)), Observed::Bytes(b"bytes".to_vec()));
     std::fs::remove_dir(&in_the_way).unwrap();
     program.finish(true).unwrap();
     assert_eq!(places.read("x"), b"bytes");
@@ -268,7 +271,7 @@ fn what_cannot_be_moved_is_told_and_kept() {
 
 #[test]
 fn a_copy_that_was_interrupted_is_begun_again() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     std::fs::write(places.root.join("x"), b"old").unwrap();
     let mut program = places.program("");
     make(&mut program, "x", MADE, b"new bytes");
@@ -317,28 +320,28 @@ impl Stage for Refusing {
     }
 }
 
-fn refusing(places: &Places, directory: &Path, error: Errno) -> Program {
+fn refusing(places: &SlowAndFast, directory: &Path, error: Errno) -> NamesProgram {
     let (from, to) = (places.root.display(), places.far.path().display());
     let rules = format!("rules = [{{ from = \"{from}\", to = \"{to}\" }}]");
-    let sort = striate_stages::sort("path-rewrite").unwrap();
+    let stage_type = striate_stages::stage_type("path-rewrite").unwrap();
     let all = striate_stack::Paths::all;
-    let stage = (sort.build)(toml::from_str(&rules).unwrap()).unwrap();
+    let stage = (stage_type.build)(toml::from_str(&rules).unwrap()).unwrap();
     let below = Box::new(Refusing(directory.to_path_buf(), error));
     let stages = vec![
-        Placed { name: sort.name, paths: all(), stage },
+        Placed { name: stage_type.name, paths: all(), stage },
         Placed { name: "refusing", paths: all(), stage: below },
     ];
-    Program::new(Stack::new(all(), stages), &places.root)
+    NamesProgram::new(Stack::new(all(), stages), &places.root)
 }
 
 #[test]
 fn errors_of_the_destination_are_those_of_the_program() {
     for error in [Errno::ACCESS, Errno::ROFS] {
-        let places = Places::new();
+        let places = SlowAndFast::new();
         std::fs::write(places.root.join("old"), b"old").unwrap();
         let mut program = refusing(&places, &places.root.clone(), error);
         for name in ["new", "old"] {
-            assert_eq!(program.open(name, Way::Absolute, MADE, 0o644), Err(error), "{name}");
+            assert_eq!(program.open(name, PathForm::Absolute, MADE, 0o644), Err(error), "{name}");
         }
         program.finish(true).unwrap();
         assert_eq!(places.read("old"), b"old");
@@ -349,7 +352,7 @@ fn errors_of_the_destination_are_those_of_the_program() {
 #[test]
 fn a_fast_place_that_cannot_be_used_is_not_noticed() {
     for error in [Errno::ACCESS, Errno::NOSPC, Errno::INVAL] {
-        let places = Places::new();
+        let places = SlowAndFast::new();
         let mut program = refusing(&places, places.far.path(), error);
         make(&mut program, "x", MADE | libc::O_EXCL, b"bytes");
         assert_eq!(places.read("x"), b"bytes");
@@ -357,7 +360,7 @@ fn a_fast_place_that_cannot_be_used_is_not_noticed() {
         places.is_clean();
     }
     // It is not even a directory, but it was not there when the stack was built.
-    let places = Places::new();
+    let places = SlowAndFast::new();
     let mut program = places.program("");
     std::fs::write(places.far.path().join(".striate-moves"), b"").unwrap();
     make(&mut program, "x", MADE, b"bytes");
@@ -367,13 +370,13 @@ fn a_fast_place_that_cannot_be_used_is_not_noticed() {
 
 #[test]
 fn who_finds_a_file_of_a_program_that_was_killed_goes_on_with_it() {
-    let places = Places::new();
+    let places = SlowAndFast::new();
     let mut one = places.program("");
     make(&mut one, "x", MADE, b"written ");
     // Its locks go, as those of a process that is killed.
     drop(one);
     let mut two = places.program("");
-    two.open("x", Way::Absolute, THERE | libc::O_APPEND, 0).unwrap();
+    two.open("x", PathForm::Absolute, THERE | libc::O_APPEND, 0).unwrap();
     two.write(0, b"and more", None).unwrap();
     two.close(0).unwrap();
     assert_eq!(places.read("x"), b"written and more");

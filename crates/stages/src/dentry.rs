@@ -1,4 +1,4 @@
-//! [`Place`]: where a name is, whichever text stands for it.
+//! [`Dentry`]: where a name is, whichever text stands for it.
 //!
 //! Stages that keep files elsewhere have to know that `a/x`, `./a/x` and `link_to_a/x` are one name. So a name
 //! is known by the directory it is in (device and inode) and its last part, never by text.
@@ -16,14 +16,14 @@ use striate_stack::Target;
 use striate_stack::descriptors::{borrow, high};
 
 /// A name, as it is looked up: the directory it is in, and the last part.
-pub(crate) type Key = (Identity, Vec<u8>);
+pub(crate) type DentryKey = (Identity, Vec<u8>);
 
 /// How many links of links are followed.
 const MOST_LINKS: usize = 40;
 
 /// What is at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EntryType {
     /// Nothing.
     Nothing,
     /// A regular file.
@@ -38,14 +38,14 @@ pub(crate) enum What {
 
 /// A name in a directory that exists.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Dentry {
     directory: RawFd,
     parent: CString,
     name: CString,
     stat: Stat,
 }
 
-impl Place {
+impl Dentry {
     /// The place of a name, itself, even if it is a link; `None` if its directory is not there, or if it cannot
     /// be that of a regular file (`x/`, `..`).
     pub(crate) fn of(target: Target<'_>) -> Option<Self> {
@@ -76,7 +76,7 @@ impl Place {
     }
 
     /// How it is looked up.
-    pub(crate) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> DentryKey {
         (self.directory_identity(), self.name.as_bytes().to_vec())
     }
 
@@ -105,24 +105,24 @@ impl Place {
     }
 
     /// What sort of thing the kernel has there.
-    pub(crate) fn what(&self) -> What {
+    pub(crate) fn what(&self) -> EntryType {
         match self.stat() {
-            Err(Errno::NOENT) => What::Nothing,
-            Err(_) => What::Other,
+            Err(Errno::NOENT) => EntryType::Nothing,
+            Err(_) => EntryType::Other,
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => What::File,
-                FileType::Directory => What::Directory,
-                FileType::Symlink => What::Link,
-                _ => What::Other,
+                FileType::RegularFile => EntryType::File,
+                FileType::Directory => EntryType::Directory,
+                FileType::Symlink => EntryType::Link,
+                _ => EntryType::Other,
             },
         }
     }
 
     /// Where it leads if it is a link, or links of links; else itself. `None` if that is nowhere.
-    pub(crate) fn followed(mut self) -> Option<(Self, What)> {
+    pub(crate) fn followed(mut self) -> Option<(Self, EntryType)> {
         for _ in 0..MOST_LINKS {
             let what = self.what();
-            if what != What::Link {
+            if what != EntryType::Link {
                 return Some((self, what));
             }
             let path = self.path();
@@ -277,9 +277,9 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    fn place(root: &Path, path: &str) -> Option<Place> {
+    fn place(root: &Path, path: &str) -> Option<Dentry> {
         let text = CString::new(root.join(path).as_os_str().as_bytes()).unwrap();
-        Place::of(Target { directory: libc::AT_FDCWD, path: &text, absolute: root })
+        Dentry::of(Target { directory: libc::AT_FDCWD, path: &text, absolute: root })
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         }
         for link in ["twice", "a/link"] {
             let (place, what) = place(root, link).unwrap().followed().unwrap();
-            assert_eq!((place.key(), what), (key.clone(), What::Nothing), "{link}");
+            assert_eq!((place.key(), what), (key.clone(), EntryType::Nothing), "{link}");
         }
         assert!(place(root, "loop").unwrap().followed().is_none());
         assert!(place(root, "nowhere/x").is_none());

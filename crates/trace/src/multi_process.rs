@@ -16,7 +16,7 @@ use crate::call::Record;
 use crate::encoder::{Encoder, Timed};
 use crate::header::{Header, encode_zero};
 use crate::held::{self, Held};
-use crate::layer::{FIRST_SHARD, LayerEncoder, LayerRecord};
+use crate::layer_codec::{FIRST_SHARD, LayerEncoder, LayerRecord};
 use crate::reader::Damage;
 use crate::trace_file::{END_OF_SEVERAL, Entry, encode_table};
 use crate::varint;

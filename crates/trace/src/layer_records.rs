@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::block::{BlockInfo, Content};
-use crate::layer::{LayerDecoder, LayerRecord};
+use crate::layer_codec::{LayerDecoder, LayerRecord};
 use crate::reader::{Damage, Trace};
 
 /// Calls of layers as they are in the file: in the order in which they ended. After damage there is nothing more.

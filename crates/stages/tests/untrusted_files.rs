@@ -12,7 +12,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use names::{Program, Way, tree};
+use names::{NamesProgram, PathForm, tree};
 use striate_stack::Configuration;
 use striate_stages::recover::{Report, Wanted, finish_moves, recover, unpack};
 
@@ -28,7 +28,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// A directory that files belong to, a fast place, and something beside them that nobody may write to.
-struct Places {
+struct PlantedFiles {
     _all: tempfile::TempDir,
     root: PathBuf,
     fast: PathBuf,
@@ -38,7 +38,7 @@ struct Places {
 
 const SECRET: &[u8] = b"of the superuser";
 
-impl Places {
+impl PlantedFiles {
     fn new(stage: &str) -> Self {
         let all = tempfile::tempdir().unwrap();
         let top = all.path().canonicalize().unwrap();
@@ -55,8 +55,8 @@ impl Places {
     /// A program is killed when it has written a file.
     fn killed(stage: &str) -> Self {
         let places = Self::new(stage);
-        let mut program = Program::new(places.configuration.build().unwrap(), &places.root);
-        program.open("x", Way::Absolute, MADE, 0o644).unwrap();
+        let mut program = NamesProgram::new(places.configuration.build().unwrap(), &places.root);
+        program.open("x", PathForm::Absolute, MADE, 0o644).unwrap();
         program.write(0, b"planted", None).unwrap();
         if stage == COMBINE {
             program.close(0).unwrap();
@@ -134,7 +134,7 @@ const COMBINE: &str = "[[stage]]\nkind = \"combine\"\ndirectory = \"FAST\"\n";
 
 #[test]
 fn a_fast_place_that_others_can_write_to_is_not_used() {
-    let places = Places::killed(REWRITE);
+    let places = PlantedFiles::killed(REWRITE);
     for mode in [0o777, 0o1777, 0o775] {
         set_mode(&places.fast, mode);
         let reason = format!("can be written by others than its owner (mode {mode:o})");
@@ -155,7 +155,7 @@ fn a_fast_place_that_others_can_write_to_is_not_used() {
 
 #[test]
 fn a_directory_that_is_a_link_is_not_followed() {
-    let places = Places::killed(REWRITE);
+    let places = PlantedFiles::killed(REWRITE);
     let elsewhere = places.fast.join("elsewhere");
     std::fs::rename(places.moves(), &elsewhere).unwrap();
     symlink(&elsewhere, places.moves()).unwrap();
@@ -174,7 +174,7 @@ fn what_somebody_else_owns_is_not_believed() {
         return;
     }
     let reason = "belongs to user 65534, not to the caller (user 0)";
-    let places = Places::killed(REWRITE);
+    let places = PlantedFiles::killed(REWRITE);
     for path in [&places.fast, &places.moves()] {
         chown(path, Some(NOBODY), None).unwrap();
         places.is_not_built(reason);
@@ -186,8 +186,8 @@ fn what_somebody_else_owns_is_not_believed() {
         chown(&file, Some(NOBODY), None).unwrap();
         places.is_refused(reason);
         // The stage does not believe it either: a program that opens the file gets none of it.
-        let mut program = Program::new(places.configuration.build().unwrap(), &places.root);
-        let _ = program.open("x", Way::Absolute, libc::O_RDONLY, 0);
+        let mut program = NamesProgram::new(places.configuration.build().unwrap(), &places.root);
+        let _ = program.open("x", PathForm::Absolute, libc::O_RDONLY, 0);
         let _ = program.finish(true);
         assert_eq!(std::fs::read(places.root.join("x")).unwrap(), b"", "{ending}");
         chown(&file, Some(0), None).unwrap();
@@ -197,7 +197,7 @@ fn what_somebody_else_owns_is_not_believed() {
 
 #[test]
 fn journals_with_several_names_and_links_are_not_believed() {
-    let places = Places::killed(REWRITE);
+    let places = PlantedFiles::killed(REWRITE);
     for ending in [".lock", ".journal", ".data"] {
         let (file, other) = (places.file(ending), places.fast.join("other"));
         std::fs::hard_link(&file, &other).unwrap();
@@ -221,7 +221,7 @@ fn journals_with_several_names_and_links_are_not_believed() {
 
 #[test]
 fn files_go_only_to_where_a_rule_is_for() {
-    let places = Places::killed(REWRITE);
+    let places = PlantedFiles::killed(REWRITE);
     let (root, secret) = (places.root.display().to_string(), places.secret.display().to_string());
     let before = format!("destination {root}/x");
     let reason = "it is not below a directory that the stack has a rule for";
@@ -253,14 +253,14 @@ fn files_go_only_to_where_a_rule_is_for() {
 
 #[test]
 fn files_that_leave_what_a_rule_is_for_go_home_first() {
-    let places = Places::new(REWRITE);
+    let places = PlantedFiles::new(REWRITE);
     let outside = places.root.with_file_name("outside");
     std::fs::create_dir(&outside).unwrap();
-    let mut program = Program::new(places.configuration.build().unwrap(), &places.root);
-    program.open("x", Way::Absolute, MADE, 0o644).unwrap();
+    let mut program = NamesProgram::new(places.configuration.build().unwrap(), &places.root);
+    program.open("x", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, b"planted", None).unwrap();
-    let renamed = program.step(&names::Step::Rename("x".into(), "../outside/y".into(), 0));
-    assert_eq!(renamed, names::Seen::Number(0));
+    let renamed = program.step(&names::NameStep::Rename("x".into(), "../outside/y".into(), 0));
+    assert_eq!(renamed, names::Observed::Number(0));
     // As if it was killed: there is nothing to be recovered.
     drop(program);
     assert_eq!(std::fs::read(outside.join("y")).unwrap(), b"planted");
@@ -268,14 +268,14 @@ fn files_that_leave_what_a_rule_is_for_go_home_first() {
     assert_eq!((report.files.len(), report.failures()), (0, 0), "{report}");
     // A link that leads out: the file is made there.
     symlink(&outside, places.root.join("link")).unwrap();
-    let mut program = Program::new(places.configuration.build().unwrap(), &places.root);
-    program.open("link/z", Way::Absolute, MADE, 0o644).unwrap();
+    let mut program = NamesProgram::new(places.configuration.build().unwrap(), &places.root);
+    program.open("link/z", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, b"there", None).unwrap();
     assert_eq!(std::fs::read(outside.join("z")).unwrap(), b"there");
     program.finish(true).unwrap();
 }
 
-fn is_refused_as_log(places: &Places, report: &Report, reason: &str) {
+fn is_refused_as_log(places: &PlantedFiles, report: &Report, reason: &str) {
     assert_eq!((report.files.len(), report.failures()), (0, 1), "{report}");
     assert!(report.to_string().contains(reason), "{report}");
     assert!(!places.root.join("x").exists());
@@ -283,7 +283,7 @@ fn is_refused_as_log(places: &Places, report: &Report, reason: &str) {
 
 #[test]
 fn logs_that_others_could_have_written_are_not_believed() {
-    let places = Places::killed(COMBINE);
+    let places = PlantedFiles::killed(COMBINE);
     let names: Vec<_> = tree(&places.fast).into_keys().collect();
     let log = places.fast.join(&names[0]);
     // Beside files, and where the stack says.

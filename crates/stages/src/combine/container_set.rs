@@ -9,31 +9,31 @@ use rustix::io::Errno;
 use striate_process::lock::lock;
 use striate_stack::Next;
 
+use super::buffered_file::{BufferedFile, Content};
 use super::container::{Container, Found, is_called_so};
-use super::held::{Content, Held};
 use super::identities::new_inode;
-use super::state::{State, c_name};
-use super::{Combine, Options};
-use crate::place::{Directory, Key};
+use super::state::{CombineState, c_name};
+use super::{Combine, CombineOptions};
+use crate::dentry::{DentryKey, Directory};
 
 /// The containers of a directory, as far as they were read.
 #[derive(Debug)]
-pub(super) struct Containers {
+pub(super) struct ContainerSet {
     directory: Option<PathBuf>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenContainers>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenContainers {
     /// When the directory had last changed.
     changed: Option<(i64, i64)>,
     read: HashSet<PathBuf>,
     /// The time of the newest entry of each name.
-    newest: HashMap<Key, u64>,
+    newest: HashMap<DentryKey, u64>,
 }
 
-impl Containers {
-    pub(super) fn new(options: &Options) -> Self {
+impl ContainerSet {
+    pub(super) fn new(options: &CombineOptions) -> Self {
         let directory = options.directory.clone().filter(|_| !options.unpack);
         Self { directory, seen: Mutex::default() }
     }
@@ -44,15 +44,15 @@ impl Containers {
     }
 
     pub(super) fn start_anew(&self) {
-        *lock(&self.seen) = Seen::default();
+        *lock(&self.seen) = SeenContainers::default();
     }
 }
 
 impl Combine {
     /// Takes up what others have left since the last time.
-    pub(super) fn load(&self, state: &mut State) {
-        let Some(directory) = &self.kept.directory else { return };
-        let mut seen = lock(&self.kept.seen);
+    pub(super) fn load(&self, state: &mut CombineState) {
+        let Some(directory) = &self.containers.directory else { return };
+        let mut seen = lock(&self.containers.seen);
         let Ok(stat) = rustix::fs::stat(directory) else { return };
         let changed = Some((stat.st_mtime, stat.st_mtime_nsec as i64));
         if seen.changed == changed {
@@ -87,32 +87,36 @@ impl Combine {
 
     /// Gives the log an index and leaves it as a container. Files that are open become real ones; the others
     /// are known from the container from now on.
-    pub(super) fn leave_container(&self, state: &mut State, next: Next<'_>) -> Result<(), Errno> {
+    pub(super) fn leave_container(
+        &self,
+        state: &mut CombineState,
+        next: Next<'_>,
+    ) -> Result<(), Errno> {
         let open: Vec<u64> = state
-            .held
+            .buffered
             .iter()
-            .filter(|(_, held)| held.key.is_some() && held.is_open())
+            .filter(|(_, buffered)| buffered.key.is_some() && buffered.is_open())
             .map(|(id, _)| *id)
             .collect();
-        let outcome = self.bring_home(state, &open, next);
+        let outcome = self.materialize(state, &open, next);
         self.seal(state)?;
         outcome
     }
 
     /// Leaves the log as a container.
-    pub(super) fn seal(&self, state: &mut State) -> Result<(), Errno> {
+    pub(super) fn seal(&self, state: &mut CombineState) -> Result<(), Errno> {
         let Some(path) = state.seal_log()? else { return Ok(()) };
         let container = Container::open(&path).map_err(|error| super::log::errno(&error));
         let container = Arc::new(container.inspect_err(|_| state.unsealed = Some(path.clone()))?);
-        let mut seen = lock(&self.kept.seen);
+        let mut seen = lock(&self.containers.seen);
         seen.read.insert(path);
-        for held in state.held.values_mut() {
-            if let Some(at) = held.stored.take() {
-                held.kept = true;
-                if let Content::Stored(_) = held.content {
-                    held.content = Content::Kept(Arc::clone(&container), at);
+        for buffered in state.buffered.values_mut() {
+            if let Some(at) = buffered.stored.take() {
+                buffered.kept = true;
+                if let Content::Stored(_) = buffered.content {
+                    buffered.content = Content::InContainer(Arc::clone(&container), at);
                 }
-                if let Some(key) = &held.key {
+                if let Some(key) = &buffered.key {
                     seen.newest.insert(key.clone(), super::log::now());
                 }
             }
@@ -122,7 +126,12 @@ impl Combine {
 }
 
 /// Takes up an entry of a container, if none that is newer is known.
-fn take_up(state: &mut State, seen: &mut Seen, container: &Arc<Container>, found: &Found) {
+fn take_up(
+    state: &mut CombineState,
+    seen: &mut SeenContainers,
+    container: &Arc<Container>,
+    found: &Found,
+) {
     let Ok(directory) = Directory::open(&found.directory) else { return };
     let key = (directory.identity(), found.name.clone());
     let newest = seen.newest.entry(key.clone()).or_default();
@@ -131,8 +140,10 @@ fn take_up(state: &mut State, seen: &mut Seen, container: &Arc<Container>, found
     }
     *newest = found.time();
     if let Some(id) = state.find(&key) {
-        let held = state.held.get(&id);
-        if held.is_none_or(|held| held.is_open() || !matches!(held.content, Content::Kept(..))) {
+        let buffered = state.buffered.get(&id);
+        if buffered.is_none_or(|buffered| {
+            buffered.is_open() || !matches!(buffered.content, Content::InContainer(..))
+        }) {
             // This process has made it anew.
             return;
         }
@@ -143,10 +154,10 @@ fn take_up(state: &mut State, seen: &mut Seen, container: &Arc<Container>, found
     }
     let directory = state.keep_directory(directory);
     let Ok(stat) = rustix::fs::fstat(&*directory) else { return };
-    state.add(Held {
+    state.add(BufferedFile {
         key: Some(key),
         name: c_name(&found.name),
-        content: Content::Kept(Arc::clone(container), found.at),
+        content: Content::InContainer(Arc::clone(container), found.at),
         stored: None,
         changed: false,
         kept: true,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use names::{Program, Seen, Step, Way, tree};
+use names::{NameStep, NamesProgram, Observed, PathForm, tree};
 use striate_stack::{
     Configuration, Function, Kind, Kinds, Next, Op, Outcome, Placed, Stack, Stage,
 };
@@ -23,23 +23,23 @@ fn configuration(root: &Path, stage: &str) -> Configuration {
         .unwrap()
 }
 
-fn program(root: &Path, stage: &str) -> Program {
-    Program::new(configuration(root, stage).build().unwrap(), root)
+fn program(root: &Path, stage: &str) -> NamesProgram {
+    NamesProgram::new(configuration(root, stage).build().unwrap(), root)
 }
 
-fn make(program: &mut Program, path: &str, bytes: &[u8]) {
-    program.open(path, Way::Absolute, MADE, 0o644).unwrap();
+fn make(program: &mut NamesProgram, path: &str, bytes: &[u8]) {
+    program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
     let slot = program.last();
     assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
     program.close(slot).unwrap();
 }
 
-fn read(program: &mut Program, path: &str) -> Seen {
-    if let Err(error) = program.open(path, Way::Absolute, libc::O_RDONLY, 0) {
-        return Seen::Error(error.raw_os_error());
+fn read(program: &mut NamesProgram, path: &str) -> Observed {
+    if let Err(error) = program.open(path, PathForm::Absolute, libc::O_RDONLY, 0) {
+        return Observed::Error(error.raw_os_error());
     }
     let slot = program.last();
-    let bytes = program.step(&Step::Read(slot, 100_000, None));
+    let bytes = program.step(&NameStep::Read(slot, 100_000, None));
     program.close(slot).unwrap();
     bytes
 }
@@ -66,34 +66,40 @@ fn containers_stay_and_are_seen_by_the_next_program() {
 
     // One that reads, changes, removes and renames.
     let mut second = program(&root, &stage);
-    assert_eq!(read(&mut second, "a/f3"), Seen::Bytes(b"content 3".to_vec()));
-    let size = |seen| matches!(seen, Seen::Stat { size: 10, links: 1, mode: 0o644, .. });
-    assert!(size(second.step(&Step::Stat("a/f12".into(), Way::Absolute, true))));
-    assert_eq!(second.step(&Step::Unlink("a/f4".into(), Way::Absolute)), Seen::Number(0));
-    assert_eq!(read(&mut second, "a/f4"), Seen::Error(libc::ENOENT));
+    assert_eq!(read(&mut second, "a/f3"), Observed::Bytes(b"content 3".to_vec()));
+    let size = |seen| matches!(seen, Observed::Stat { size: 10, links: 1, mode: 0o644, .. });
+    assert!(size(second.step(&NameStep::Stat("a/f12".into(), PathForm::Absolute, true))));
+    assert_eq!(
+        second.step(&NameStep::Unlink("a/f4".into(), PathForm::Absolute)),
+        Observed::Number(0)
+    );
+    assert_eq!(read(&mut second, "a/f4"), Observed::Error(libc::ENOENT));
     make(&mut second, "a/f5", b"another");
-    second.open("a/f6", Way::Absolute, libc::O_WRONLY | libc::O_APPEND, 0).unwrap();
+    second.open("a/f6", PathForm::Absolute, libc::O_WRONLY | libc::O_APPEND, 0).unwrap();
     second.write(0, b" and more", None).unwrap();
     second.close(0).unwrap();
-    assert_eq!(second.step(&Step::Rename("a/f7".into(), "a/g7".into(), 0)), Seen::Number(0));
+    assert_eq!(
+        second.step(&NameStep::Rename("a/f7".into(), "a/g7".into(), 0)),
+        Observed::Number(0)
+    );
     make(&mut second, "a/temporary", b"in place of the eighth");
-    let renamed = second.step(&Step::Rename("a/temporary".into(), "a/f8".into(), 0));
-    assert_eq!(renamed, Seen::Number(0));
+    let renamed = second.step(&NameStep::Rename("a/temporary".into(), "a/f8".into(), 0));
+    assert_eq!(renamed, Observed::Number(0));
     second.finish(true).unwrap();
 
     // While one runs, another one leaves something.
     let mut third = program(&root, &stage);
-    assert_eq!(read(&mut third, "a/new"), Seen::Error(libc::ENOENT));
+    assert_eq!(read(&mut third, "a/new"), Observed::Error(libc::ENOENT));
     let mut fourth = program(&root, &stage);
     make(&mut fourth, "a/new", b"from the fourth");
     fourth.finish(true).unwrap();
-    assert_eq!(read(&mut third, "a/new"), Seen::Bytes(b"from the fourth".to_vec()));
-    assert_eq!(read(&mut third, "a/f5"), Seen::Bytes(b"another".to_vec()));
-    assert_eq!(read(&mut third, "a/f6"), Seen::Bytes(b"content 6 and more".to_vec()));
-    assert_eq!(read(&mut third, "a/f4"), Seen::Error(libc::ENOENT));
-    assert_eq!(read(&mut third, "a/f7"), Seen::Error(libc::ENOENT));
-    assert_eq!(read(&mut third, "a/g7"), Seen::Bytes(b"content 7".to_vec()));
-    assert_eq!(read(&mut third, "a/f8"), Seen::Bytes(b"in place of the eighth".to_vec()));
+    assert_eq!(read(&mut third, "a/new"), Observed::Bytes(b"from the fourth".to_vec()));
+    assert_eq!(read(&mut third, "a/f5"), Observed::Bytes(b"another".to_vec()));
+    assert_eq!(read(&mut third, "a/f6"), Observed::Bytes(b"content 6 and more".to_vec()));
+    assert_eq!(read(&mut third, "a/f4"), Observed::Error(libc::ENOENT));
+    assert_eq!(read(&mut third, "a/f7"), Observed::Error(libc::ENOENT));
+    assert_eq!(read(&mut third, "a/g7"), Observed::Bytes(b"content 7".to_vec()));
+    assert_eq!(read(&mut third, "a/f8"), Observed::Bytes(b"in place of the eighth".to_vec()));
     third.finish(true).unwrap();
 
     // Unpacked elsewhere, and then where they belong.
@@ -147,7 +153,7 @@ fn logs_in_use_are_left_alone() {
     let stages = format!("kind = \"combine\"\n[[stage]]\nkind = \"path-rewrite\"\n{rules}");
     let mut program = program(&root, &stages);
     make(&mut program, "x", b"held");
-    program.open("y", Way::Absolute, libc::O_CREAT | libc::O_WRONLY, 0o600).unwrap();
+    program.open("y", PathForm::Absolute, libc::O_CREAT | libc::O_WRONLY, 0o600).unwrap();
     program.write(0, b"elsewhere", None).unwrap();
     let configuration = configuration(&root, &stages);
     let report = recover(&configuration, std::slice::from_ref(&root), Wanted::Finish);
@@ -178,19 +184,19 @@ impl Stage for Counter {
 }
 
 /// A stack of a stage with a counter below it.
-fn counted(root: &Path, stage: &str) -> (Program, Arc<AtomicUsize>) {
+fn counted(root: &Path, stage: &str) -> (NamesProgram, Arc<AtomicUsize>) {
     let table: toml::Table = toml::from_str(stage).unwrap();
     let name = table["kind"].as_str().unwrap().to_owned();
     let mut options = table;
     options.remove("kind");
-    let sort = striate_stages::sort(&name).unwrap();
+    let stage_type = striate_stages::stage_type(&name).unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     let all = striate_stack::Paths::all;
     let stages = vec![
-        Placed { name: sort.name, paths: all(), stage: (sort.build)(options).unwrap() },
+        Placed { name: stage_type.name, paths: all(), stage: (stage_type.build)(options).unwrap() },
         Placed { name: "counter", paths: all(), stage: Box::new(Counter(Arc::clone(&count))) },
     ];
-    (Program::new(Stack::new(all(), stages), root), count)
+    (NamesProgram::new(Stack::new(all(), stages), root), count)
 }
 
 #[test]
@@ -202,13 +208,13 @@ fn small_files_reach_storage_once_or_never() {
             make(&mut program, &format!("f{number}"), format!("{round}").as_bytes());
             assert_eq!(
                 read(&mut program, &format!("f{number}")),
-                Seen::Bytes(format!("{round}").into())
+                Observed::Bytes(format!("{round}").into())
             );
         }
     }
     for number in 50..100 {
-        let unlinked = program.step(&Step::Unlink(format!("f{number}"), Way::Absolute));
-        assert_eq!(unlinked, Seen::Number(0));
+        let unlinked = program.step(&NameStep::Unlink(format!("f{number}"), PathForm::Absolute));
+        assert_eq!(unlinked, Observed::Number(0));
     }
     assert_eq!(count.load(Ordering::Relaxed), 0);
     program.finish(true).unwrap();
@@ -221,7 +227,7 @@ fn limits_make_real_files() {
     let place = tempfile::tempdir().unwrap();
     let options = "limit = \"10KiB\"\nmemory = \"1MiB\"\nfiles = 30";
     let (mut program, count) = counted(place.path(), &format!("kind = \"combine\"\n{options}"));
-    program.open("large", Way::Absolute, MADE, 0o644).unwrap();
+    program.open("large", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, &[7; 10_240], None).unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 0);
     program.write(0, b"8", None).unwrap();
@@ -270,18 +276,18 @@ impl Stage for Full {
     }
 }
 
-fn on_full(root: &Path, stage: &str, full: &Path) -> (Program, Arc<AtomicBool>) {
+fn on_full(root: &Path, stage: &str, full: &Path) -> (NamesProgram, Arc<AtomicBool>) {
     let mut options: toml::Table = toml::from_str(stage).unwrap();
     let name = options.remove("kind").unwrap();
-    let sort = striate_stages::sort(name.as_str().unwrap()).unwrap();
+    let stage_type = striate_stages::stage_type(name.as_str().unwrap()).unwrap();
     let is_full = Arc::new(AtomicBool::new(true));
     let all = striate_stack::Paths::all;
     let below = Box::new(Full(Arc::clone(&is_full), full.to_path_buf()));
     let stages = vec![
-        Placed { name: sort.name, paths: all(), stage: (sort.build)(options).unwrap() },
+        Placed { name: stage_type.name, paths: all(), stage: (stage_type.build)(options).unwrap() },
         Placed { name: "full", paths: all(), stage: below },
     ];
-    (Program::new(Stack::new(all(), stages), root), is_full)
+    (NamesProgram::new(Stack::new(all(), stages), root), is_full)
 }
 
 #[test]
@@ -292,13 +298,13 @@ fn a_full_disk_is_told_and_nothing_is_lost() {
     for number in 0..20 {
         make(&mut program, &format!("f{number}"), b"some bytes");
     }
-    program.open("open", Way::Absolute, MADE, 0o644).unwrap();
+    program.open("open", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, b"more", None).unwrap();
-    let full = Seen::Error(libc::ENOSPC);
-    assert_eq!(program.step(&Step::SettleAll), full);
-    assert_eq!(program.step(&Step::Sync(0)), full);
-    assert_eq!(program.step(&Step::List(".".into())), full);
-    assert_eq!(read(&mut program, "f7"), Seen::Bytes(b"some bytes".to_vec()));
+    let full = Observed::Error(libc::ENOSPC);
+    assert_eq!(program.step(&NameStep::SettleAll), full);
+    assert_eq!(program.step(&NameStep::Sync(0)), full);
+    assert_eq!(program.step(&NameStep::List(".".into())), full);
+    assert_eq!(read(&mut program, "f7"), Observed::Bytes(b"some bytes".to_vec()));
     // What is needed for the files to be recovered is there.
     let logs = || std::fs::read_dir(root).unwrap().filter_map(Result::ok);
     assert!(logs().any(|entry| entry.file_name().to_string_lossy().ends_with(".log")));
@@ -320,7 +326,7 @@ fn a_full_fast_place_is_not_noticed() {
         format!("kind = \"path-rewrite\"\nrules = [{{ from = \"{from}\", to = \"{to}\" }}]");
     let (mut program, is_full) = on_full(&root, &stage, &fast);
     is_full.store(false, Ordering::Relaxed);
-    program.open("x", Way::Absolute, MADE, 0o644).unwrap();
+    program.open("x", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, b"fast ", None).unwrap();
     assert_eq!(std::fs::metadata(root.join("x")).unwrap().len(), 0);
     is_full.store(true, Ordering::Relaxed);
@@ -439,8 +445,11 @@ fn the_log_is_not_in_the_way() {
     std::fs::create_dir(place.path().join("d")).unwrap();
     let mut program = program(place.path(), "kind = \"combine\"");
     make(&mut program, "d/x", b"short-lived");
-    assert_eq!(program.step(&Step::Unlink("d/x".into(), Way::Absolute)), Seen::Number(0));
-    assert_eq!(program.step(&Step::Rmdir("d".into())), Seen::Number(0));
+    assert_eq!(
+        program.step(&NameStep::Unlink("d/x".into(), PathForm::Absolute)),
+        Observed::Number(0)
+    );
+    assert_eq!(program.step(&NameStep::Rmdir("d".into())), Observed::Number(0));
     program.finish(true).unwrap();
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
@@ -454,12 +463,15 @@ fn stages_of_one_process_do_not_meet_in_hidden_files() {
         let mut program = program(root, "kind = \"combine\"");
         for round in 0..150 {
             let (name, bytes) = (format!("{who}-{round}"), vec![b'a' + who as u8; 500 + who]);
-            program.open(&name, Way::Absolute, MADE, 0o644).unwrap();
+            program.open(&name, PathForm::Absolute, MADE, 0o644).unwrap();
             program.write(0, &bytes, None).unwrap();
-            assert_eq!(program.step(&Step::Unlink(name, Way::Absolute)), Seen::Number(0));
+            assert_eq!(
+                program.step(&NameStep::Unlink(name, PathForm::Absolute)),
+                Observed::Number(0)
+            );
             // It has no name, and becomes a real file all the same.
             program.share_all();
-            assert_eq!(program.step(&Step::Read(0, 1000, Some(0))), Seen::Bytes(bytes));
+            assert_eq!(program.step(&NameStep::Read(0, 1000, Some(0))), Observed::Bytes(bytes));
             program.close(0).unwrap();
         }
         program.finish(true).unwrap();
@@ -505,11 +517,11 @@ fn stages_choose_by_paths_beneath_the_root() {
     for rooted in [false, true] {
         let opens: &'static Opens = Box::leak(Box::new(Opens(AtomicUsize::new(0))));
         let paths = || striate_stack::Paths::new(Some(&["/data".to_owned()]), &[]).unwrap();
-        let sort = striate_stages::sort("combine").unwrap();
+        let stage_type = striate_stages::stage_type("combine").unwrap();
         let combine = Placed {
-            name: sort.name,
+            name: stage_type.name,
             paths: paths(),
-            stage: (sort.build)(toml::Table::new()).unwrap(),
+            stage: (stage_type.build)(toml::Table::new()).unwrap(),
         };
         let counted = Placed { name: "opens", paths: paths(), stage: Box::new(opens) };
         let mut stack = Stack::new(paths(), vec![combine, counted]);

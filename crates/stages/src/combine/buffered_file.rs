@@ -1,4 +1,4 @@
-//! [`Held`]: a file that is not yet one.
+//! [`BufferedFile`]: a file that is not yet one.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -12,31 +12,31 @@ use striate_process::reopen::Identity;
 use striate_stack::{OpenFile, StatInto};
 
 use super::container::Container;
-use super::log::{At, Log, errno};
-use crate::place::{Directory, Key};
+use super::log::{Log, LogPosition, errno};
+use crate::dentry::{DentryKey, Directory};
 
-/// What the stage leaves with an open file that stands for a held one.
+/// What the stage leaves with an open file that stands for a buffered one.
 #[derive(Debug)]
-pub(super) struct Handle {
-    /// Which held file.
+pub(super) struct CombineHandle {
+    /// Which buffered file.
     pub(super) id: u64,
     /// The descriptor that the program got at first.
     pub(super) opened: AtomicI32,
     /// Whether it is a real file by now: then the stage has nothing to do with it any more.
-    home: AtomicBool,
+    materialized: AtomicBool,
 }
 
-impl Handle {
+impl CombineHandle {
     pub(super) fn new(id: u64, opened: RawFd) -> Self {
-        Self { id, opened: AtomicI32::new(opened), home: AtomicBool::new(false) }
+        Self { id, opened: AtomicI32::new(opened), materialized: AtomicBool::new(false) }
     }
 
-    pub(super) fn is_home(&self) -> bool {
-        self.home.load(Ordering::Acquire)
+    pub(super) fn is_materialized(&self) -> bool {
+        self.materialized.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_home(&self) {
-        self.home.store(true, Ordering::Release);
+    pub(super) fn set_materialized(&self) {
+        self.materialized.store(true, Ordering::Release);
     }
 }
 
@@ -46,9 +46,9 @@ pub(super) enum Content {
     /// In memory: somebody writes it.
     Memory(Vec<u8>),
     /// In the log.
-    Stored(At),
+    Stored(LogPosition),
     /// In a container that another process, or this one, has left.
-    Kept(Arc<Container>, At),
+    InContainer(Arc<Container>, LogPosition),
 }
 
 /// Flags of a `stat` that the kernel knows.
@@ -77,21 +77,21 @@ pub(super) fn file_time() -> Time {
 
 /// A file that the program has made, which storage does not know of.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BufferedFile {
     /// Its name; none if it was removed while it is open.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<DentryKey>,
     pub(super) name: CString,
     pub(super) directory: Arc<Directory>,
     pub(super) content: Content,
     /// The entry of the log that has its state at the last close, if there is one.
-    pub(super) stored: Option<At>,
+    pub(super) stored: Option<LogPosition>,
     /// Whether it has changed since.
     pub(super) changed: bool,
     /// Whether a container has an entry of that name as well, which has to be taken back.
     pub(super) kept: bool,
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
-    /// Device and inode, as long as it is held.
+    /// Device and inode, as long as it is buffered.
     pub(super) identity: Identity,
     /// Whether the program was told: then it stays what it is.
     pub(super) told: bool,
@@ -101,12 +101,12 @@ pub(super) struct Held {
     pub(super) handles: Vec<Weak<OpenFile>>,
 }
 
-impl Held {
+impl BufferedFile {
     /// How long it is.
     pub(super) fn size(&self) -> usize {
         match &self.content {
             Content::Memory(bytes) => bytes.len(),
-            Content::Stored(at) | Content::Kept(_, at) => at.length,
+            Content::Stored(at) | Content::InContainer(_, at) => at.length,
         }
     }
 
@@ -123,7 +123,7 @@ impl Held {
         match &self.content {
             Content::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
             Content::Stored(at) => log.ok_or(Errno::IO)?.bytes(*at),
-            Content::Kept(container, at) => {
+            Content::InContainer(container, at) => {
                 container.read_at(*at).map(Cow::Owned).map_err(|error| errno(&error))
             }
         }

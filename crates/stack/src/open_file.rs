@@ -31,12 +31,12 @@ pub struct OpenFile {
     cursor: Lock<Option<u64>>,
     /// Whether the position was taken from the kernel.
     taken: AtomicBool,
-    states: Box<[Left]>,
+    states: Box<[StageState]>,
 }
 
 /// What a stage has left with a file.
 #[derive(Debug, Default)]
-struct Left {
+struct StageState {
     state: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// Found with one load.
     number: AtomicU64,
@@ -57,7 +57,7 @@ impl OpenFile {
             first: AtomicI32::new(-1),
             cursor: Lock::new(None),
             taken: AtomicBool::new(false),
-            states: (0..stages).map(|_| Left::default()).collect(),
+            states: (0..stages).map(|_| StageState::default()).collect(),
         }
     }
 

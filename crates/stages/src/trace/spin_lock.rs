@@ -1,4 +1,4 @@
-//! [`Brief`]: a lock that is nearly always free, and held for some nanoseconds.
+//! [`SpinLock`]: a lock that is nearly always free, and held for some nanoseconds.
 //!
 //! To give back a lock of the standard library takes an atomic exchange, since somebody may sleep until then.
 //! Here nobody does: who finds it taken looks again a little later. That saves a tenth of what it costs to
@@ -9,45 +9,45 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use striate_process::only_thread::is_only_thread;
+use striate_process::single_thread::is_single_threaded;
 
 /// Something that one thread uses at a time.
 #[derive(Debug)]
-pub(super) struct Brief<T> {
+pub(super) struct SpinLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is used by who has taken the lock, one thread at a time.
-unsafe impl<T: Send> Sync for Brief<T> {}
+unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// The right to use it.
 #[derive(Debug)]
-pub(super) struct Held<'b, T>(&'b Brief<T>);
+pub(super) struct SpinGuard<'b, T>(&'b SpinLock<T>);
 
-impl<T> Brief<T> {
+impl<T> SpinLock<T> {
     pub(super) const fn new(value: T) -> Self {
         Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<Held<'_, T>> {
+    fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
         // While there is one thread, nobody else looks.
-        if is_only_thread() && !self.taken.load(Ordering::Relaxed) {
+        if is_single_threaded() && !self.taken.load(Ordering::Relaxed) {
             self.taken.store(true, Ordering::Relaxed);
-            return Some(Held(self));
+            return Some(SpinGuard(self));
         }
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| Held(self))
+        taken.is_ok().then(|| SpinGuard(self))
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> Held<'_, T> {
+    pub(super) fn lock(&self) -> SpinGuard<'_, T> {
         self.try_lock().unwrap_or_else(|| self.wait())
     }
 
     #[cold]
-    fn wait(&self) -> Held<'_, T> {
+    fn wait(&self) -> SpinGuard<'_, T> {
         loop {
             for round in 0..100 {
                 if let Some(held) = self.try_lock() {
@@ -61,7 +61,7 @@ impl<T> Brief<T> {
     }
 
     /// The same, unless it cannot be had for a while: who has it may never go on.
-    pub(super) fn lock_until(&self, end: Instant) -> Option<Held<'_, T>> {
+    pub(super) fn lock_until(&self, end: Instant) -> Option<SpinGuard<'_, T>> {
         loop {
             if let Some(held) = self.try_lock() {
                 return Some(held);
@@ -74,14 +74,14 @@ impl<T> Brief<T> {
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for SpinGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.0.taken.store(false, Ordering::Release);
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for SpinGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -91,7 +91,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread has taken the lock.
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time() {
-        let count = Brief::new(0_u64);
+        let count = SpinLock::new(0_u64);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {

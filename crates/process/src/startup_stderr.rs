@@ -1,4 +1,4 @@
-//! [`Voice`]: standard error, as long as it is the one that the process started with.
+//! [`StartupStderr`]: standard error, as long as it is the one that the process started with.
 //!
 //! Programs close it, and the next file they open has its number: what is said must not go there.
 
@@ -6,12 +6,12 @@ use crate::standard_error::write_without_signal;
 
 /// Where a stage says something to people.
 #[derive(Debug)]
-pub struct Voice {
+pub struct StartupStderr {
     /// Device and inode.
     place: Option<(u64, u64)>,
 }
 
-impl Voice {
+impl StartupStderr {
     /// What standard error is now.
     pub fn new() -> Self {
         Self { place: place() }

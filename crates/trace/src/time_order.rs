@@ -52,14 +52,14 @@ impl Iterator for ShardRecords {
 
 /// The blocks of a shard.
 #[derive(Debug)]
-struct Shard {
+struct ShardCursor {
     number: u16,
     records: ShardRecords,
     /// What the records so far are ordered by.
     until: u64,
 }
 
-impl Shard {
+impl ShardCursor {
     fn next(&mut self) -> Result<Option<(u64, Record)>, Damage> {
         let Some(record) = self.records.next().transpose()? else { return Ok(None) };
         // Within a shard the order stands, whatever the clock said.
@@ -71,7 +71,7 @@ impl Shard {
 /// Records by the time at which calls ended. Damage is told when all that could be read has been.
 #[derive(Debug)]
 pub struct InOrder {
-    shards: Vec<Shard>,
+    shards: Vec<ShardCursor>,
     heads: BinaryHeap<Reverse<Head>>,
     damage: Option<Damage>,
 }
@@ -110,8 +110,9 @@ impl InOrder {
         for block in blocks {
             shards.entry(block.shard).or_default().push(block);
         }
-        let shard = |(number, blocks)| Shard { number, records: trace.shard(blocks), until: 0 };
-        let shards: Vec<Shard> = shards.into_iter().map(shard).collect();
+        let shard =
+            |(number, blocks)| ShardCursor { number, records: trace.shard(blocks), until: 0 };
+        let shards: Vec<ShardCursor> = shards.into_iter().map(shard).collect();
         let mut order = Self { shards, heads: BinaryHeap::new(), damage };
         for shard in 0..order.shards.len() {
             order.refill(shard);

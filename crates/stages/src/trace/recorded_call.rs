@@ -8,7 +8,7 @@ use striate_process::clock;
 use striate_stack::{Action, Completed, End, Next, Of, Op, OpenFile, Outcome, StatInto, notice};
 use striate_trace::{Call, Detail, Subject, Timed, TracedEnd, TracedFile};
 
-use super::{Known, Recorder};
+use super::{Recorder, TracedState};
 
 type Told<'c> = Call<&'c TracedFile, &'c Path>;
 
@@ -43,7 +43,7 @@ impl Recorder {
         if is_notice && notice::result_follows(function) {
             return next.call(op);
         }
-        let asked = self.told(&op.action, slot);
+        let asked = self.recorded_call(&op.action, slot);
         let start = clock::now();
         let outcome = next.call(op);
         let timed = Timed { start, end: clock::now() };
@@ -55,7 +55,7 @@ impl Recorder {
                 (*size, *mode) = (Some(told_size), Some(told_mode));
             }
             (_, Action::Seek { file, .. }) => {
-                if let (Some(known), Ok(position)) = (file.state::<Known>(slot), outcome) {
+                if let (Some(known), Ok(position)) = (file.state::<TracedState>(slot), outcome) {
                     known.move_to(Some(position));
                 }
             }
@@ -79,10 +79,10 @@ impl Recorder {
 
     /// Records a call of which stages had notice, and which has been made.
     pub(super) fn record_completed(&self, done: &Completed<'_, '_>, place: usize) {
-        let Completed { op, detail: told, outcome, times: (start, end) } = *done;
-        let Some(mut call) = self.told(&op.action, place) else { return };
+        let Completed { op, detail: recorded_call, outcome, times: (start, end) } = *done;
+        let Some(mut call) = self.recorded_call(&op.action, place) else { return };
         if let Call::Notice { detail, .. } = &mut call {
-            *detail = told.clone();
+            *detail = recorded_call.clone();
         }
         self.record(place, op.function, Timed { start, end }, Some(outcome), &call);
     }
@@ -103,7 +103,7 @@ impl Recorder {
         TracedEnd { file, descriptor: end.descriptor, at: end.at }
     }
 
-    fn told<'a>(&self, action: &Action<'a>, slot: usize) -> Option<Told<'a>> {
+    fn recorded_call<'a>(&self, action: &Action<'a>, slot: usize) -> Option<Told<'a>> {
         Some(match action {
             // These are told elsewhere, since they are many.
             Action::Read { .. } | Action::Write { .. } => return None,
@@ -202,7 +202,7 @@ fn told_by(into: &StatInto<'_>) -> (u64, u32) {
 /// Bytes were moved at the position of an end.
 fn moved(end: &End<'_>, slot: usize, outcome: Result<u64, Errno>) {
     if let (Some(file), None, Ok(count)) = (end.file, end.at, outcome)
-        && let Some(known) = file.state::<Known>(slot)
+        && let Some(known) = file.state::<TracedState>(slot)
     {
         known.move_to(known.position().and_then(|position| position.checked_add(count)));
     }

@@ -1,15 +1,15 @@
-//! [`Here`]: what a thread knows about itself.
+//! [`ThreadState`]: what a thread knows about itself.
 
 use std::cell::Cell;
 
 /// All is zero at first.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Here {
+pub(crate) struct ThreadState {
     /// How many calls of this thread are within a stack, one within the other.
     pub(crate) within: Cell<u32>,
-    /// Its seat; 0 before it has asked for one, 64 if it has none of its own.
-    pub(crate) seat: Cell<u32>,
+    /// Its slot; 0 before it has asked for one, 64 if it has none of its own.
+    pub(crate) slot: Cell<u32>,
     /// Its number in the kernel, or 0 if that was not asked for.
     pub(crate) thread: Cell<u32>,
 }
@@ -19,35 +19,35 @@ pub(crate) struct Here {
 /// operation costs.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod own {
-    use super::Here;
+    use super::ThreadState;
 
-    const _: () = assert!(size_of::<Here>() <= 16 && align_of::<Here>() <= 8);
+    const _: () = assert!(size_of::<ThreadState>() <= 16 && align_of::<ThreadState>() <= 8);
 
     std::arch::global_asm!(
-        ".pushsection .tbss.striate_stack_here, \"awT\", @nobits",
-        ".globl striate_stack_here",
-        ".hidden striate_stack_here",
-        ".type striate_stack_here, @object",
-        ".size striate_stack_here, 16",
+        ".pushsection .tbss.striate_thread_state, \"awT\", @nobits",
+        ".globl striate_thread_state",
+        ".hidden striate_thread_state",
+        ".type striate_thread_state, @object",
+        ".size striate_thread_state, 16",
         ".p2align 3",
-        "striate_stack_here:",
+        "striate_thread_state:",
         ".zero 16",
         ".popsection",
     );
 
     #[inline]
-    pub(crate) fn with<R>(act: impl FnOnce(&Here) -> R) -> R {
-        let here: *const Here;
+    pub(crate) fn with<R>(act: impl FnOnce(&ThreadState) -> R) -> R {
+        let thread_state: *const ThreadState;
         // SAFETY: the register holds where the thread's memory is, and the loader has said how far from
         // there this part of it is. Neither changes while the thread lives.
         unsafe {
             std::arch::asm!(
-                "mov {here}, qword ptr fs:[0]",
-                "add {here}, qword ptr [rip + striate_stack_here@GOTTPOFF]",
-                here = out(reg) here,
+                "mov {thread_state}, qword ptr fs:[0]",
+                "add {thread_state}, qword ptr [rip + striate_thread_state@GOTTPOFF]",
+                thread_state = out(reg) thread_state,
                 options(pure, nomem, nostack),
             );
-            act(&*here)
+            act(&*thread_state)
         }
     }
 }
@@ -56,16 +56,16 @@ mod own {
 mod own {
     use std::cell::Cell;
 
-    use super::Here;
+    use super::ThreadState;
 
     thread_local! {
-        static HERE: Here =
-            const { Here { within: Cell::new(0), seat: Cell::new(0), thread: Cell::new(0) } };
+        static THREAD_STATE: ThreadState =
+            const { ThreadState { within: Cell::new(0), slot: Cell::new(0), thread: Cell::new(0) } };
     }
 
     #[inline]
-    pub(crate) fn with<R>(act: impl FnOnce(&Here) -> R) -> R {
-        HERE.with(act)
+    pub(crate) fn with<R>(act: impl FnOnce(&ThreadState) -> R) -> R {
+        THREAD_STATE.with(act)
     }
 }
 
