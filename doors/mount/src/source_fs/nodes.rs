@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::identity::Identity;
+use crate::source_fs::identity::Identity;
 
 /// The number of the directory that is mounted.
 pub(crate) const ROOT: u64 = 1;
@@ -57,7 +57,7 @@ pub(crate) struct Node {
 
 /// What became of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct NodeLookup {
     pub(crate) id: u64,
     /// It is another file on the source than it was: a descriptor of it is of no use any more.
     pub(crate) changed: bool,
@@ -118,7 +118,7 @@ impl Nodes {
         key: Key,
         at_source: Option<Identity>,
         times: u64,
-    ) -> Found {
+    ) -> NodeLookup {
         let mut changed = false;
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
@@ -137,7 +137,7 @@ impl Nodes {
         if let Some(node) = self.all.get_mut(&id) {
             node.lookups += times;
         }
-        Found { id, changed }
+        NodeLookup { id, changed }
     }
 
     /// The node at a name that is the same file, although it is another one on the source by now: a stage
@@ -375,17 +375,17 @@ mod tests {
         let id = found(&mut nodes, ROOT, "f", held);
         assert!(id >= OURS);
         let home = nodes.found((ROOT, OsStr::new("f")), real(30), Some(identity(30)), 1);
-        assert_eq!(home, Found { id, changed: true });
+        assert_eq!(home, NodeLookup { id, changed: true });
         // It goes away again, and the source still has what was there.
         let away = nodes.found((ROOT, OsStr::new("f")), held, Some(identity(30)), 1);
-        assert_eq!(away, Found { id, changed: true });
+        assert_eq!(away, NodeLookup { id, changed: true });
         // Its bytes are elsewhere, although it is shown as what the source has.
         let carried = found(&mut nodes, ROOT, "c", real(50));
         nodes.get_mut(carried).unwrap().carried = true;
         let home = nodes.found((ROOT, OsStr::new("c")), real(51), Some(identity(51)), 1);
-        assert_eq!(home, Found { id: carried, changed: true });
+        assert_eq!(home, NodeLookup { id: carried, changed: true });
         assert!(!nodes.may_change(carried));
-        // What somebody else put there is another file.
+        // What another program put there is another file.
         let file = found(&mut nodes, ROOT, "g", real(40));
         assert_ne!(found(&mut nodes, ROOT, "g", real(41)), file);
     }

@@ -4,7 +4,7 @@
 //! that stages want is an [`OpenFile`] of the stack.
 //!
 //! The kernel tells of each close of a descriptor (`flush`), which waits for the answer, and later, when nothing
-//! stands for the file any more, that it may be released, for which nobody waits. What `close` promises
+//! stands for the file any more, that it may be released, without waiting. What `close` promises
 //! has to happen at the first; but whether a descriptor that was duplicated or inherited is still there is
 //! not said. So the file is closed through the stack at every flush, and opened again if more comes, which is rare.
 
@@ -17,9 +17,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use striate_stack::{Action, Announced, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
 
-use crate::door::{Door, lock, magic, read, write};
-use crate::identity::{self, Identity};
-use crate::nodes::Key;
+use crate::source_fs::identity::{self, Identity};
+use crate::source_fs::nodes::Key;
+use crate::source_fs::{SourceFs, magic};
+use crate::sync::{lock, read, write};
 
 /// What one `open` made.
 #[derive(Debug)]
@@ -27,12 +28,12 @@ pub(crate) struct Handle {
     pub(crate) node: u64,
     /// `O_…`, as it is opened again.
     flags: AtomicI32,
-    pub(crate) way: Way,
+    pub(crate) way: HandleAccess,
 }
 
 /// How a handle is used.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum HandleAccess {
     /// Without stages.
     Plain {
         descriptor: OwnedFd,
@@ -71,7 +72,7 @@ const CHANGEABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc
 pub(crate) type Reached = (Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>);
 
 impl Handle {
-    pub(crate) fn new(node: u64, flags: i32, way: Way) -> Self {
+    pub(crate) fn new(node: u64, flags: i32, way: HandleAccess) -> Self {
         Self { node, flags: AtomicI32::new(flags & !ONCE), way }
     }
 
@@ -84,12 +85,12 @@ impl Handle {
     }
 
     pub(crate) fn is_staged(&self) -> bool {
-        matches!(self.way, Way::Staged(_))
+        matches!(self.way, HandleAccess::Staged(_))
     }
 
     /// Does something with the file of the stack, if it is open.
     fn if_open<R>(&self, act: impl FnOnce(&Arc<OpenFile>) -> R) -> Option<R> {
-        let Way::Staged(state) = &self.way else { return None };
+        let HandleAccess::Staged(state) = &self.way else { return None };
         match &*read(state) {
             Staged::Open(file) => Some(act(file)),
             _ => None,
@@ -97,7 +98,7 @@ impl Handle {
     }
 }
 
-impl Door {
+impl SourceFs {
     /// The handle of a number.
     pub(crate) fn handle(&self, number: u64) -> Result<Arc<Handle>, Errno> {
         lock(&self.handles).get(&number).cloned().ok_or(Errno::BADF)
@@ -121,8 +122,8 @@ impl Door {
         act: impl FnOnce(Using<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let state = match &handle.way {
-            Way::Plain { descriptor, .. } => return act(Using::Descriptor(descriptor)),
-            Way::Staged(state) => state,
+            HandleAccess::Plain { descriptor, .. } => return act(Using::Descriptor(descriptor)),
+            HandleAccess::Staged(state) => state,
         };
         loop {
             match &*read(state) {
@@ -170,9 +171,9 @@ impl Door {
 
     fn opened_again(&self, handle: &Handle) -> Result<Staged, Errno> {
         let flags = handle.flags() | libc::O_CLOEXEC;
-        if let Some(spot) = self.spot_of(handle.node)? {
+        if let Some(dentry) = self.dentry_of(handle.node)? {
             let flags = flags | libc::O_NOFOLLOW;
-            let opened = self.stack.open(Function::Open, spot.target(), flags, 0);
+            let opened = self.stack.open(Function::Open, dentry.target(), flags, 0);
             if let Some(Ok(file)) = opened {
                 if self.is_of(&file, handle.node) {
                     self.note_carried(&file, handle.node);
@@ -196,7 +197,7 @@ impl Door {
         // Stages may show another file than there is.
         let Some((parent, name)) = self.nodes().name(id).cloned() else { return false };
         let found =
-            self.spot(parent, &name).and_then(|spot| self.identify(parent, &name, &spot, 0));
+            self.dentry(parent, &name).and_then(|dentry| self.identify(parent, &name, &dentry, 0));
         let Ok((found, _)) = found else { return false };
         if found != id {
             self.forget(found, 0);
@@ -248,7 +249,7 @@ impl Door {
         self.handles_of(id).iter().find_map(|handle| handle.if_open(reach))
     }
 
-    /// From now on others may see what a handle stands for.
+    /// Shares the file of a handle: stages hold nothing of it back from now on.
     pub(crate) fn share(&self, handle: &Handle) {
         handle.if_open(|file| self.stack.share(file));
     }
@@ -272,8 +273,8 @@ impl Door {
     pub(crate) fn flush(&self, handle: &Handle) -> Result<(), Errno> {
         let state = match &handle.way {
             // What a close finds out is the same for all descriptors of a file.
-            Way::Plain { descriptor, .. } => return close_copy(descriptor),
-            Way::Staged(state) => state,
+            HandleAccess::Plain { descriptor, .. } => return close_copy(descriptor),
+            HandleAccess::Staged(state) => state,
         };
         let mut state = write(state);
         let closed = match &*state {
@@ -327,7 +328,7 @@ impl Door {
 
     /// Closes what is still open of a handle.
     fn end_handle(&self, handle: &Handle) -> Result<(), Errno> {
-        let Way::Staged(state) = &handle.way else { return Ok(()) };
+        let HandleAccess::Staged(state) = &handle.way else { return Ok(()) };
         match std::mem::replace(&mut *write(state), Staged::Closed) {
             Staged::Open(file) => self.close_file(&file).map(|_| ()),
             _ => Ok(()),
@@ -350,7 +351,7 @@ impl Door {
             return;
         }
         for handle in self.handles_of(id) {
-            if let Way::Staged(state) = &handle.way {
+            if let HandleAccess::Staged(state) = &handle.way {
                 let mut state = write(state);
                 if matches!(*state, Staged::Closed)
                     && let Ok(opened) = self.opened_again(&handle)
@@ -370,7 +371,7 @@ fn close_copy(descriptor: &OwnedFd) -> Result<(), Errno> {
     if closed == 0 { Ok(()) } else { Err(identity::last_error()) }
 }
 
-fn set_flags(door: &Door, using: Using<'_>, flags: i32) -> Result<(), Errno> {
+fn set_flags(door: &SourceFs, using: Using<'_>, flags: i32) -> Result<(), Errno> {
     match using {
         Using::Descriptor(descriptor) => {
             rustix::fs::fcntl_setfl(descriptor, OFlags::from_bits_retain(flags as u32))

@@ -1,4 +1,4 @@
-//! Names: looking them up, making, moving and removing them.
+//! Names: how they are looked up, made, renamed and removed.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -11,21 +11,22 @@ use rustix::io::Errno;
 use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind, Of, Op};
 
-use crate::caller::AsCaller;
-use crate::door::{Door, Spot, magic, text};
-use crate::opening::masked;
+use crate::backend::{NameIn, NewMode};
+use crate::source_fs::credentials::CallerCredentials;
+use crate::source_fs::open::masked;
+use crate::source_fs::{Dentry, SourceFs, magic, text};
 
 /// What a name was found to be: its node, and what that is.
 pub(crate) type Entry = (u64, libc::statx);
 
-impl Door {
+impl SourceFs {
     /// Looks a name up.
     pub(crate) fn lookup(&self, parent: u64, name: &OsStr) -> Result<Entry, Errno> {
         let _names = self.keep_names(parent);
-        let spot = self.spot(parent, name)?;
-        let found = self.identify(parent, name, &spot, 1);
+        let dentry = self.dentry(parent, name)?;
+        let found = self.identify(parent, name, &dentry, 1);
         if found.as_ref().is_err_and(|error| *error == Errno::NOENT) {
-            // Somebody has removed it on the source.
+            // It was removed on the source.
             self.nodes().removed(parent, name, None);
         }
         found
@@ -35,72 +36,73 @@ impl Door {
     fn make(
         &self,
         request: &Request,
-        (parent, name): (u64, &OsStr),
+        (parent, name): NameIn<'_>,
         (function, detail): (Function, Detail<&Path>),
-        make: impl FnOnce(&Spot) -> Result<(), Errno>,
+        make: impl FnOnce(&Dentry) -> Result<(), Errno>,
     ) -> Result<Entry, Errno> {
         let _names = self.change_names(parent);
-        let spot = self.spot(parent, name)?;
+        let dentry = self.dentry(parent, name)?;
         let act = || {
-            let _caller = AsCaller::new(self, request);
-            make(&spot)
+            let _caller = CallerCredentials::new(self, request);
+            make(&dentry)
         };
-        if function == Function::Link && spot.route.wants(Kind::Notice) {
+        if function == Function::Link && dentry.route.wants(Kind::Notice) {
             // What comes of it is told with the old name.
-            let action = Action::Notice { of: Of::Name(spot.target()) };
-            self.stack.announce(&mut Op { function, route: &spot.route, action }).outcome?;
+            let action = Action::Notice { of: Of::Name(dentry.target()) };
+            self.stack.announce(&mut Op { function, route: &dentry.route, action }).outcome?;
             act()?;
         } else if function.kind() == Kind::Notice {
-            self.noticed(function, &spot, &detail, act)?;
+            self.noticed(function, &dentry, &detail, act)?;
         } else {
             act()?;
         }
-        self.identify(parent, name, &spot, 1)
+        self.identify(parent, name, &dentry, 1)
     }
 
     pub(crate) fn make_directory(
         &self,
         request: &Request,
-        name: (u64, &OsStr),
-        (mode, mask): (u32, u32),
+        name: NameIn<'_>,
+        mode: NewMode,
     ) -> Result<Entry, Errno> {
-        self.make(request, name, (Function::Mkdir, Detail::default()), |spot| {
-            let mode = masked(spot, mode, mask);
-            if spot.route.wants(Kind::MakeDirectory) {
-                let action = Action::MakeDirectory { target: spot.target(), mode };
-                return self.call(Function::Mkdir, &spot.route, action).map(|_| ());
+        self.make(request, name, (Function::Mkdir, Detail::default()), |dentry| {
+            let mode = masked(dentry, mode);
+            if dentry.route.wants(Kind::MakeDirectory) {
+                let action = Action::MakeDirectory { target: dentry.target(), mode };
+                return self.call(Function::Mkdir, &dentry.route, action).map(|_| ());
             }
-            rustix::fs::mkdirat(&*spot.parent, spot.name.as_c_str(), Mode::from_raw_mode(mode))
+            rustix::fs::mkdirat(&*dentry.parent, dentry.name.as_c_str(), Mode::from_raw_mode(mode))
         })
     }
 
     pub(crate) fn make_node(
         &self,
         request: &Request,
-        name: (u64, &OsStr),
-        (mode, mask): (u32, u32),
+        name: NameIn<'_>,
+        mode: NewMode,
         device: u32,
     ) -> Result<Entry, Errno> {
-        let detail = Detail::numbers(&[mode.into()]);
-        self.make(request, name, (Function::Mknod, detail), |spot| {
-            let mode = (mode & libc::S_IFMT) | masked(spot, mode & 0o7777, mask);
+        let detail = Detail::numbers(&[mode.mode.into()]);
+        self.make(request, name, (Function::Mknod, detail), |dentry| {
+            let permissions = NewMode { mode: mode.mode & 0o7777, ..mode };
+            let mode = (mode.mode & libc::S_IFMT) | masked(dentry, permissions);
             let kind = FileType::from_raw_mode(mode);
             let permissions = Mode::from_raw_mode(mode & 0o7777);
-            let name = spot.name.as_c_str();
-            rustix::fs::mknodat(&*spot.parent, name, kind, permissions, device.into())
+            let name = dentry.name.as_c_str();
+            rustix::fs::mknodat(&*dentry.parent, name, kind, permissions, device.into())
         })
     }
 
     pub(crate) fn make_symlink(
         &self,
         request: &Request,
-        name: (u64, &OsStr),
+        name: NameIn<'_>,
         to: &Path,
     ) -> Result<Entry, Errno> {
         let detail = Detail::default().with_text(Some(to));
         let to = text(to.as_os_str())?;
-        self.make(request, name, (Function::Symlink, detail), |spot| {
-            rustix::fs::symlinkat(to.as_c_str(), &*spot.parent, spot.name.as_c_str())
+        self.make(request, name, (Function::Symlink, detail), |dentry| {
+            rustix::fs::symlinkat(to.as_c_str(), &*dentry.parent, dentry.name.as_c_str())
         })
     }
 
@@ -109,13 +111,13 @@ impl Door {
         &self,
         request: &Request,
         id: u64,
-        name: (u64, &OsStr),
+        name: NameIn<'_>,
     ) -> Result<Entry, Errno> {
-        let new = self.spot(name.0, name.1)?.path;
+        let new = self.dentry(name.0, name.1)?.path;
         let detail = Detail::default().with_text(Some(new.as_path()));
         self.reach(id, (Function::Link, detail), |file| {
-            self.make(request, name, (Function::Link, Detail::default()), |spot| {
-                let (parent, name) = (&*spot.parent, spot.name.as_c_str());
+            self.make(request, name, (Function::Link, Detail::default()), |dentry| {
+                let (parent, name) = (&*dentry.parent, dentry.name.as_c_str());
                 let path = magic(file);
                 let flags = AtFlags::SYMLINK_FOLLOW;
                 rustix::fs::linkat(rustix::fs::CWD, &*path, parent, name, flags)
@@ -128,7 +130,7 @@ impl Door {
         Ok(rustix::fs::readlinkat(&*descriptor, c"", Vec::new())?.into_bytes())
     }
 
-    /// A descriptor of what is about to lose its name, so that it is there for as long as somebody uses it.
+    /// A descriptor of a file that is about to lose its name, so that it exists for as long as a program uses it.
     fn kept(&self, parent: u64, name: &OsStr) -> Option<Arc<OwnedFd>> {
         let id = self.nodes().named(parent, name)?;
         self.wake(id);
@@ -138,29 +140,24 @@ impl Door {
     /// Removes a name; of a directory if the flags say so (`AT_REMOVEDIR`).
     pub(crate) fn remove(&self, parent: u64, name: &OsStr, flags: i32) -> Result<(), Errno> {
         let _names = self.change_names(parent);
-        let spot = self.spot(parent, name)?;
+        let dentry = self.dentry(parent, name)?;
         let kept = self.kept(parent, name);
-        if spot.route.wants(Kind::Unlink) {
+        if dentry.route.wants(Kind::Unlink) {
             let function = if flags == 0 { Function::Unlink } else { Function::Rmdir };
-            let action = Action::Unlink { target: spot.target(), flags };
-            self.call(function, &spot.route, action)?;
+            let action = Action::Unlink { target: dentry.target(), flags };
+            self.call(function, &dentry.route, action)?;
         } else {
             let flags = AtFlags::from_bits_retain(flags as u32);
-            rustix::fs::unlinkat(&*spot.parent, spot.name.as_c_str(), flags)?;
+            rustix::fs::unlinkat(&*dentry.parent, dentry.name.as_c_str(), flags)?;
         }
         self.nodes().removed(parent, name, kept);
         Ok(())
     }
 
     /// Gives a file another name.
-    pub(crate) fn rename(
-        &self,
-        from: (u64, &OsStr),
-        to: (u64, &OsStr),
-        flags: u32,
-    ) -> Result<(), Errno> {
+    pub(crate) fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, flags: u32) -> Result<(), Errno> {
         let _names = self.change_both(from.0, to.0);
-        let (source, sink) = (self.spot(from.0, from.1)?, self.spot(to.0, to.1)?);
+        let (source, sink) = (self.dentry(from.0, from.1)?, self.dentry(to.0, to.1)?);
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
         let kept = if exchanges { None } else { self.kept(to.0, to.1) };
         let route = source.route.or(&sink.route);

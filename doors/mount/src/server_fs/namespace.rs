@@ -1,7 +1,7 @@
 //! What is done with names on servers.
 //!
-//! A file that is removed, or that another is renamed over, while somebody has it open here, gets a name that nobody
-//! sees until it is closed: servers have no files without a name. To rename a directory is to rename all files
+//! A file that is removed, or that another is renamed over, while a program has it open here, gets a hidden name until it
+//! is closed: servers have no files without a name. To rename a directory is to rename all files
 //! in it, one after the other.
 
 use std::collections::BTreeMap;
@@ -13,38 +13,38 @@ use fuser::{FileAttr, FileType};
 use rustix::io::Errno;
 use striate_store::remote::FileInfo;
 
-use super::tree::{ROOT, Sort, inside, join, number_of_file, parent};
-use super::{HIDDEN, Remote, code};
-use crate::door::{lock, read, write};
+use super::nodes::{NodeKind, ROOT, inside, join, number_of_file, parent};
+use super::{HIDDEN, ServerFs, code};
+use crate::sync::{lock, read, write};
 
 /// Files that are asked for at a time.
 const PAGE: u32 = 1000;
 
-/// A directory that is listed.
+/// The entries of a directory, as they were when a listing began.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct DirectorySnapshot {
     pub(super) entries: Vec<(String, u64, FileType)>,
 }
 
-impl Remote {
+impl ServerFs {
     /// What is at a name.
     pub(super) fn lookup(&self, directory: u64, name: &OsStr) -> Result<FileAttr, Errno> {
         let path = self.path(directory, name)?;
         let _names = read(&self.names);
-        if self.tree().is_kept(&path) {
-            let number = self.tree().found_directory(&path);
+        if self.nodes().is_kept(&path) {
+            let number = self.nodes().found_directory(&path);
             return Ok(self.directory_attributes(number));
         }
         match self.client.stat(&path) {
             Ok(info) => {
-                let number = self.tree().found_file(&path, info.file);
+                let number = self.nodes().found_file(&path, info.file);
                 Ok(self.file_attributes(number, &info, info.size, false))
             }
             Err(error) if code(&error) == Errno::NOENT => {
                 if !self.has_files(&path)? {
                     return Err(Errno::NOENT);
                 }
-                let number = self.tree().found_directory(&path);
+                let number = self.nodes().found_directory(&path);
                 Ok(self.directory_attributes(number))
             }
             Err(error) => Err(code(&error)),
@@ -66,13 +66,13 @@ impl Remote {
             Err(error) if code(&error) == Errno::NOENT => false,
             Err(error) => return Err(code(&error)),
         };
-        if is_file || self.tree().is_kept(&path) || self.has_files(&path)? {
+        if is_file || self.nodes().is_kept(&path) || self.has_files(&path)? {
             return Err(Errno::EXIST);
         }
-        let mut tree = self.tree();
-        tree.keep(&path);
-        let number = tree.found_directory(&path);
-        drop(tree);
+        let mut nodes = self.nodes();
+        nodes.keep(&path);
+        let number = nodes.found_directory(&path);
+        drop(nodes);
         Ok(self.directory_attributes(number))
     }
 
@@ -80,14 +80,14 @@ impl Remote {
     pub(super) fn remove_directory(&self, directory: u64, name: &OsStr) -> Result<(), Errno> {
         let path = self.path(directory, name)?;
         let _names = write(&self.names);
-        let below = self.tree().kept_below(&path).next().is_some();
+        let below = self.nodes().kept_below(&path).next().is_some();
         if below || self.has_files(&path)? {
             return Err(Errno::NOTEMPTY);
         }
-        let mut tree = self.tree();
-        tree.unkeep(&path);
-        tree.remove(&path);
-        tree.keep(parent(&path));
+        let mut nodes = self.nodes();
+        nodes.unkeep(&path);
+        nodes.remove(&path);
+        nodes.keep(parent(&path));
         Ok(())
     }
 
@@ -98,15 +98,15 @@ impl Remote {
         if !self.hide_open(&path)? {
             self.client.remove(&path).map_err(|error| code(&error))?;
         }
-        let mut tree = self.tree();
-        tree.remove(&path);
-        tree.keep(parent(&path));
+        let mut nodes = self.nodes();
+        nodes.remove(&path);
+        nodes.keep(parent(&path));
         Ok(())
     }
 
-    /// Gives a file that is open here a name that nobody sees. Returns whether it is.
+    /// Gives a file that is open here a hidden name. Returns whether it is open.
     fn hide_open(&self, path: &str) -> Result<bool, Errno> {
-        let Some(number) = self.tree().at(path).filter(|number| self.is_open(*number)) else {
+        let Some(number) = self.nodes().at(path).filter(|number| self.is_open(*number)) else {
             return Ok(false);
         };
         let info = self.client.lookup(path).map_err(|error| code(&error))?;
@@ -115,7 +115,7 @@ impl Remote {
         }
         let hidden = join(&self.base, &format!("{HIDDEN}{:016x}", info.file));
         self.client.rename(path, &hidden, true).map_err(|error| code(&error))?;
-        self.tree().hide(number, &hidden);
+        self.nodes().hide(number, &hidden);
         Ok(true)
     }
 
@@ -141,17 +141,17 @@ impl Remote {
             Err(error) => return Err(code(&error)),
         };
         let onto = match self.client.lookup(&to) {
-            Ok(_) => Some(Sort::File(0)),
+            Ok(_) => Some(NodeKind::File(0)),
             Err(error) if code(&error) == Errno::NOENT => {
-                let there = self.tree().is_kept(&to) || self.has_files(&to)?;
-                there.then_some(Sort::Directory)
+                let there = self.nodes().is_kept(&to) || self.has_files(&to)?;
+                there.then_some(NodeKind::Directory)
             }
             Err(error) => return Err(code(&error)),
         };
         match onto {
             Some(_) if !replace => return Err(Errno::EXIST),
-            Some(Sort::File(_)) if is_directory => return Err(Errno::NOTDIR),
-            Some(Sort::Directory) if !is_directory => return Err(Errno::ISDIR),
+            Some(NodeKind::File(_)) if is_directory => return Err(Errno::NOTDIR),
+            Some(NodeKind::Directory) if !is_directory => return Err(Errno::ISDIR),
             _ => {}
         }
         if is_directory {
@@ -165,23 +165,23 @@ impl Remote {
             };
             renamed.map_err(|error| code(&error))?;
         }
-        let mut tree = self.tree();
-        tree.remove(&to);
-        tree.rename(&from, &to);
-        tree.keep(parent(&from));
+        let mut nodes = self.nodes();
+        nodes.remove(&to);
+        nodes.rename(&from, &to);
+        nodes.keep(parent(&from));
         Ok(())
     }
 
     fn rename_directory(&self, from: &str, to: &str) -> Result<(), Errno> {
-        if self.tree().kept_below(to).next().is_some() || self.has_files(to)? {
+        if self.nodes().kept_below(to).next().is_some() || self.has_files(to)? {
             return Err(Errno::NOTEMPTY);
         }
         let files = self.client.list(&inside(from)).map_err(|error| code(&error))?;
-        if files.is_empty() && !self.tree().is_kept(from) {
+        if files.is_empty() && !self.nodes().is_kept(from) {
             return Err(Errno::NOENT);
         }
         // Also one without files goes there.
-        self.tree().keep(from);
+        self.nodes().keep(from);
         for FileInfo { path, .. } in files {
             let rest = path.strip_prefix(&inside(from)).unwrap_or(&path);
             let renamed = self.client.rename(&path, &join(to, rest), false);
@@ -191,17 +191,17 @@ impl Remote {
     }
 
     /// A directory is to be listed. Returns the number of the listing.
-    pub(super) fn open_listing(&self, directory: u64) -> Result<u64, Errno> {
+    pub(super) fn open_directory(&self, directory: u64) -> Result<u64, Errno> {
         self.node(directory)?;
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        lock(&self.listings).insert(number, Arc::new(Listing { entries: Vec::new() }));
+        lock(&self.directories).insert(number, Arc::new(DirectorySnapshot { entries: Vec::new() }));
         Ok(number)
     }
 
     /// Finds out what is in a directory.
-    pub(super) fn renew_listing(&self, number: u64, directory: u64) -> Result<(), Errno> {
+    pub(super) fn renew_directory(&self, number: u64, directory: u64) -> Result<(), Errno> {
         let path = self.node(directory)?.path;
-        let above = self.tree().at(parent(&path)).unwrap_or(ROOT);
+        let above = self.nodes().at(parent(&path)).unwrap_or(ROOT);
         let mut entries = vec![
             (".".to_owned(), directory, FileType::Directory),
             ("..".to_owned(), above, FileType::Directory),
@@ -211,11 +211,11 @@ impl Remote {
         drop(names);
         entries.extend(found.into_iter().map(|(name, file)| {
             let kind = if file.is_some() { FileType::RegularFile } else { FileType::Directory };
-            let directory = || self.tree().number_of_directory(&join(&path, &name));
+            let directory = || self.nodes().number_of_directory(&join(&path, &name));
             let number = file.unwrap_or_else(directory);
             (name, number, kind)
         }));
-        lock(&self.listings).insert(number, Arc::new(Listing { entries }));
+        lock(&self.directories).insert(number, Arc::new(DirectorySnapshot { entries }));
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl Remote {
     fn entries(&self, directory: &str) -> Result<BTreeMap<String, Option<u64>>, Errno> {
         let inside = inside(directory);
         let mut entries = BTreeMap::new();
-        for kept in self.tree().kept_below(directory) {
+        for kept in self.nodes().kept_below(directory) {
             let name = kept[inside.len()..].split('/').next().unwrap_or_default();
             entries.insert(name.to_owned(), None);
         }
@@ -251,11 +251,11 @@ impl Remote {
         }
     }
 
-    pub(super) fn listing(&self, number: u64) -> Result<Arc<Listing>, Errno> {
-        lock(&self.listings).get(&number).cloned().ok_or(Errno::BADF)
+    pub(super) fn snapshot(&self, number: u64) -> Result<Arc<DirectorySnapshot>, Errno> {
+        lock(&self.directories).get(&number).cloned().ok_or(Errno::BADF)
     }
 
-    pub(super) fn close_listing(&self, number: u64) -> Result<(), Errno> {
-        lock(&self.listings).remove(&number).map(|_| ()).ok_or(Errno::BADF)
+    pub(super) fn close_directory(&self, number: u64) -> Result<(), Errno> {
+        lock(&self.directories).remove(&number).map(|_| ()).ok_or(Errno::BADF)
     }
 }

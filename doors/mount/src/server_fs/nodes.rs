@@ -1,4 +1,4 @@
-//! [`Tree`]: the files and directories of servers that the kernel knows, by number and by path.
+//! [`ServerNodes`]: the files and directories of servers that the kernel knows, by number and by path.
 //!
 //! Servers know files only: a directory is there as long as a file is in it. So directories that were made here, or
 //! whose last file went here, are remembered until they are removed here or the mount ends.
@@ -19,7 +19,7 @@ const OF_DIRECTORIES: u64 = 1 << 63;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum NodeKind {
     /// A file, by its id.
     File(u64),
     Directory,
@@ -27,10 +27,10 @@ pub(super) enum Sort {
 
 /// A file or directory that the kernel knows.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct ServerNode {
     /// As servers spell it; empty for the whole of a file system.
     pub(super) path: String,
-    pub(super) sort: Sort,
+    pub(super) sort: NodeKind,
     /// Whether it was removed while it is open.
     pub(super) gone: bool,
     /// How many times the kernel was told of it, less what it forgot.
@@ -39,8 +39,8 @@ pub(super) struct Node {
 
 /// All that the kernel knows.
 #[derive(Debug)]
-pub(super) struct Tree {
-    nodes: HashMap<u64, Node>,
+pub(super) struct ServerNodes {
+    nodes: HashMap<u64, ServerNode>,
     numbers: HashMap<String, u64>,
     /// Directories that are there even if no file is in them.
     kept: BTreeSet<String>,
@@ -62,9 +62,10 @@ pub(super) fn number_of_file(file: u64) -> u64 {
     file.wrapping_add(1) & !OF_DIRECTORIES
 }
 
-impl Tree {
+impl ServerNodes {
     pub(super) fn new(base: &str) -> Self {
-        let root = Node { path: base.to_owned(), sort: Sort::Directory, gone: false, known: 1 };
+        let root =
+            ServerNode { path: base.to_owned(), sort: NodeKind::Directory, gone: false, known: 1 };
         Self {
             nodes: HashMap::from([(ROOT, root)]),
             numbers: HashMap::from([(base.to_owned(), ROOT)]),
@@ -72,7 +73,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&Node> {
+    pub(super) fn get(&self, number: u64) -> Option<&ServerNode> {
         self.nodes.get(&number)
     }
 
@@ -83,18 +84,19 @@ impl Tree {
 
     /// A file was found at a path, and the kernel is told.
     pub(super) fn found_file(&mut self, path: &str, file: u64) -> u64 {
-        self.found(number_of_file(file), path, Sort::File(file))
+        self.found(number_of_file(file), path, NodeKind::File(file))
     }
 
     /// The same for a directory.
     pub(super) fn found_directory(&mut self, path: &str) -> u64 {
-        self.found(self.number_of_directory(path), path, Sort::Directory)
+        self.found(self.number_of_directory(path), path, NodeKind::Directory)
     }
 
     /// The number that the directory at a path has, or would get.
     pub(super) fn number_of_directory(&self, path: &str) -> u64 {
-        let is_directory =
-            |number: &u64| self.nodes.get(number).is_some_and(|node| node.sort == Sort::Directory);
+        let is_directory = |number: &u64| {
+            self.nodes.get(number).is_some_and(|node| node.sort == NodeKind::Directory)
+        };
         if let Some(number) = self.at(path).filter(is_directory) {
             return number;
         }
@@ -108,7 +110,7 @@ impl Tree {
         number
     }
 
-    fn found(&mut self, number: u64, path: &str, sort: Sort) -> u64 {
+    fn found(&mut self, number: u64, path: &str, sort: NodeKind) -> u64 {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.known += 1;
             if node.path != path {
@@ -118,7 +120,7 @@ impl Tree {
                 path.clone_into(&mut node.path);
             }
         } else {
-            let node = Node { path: path.to_owned(), sort, gone: false, known: 1 };
+            let node = ServerNode { path: path.to_owned(), sort, gone: false, known: 1 };
             self.nodes.insert(number, node);
         }
         self.numbers.insert(path.to_owned(), number);
@@ -191,7 +193,7 @@ impl Tree {
         }
     }
 
-    /// A file that is open was given a name that nobody sees.
+    /// A file that is open was given a hidden name.
     pub(super) fn hide(&mut self, number: u64, path: &str) {
         let Some(node) = self.nodes.get_mut(&number) else { return };
         if self.numbers.get(&node.path) == Some(&number) {
@@ -218,52 +220,54 @@ mod tests {
 
     #[test]
     fn files_keep_their_numbers_and_directories_move_with_all_that_is_in_them() {
-        let mut tree = Tree::new("base");
-        let directory = tree.found_directory("base/d");
-        let file = tree.found_file("base/d/f", 7);
-        assert_eq!((tree.at("base"), tree.at("base/d"), file), (Some(ROOT), Some(directory), 8));
-        tree.keep("base/d/empty");
-        tree.rename("base/d", "base/e");
-        assert_eq!(tree.get(file).unwrap().path, "base/e/f");
-        assert_eq!(tree.found_directory("base/e"), directory);
-        assert!(tree.is_kept("base/e/empty") && tree.is_kept("base/e") && !tree.is_kept("base/d"));
+        let mut nodes = ServerNodes::new("base");
+        let directory = nodes.found_directory("base/d");
+        let file = nodes.found_file("base/d/f", 7);
+        assert_eq!((nodes.at("base"), nodes.at("base/d"), file), (Some(ROOT), Some(directory), 8));
+        nodes.keep("base/d/empty");
+        nodes.rename("base/d", "base/e");
+        assert_eq!(nodes.get(file).unwrap().path, "base/e/f");
+        assert_eq!(nodes.found_directory("base/e"), directory);
+        assert!(
+            nodes.is_kept("base/e/empty") && nodes.is_kept("base/e") && !nodes.is_kept("base/d")
+        );
         // A new directory of the old name is another one.
-        assert_ne!(tree.found_directory("base/d"), directory);
-        // Others have renamed the file.
-        assert_eq!(tree.found_file("base/g", 7), file);
-        assert_eq!((tree.at("base/e/f"), tree.at("base/g")), (None, Some(file)));
-        tree.forget(file, 1);
-        assert!(tree.get(file).is_some());
-        tree.forget(file, 1);
-        assert!(tree.get(file).is_none() && tree.at("base/g").is_none());
-        tree.forget(ROOT, 100);
-        assert!(tree.get(ROOT).is_some());
+        assert_ne!(nodes.found_directory("base/d"), directory);
+        // Another client has renamed the file.
+        assert_eq!(nodes.found_file("base/g", 7), file);
+        assert_eq!((nodes.at("base/e/f"), nodes.at("base/g")), (None, Some(file)));
+        nodes.forget(file, 1);
+        assert!(nodes.get(file).is_some());
+        nodes.forget(file, 1);
+        assert!(nodes.get(file).is_none() && nodes.at("base/g").is_none());
+        nodes.forget(ROOT, 100);
+        assert!(nodes.get(ROOT).is_some());
     }
 
     #[test]
     fn names_alike_in_their_beginning_stay_apart() {
-        let mut tree = Tree::new("");
-        let (one, other) = (tree.found_file("ab", 1), tree.found_file("a/b", 2));
-        tree.keep("a/x");
-        tree.keep("a-");
-        tree.rename("a", "c");
-        assert_eq!((tree.at("ab"), tree.at("c/b")), (Some(one), Some(other)));
-        assert_eq!(tree.kept_below("").collect::<Vec<_>>(), ["a-", "c/x"]);
-        assert_eq!(tree.kept_below("c").collect::<Vec<_>>(), ["c/x"]);
-        tree.unkeep("c/x");
-        assert!(!tree.is_kept("c"));
+        let mut nodes = ServerNodes::new("");
+        let (one, other) = (nodes.found_file("ab", 1), nodes.found_file("a/b", 2));
+        nodes.keep("a/x");
+        nodes.keep("a-");
+        nodes.rename("a", "c");
+        assert_eq!((nodes.at("ab"), nodes.at("c/b")), (Some(one), Some(other)));
+        assert_eq!(nodes.kept_below("").collect::<Vec<_>>(), ["a-", "c/x"]);
+        assert_eq!(nodes.kept_below("c").collect::<Vec<_>>(), ["c/x"]);
+        nodes.unkeep("c/x");
+        assert!(!nodes.is_kept("c"));
     }
 
     #[test]
     fn what_was_removed_while_open_makes_room_for_another() {
-        let mut tree = Tree::new("");
-        let old = tree.found_file("f", 1);
-        tree.hide(old, ".hidden");
-        let new = tree.found_file("f", 2);
-        assert_eq!(tree.at("f"), Some(new));
-        assert!(tree.get(old).unwrap().gone && !tree.get(new).unwrap().gone);
-        tree.forget(old, 1);
-        assert_eq!(tree.at("f"), Some(new));
+        let mut nodes = ServerNodes::new("");
+        let old = nodes.found_file("f", 1);
+        nodes.hide(old, ".hidden");
+        let new = nodes.found_file("f", 2);
+        assert_eq!(nodes.at("f"), Some(new));
+        assert!(nodes.get(old).unwrap().gone && !nodes.get(new).unwrap().gone);
+        nodes.forget(old, 1);
+        assert_eq!(nodes.at("f"), Some(new));
         assert_eq!((parent("a/b/c"), parent("a")), ("a/b", ""));
         assert_eq!((join("", "a"), join("a", "b")), ("a".into(), "a/b".into()));
     }

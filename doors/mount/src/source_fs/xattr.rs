@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use striate_stack::Function;
 use striate_stack::trace::Detail;
 
-use crate::door::{Door, magic, text};
+use crate::backend::XattrAnswer;
+use crate::source_fs::{SourceFs, magic, text};
 
 /// Longer than any value the kernel takes.
 const MOST: usize = 64 << 10;
@@ -22,9 +23,14 @@ fn is_asked_by_itself(name: &OsStr) -> bool {
     name.starts_with(b"security.") || name.starts_with(b"system.")
 }
 
-impl Door {
+impl SourceFs {
     /// The value of an attribute; its length if `size` is 0.
-    pub(crate) fn attribute(&self, id: u64, name: &OsStr, size: usize) -> Result<Answer, Errno> {
+    pub(crate) fn attribute(
+        &self,
+        id: u64,
+        name: &OsStr,
+        size: usize,
+    ) -> Result<XattrAnswer, Errno> {
         let text = text(name)?;
         let ask = |descriptor: &Arc<OwnedFd>| {
             let path = magic(descriptor);
@@ -47,7 +53,7 @@ impl Door {
         request: &Request,
         id: u64,
         size: usize,
-    ) -> Result<Answer, Errno> {
+    ) -> Result<XattrAnswer, Errno> {
         let mut room = vec![0; MOST];
         let detail = Detail::numbers(&[2, MOST as u64]);
         let length = self.reach(id, (Function::Xattr, detail), |descriptor| {
@@ -63,9 +69,9 @@ impl Door {
                 .concat();
         }
         match size {
-            0 => Ok(Answer::Length(room.len() as u32)),
+            0 => Ok(XattrAnswer::Length(room.len() as u32)),
             size if room.len() > size => Err(Errno::RANGE),
-            _ => Ok(Answer::Value(room)),
+            _ => Ok(XattrAnswer::Value(room)),
         }
     }
 
@@ -92,22 +98,15 @@ impl Door {
     }
 }
 
-/// What is answered.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Length(u32),
-    Value(Vec<u8>),
-}
-
 fn answer(
     size: usize,
     ask: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
-) -> Result<Answer, Errno> {
+) -> Result<XattrAnswer, Errno> {
     if size == 0 {
-        return ask(&mut []).map(|length| Answer::Length(length as u32));
+        return ask(&mut []).map(|length| XattrAnswer::Length(length as u32));
     }
     let mut room = vec![0; size.min(MOST)];
     let length = ask(&mut room)?;
     room.truncate(length);
-    Ok(Answer::Value(room))
+    Ok(XattrAnswer::Value(room))
 }

@@ -1,40 +1,20 @@
-//! Data of open files: reads, writes, sizes, space.
+//! Data of open files: reads, writes, sizes, space, copies.
 
-use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use striate_stack::{Action, End, Function, Memory, Op};
 
-use crate::door::Door;
-use crate::handle::{Handle, Using};
-use crate::identity::last_error;
+use crate::request_buffer::with_buffer;
+use crate::source_fs::SourceFs;
+use crate::source_fs::handle::{Handle, Using};
+use crate::source_fs::identity::last_error;
 
-/// Where the kernel wants memory of direct requests to start.
-const ALIGNMENT: usize = 4096;
-
-/// The most that is copied by one request: others wait for the thread that does it.
+/// The most that is copied by one request: other requests wait for its thread.
 const MOST_COPIED: u64 = 64 << 20;
 
-thread_local! {
-    /// Memory of the thread for the data of one request.
-    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Calls something with memory that starts where direct requests want it.
-pub(crate) fn with_room<R>(size: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
-    let mut room = ROOM.take();
-    if room.len() < size + ALIGNMENT {
-        room.resize(size + ALIGNMENT, 0);
-    }
-    let start = room.as_ptr().align_offset(ALIGNMENT);
-    let result = act(&mut room[start..start + size]);
-    ROOM.set(room);
-    result
-}
-
-impl Door {
+impl SourceFs {
     /// Reads, and calls something with what was read.
     pub(crate) fn read<R>(
         &self,
@@ -43,17 +23,19 @@ impl Door {
         flags: i32,
         act: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Errno> {
-        with_room(size, |room| {
+        with_buffer(size, |buffer| {
             let count = self.using_with(handle, flags, |using| match using {
-                Using::Descriptor(descriptor) => rustix::io::pread(descriptor, &mut *room, offset),
+                Using::Descriptor(descriptor) => {
+                    rustix::io::pread(descriptor, &mut *buffer, offset)
+                }
                 Using::Stages(file) => {
-                    let memory = Memory::sink(room);
+                    let memory = Memory::sink(buffer);
                     let action = Action::Read { file, memory, at: Some(offset), flags: 0 };
                     let count = self.stack.call(&mut Op::on(file, Function::Pread, action))?;
                     Ok(count as usize)
                 }
             })?;
-            Ok(act(room.get(..count).unwrap_or_default()))
+            Ok(act(buffer.get(..count).unwrap_or_default()))
         })
     }
 
@@ -79,13 +61,13 @@ impl Door {
         if flags & libc::O_DIRECT == 0 {
             return put(bytes);
         }
-        with_room(bytes.len(), |room| {
-            room.copy_from_slice(bytes);
-            put(room)
+        with_buffer(bytes.len(), |buffer| {
+            buffer.copy_from_slice(bytes);
+            put(buffer)
         })
     }
 
-    /// Who writes to a file without special rights takes its special rights away.
+    /// Clears set-user-id and set-group-id bits, as a write by an unprivileged user does.
     pub(crate) fn drop_rights(&self, handle: &Handle) -> Result<(), Errno> {
         self.using(handle, |using| {
             let descriptor = match using {
@@ -176,7 +158,7 @@ impl Door {
         length: u64,
     ) -> Result<u64, Errno> {
         let length = length.min(MOST_COPIED) as usize;
-        // Both are kept from being closed meanwhile, in one order for all who do so.
+        // Both are kept from being closed meanwhile, always in the same order.
         if std::ptr::eq(from, to) {
             return self
                 .using(from, |both| self.copy_between((both, source), (both, sink), length));
@@ -197,7 +179,7 @@ impl Door {
         length: usize,
     ) -> Result<u64, Errno> {
         let (from, to) = (end(from, source)?, end(to, sink)?);
-        // Whoever wants the one or the other is asked.
+        // The stages of both files are asked.
         let route = match (from.file, to.file) {
             (None, None) => return copy_below(&from, &to, length),
             (Some(from), Some(to)) => from.route().or(to.route()),

@@ -1,4 +1,4 @@
-//! What a file is: its attributes, and changing them.
+//! Attributes of files: how they are found and changed (`getattr`, `setattr`).
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -10,33 +10,23 @@ use rustix::io::Errno;
 use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind, Of, Op};
 
-use crate::door::{Door, magic};
-use crate::handle::Handle;
-use crate::identity::{self, Identity, last_error};
-use crate::nodes::Key;
+use crate::backend::AttributeChange;
+use crate::source_fs::handle::Handle;
+use crate::source_fs::identity::{self, Identity, last_error};
+use crate::source_fs::nodes::Key;
+use crate::source_fs::{Dentry, SourceFs, magic};
 
-/// What is to be changed of a file.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Change {
-    pub(crate) mode: Option<u32>,
-    pub(crate) user: Option<u32>,
-    pub(crate) group: Option<u32>,
-    pub(crate) size: Option<u64>,
-    pub(crate) accessed: Option<TimeOrNow>,
-    pub(crate) modified: Option<TimeOrNow>,
-}
-
-impl Door {
+impl SourceFs {
     /// What a node is.
     pub(crate) fn attributes(&self, id: u64) -> Result<libc::statx, Errno> {
         if let Some(about) = self.stat_open(id) {
             return about;
         }
-        if let Some(spot) = self.spot_of(id)?
-            && spot.route.wants(Kind::Stat)
+        if let Some(dentry) = self.dentry_of(id)?
+            && dentry.route.wants(Kind::Stat)
         {
             let key = self.nodes().get(id).map(|node| node.key);
-            let about = self.look(Function::Stat, &spot);
+            let about = self.look(Function::Stat, &dentry);
             if let Ok(about) = about {
                 let shown = Identity::of(&about);
                 if [Key::Real(shown), Key::Virtual(shown)].map(Some).contains(&key) {
@@ -44,7 +34,7 @@ impl Door {
                 }
             }
             self.follow(id);
-            if let Ok(about) = self.attributes_by_key(id, &spot) {
+            if let Ok(about) = self.attributes_by_key(id, &dentry) {
                 return Ok(about);
             }
         }
@@ -52,8 +42,8 @@ impl Door {
     }
 
     /// What stages show at a node's name, if that is the node.
-    fn attributes_by_key(&self, id: u64, spot: &crate::door::Spot) -> Result<libc::statx, Errno> {
-        let about = self.look(Function::Stat, spot)?;
+    fn attributes_by_key(&self, id: u64, dentry: &Dentry) -> Result<libc::statx, Errno> {
+        let about = self.look(Function::Stat, dentry)?;
         let shown = Identity::of(&about);
         let key = self.nodes().get(id).map(|node| node.key);
         let same = [Key::Real(shown), Key::Virtual(shown)].map(Some).contains(&key);
@@ -72,7 +62,7 @@ impl Door {
             return;
         }
         let found =
-            self.spot(parent, &name).and_then(|spot| self.identify(parent, &name, &spot, 0));
+            self.dentry(parent, &name).and_then(|dentry| self.identify(parent, &name, &dentry, 0));
         if let Ok((found, _)) = found
             && found != id
         {
@@ -99,13 +89,13 @@ impl Door {
             }
             return done;
         }
-        let spot = self.spot_of(id)?;
+        let dentry = self.dentry_of(id)?;
         let act = || {
             self.follow(id);
             act(&self.descriptor(id)?)
         };
-        match spot {
-            Some(spot) => self.noticed(function, &spot, &detail, act),
+        match dentry {
+            Some(dentry) => self.noticed(function, &dentry, &detail, act),
             None => act(),
         }
     }
@@ -116,7 +106,7 @@ impl Door {
         request: &Request,
         id: u64,
         handle: Option<&Arc<Handle>>,
-        change: Change,
+        change: AttributeChange,
     ) -> Result<(), Errno> {
         if change.user.is_some() || change.group.is_some() {
             let [user, group] =

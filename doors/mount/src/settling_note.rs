@@ -1,8 +1,8 @@
-//! [`Note`]: a file in the source that says that not everything is there yet.
+//! [`SettlingNote`]: a file in the source that says that not everything is there yet.
 //!
 //! `umount` returns when the mount is gone, which is before the stages have written what they hold back. Until they
 //! have, the source has this file, locked by the process that writes. If that is killed, or if something cannot be
-//! written, the note stays and says what to do. It is for people, and for whoever mounts the same source next, also
+//! written, the note stays and says what to do. It is for people, and for the next mount of the same source, also
 //! as another user or on another host; nothing in it is believed but its lock.
 
 use std::fs::File;
@@ -13,20 +13,21 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
-use crate::record::Record;
+use crate::mount_record::Record;
+use crate::sync::is_locked;
 
 const PREFIX: &str = "STRIATE-SETTLING-";
 const ENDING: &str = ".txt";
 
 /// The note of a mount of this process.
 #[derive(Debug)]
-pub(crate) struct Note<'d> {
+pub(crate) struct SettlingNote<'d> {
     source: &'d OwnedFd,
     name: String,
     file: File,
 }
 
-impl<'d> Note<'d> {
+impl<'d> SettlingNote<'d> {
     /// Leaves a note in a source, which has to be written to by this process.
     pub(crate) fn leave(source: &'d OwnedFd, record: &Record) -> io::Result<Self> {
         let name = format!("{PREFIX}{}{ENDING}", record.process);
@@ -117,16 +118,10 @@ impl FoundNote {
 
     /// Whether the process that left it is still writing.
     pub fn is_live(&self) -> bool {
-        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => {
-                let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
-                false
-            }
-            Err(_) => true,
-        }
+        is_locked(&self.file)
     }
 
-    /// Removes it, if nobody is writing any more.
+    /// Removes it, unless its process is still writing.
     pub fn remove(self) {
         if !self.is_live() {
             let _ = std::fs::remove_file(&self.path);

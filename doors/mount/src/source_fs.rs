@@ -1,11 +1,27 @@
-//! [`Door`]: what all requests of the kernel share, and the way from a node to its file.
+//! [`SourceFs`]: a source directory, shown through a stack of stages.
 //!
-//! A request names nodes. For the source these are descriptors that only stand for files (`O_PATH`), so
-//! whatever is renamed meanwhile, the right file is meant. For stages they are names: a directory's descriptor, the
-//! name in it, and the path from the root on, which says who wants it.
+//! A request names nodes. On the source a node is a descriptor that only stands for its file (`O_PATH`), so that the right
+//! file is used whatever is renamed meanwhile. For stages it is a name ([`Dentry`]): the descriptor of a directory, a name
+//! in it, and the absolute path, by which stages are chosen.
 //!
-//! Descriptors are kept for the nodes that were used last; others are opened again by their name, and must then
-//! be the same file still. Locks are taken in this order: names, a handle, nodes.
+//! Descriptors are cached for the nodes that were used last; others are opened again by their name, and must then be the
+//! same file still. Locks are taken in this order: names, a handle, nodes.
+//!
+//! [`nodes`] has the files that the kernel knows, [`handle`] what programs have open; [`namespace`], [`attributes`], [`open`],
+//! [`data`], [`directory`] and [`xattr`] carry out requests, which come by [`backend`].
+
+pub(crate) mod attributes;
+mod backend;
+pub(crate) mod credentials;
+pub(crate) mod data;
+pub(crate) mod directory;
+pub(crate) mod handle;
+pub(crate) mod identity;
+pub(crate) mod namespace;
+pub(crate) mod nodes;
+pub(crate) mod open;
+pub(crate) mod program_start;
+pub(crate) mod xattr;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -16,9 +32,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
 
 use fuser::BackingId;
@@ -28,28 +42,29 @@ use rustix::io::Errno;
 use striate_stack::trace::Detail;
 use striate_stack::{Action, Function, Kind, Of, Op, Outcome, Route, Stack, StatInto, Target};
 
-use crate::handle::Handle;
-use crate::identity::{self, Identity};
-use crate::listing::Listing;
-use crate::nodes::{Key, Nodes, ROOT};
-use crate::starting::{self, Starting};
+use crate::source_fs::directory::DirectoryHandle;
+use crate::source_fs::handle::Handle;
+use crate::source_fs::identity::Identity;
+use crate::source_fs::nodes::{Key, Nodes, ROOT};
+use crate::source_fs::program_start::ProgramStart;
+use crate::sync::{lock, read, write};
 
 /// Names are locked by their directory, in so many groups.
 const GROUPS: usize = 64;
 
 /// What all requests share.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct SourceFs {
     /// The directory that is mounted, from the root on.
     pub(crate) source: PathBuf,
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) stack: Stack,
     nodes: Mutex<Nodes>,
     descriptors: Mutex<LruCache<u64, Arc<OwnedFd>>>,
-    /// Who uses a name in a directory is not to find it gone or become another meanwhile.
+    /// A request that uses a name must not find it removed or replaced meanwhile.
     names: Box<[RwLock<()>]>,
     pub(crate) handles: Mutex<HashMap<u64, Arc<Handle>>>,
-    pub(crate) listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
+    pub(crate) directories: Mutex<HashMap<u64, Arc<Mutex<DirectoryHandle>>>>,
     pub(crate) backings: Mutex<HashMap<u64, Weak<BackingId>>>,
     pub(crate) next_handle: AtomicU64,
     /// Whether the kernel may use files of the source without asking.
@@ -58,19 +73,19 @@ pub(crate) struct Door {
     pub(crate) direct: AtomicBool,
     /// How long the kernel may believe what it was told.
     pub(crate) cache: Duration,
-    /// Whether files are made for others than the one who mounted.
+    /// Whether users other than the one who mounted may use it.
     pub(crate) serves_others: bool,
     /// Whether requests are still carried out.
     running: RwLock<bool>,
-    /// What is to be told to whoever mounted.
+    /// What is to be printed by the command that mounted.
     pub(crate) notices: Mutex<Vec<String>>,
     /// The program that this is for, if it is for one.
-    pub(crate) starting: Starting,
+    pub(crate) starting: ProgramStart,
 }
 
 /// What a door is made of.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct SourceFsOptions {
     pub(crate) source: PathBuf,
     pub(crate) root: OwnedFd,
     pub(crate) stack: Stack,
@@ -82,7 +97,7 @@ pub(crate) struct Plan {
 
 /// A name in a directory of the source.
 #[derive(Debug)]
-pub(crate) struct Spot {
+pub(crate) struct Dentry {
     pub(crate) parent: Arc<OwnedFd>,
     pub(crate) name: CString,
     /// From the root on; empty if there are no stages to compare it.
@@ -90,24 +105,11 @@ pub(crate) struct Spot {
     pub(crate) route: Route,
 }
 
-impl Spot {
+impl Dentry {
     /// As stages know it.
     pub(crate) fn target(&self) -> Target<'_> {
         Target { directory: self.parent.as_raw_fd(), path: &self.name, absolute: &self.path }
     }
-}
-
-/// A lock whose holder died is taken all the same: what it protects is never half done.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A text for the kernel.
@@ -115,27 +117,27 @@ pub(crate) fn text(name: &OsStr) -> Result<CString, Errno> {
     CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)
 }
 
-impl Door {
-    pub(crate) fn new(plan: Plan) -> Result<Self, Errno> {
-        let root = Identity::of(&identity::at_descriptor(&plan.root)?);
+impl SourceFs {
+    pub(crate) fn new(options: SourceFsOptions) -> Result<Self, Errno> {
+        let root = Identity::of(&identity::at_descriptor(&options.root)?);
         Ok(Self {
-            source: plan.source,
-            root: Arc::new(plan.root),
-            stack: plan.stack.answering_first(),
+            source: options.source,
+            root: Arc::new(options.root),
+            stack: options.stack.answering_first(),
             nodes: Mutex::new(Nodes::new(root)),
-            descriptors: Mutex::new(LruCache::new(plan.descriptors)),
+            descriptors: Mutex::new(LruCache::new(options.descriptors)),
             names: (0..GROUPS).map(|_| RwLock::default()).collect(),
             handles: Mutex::default(),
-            listings: Mutex::default(),
+            directories: Mutex::default(),
             backings: Mutex::default(),
             next_handle: AtomicU64::new(1),
-            passthrough: AtomicBool::new(plan.passthrough),
+            passthrough: AtomicBool::new(options.passthrough),
             direct: AtomicBool::new(false),
-            cache: plan.cache,
-            serves_others: plan.serves_others,
+            cache: options.cache,
+            serves_others: options.serves_others,
             running: RwLock::new(true),
             notices: Mutex::default(),
-            starting: Starting::default(),
+            starting: ProgramStart::default(),
         })
     }
 
@@ -143,7 +145,7 @@ impl Door {
         lock(&self.nodes)
     }
 
-    /// Carries out a request, unless the door is closed. Whoever closes it waits for all.
+    /// Carries out a request, unless the mount has ended. `close` waits for all requests that are under way.
     pub(crate) fn while_running<R>(
         &self,
         act: impl FnOnce() -> Result<R, Errno>,
@@ -157,7 +159,7 @@ impl Door {
         std::mem::replace(&mut *write(&self.running), false)
     }
 
-    /// What is to be told to whoever mounted.
+    /// Adds a notice for the command that mounted.
     pub(crate) fn notice(&self, text: String) {
         lock(&self.notices).push(text);
     }
@@ -209,7 +211,7 @@ impl Door {
             Key::Real(identity) => Identity::of(&about) == identity,
             // A stage that still shows it as what it was has brought it home: it held only what was not there.
             Key::Virtual(identity) => {
-                let shown = self.look(Function::Lstat, &self.spot(parent, &name)?)?;
+                let shown = self.look(Function::Lstat, &self.dentry(parent, &name)?)?;
                 Identity::of(&shown) == identity
             }
         };
@@ -230,31 +232,36 @@ impl Door {
     }
 
     /// A name in a directory.
-    pub(crate) fn spot(&self, parent: u64, name: &OsStr) -> Result<Spot, Errno> {
-        let mut spot = Spot {
+    pub(crate) fn dentry(&self, parent: u64, name: &OsStr) -> Result<Dentry, Errno> {
+        let mut dentry = Dentry {
             parent: self.descriptor(parent)?,
             name: text(name)?,
             path: PathBuf::new(),
             route: Route::NONE,
         };
-        if !self.stack.stages().is_empty() && !starting::is_before_program() {
+        if !self.stack.stages().is_empty() && !program_start::is_before_program() {
             let path = self.nodes().path(parent, &self.source);
-            spot.path = path.unwrap_or_else(|| path_of(&spot.parent)).join(name);
-            spot.route = self.stack.route(&spot.path);
+            dentry.path = path.unwrap_or_else(|| path_of(&dentry.parent)).join(name);
+            dentry.route = self.stack.route(&dentry.path);
         }
-        Ok(spot)
+        Ok(dentry)
     }
 
     /// A name of a node; `None` if it has none any more.
-    pub(crate) fn spot_of(&self, id: u64) -> Result<Option<Spot>, Errno> {
+    pub(crate) fn dentry_of(&self, id: u64) -> Result<Option<Dentry>, Errno> {
         if id == ROOT {
-            let before = starting::is_before_program();
+            let before = program_start::is_before_program();
             let route = if before { Route::NONE } else { self.stack.route(&self.source) };
             let parent = Arc::clone(&self.root);
-            return Ok(Some(Spot { parent, name: c".".into(), path: self.source.clone(), route }));
+            return Ok(Some(Dentry {
+                parent,
+                name: c".".into(),
+                path: self.source.clone(),
+                route,
+            }));
         }
         let name = self.nodes().name(id).cloned();
-        name.map(|(parent, name)| self.spot(parent, &name)).transpose()
+        name.map(|(parent, name)| self.dentry(parent, &name)).transpose()
     }
 
     /// Lets an operation on a name pass through the stages that want it.
@@ -266,19 +273,19 @@ impl Door {
     pub(crate) fn noticed<R>(
         &self,
         function: Function,
-        spot: &Spot,
+        dentry: &Dentry,
         detail: &Detail<&Path>,
         act: impl FnOnce() -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let (kind, target) = (function.kind(), spot.target());
-        if !spot.route.wants(kind) {
+        let (kind, target) = (function.kind(), dentry.target());
+        if !dentry.route.wants(kind) {
             return act();
         }
         let action = match kind {
             Kind::ReadDirectory => Action::ReadDirectory { target },
             _ => Action::Notice { of: Of::Name(target) },
         };
-        let mut op = Op { function, route: &spot.route, action };
+        let mut op = Op { function, route: &dentry.route, action };
         let announced = self.stack.announce(&mut op);
         let done = announced.outcome.and_then(|_| act());
         let outcome = done.as_ref().map(|_| 0).map_err(|error| *error);
@@ -287,15 +294,15 @@ impl Door {
     }
 
     /// What is at a name, for programs.
-    pub(crate) fn look(&self, function: Function, spot: &Spot) -> Result<libc::statx, Errno> {
-        if !spot.route.wants(Kind::Stat) {
-            return identity::at_name(&spot.parent, &spot.name);
+    pub(crate) fn look(&self, function: Function, dentry: &Dentry) -> Result<libc::statx, Errno> {
+        if !dentry.route.wants(Kind::Stat) {
+            return identity::at_name(&dentry.parent, &dentry.name);
         }
         let mut about = identity::empty();
         let into = StatInto::Statx { mask: identity::WANTED, buffer: &mut about };
         let flags = libc::AT_SYMLINK_NOFOLLOW;
-        let action = Action::Stat { of: Of::Name(spot.target()), flags, into };
-        self.call(function, &spot.route, action)?;
+        let action = Action::Stat { of: Of::Name(dentry.target()), flags, into };
+        self.call(function, &dentry.route, action)?;
         Ok(about)
     }
 
@@ -305,12 +312,12 @@ impl Door {
         &self,
         parent: u64,
         name: &OsStr,
-        spot: &Spot,
+        dentry: &Dentry,
         times: u64,
     ) -> Result<(u64, libc::statx), Errno> {
         let mut last = None;
         loop {
-            let mut about = self.look(Function::Lstat, spot)?;
+            let mut about = self.look(Function::Lstat, dentry)?;
             let shown = Identity::of(&about);
             let known = self.nodes().known(Key::Real(shown));
             if let Some(id) = known
@@ -321,14 +328,14 @@ impl Door {
             if self.nodes().known(Key::Virtual(shown)).is_some() {
                 return Ok((self.found((parent, name), Key::Virtual(shown), None, times), about));
             }
-            let opened = match open_path(&spot.parent, &spot.name) {
+            let opened = match open_path(&dentry.parent, &dentry.name) {
                 Ok(opened) => Some(opened),
                 Err(Errno::NOENT) => None,
                 Err(error) => return Err(error),
             };
             let at_source = opened.as_ref().map(|(_, about)| Identity::of(about));
             if let Some((descriptor, found)) = opened {
-                if at_source == Some(shown) || !spot.route.wants(Kind::Stat) {
+                if at_source == Some(shown) || !dentry.route.wants(Kind::Stat) {
                     if at_source != Some(shown) {
                         about = found;
                     }
@@ -337,10 +344,10 @@ impl Door {
                     self.keep(id, descriptor);
                     return Ok((id, about));
                 }
-            } else if !spot.route.wants(Kind::Stat) {
+            } else if !dentry.route.wants(Kind::Stat) {
                 return Err(Errno::NOENT);
             }
-            // Stages show something else than the source has: once more, in case somebody was faster.
+            // Stages show something else than the source has: once more, in case it changed in between.
             if last == Some((shown, at_source)) {
                 let key = Key::Virtual(shown);
                 return Ok((self.found((parent, name), key, at_source, times), about));
@@ -420,8 +427,8 @@ mod tests {
 
     use super::*;
 
-    fn door(source: &Path) -> Door {
-        let plan = Plan {
+    fn source_fs_of(source: &Path) -> SourceFs {
+        let options = SourceFsOptions {
             source: source.to_path_buf(),
             root: fs::File::open(source).unwrap().into(),
             stack: Stack::new(striate_stack::Paths::all(), Vec::new()),
@@ -430,7 +437,7 @@ mod tests {
             cache: Duration::ZERO,
             serves_others: false,
         };
-        Door::new(plan).unwrap()
+        SourceFs::new(options).unwrap()
     }
 
     /// With place for one descriptor all others are opened again.
@@ -441,18 +448,18 @@ mod tests {
         fs::create_dir_all(path("d/e")).unwrap();
         fs::write(path("d/e/f"), "x").unwrap();
         fs::write(path("g"), "y").unwrap();
-        let door = door(source.path());
-        let look = |parent, name: &str| door.lookup(parent, OsStr::new(name)).unwrap().0;
+        let source_fs = source_fs_of(source.path());
+        let look = |parent, name: &str| source_fs.lookup(parent, OsStr::new(name)).unwrap().0;
         let d = look(ROOT, "d");
         let e = look(d, "e");
         let (f, g) = (look(e, "f"), look(ROOT, "g"));
-        let inode = |id| Ok::<_, Errno>(rustix::fs::fstat(&*door.descriptor(id)?)?.st_ino);
+        let inode = |id| Ok::<_, Errno>(rustix::fs::fstat(&*source_fs.descriptor(id)?)?.st_ino);
         for id in [d, e, f, g, f, d] {
             assert_eq!(inode(id), Ok(id));
         }
-        assert_eq!(lock(&door.descriptors).len(), 1);
-        // Renamed through the door, it is found; by others, it is looked for again.
-        door.rename((ROOT, OsStr::new("d")), (ROOT, OsStr::new("h")), 0).unwrap();
+        assert_eq!(lock(&source_fs.descriptors).len(), 1);
+        // Renamed through the mount, it is found; renamed on the source, it is looked for again.
+        source_fs.rename((ROOT, OsStr::new("d")), (ROOT, OsStr::new("h")), 0).unwrap();
         assert_eq!((inode(g), inode(f)), (Ok(g), Ok(f)));
         fs::rename(path("h/e"), path("h/i")).unwrap();
         assert_eq!(inode(g), Ok(g));
@@ -466,12 +473,12 @@ mod tests {
     }
 
     #[test]
-    fn a_door_that_is_closed_carries_nothing_out() {
+    fn no_request_is_carried_out_after_the_end() {
         let source = tempfile::tempdir().unwrap();
-        let door = door(source.path());
-        assert_eq!(door.while_running(|| Ok(1)), Ok(1));
-        assert!(door.close());
-        assert_eq!(door.while_running(|| Ok(1)), Err(Errno::NOTCONN));
-        assert!(!door.close());
+        let source_fs = source_fs_of(source.path());
+        assert_eq!(source_fs.while_running(|| Ok(1)), Ok(1));
+        assert!(source_fs.close());
+        assert_eq!(source_fs.while_running(|| Ok(1)), Err(Errno::NOTCONN));
+        assert!(!source_fs.close());
     }
 }

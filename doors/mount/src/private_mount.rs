@@ -2,10 +2,10 @@
 //!
 //! The program is started in a mount namespace of its own, in which the directory is mounted over itself. This process
 //! stays outside and serves it there: for its stages the directory is what it was. The mount is gone when the
-//! last process in the namespace has ended; nobody has to unmount it.
+//! last process in the namespace has ended; it does not have to be unmounted.
 //!
-//! Users other than root need a user namespace for that, in which they are who they are, and files of other users and
-//! groups belong to nobody.
+//! Users other than root need a user namespace for that, in which they keep their user and group, and files of other users
+//! and groups belong to `nobody`.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice, Write};
@@ -25,7 +25,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::UnshareFlags;
 
 use crate::error::MountError;
-use crate::{mounts, system};
+use crate::{mount_syscalls, mount_table};
 
 /// What the child was about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Step {
 
 /// What a child needs to set up its namespace. It must not allocate, so all of it is made before.
 #[derive(Debug)]
-struct Setup {
+struct NamespaceSetup {
     /// What goes to `uid_map` and `gid_map`, unless it is root's.
     users: Option<[String; 2]>,
     name: CString,
@@ -71,23 +71,23 @@ struct Setup {
     files: Rlimit,
 }
 
-/// How the program finds its surroundings, which serving a mount changes for this process.
+/// How the program finds its limits_of_program, which serving a mount changes for this process.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct ProcessLimits {
     pub(crate) mask: Mode,
     pub(crate) files: Rlimit,
 }
 
 /// A program that waits until its directory is served.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct PausedProgram {
     /// Where the kernel's requests come from.
     pub(crate) device: OwnedFd,
     socket: UnixStream,
     starting: JoinHandle<io::Result<Child>>,
 }
 
-impl Waiting {
+impl PausedProgram {
     /// Lets the program go. Fails if it cannot be run.
     pub(crate) fn go(mut self) -> io::Result<Child> {
         // If it is gone, that is told below.
@@ -101,10 +101,11 @@ pub(crate) fn start(
     mut command: Command,
     (source, point): (&str, &Path),
     limits: StatVfsMountFlags,
-    surroundings: &Surroundings,
-) -> Result<Waiting, MountError> {
+    limits_of_program: &ProcessLimits,
+) -> Result<PausedProgram, MountError> {
     let unprepared = |error| MountError::Private { attempted: "cannot be prepared", error };
-    let setup = Setup::new(source, point, limits, surroundings).map_err(unprepared)?;
+    let setup =
+        NamespaceSetup::new(source, point, limits, limits_of_program).map_err(unprepared)?;
     let (ours, theirs) = UnixStream::pair().map_err(unprepared)?;
     let their_end = theirs.as_raw_fd();
     // SAFETY: the child makes system calls only, on memory that was there before; the descriptor is open there, because
@@ -120,9 +121,9 @@ pub(crate) fn start(
     };
     let thread = std::thread::Builder::new().name("striate-start".into());
     let starting = thread.spawn(spawn).map_err(unprepared)?;
-    let received = system::receive(&ours).map_err(unprepared)?;
+    let received = mount_syscalls::receive(&ours).map_err(unprepared)?;
     if let (Some(device), Some(_)) = received {
-        return Ok(Waiting { device, socket: ours, starting });
+        return Ok(PausedProgram { device, socket: ours, starting });
     }
     let failed = starting.join().unwrap_or_else(|_| Err(io::Error::other("a thread has died")));
     let error = failed.err().unwrap_or_else(|| io::Error::other("it has started by itself"));
@@ -131,16 +132,16 @@ pub(crate) fn start(
     Err(MountError::Private { attempted, error })
 }
 
-impl Setup {
+impl NamespaceSetup {
     fn new(
         source: &str,
         point: &Path,
         limits: StatVfsMountFlags,
-        surroundings: &Surroundings,
+        limits_of_program: &ProcessLimits,
     ) -> io::Result<Self> {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let (user_id, group_id) = (user.as_raw(), group.as_raw());
-        let text = |path: &Path| mounts::text(path).ok_or(io::ErrorKind::InvalidInput);
+        let text = |path: &Path| mount_table::text(path).ok_or(io::ErrorKind::InvalidInput);
         let mut options =
             format!(",rootmode=40000,user_id={user_id},group_id={group_id},default_permissions");
         let mut flags = MountFlags::empty();
@@ -161,13 +162,13 @@ impl Setup {
         }
         Ok(Self {
             users,
-            name: CString::new(system::name(source))?,
+            name: CString::new(mount_syscalls::name(source))?,
             point: text(point)?,
             options,
             flags,
             directory: text(&std::env::current_dir()?)?,
-            mask: surroundings.mask,
-            files: surroundings.files,
+            mask: limits_of_program.mask,
+            files: limits_of_program.files,
         })
     }
 
@@ -262,11 +263,11 @@ mod tests {
         let (sent, other) = UnixStream::pair().unwrap();
         send(theirs.as_fd(), sent.as_fd()).unwrap();
         drop(sent);
-        let (device, byte) = system::receive(&ours).unwrap();
+        let (device, byte) = mount_syscalls::receive(&ours).unwrap();
         assert_eq!(byte, Some(Step::Mounted as u8));
         drop(device.unwrap());
         assert_eq!((&other).read(&mut [0]).unwrap(), 0);
         drop(theirs);
-        assert!(matches!(system::receive(&ours), Ok((None, None))));
+        assert!(matches!(mount_syscalls::receive(&ours), Ok((None, None))));
     }
 }

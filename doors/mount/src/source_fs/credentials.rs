@@ -1,38 +1,39 @@
-//! [`AsCaller`]: files are made for whoever asked for them.
+//! [`CallerCredentials`]: new files belong to the caller of the request.
 //!
-//! What is made belongs to the user and the group by which a thread uses file systems (`setfsuid`). The
-//! kernel takes some rights away from a thread that is not the superuser there; the thread takes them back, because
-//! permissions were checked when the request was made, with all groups of the caller, which we do not know.
+//! The user and the group that a new file belongs to are those by which a thread uses file systems (`setfsuid`,
+//! `setfsgid`). The kernel takes capabilities away from a thread that is not the superuser there; the thread takes them
+//! back, because permissions were checked when the request was made, with all groups of the caller, which are not known
+//! here.
 
 use fuser::Request;
 
-use crate::door::Door;
+use crate::source_fs::SourceFs;
 
 const VERSION_3: u32 = 0x2008_0522;
 
 /// The rights of a thread, as the kernel takes them.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Rights {
+struct CapabilitySet {
     effective: u32,
     permitted: u32,
     inheritable: u32,
 }
 
 #[repr(C)]
-struct Whose {
+struct CapabilityHeader {
     version: u32,
     thread: i32,
 }
 
-/// Makes files for somebody, until it is dropped.
+/// This thread makes files for the caller, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct AsCaller {
+pub(crate) struct CallerCredentials {
     changed: bool,
 }
 
-impl AsCaller {
-    pub(crate) fn new(door: &Door, request: &Request) -> Self {
+impl CallerCredentials {
+    pub(crate) fn new(door: &SourceFs, request: &Request) -> Self {
         let changed = door.serves_others && (request.uid(), request.gid()) != (0, 0);
         if changed {
             let rights = rights();
@@ -46,7 +47,7 @@ impl AsCaller {
     }
 }
 
-impl Drop for AsCaller {
+impl Drop for CallerCredentials {
     fn drop(&mut self) {
         if self.changed {
             set(libc::SYS_setfsuid, 0);
@@ -61,16 +62,16 @@ fn set(call: libc::c_long, number: u32) {
     unsafe { libc::syscall(call, number) };
 }
 
-fn rights() -> Option<[Rights; 2]> {
-    let mut whose = Whose { version: VERSION_3, thread: 0 };
-    let mut rights = [Rights::default(); 2];
+fn rights() -> Option<[CapabilitySet; 2]> {
+    let mut whose = CapabilityHeader { version: VERSION_3, thread: 0 };
+    let mut rights = [CapabilitySet::default(); 2];
     // SAFETY: both are as large as this version says.
     let asked = unsafe { libc::syscall(libc::SYS_capget, &raw mut whose, rights.as_mut_ptr()) };
     (asked == 0).then_some(rights)
 }
 
-fn set_rights(rights: &[Rights; 2]) {
-    let mut whose = Whose { version: VERSION_3, thread: 0 };
+fn set_rights(rights: &[CapabilitySet; 2]) {
+    let mut whose = CapabilityHeader { version: VERSION_3, thread: 0 };
     // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_capset, &raw mut whose, rights.as_ptr()) };
 }
@@ -79,7 +80,7 @@ fn set_rights(rights: &[Rights; 2]) {
 const KEEP_RIGHTS: u32 = 1 << 4;
 
 /// Gives a file to the kernel so that writes to it take special rights away: it writes with the rights of the thread
-/// that gave it, whoever the caller is.
+/// that gave it, not those of the caller.
 pub(crate) fn without_keeping_rights<R>(act: impl FnOnce() -> R) -> R {
     let rights = rights();
     if let Some(mut fewer) = rights {

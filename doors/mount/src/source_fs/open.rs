@@ -1,8 +1,7 @@
 //! Opening files: through the stack if a stage wants them, else as they are, by the kernel itself if it can.
 //!
-//! All that is open of a node goes one way, as far as that can be: a file that the kernel uses itself cannot
-//! be opened otherwise, and one that stages have open is not given to the kernel, so that all see the same
-//! bytes.
+//! All handles of a node go the same way, as far as possible: a file that the kernel uses itself cannot be opened
+//! otherwise, and one that stages have open is not registered with the kernel, so that all programs see the same bytes.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -14,26 +13,18 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use striate_stack::{Action, Function, Kind, Of, Op, OpenFile};
 
-use crate::caller::{AsCaller, without_keeping_rights};
-use crate::door::{Door, Spot, lock, magic};
-use crate::handle::{Handle, Staged, Way};
-use crate::identity;
+use crate::backend::{NewMode, Opened, Register};
+use crate::source_fs::credentials::{CallerCredentials, without_keeping_rights};
+use crate::source_fs::handle::{Handle, HandleAccess, Staged};
+use crate::source_fs::identity;
+use crate::source_fs::namespace::Entry;
+use crate::source_fs::{Dentry, SourceFs, magic};
+use crate::sync::lock;
 
 /// What the kernel says of its own in flags of `open`, and what is not for us.
 const NOT_OURS: i32 = 0x20 | libc::O_NOCTTY | libc::O_NOFOLLOW | 0o100_000;
 
-/// A file that was opened, to be answered with.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) handle: u64,
-    pub(crate) flags: FopenFlags,
-    pub(crate) backing: Option<Arc<BackingId>>,
-}
-
-/// How a descriptor is given to the kernel.
-pub(crate) type Register<'a> = &'a dyn Fn(&OwnedFd) -> std::io::Result<BackingId>;
-
-impl Door {
+impl SourceFs {
     /// Opens a node.
     pub(crate) fn open(
         &self,
@@ -47,9 +38,9 @@ impl Door {
         let _names = parent.map(|parent| self.keep_names(parent));
         let used_by_kernel =
             lock(&self.backings).get(&id).is_some_and(|one| one.strong_count() > 0);
-        let way = match self.spot_of(id)? {
-            Some(spot) if !used_by_kernel && !spot.route.is_empty() => {
-                self.open_staged(id, &spot, flags)?
+        let way = match self.dentry_of(id)? {
+            Some(dentry) if !used_by_kernel && !dentry.route.is_empty() => {
+                self.open_staged(id, &dentry, flags)?
             }
             _ => None,
         };
@@ -71,10 +62,10 @@ impl Door {
     fn open_staged(
         &self,
         id: u64,
-        spot: &Spot,
+        dentry: &Dentry,
         flags: i32,
     ) -> Result<Option<Arc<OpenFile>>, Errno> {
-        let opened = self.stack.open(Function::Open, spot.target(), flags | libc::O_NOFOLLOW, 0);
+        let opened = self.stack.open(Function::Open, dentry.target(), flags | libc::O_NOFOLLOW, 0);
         let Some(file) = opened.transpose()? else { return Ok(None) };
         if self.is_of(&file, id) {
             return Ok(Some(file));
@@ -90,27 +81,27 @@ impl Door {
         request: &Request,
         (parent, name): (u64, &OsStr),
         flags: i32,
-        (mode, mask): (u32, u32),
+        mode: NewMode,
         register: Register<'_>,
-    ) -> Result<(u64, libc::statx, Opened), Errno> {
+    ) -> Result<(Entry, Opened), Errno> {
         let flags = (flags & !NOT_OURS) | libc::O_CREAT | libc::O_CLOEXEC;
         let _names = self.change_names(parent);
-        let spot = self.spot(parent, name)?;
-        let mode = masked(&spot, mode, mask);
+        let dentry = self.dentry(parent, name)?;
+        let mode = masked(&dentry, mode);
         let flags_below = flags | libc::O_NOFOLLOW;
         let staged = {
-            let _caller = AsCaller::new(self, request);
-            if spot.route.is_empty() {
+            let _caller = CallerCredentials::new(self, request);
+            if dentry.route.is_empty() {
                 None
             } else {
-                self.stack.open(Function::Open, spot.target(), flags_below, mode)
+                self.stack.open(Function::Open, dentry.target(), flags_below, mode)
             }
         };
         if let Some(file) = staged.transpose()? {
             let told =
-                self.give_to(request, &file).and_then(|()| self.identify(parent, name, &spot, 1));
+                self.give_to(request, &file).and_then(|()| self.identify(parent, name, &dentry, 1));
             return match told {
-                Ok((id, about)) => Ok((id, about, self.add_staged(id, flags, file))),
+                Ok((id, about)) => Ok(((id, about), self.add_staged(id, flags, file))),
                 Err(error) => {
                     let _ = self.close_file(&file);
                     Err(error)
@@ -118,16 +109,16 @@ impl Door {
             };
         }
         let opened = {
-            let _caller = AsCaller::new(self, request);
+            let _caller = CallerCredentials::new(self, request);
             let flags = OFlags::from_bits_retain(flags_below as u32);
             let mode = Mode::from_raw_mode(mode);
-            rustix::fs::openat(&*spot.parent, spot.name.as_c_str(), flags, mode)?
+            rustix::fs::openat(&*dentry.parent, dentry.name.as_c_str(), flags, mode)?
         };
-        let (id, about) = self.identify(parent, name, &spot, 1)?;
-        Ok((id, about, self.add_plain(id, flags, opened, register)))
+        let (id, about) = self.identify(parent, name, &dentry, 1)?;
+        Ok(((id, about), self.add_plain(id, flags, opened, register)))
     }
 
-    /// What stages made belongs to whoever asked for it, also if they keep it elsewhere.
+    /// A file that stages have made belongs to the caller, also if they keep it elsewhere.
     fn give_to(&self, request: &Request, file: &Arc<OpenFile>) -> Result<(), Errno> {
         if !self.serves_others || request.uid() == 0 {
             return Ok(());
@@ -152,7 +143,7 @@ impl Door {
 
     fn add_staged(&self, id: u64, flags: i32, file: Arc<OpenFile>) -> Opened {
         self.note_carried(&file, id);
-        let way = Way::Staged(std::sync::RwLock::new(Staged::Open(file)));
+        let way = HandleAccess::Staged(std::sync::RwLock::new(Staged::Open(file)));
         let handle = self.add_handle(Handle::new(id, flags, way));
         Opened { handle, flags: self.by_request(), backing: None }
     }
@@ -167,8 +158,8 @@ impl Door {
         let mut otherwise = false;
         for handle in self.handles_of(id) {
             match &handle.way {
-                Way::Plain { backing, .. } => otherwise |= backing.is_none(),
-                Way::Staged(_) => {
+                HandleAccess::Plain { backing, .. } => otherwise |= backing.is_none(),
+                HandleAccess::Staged(_) => {
                     // By a name that stages want; from now on they hold nothing back.
                     otherwise = true;
                     self.share(&handle);
@@ -176,7 +167,7 @@ impl Door {
             }
         }
         let backing = if otherwise { None } else { self.backing(id, &descriptor, register) };
-        let way = Way::Plain { descriptor, backing: backing.clone() };
+        let way = HandleAccess::Plain { descriptor, backing: backing.clone() };
         let handle = self.add_handle(Handle::new(id, flags, way));
         let by_request = backing.is_none() && self.cache.is_zero();
         let flags = if by_request { self.by_request() } else { FopenFlags::empty() };
@@ -231,12 +222,12 @@ impl Door {
 
 /// The permissions of something new: without those that the caller's mask takes away, unless the directory has a list
 /// that says which it gets.
-pub(crate) fn masked(spot: &Spot, mode: u32, mask: u32) -> u32 {
-    if mask & mode == 0 {
+pub(crate) fn masked(dentry: &Dentry, NewMode { mode, umask }: NewMode) -> u32 {
+    if umask & mode == 0 {
         return mode;
     }
     let list: &mut [u8] = &mut [];
-    let path = magic(&spot.parent);
+    let path = magic(&dentry.parent);
     let has_list = rustix::fs::getxattr(&*path, c"system.posix_acl_default", list).is_ok();
-    if has_list { mode } else { mode & !mask }
+    if has_list { mode } else { mode & !umask }
 }

@@ -1,7 +1,7 @@
-//! [`Starting`]: a program that is about to be started in a directory that is mounted for it.
+//! [`ProgramStart`]: the time before a program runs in a directory that is mounted for it.
 //!
-//! Until it is the program, its process is a copy of this one, which enters the directory and looks for the program's
-//! file. That is not what the program does: stages do not see it.
+//! Until `exec`, its process is a copy of this one, which enters the directory and looks for the program's file. Those are
+//! not calls of the program: stages do not see them.
 
 use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
@@ -18,9 +18,9 @@ pub(crate) fn is_before_program() -> bool {
 
 /// Whether a program is about to be started.
 #[derive(Debug, Default)]
-pub(crate) struct Starting(AtomicBool);
+pub(crate) struct ProgramStart(AtomicBool);
 
-impl Starting {
+impl ProgramStart {
     pub(crate) fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -29,12 +29,12 @@ impl Starting {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Carries out a request of a process, knowing whether that is the program already.
+    /// Carries out a request of a process, and finds out whether that is the program already.
     pub(crate) fn while_known<R>(&self, process: u32, act: impl FnOnce() -> R) -> R {
         if !self.0.load(Ordering::Relaxed) {
             return act();
         }
-        // The kernel makes some requests for nobody in particular.
+        // Some requests of the kernel are not those of a process.
         let program = program_of(&process.to_string());
         let before = program.is_none() || program == program_of("self");
         if !before {

@@ -1,6 +1,6 @@
-//! Mounting and unmounting: by the kernel for the superuser, by `fusermount3` for others.
+//! Mounting and unmounting: by system calls for the superuser, by `fusermount3` for other users.
 //!
-//! Both are done here and not by the library: that unmounts once more when all is over, whatever is at the point by then.
+//! Neither is left to the `fuser` crate: that unmounts again at the end, whatever is mounted at the point by then.
 
 use std::ffi::CString;
 use std::io::{self, IoSliceMut, Read};
@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::identity;
+use crate::source_fs::identity;
 
 /// The program that mounts and unmounts for users.
 const HELPER: &str = "fusermount3";
@@ -137,7 +137,7 @@ fn by_kernel(source: &str, point: &Path, limits: StatVfsMountFlags) -> io::Resul
     if mounted == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Unmounts, lazily if asked to. `false` if somebody still uses it.
+/// Unmounts, lazily if asked to. `false` if a program still uses it.
 pub(crate) fn unmount(point: &Path, lazily: bool) -> io::Result<bool> {
     let text = CString::new(point.as_os_str().as_bytes())?;
     let flags = if lazily { libc::MNT_DETACH } else { 0 };

@@ -1,12 +1,12 @@
 //! [`Record`]: what is known of a mount outside of the process that serves it.
 //!
 //! A process that serves a mount keeps a file with a record of it, locked for as long as the process lives, in a directory
-//! of its user. Whoever unmounts, waits for the end of a mount or is about to mount the same source finds it there:
+//! of its user. A process that unmounts, waits for the end of a mount or is about to mount the same source finds it there:
 //! when the lock is gone, the mount has ended, and the record says how. A record that is neither locked nor ended is
 //! that of a process that was killed.
 //!
-//! Records are believed if they belong to the user who asks, or to root, and lie in a directory that nobody else can
-//! write to. Root finds those of other users as well, and has to judge them. [`Keeper`] writes one, [`Listed`] is one that was found.
+//! Records are believed if they belong to the user of this process, or to root, and lie in a directory that no other user can
+//! write to. Root finds those of other users as well, and has to judge them. [`RecordWriter`] writes one, [`FoundRecord`] is one that was found.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek};
@@ -18,7 +18,8 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::mount_id::MountId;
-use crate::mounts;
+use crate::mount_table;
+use crate::sync::is_locked;
 
 const VERSION: u32 = 1;
 /// A record that is longer is none.
@@ -69,7 +70,7 @@ pub struct Record {
 
 /// What a record is made of when a mount begins.
 #[derive(Debug)]
-pub(crate) struct About<'a> {
+pub(crate) struct MountFacts<'a> {
     pub(crate) source: &'a str,
     pub(crate) point: &'a Path,
     pub(crate) stack: Option<&'a Path>,
@@ -79,15 +80,15 @@ pub(crate) struct About<'a> {
 
 /// The record of a mount of this process.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct RecordWriter {
     file: File,
     path: PathBuf,
     record: Record,
 }
 
-impl Keeper {
+impl RecordWriter {
     /// Makes a record of a mount that has begun.
-    pub(crate) fn new(about: &About<'_>) -> io::Result<Self> {
+    pub(crate) fn new(about: &MountFacts<'_>) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let process = std::process::id();
         let record = Record {
@@ -110,7 +111,7 @@ impl Keeper {
         let _ = fs::remove_file(&new);
         let mode = if rustix::process::geteuid().is_root() { 0o644 } else { 0o600 };
         let file = File::options().read(true).write(true).create_new(true).mode(mode).open(&new)?;
-        // It has its lock before it has its name: nobody takes it for one of a process that was killed.
+        // It has its lock before it has its name: it is not taken for one of a process that was killed.
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let path = directory.join(format!("{process}-{number}.{ENDING}"));
         let keeper = Self { file, path, record };
@@ -154,7 +155,7 @@ impl Keeper {
     fn write(&self) -> io::Result<()> {
         let text = toml::to_string(&self.record).map_err(io::Error::other)?;
         self.file.write_all_at(text.as_bytes(), 0)?;
-        // Whoever reads in between sees something that is no record, and reads again.
+        // A reader in between sees something that is no record, and reads again.
         self.file.set_len(text.len() as u64)
     }
 }
@@ -172,16 +173,16 @@ pub enum Ended {
 
 /// A record that was found. It can be asked for news until it is dropped, also when the mount has ended meanwhile.
 #[derive(Debug)]
-pub struct Listed {
+pub struct FoundRecord {
     file: File,
     path: PathBuf,
-    /// The user who serves the mount.
+    /// The user of the process that serves the mount.
     pub user: u32,
     /// What it said last.
     pub record: Record,
 }
 
-impl Listed {
+impl FoundRecord {
     /// All records that this user may believe. Root sees those of all users.
     pub fn all() -> Vec<Self> {
         let user = rustix::process::geteuid().as_raw();
@@ -208,13 +209,7 @@ impl Listed {
 
     /// Whether the process that keeps it still does.
     pub fn is_live(&self) -> bool {
-        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => {
-                let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
-                false
-            }
-            Err(_) => true,
-        }
+        is_locked(&self.file)
     }
 
     /// Reads it again. Returns how the mount ended, if it has.
@@ -239,7 +234,7 @@ impl Listed {
         if self.record.namespace != namespace() {
             return None;
         }
-        let point = mounts::text(Path::new(&self.record.point))?;
+        let point = mount_table::text(Path::new(&self.record.point))?;
         Some(MountId::at(&point) == Some(mount))
     }
 
@@ -261,7 +256,7 @@ impl Listed {
     }
 }
 
-fn in_directory(directory: &Path, user: u32) -> Vec<Listed> {
+fn in_directory(directory: &Path, user: u32) -> Vec<FoundRecord> {
     if !is_trusted(directory, user) {
         return Vec::new();
     }
@@ -271,7 +266,7 @@ fn in_directory(directory: &Path, user: u32) -> Vec<Listed> {
     records.filter_map(|path| open(path, user)).collect()
 }
 
-fn open(path: PathBuf, user: u32) -> Option<Listed> {
+fn open(path: PathBuf, user: u32) -> Option<FoundRecord> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let mut file = File::options().read(true).custom_flags(flags).open(&path).ok()?;
     let about = file.metadata().ok()?;
@@ -285,7 +280,7 @@ fn open(path: PathBuf, user: u32) -> Option<Listed> {
             None
         })
     })?;
-    Some(Listed { file, path, user, record })
+    Some(FoundRecord { file, path, user, record })
 }
 
 fn read(file: &mut File) -> Option<Record> {
@@ -301,7 +296,7 @@ fn directories(user: u32) -> [PathBuf; 2] {
         0 => PathBuf::from("/run/striate"),
         user => format!("/run/user/{user}/striate").into(),
     };
-    // Not the directory that a variable names: whoever asks may have another.
+    // Not the directory that a variable names: another process may have another.
     [first, format!("/tmp/striate-{user}").into()]
 }
 
@@ -346,12 +341,12 @@ fn namespace() -> String {
 mod tests {
     use super::*;
 
-    fn about(point: &Path) -> About<'_> {
-        About { source: "/s", point, stack: None, configuration: "", mount: None }
+    fn about(point: &Path) -> MountFacts<'_> {
+        MountFacts { source: "/s", point, stack: None, configuration: "", mount: None }
     }
 
-    fn only(point: &Path) -> Listed {
-        let mut listed = Listed::at(point);
+    fn only(point: &Path) -> FoundRecord {
+        let mut listed = FoundRecord::at(point);
         assert_eq!(listed.len(), 1);
         listed.remove(0)
     }
@@ -359,7 +354,7 @@ mod tests {
     #[test]
     fn a_record_tells_how_its_mount_ended() {
         let point = Path::new("/nowhere/record-test");
-        let mut keeper = Keeper::new(&about(point)).unwrap();
+        let mut keeper = RecordWriter::new(&about(point)).unwrap();
         let mut listed = only(point);
         assert_eq!((listed.look(), listed.is_settling()), (None, false));
         keeper.settling(7);
@@ -368,24 +363,24 @@ mod tests {
         assert_eq!((listed.record.held, listed.record.left), (7, 3));
         keeper.end(None);
         assert_eq!((listed.look(), listed.record.left), (Some(Ended::Settled), 0));
-        assert!(Listed::at(point).is_empty());
+        assert!(FoundRecord::at(point).is_empty());
     }
 
     #[test]
     fn what_did_not_end_well_stays_until_it_is_forgotten() {
         let failed = Path::new("/nowhere/failed-record-test");
-        let keeper = Keeper::new(&about(failed)).unwrap();
+        let keeper = RecordWriter::new(&about(failed)).unwrap();
         keeper.end(Some("full".into()));
         let mut listed = only(failed);
         assert_eq!(listed.look(), Some(Ended::Failed("full".into())));
         listed.forget();
-        assert!(Listed::at(failed).is_empty());
+        assert!(FoundRecord::at(failed).is_empty());
 
         let killed = Path::new("/nowhere/killed-record-test");
-        drop(Keeper::new(&about(killed)).unwrap());
+        drop(RecordWriter::new(&about(killed)).unwrap());
         let mut listed = only(killed);
         assert_eq!(listed.look(), Some(Ended::Killed));
         listed.forget();
-        assert!(Listed::at(killed).is_empty());
+        assert!(FoundRecord::at(killed).is_empty());
     }
 }

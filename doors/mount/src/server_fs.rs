@@ -1,16 +1,16 @@
-//! [`Remote`]: a directory of a file system of I/O servers, shown as files.
+//! [`ServerFs`]: a directory of a file system of I/O servers, shown as files.
 //!
-//! What the kernel asks becomes requests to the servers, one after the other: nothing is kept here but numbers and
-//! what is open, so that all who use the servers see the same. A server that does not answer is asked again for as long
-//! as the client is patient; then the request fails (`EIO`).
+//! A request of the kernel becomes requests to the servers, one after the other. Nothing is cached but numbers and open
+//! files, so that all clients of the servers see the same. A server that does not answer is asked again until the
+//! client's patience is over; then the request fails (`EIO`).
 //!
-//! `tree` has the numbers of files and directories, `naming` what is done with names, `data` what is done with open
-//! files, `requests` what the kernel asks.
+//! [`nodes`] has the numbers of files and directories, [`namespace`] what is done with names, [`open_files`] what is done with
+//! open files; requests come by [`backend`].
 
-mod data;
-mod naming;
-mod requests;
-mod tree;
+mod backend;
+mod namespace;
+mod nodes;
+mod open_files;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,35 +23,34 @@ use rustix::io::Errno;
 use striate_store::remote::{Client, FileInfo, Layout};
 use striate_store::{ErrorKind, StoreError};
 
-use self::data::{Given, Handle, InUse};
-use self::naming::Listing;
-pub(crate) use self::requests::RemoteRequests;
-use self::tree::{Node, Sort, Tree};
-use crate::door::{lock, read, write};
+use self::namespace::DirectorySnapshot;
+use self::nodes::{NodeKind, ServerNode, ServerNodes};
+use self::open_files::{GivenTime, InUse, OpenServerFile};
 use crate::error::MountError;
 use crate::mounted::Served;
+use crate::sync::{lock, read, write};
 
 /// The longest name in a directory, as servers have it.
 const LONGEST_NAME: usize = 255;
 
-/// What files and directories are called in the end that servers know only because somebody has them open.
+/// The prefix of hidden names: of files that were removed while they are open.
 const HIDDEN: &str = ".striate-gone-";
 
 /// A directory of a file system of I/O servers.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct ServerFs {
     client: Client,
     /// The directory, as servers spell it.
     base: String,
     layout: Layout,
     owner: Owner,
-    tree: Mutex<Tree>,
-    /// Who moves a file out of the way and another in its place is not to be seen in between.
+    nodes: Mutex<ServerNodes>,
+    /// Renaming a file onto one that is open takes two steps, between which no request may look.
     names: RwLock<()>,
     in_use: Mutex<HashMap<u64, InUse>>,
-    handles: Mutex<HashMap<u64, Handle>>,
-    given: Mutex<HashMap<u64, Given>>,
-    listings: Mutex<HashMap<u64, Arc<Listing>>>,
+    handles: Mutex<HashMap<u64, Arc<OpenServerFile>>>,
+    given: Mutex<HashMap<u64, GivenTime>>,
+    directories: Mutex<HashMap<u64, Arc<DirectorySnapshot>>>,
     next_handle: AtomicU64,
     /// Whether files that are read and written by request may be mapped.
     direct: AtomicBool,
@@ -61,16 +60,16 @@ pub(crate) struct Remote {
     begun: SystemTime,
 }
 
-/// Whose files are shown to be: servers know neither users nor permissions.
+/// CapabilityHeader files are shown to be: servers know neither users nor permissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// Permissions that nobody has.
+    /// Permissions that are taken away from all (`umask`).
     pub(crate) mask: u32,
 }
 
-impl Remote {
+impl ServerFs {
     pub(crate) fn new(
         client: Client,
         base: &str,
@@ -83,12 +82,12 @@ impl Remote {
             base: base.to_owned(),
             layout,
             owner,
-            tree: Mutex::new(Tree::new(base)),
+            nodes: Mutex::new(ServerNodes::new(base)),
             names: RwLock::default(),
             in_use: Mutex::default(),
             handles: Mutex::default(),
             given: Mutex::default(),
-            listings: Mutex::default(),
+            directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
             direct: AtomicBool::new(false),
             cache,
@@ -97,8 +96,8 @@ impl Remote {
         }
     }
 
-    fn tree(&self) -> MutexGuard<'_, Tree> {
-        lock(&self.tree)
+    fn nodes(&self) -> MutexGuard<'_, ServerNodes> {
+        lock(&self.nodes)
     }
 
     /// Carries out a request, unless the mount is over.
@@ -107,8 +106,8 @@ impl Remote {
         if *running { act() } else { Err(Errno::NOTCONN) }
     }
 
-    fn node(&self, number: u64) -> Result<Node, Errno> {
-        self.tree().get(number).cloned().ok_or(Errno::STALE)
+    fn node(&self, number: u64) -> Result<ServerNode, Errno> {
+        self.nodes().get(number).cloned().ok_or(Errno::STALE)
     }
 
     /// The path of a name in a directory.
@@ -119,12 +118,12 @@ impl Remote {
             return Err(Errno::NAMETOOLONG);
         }
         let node = self.node(parent)?;
-        let path = tree::join(&node.path, name);
+        let path = nodes::join(&node.path, name);
         if self.is_hidden(&path) { Err(Errno::NOENT) } else { Ok(path) }
     }
 
     fn is_hidden(&self, path: &str) -> bool {
-        let name = path.strip_prefix(tree::inside(&self.base).as_str());
+        let name = path.strip_prefix(nodes::inside(&self.base).as_str());
         name.is_some_and(|name| name.starts_with(HIDDEN))
     }
 
@@ -143,7 +142,7 @@ impl Remote {
             ctime: modified,
             crtime: time(info.created_ms),
             kind: FileType::RegularFile,
-            perm: self.permissions(Sort::File(0)) as u16,
+            perm: self.permissions(NodeKind::File(0)) as u16,
             nlink: u32::from(!gone),
             uid: self.owner.user,
             gid: self.owner.group,
@@ -163,7 +162,7 @@ impl Remote {
             ctime: self.begun,
             crtime: self.begun,
             kind: FileType::Directory,
-            perm: self.permissions(Sort::Directory) as u16,
+            perm: self.permissions(NodeKind::Directory) as u16,
             nlink: 2,
             uid: self.owner.user,
             gid: self.owner.group,
@@ -173,19 +172,19 @@ impl Remote {
         }
     }
 
-    fn permissions(&self, sort: Sort) -> u32 {
-        let all = if sort == Sort::Directory { 0o777 } else { 0o666 };
+    fn permissions(&self, sort: NodeKind) -> u32 {
+        let all = if sort == NodeKind::Directory { 0o777 } else { 0o666 };
         all & !self.owner.mask
     }
 
     /// What a node is now.
     fn attributes(&self, number: u64) -> Result<FileAttr, Errno> {
         let node = self.node(number)?;
-        let Sort::File(file) = node.sort else { return Ok(self.directory_attributes(number)) };
+        let NodeKind::File(file) = node.sort else { return Ok(self.directory_attributes(number)) };
         let found = self.client.lookup(&node.path).map_err(|error| code(&error));
         let info = match found {
             Ok(info) if info.file == file => info,
-            // Others have renamed or replaced it: who has it open still knows it.
+            // Another client has renamed or replaced it: an open file is still known.
             Ok(_) | Err(Errno::NOENT) => self.open_info(number).ok_or(Errno::STALE)?,
             Err(error) => return Err(error),
         };
@@ -194,7 +193,7 @@ impl Remote {
     }
 }
 
-impl Served for Remote {
+impl Served for ServerFs {
     fn close(&self) {
         *write(&self.running) = false;
     }

@@ -1,4 +1,4 @@
-//! What is mounted where, as the kernel lists it.
+//! The mounts of this process's namespace, as the kernel lists them.
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 /// The type of mounts of ours.
 pub(crate) const OURS: &str = "fuse.striate";
 
-/// A mount that programs see at a place.
+/// A mount at a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct MountEntry {
     /// The type of the file system.
     pub kind: String,
-    /// What is mounted, as whoever mounted it has called it.
+    /// What is mounted, by the name that it was mounted under.
     pub source: String,
     /// The user who mounted it, if it is served by a process.
     pub user: Option<u32>,
 }
 
-impl Found {
+impl MountEntry {
     /// Whether it is one of ours.
     pub fn is_ours(&self) -> bool {
         self.kind == OURS
@@ -30,14 +30,14 @@ impl Found {
     }
 }
 
-/// The mount that is at a place, the topmost of several.
-pub fn found_at(point: &Path) -> Option<Found> {
+/// The mount at a mount point, the topmost of several.
+pub fn found_at(point: &Path) -> Option<MountEntry> {
     let list = std::fs::read("/proc/self/mountinfo").ok()?;
     topmost(&list, point)
 }
 
-fn topmost(list: &[u8], point: &Path) -> Option<Found> {
-    let line = |line: &[u8]| -> Option<Found> {
+fn topmost(list: &[u8], point: &Path) -> Option<MountEntry> {
+    let line = |line: &[u8]| -> Option<MountEntry> {
         let mut words = line.split(|byte| *byte == b' ');
         let place = unescaped(words.nth(4)?);
         if place != point {
@@ -48,7 +48,7 @@ fn topmost(list: &[u8], point: &Path) -> Option<Found> {
         let (kind, source) = (text(words.next()?), text(words.next()?));
         let options = text(words.next().unwrap_or_default());
         let user = options.split(',').find_map(|option| option.strip_prefix("user_id="));
-        Some(Found { kind, source, user: user.and_then(|user| user.parse().ok()) })
+        Some(MountEntry { kind, source, user: user.and_then(|user| user.parse().ok()) })
     };
     list.split(|byte| *byte == b'\n').filter_map(line).next_back()
 }

@@ -10,17 +10,17 @@ use rustix::io::Errno;
 use striate_store::remote::{FileInfo, RemoteFile, RemoteOptions};
 use striate_store::{LockKind, Store as _, StoreError};
 
-use super::tree::Sort;
-use super::{Remote, code, time};
-use crate::door::{lock, read};
-use crate::transfer::with_room;
+use super::nodes::NodeKind;
+use super::{ServerFs, code, time};
+use crate::request_buffer::with_buffer;
+use crate::sync::{lock, read};
 
-/// What whoever appends locks, so that clients do not append to the same place.
+/// The range that is locked by an append, so that clients do not append at the same offset.
 const APPENDING: std::ops::Range<u64> = i64::MAX as u64 - 1..i64::MAX as u64;
 
-/// A file that somebody has open here.
+/// A file that programs have open in this mount.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenServerFile {
     number: u64,
     file: RemoteFile,
     appending: Mutex<()>,
@@ -31,14 +31,8 @@ pub(super) struct Opened {
 /// The same, with how often it is open.
 #[derive(Debug)]
 pub(super) struct InUse {
-    opened: Arc<Opened>,
+    opened: Arc<OpenServerFile>,
     handles: usize,
-}
-
-/// What one `open` made.
-#[derive(Clone, Debug)]
-pub(super) struct Handle {
-    opened: Arc<Opened>,
 }
 
 fn now() -> u64 {
@@ -46,7 +40,7 @@ fn now() -> u64 {
     since.as_millis() as u64
 }
 
-impl Opened {
+impl OpenServerFile {
     fn new(number: u64, file: RemoteFile) -> Arc<Self> {
         Arc::new(Self { number, file, appending: Mutex::default(), written: AtomicU64::new(0) })
     }
@@ -54,7 +48,7 @@ impl Opened {
 
 /// A time that a program gave a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
+pub(super) struct GivenTime {
     time: SystemTime,
     /// What the metadata server said of the file's last change then.
     recorded: u64,
@@ -63,7 +57,7 @@ pub(super) struct Given {
 /// So many of them are remembered.
 const MOST_GIVEN: usize = 1 << 16;
 
-/// Tells the metadata server how long a file is, unless somebody has removed it.
+/// Tells the metadata server how long a file is, unless it was removed.
 fn record(file: &RemoteFile) -> Result<(), Errno> {
     match coded(file.record()) {
         Err(Errno::NOENT) => Ok(()),
@@ -75,7 +69,7 @@ fn coded<T>(result: Result<T, StoreError>) -> Result<T, Errno> {
     result.map_err(|error| code(&error))
 }
 
-impl Remote {
+impl ServerFs {
     /// Opens a file.
     pub(super) fn open(&self, number: u64, flags: i32) -> Result<u64, Errno> {
         let _names = read(&self.names);
@@ -105,29 +99,29 @@ impl Remote {
             size = 0;
         }
         let info = file.info().clone();
-        let number = self.tree().found_file(&path, info.file);
-        let opened = self.keep(&Opened::new(number, file));
+        let number = self.nodes().found_file(&path, info.file);
+        let opened = self.keep(&OpenServerFile::new(number, file));
         Ok((self.file_attributes(number, &info, size, false), self.add_handle(&opened)))
     }
 
-    /// What stands for a file as long as somebody has it open.
-    fn opened(&self, number: u64) -> Result<Arc<Opened>, Errno> {
+    /// The open file of a node.
+    fn opened(&self, number: u64) -> Result<Arc<OpenServerFile>, Errno> {
         if let Some(in_use) = lock(&self.in_use).get(&number) {
             return Ok(Arc::clone(&in_use.opened));
         }
         let node = self.node(number)?;
-        let Sort::File(file) = node.sort else { return Err(Errno::ISDIR) };
+        let NodeKind::File(file) = node.sort else { return Err(Errno::ISDIR) };
         let url = self.client.url(&node.path);
         let found = coded(RemoteFile::open_with(&self.client, &url, &RemoteOptions::default()))?;
         // The kernel looks for the name once more.
         if found.info().file != file {
             return Err(Errno::STALE);
         }
-        Ok(self.keep(&Opened::new(number, found)))
+        Ok(self.keep(&OpenServerFile::new(number, found)))
     }
 
-    /// There is one for each file: whoever was faster is kept.
-    fn keep(&self, opened: &Arc<Opened>) -> Arc<Opened> {
+    /// There is one for each file: the first one is kept.
+    fn keep(&self, opened: &Arc<OpenServerFile>) -> Arc<OpenServerFile> {
         let mut in_use = lock(&self.in_use);
         let kept = in_use
             .entry(opened.number)
@@ -135,16 +129,16 @@ impl Remote {
         Arc::clone(&kept.opened)
     }
 
-    fn add_handle(&self, opened: &Arc<Opened>) -> u64 {
+    fn add_handle(&self, opened: &Arc<OpenServerFile>) -> u64 {
         let mut in_use = lock(&self.in_use);
         let kept = in_use
             .entry(opened.number)
             .or_insert_with(|| InUse { opened: Arc::clone(opened), handles: 0 });
         kept.handles += 1;
-        let handle = Handle { opened: Arc::clone(&kept.opened) };
+        let opened = Arc::clone(&kept.opened);
         drop(in_use);
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        lock(&self.handles).insert(number, handle);
+        lock(&self.handles).insert(number, opened);
         number
     }
 
@@ -164,9 +158,9 @@ impl Remote {
         (written > 0).then(|| time(written))
     }
 
-    fn handle(&self, number: u64) -> Result<Arc<Opened>, Errno> {
+    fn handle(&self, number: u64) -> Result<Arc<OpenServerFile>, Errno> {
         let handles = lock(&self.handles);
-        handles.get(&number).map(|handle| Arc::clone(&handle.opened)).ok_or(Errno::BADF)
+        handles.get(&number).cloned().ok_or(Errno::BADF)
     }
 
     /// Reads, and calls something with what was read.
@@ -177,29 +171,27 @@ impl Remote {
         act: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Errno> {
         let opened = self.handle(handle)?;
-        with_room(size, |room| {
-            let count = coded(opened.file.read_at(offset, room))?;
-            Ok(act(room.get(..count).unwrap_or_default()))
+        with_buffer(size, |buffer| {
+            let count = coded(opened.file.read_at(offset, buffer))?;
+            Ok(act(buffer.get(..count).unwrap_or_default()))
         })
     }
 
-    /// Writes, at the end if it is to be appended.
-    pub(super) fn write(
-        &self,
-        handle: u64,
-        offset: u64,
-        bytes: &[u8],
-        appends: bool,
-    ) -> Result<(), Errno> {
+    /// Writes at an offset.
+    pub(super) fn write_at(&self, handle: u64, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let opened = self.handle(handle)?;
         self.changes(&opened);
-        if !appends {
-            return coded(opened.file.write_at(offset, bytes));
-        }
-        let _here = lock(&opened.appending);
+        coded(opened.file.write_at(offset, bytes))
+    }
+
+    /// Writes at the end, which no other client moves meanwhile.
+    pub(super) fn append(&self, handle: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let opened = self.handle(handle)?;
+        self.changes(&opened);
+        let _in_this_mount = lock(&opened.appending);
         let wait = self.client.options().patience;
         let kind = LockKind::Exclusive;
-        let _elsewhere = coded(self.client.lock(opened.file.info(), APPENDING, kind, wait))?;
+        let _among_clients = coded(self.client.lock(opened.file.info(), APPENDING, kind, wait))?;
         let end = coded(opened.file.len())?;
         coded(opened.file.write_at(end, bytes))
     }
@@ -215,7 +207,7 @@ impl Remote {
     }
 
     /// A file is about to be changed.
-    fn changes(&self, opened: &Opened) {
+    fn changes(&self, opened: &OpenServerFile) {
         opened.written.store(now(), Ordering::Relaxed);
         let mut given = lock(&self.given);
         if !given.is_empty() {
@@ -227,7 +219,7 @@ impl Remote {
     /// changed.
     pub(super) fn give_time(&self, number: u64, time: SystemTime) -> Result<(), Errno> {
         let node = self.node(number)?;
-        if node.sort == Sort::Directory {
+        if node.sort == NodeKind::Directory {
             return Ok(());
         }
         if let Some(in_use) = lock(&self.in_use).get(&number).map(|one| Arc::clone(&one.opened)) {
@@ -238,7 +230,7 @@ impl Remote {
         if given.len() >= MOST_GIVEN {
             given.clear();
         }
-        given.insert(number, Given { time, recorded });
+        given.insert(number, GivenTime { time, recorded });
         Ok(())
     }
 
@@ -251,7 +243,7 @@ impl Remote {
     /// Changes the time of the last change to now.
     pub(super) fn touch(&self, number: u64) -> Result<(), Errno> {
         let node = self.node(number)?;
-        if node.sort == Sort::Directory {
+        if node.sort == NodeKind::Directory {
             return Ok(());
         }
         let info = coded(self.client.stat(&node.path))?;
@@ -272,7 +264,7 @@ impl Remote {
         coded(opened.file.sync())
     }
 
-    /// A program closes a descriptor: others are told how large the file is.
+    /// A program closes a descriptor: the metadata server is told how large the file is.
     pub(super) fn flush(&self, handle: u64) -> Result<(), Errno> {
         record(&self.handle(handle)?.file)
     }
@@ -280,7 +272,7 @@ impl Remote {
     /// Nothing stands for a handle any more.
     pub(super) fn release(&self, handle: u64) -> Result<(), Errno> {
         let removed = lock(&self.handles).remove(&handle).ok_or(Errno::BADF)?;
-        let number = removed.opened.number;
+        let number = removed.number;
         if let Some(in_use) = lock(&self.in_use).get_mut(&number) {
             in_use.handles = in_use.handles.saturating_sub(1);
         }
@@ -298,7 +290,7 @@ impl Remote {
             && let Ok(node) = self.node(number)
             && node.gone
         {
-            // If it fails, the name is left, and those who list files can remove it.
+            // If it fails, the hidden name is left, for `striate fs rm`.
             let _ = self.client.remove(&node.path);
         }
         // Outside of the lock: it may tell servers something.
