@@ -39,7 +39,7 @@ pub struct Options {
     pub source: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
-    /// For how long the kernel may believe what it was told of names and attributes. Whatever changes on the source
+    /// For how long the kernel may cache names and attributes. Whatever changes on the source
     /// meanwhile, not through the mount, is seen late by as much.
     pub cache: Duration,
     /// Requests that are carried out at a time.
@@ -99,7 +99,7 @@ impl ServerOptions {
     }
 }
 
-/// What is shown at a mount, apart from the requests for it.
+/// The end of a backend, and what it has to report.
 pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     /// No request is carried out any more. Waits for those that are.
     fn close(&self);
@@ -107,7 +107,7 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     /// The same; then all that was held back is written.
     fn settle(&self) -> Result<(), MountError>;
 
-    /// What there is to be told to people, since this was asked for last.
+    /// Notices for the user, since this was called last.
     fn notices(&self) -> Vec<String>;
 
     /// What is held back, as far as that is known.
@@ -331,8 +331,8 @@ impl Mounted {
         let refused = |error| MountError::Refused { path: point.clone(), error };
         let device = mount_syscalls::mount((setup.source, point), setup.limits).map_err(refused)?;
         let mount = mount_table::text(point).and_then(|point| MountId::at(&point));
-        let told = mount.map_or(Ok(()), |mount| watcher.tell(mount));
-        let attached = told.map_err(MountError::Watcher).and_then(|()| {
+        let watched = mount.map_or(Ok(()), |mount| watcher.tell(mount));
+        let attached = watched.map_err(MountError::Watcher).and_then(|()| {
             Self::attach(served, requests, device, setup, mount.map(|mount| (mount, watcher)))
         });
         let mounted = match attached {
@@ -403,7 +403,7 @@ impl Mounted {
         &self.shared.point
     }
 
-    /// What there is to be told to people, since this was asked for last.
+    /// Notices for the user, since this was called last.
     pub fn notices(&self) -> Vec<String> {
         self.unmounter().notices()
     }
@@ -460,7 +460,7 @@ impl Drop for Mounted {
 }
 
 impl Unmounter {
-    /// What there is to be told to people, since this was asked for last.
+    /// Notices for the user, since this was called last.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = std::mem::take(&mut *lock(&self.0.notices));
         notices.extend(self.0.served.notices());

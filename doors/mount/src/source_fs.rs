@@ -71,7 +71,7 @@ pub(crate) struct SourceFs {
     pub(crate) passthrough: AtomicBool,
     /// Whether files that are read and written by request may be mapped.
     pub(crate) direct: AtomicBool,
-    /// How long the kernel may believe what it was told.
+    /// How long the kernel may cache names and attributes.
     pub(crate) cache: Duration,
     /// Whether users other than the one who mounted may use it.
     pub(crate) serves_others: bool,
@@ -209,7 +209,7 @@ impl SourceFs {
         let (opened, about) = open_path(&directory, &text(&name)?)?;
         let same = match key {
             Key::Real(identity) => Identity::of(&about) == identity,
-            // A stage that still shows it as what it was has brought it home: it held only what was not there.
+            // A stage that still shows the same identity has written it to the source, which had nothing there before.
             Key::Virtual(identity) => {
                 let shown = self.look(Function::Lstat, &self.dentry(parent, &name)?)?;
                 Identity::of(&shown) == identity
@@ -269,7 +269,7 @@ impl SourceFs {
         self.stack.call(&mut Op { function, route, action })
     }
 
-    /// Does something else with a name, after stages were told; they are told what came of it, too.
+    /// Makes another call on a name; it is announced to stages, which are told its result.
     pub(crate) fn noticed<R>(
         &self,
         function: Function,
@@ -306,7 +306,7 @@ impl SourceFs {
         Ok(about)
     }
 
-    /// Finds out which node is at a name, and counts that the kernel is told of it so many times. The caller
+    /// Finds out which node is at a name, which counts as so many lookups of the kernel. The caller
     /// has locked the names of the directory.
     pub(crate) fn identify(
         &self,
@@ -364,7 +364,7 @@ impl SourceFs {
         found.id
     }
 
-    /// The kernel forgets what it was told of a node.
+    /// The kernel forgets lookups of a node.
     pub(crate) fn forget(&self, id: u64, times: u64) {
         if self.nodes().forget(id, times) {
             self.drop_descriptor(id);

@@ -23,7 +23,7 @@ const UNMOUNT: &CStr = c"/usr/bin/fusermount3";
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: libc::pid_t,
-    /// `None` when it was told that all is well.
+    /// `None` when it was told to end.
     pipe: Option<OwnedFd>,
 }
 

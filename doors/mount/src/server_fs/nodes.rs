@@ -33,7 +33,7 @@ pub(super) struct ServerNode {
     pub(super) sort: NodeKind,
     /// Whether it was removed while it is open.
     pub(super) gone: bool,
-    /// How many times the kernel was told of it, less what it forgot.
+    /// How many lookups of the kernel have returned it, less those that it forgot.
     known: u64,
 }
 
@@ -82,7 +82,7 @@ impl ServerNodes {
         self.numbers.get(path).copied()
     }
 
-    /// A file was found at a path, and the kernel is told.
+    /// A lookup of the kernel has found a file at a path.
     pub(super) fn found_file(&mut self, path: &str, file: u64) -> u64 {
         self.found(number_of_file(file), path, NodeKind::File(file))
     }
@@ -127,7 +127,7 @@ impl ServerNodes {
         number
     }
 
-    /// The kernel forgets what it was told so many times.
+    /// The kernel forgets so many lookups.
     pub(super) fn forget(&mut self, number: u64, times: u64) {
         let Some(node) = self.nodes.get_mut(&number) else { return };
         node.known = node.known.saturating_sub(times);

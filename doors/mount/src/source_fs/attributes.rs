@@ -50,7 +50,7 @@ impl SourceFs {
         if same { Ok(about) } else { Err(Errno::STALE) }
     }
 
-    /// Finds out whether a stage has brought a node's file home, which is then another on the source.
+    /// Finds out whether a stage has written a node's file to the source, where it is another file then.
     pub(crate) fn follow(&self, id: u64) {
         let name = {
             let nodes = self.nodes();
@@ -66,12 +66,12 @@ impl SourceFs {
         if let Ok((found, _)) = found
             && found != id
         {
-            // The kernel was not told of it.
+            // It was not returned to the kernel.
             self.forget(found, 0);
         }
     }
 
-    /// Does something with a node's file by a descriptor, after stages were told; they are told what came of it, too.
+    /// Makes a call on a node's file by a descriptor; it is announced to stages, which are told its result.
     pub(crate) fn reach<R>(
         &self,
         id: u64,
@@ -170,10 +170,10 @@ impl SourceFs {
         let path = magic(&descriptor);
         if request.uid() != 0 {
             let mode = u32::from(identity::at_descriptor(&*descriptor)?.stx_mode) & 0o7777;
-            let kept = mode & !0o4000 & !(if mode & 0o2010 == 0o2010 { 0o2000 } else { 0 });
-            if kept != mode {
+            let remaining = mode & !0o4000 & !(if mode & 0o2010 == 0o2010 { 0o2000 } else { 0 });
+            if remaining != mode {
                 // SAFETY: a text and a number.
-                done(unsafe { libc::chmod(path.as_ptr(), kept) })?;
+                done(unsafe { libc::chmod(path.as_ptr(), remaining) })?;
             }
         }
         Ok(())

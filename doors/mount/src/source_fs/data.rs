@@ -76,9 +76,9 @@ impl SourceFs {
             };
             let mode = rustix::fs::fstat(descriptor)?.st_mode & 0o7777;
             let executed_by_group = mode & 0o2010 == 0o2010;
-            let kept = mode & !0o4000 & !(if executed_by_group { 0o2000 } else { 0 });
-            if kept != mode {
-                rustix::fs::fchmod(descriptor, rustix::fs::Mode::from_raw_mode(kept))?;
+            let remaining = mode & !0o4000 & !(if executed_by_group { 0o2000 } else { 0 });
+            if remaining != mode {
+                rustix::fs::fchmod(descriptor, rustix::fs::Mode::from_raw_mode(remaining))?;
             }
             Ok(())
         })

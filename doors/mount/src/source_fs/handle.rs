@@ -68,7 +68,7 @@ const ONCE: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 /// Flags that programs change while a file is open.
 const CHANGEABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_NONBLOCK;
 
-/// A descriptor of a file that stages have open, the file, and what they were told is about to be done.
+/// A descriptor of a file that stages have open, the file, and the call that was announced to them.
 pub(crate) type Reached = (Arc<OwnedFd>, Arc<OpenFile>, Option<Announced>);
 
 impl Handle {
@@ -176,7 +176,7 @@ impl SourceFs {
             let opened = self.stack.open(Function::Open, dentry.target(), flags, 0);
             if let Some(Ok(file)) = opened {
                 if self.is_of(&file, handle.node) {
-                    self.note_carried(&file, handle.node);
+                    self.mark_elsewhere(&file, handle.node);
                     return Ok(Staged::Open(file));
                 }
                 let _ = self.close_file(&file);
@@ -205,14 +205,14 @@ impl SourceFs {
         found == id
     }
 
-    /// Remembers it if stages have the bytes of a node elsewhere.
-    pub(crate) fn note_carried(&self, file: &Arc<OpenFile>, id: u64) {
+    /// Marks a node whose bytes stages have elsewhere.
+    pub(crate) fn mark_elsewhere(&self, file: &Arc<OpenFile>, id: u64) {
         let below = file.descriptor().and_then(identity::at_descriptor);
         let below = below.map(|about| Key::Real(Identity::of(&about)));
         if let Some(node) = self.nodes().get_mut(id)
             && below != Ok(node.key)
         {
-            node.carried = true;
+            node.is_elsewhere = true;
         }
     }
 
@@ -233,15 +233,15 @@ impl SourceFs {
         self.handles_of(id).iter().find_map(|handle| handle.if_open(|file| self.stat_file(file)))
     }
 
-    /// A descriptor of a node that stages have open, after they were told that something is about to be done.
+    /// A descriptor of a node that stages have open, after a call on it was announced to them.
     pub(crate) fn reach_open(&self, id: u64, function: Function) -> Option<Result<Reached, Errno>> {
         let reach = |file: &Arc<OpenFile>| {
             let mut announced = None;
             if file.route().wants(Kind::Notice) {
                 let action = Action::Notice { of: Of::File(file) };
-                let told = self.stack.announce(&mut Op::on(file, function, action));
-                told.outcome?;
-                announced = Some(told);
+                let call = self.stack.announce(&mut Op::on(file, function, action));
+                call.outcome?;
+                announced = Some(call);
             }
             let descriptor = Arc::new(rustix::io::fcntl_dupfd_cloexec(file.descriptor()?, 3)?);
             Ok((descriptor, Arc::clone(file), announced))
@@ -292,7 +292,7 @@ impl SourceFs {
             }
         };
         drop(state);
-        // It may have come home.
+        // The stage may have replaced it on the source.
         self.follow(handle.node);
         closed
     }
@@ -346,7 +346,7 @@ impl SourceFs {
 
     /// The name of a node is about to go: what could only be opened again by it is opened now.
     /// The caller has locked the name.
-    pub(crate) fn wake(&self, id: u64) {
+    pub(crate) fn open_closed_handles(&self, id: u64) {
         if !self.nodes().may_change(id) {
             return;
         }

@@ -47,7 +47,7 @@ impl SourceFs {
             make(&dentry)
         };
         if function == Function::Link && dentry.route.wants(Kind::Notice) {
-            // What comes of it is told with the old name.
+            // Its result is recorded with the old name.
             let action = Action::Notice { of: Of::Name(dentry.target()) };
             self.stack.announce(&mut Op { function, route: &dentry.route, action }).outcome?;
             act()?;
@@ -131,9 +131,9 @@ impl SourceFs {
     }
 
     /// A descriptor of a file that is about to lose its name, so that it exists for as long as a program uses it.
-    fn kept(&self, parent: u64, name: &OsStr) -> Option<Arc<OwnedFd>> {
+    fn pinned(&self, parent: u64, name: &OsStr) -> Option<Arc<OwnedFd>> {
         let id = self.nodes().named(parent, name)?;
-        self.wake(id);
+        self.open_closed_handles(id);
         self.descriptor(id).ok()
     }
 
@@ -141,7 +141,7 @@ impl SourceFs {
     pub(crate) fn remove(&self, parent: u64, name: &OsStr, flags: i32) -> Result<(), Errno> {
         let _names = self.change_names(parent);
         let dentry = self.dentry(parent, name)?;
-        let kept = self.kept(parent, name);
+        let pinned = self.pinned(parent, name);
         if dentry.route.wants(Kind::Unlink) {
             let function = if flags == 0 { Function::Unlink } else { Function::Rmdir };
             let action = Action::Unlink { target: dentry.target(), flags };
@@ -150,7 +150,7 @@ impl SourceFs {
             let flags = AtFlags::from_bits_retain(flags as u32);
             rustix::fs::unlinkat(&*dentry.parent, dentry.name.as_c_str(), flags)?;
         }
-        self.nodes().removed(parent, name, kept);
+        self.nodes().removed(parent, name, pinned);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl SourceFs {
         let _names = self.change_both(from.0, to.0);
         let (source, sink) = (self.dentry(from.0, from.1)?, self.dentry(to.0, to.1)?);
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
-        let kept = if exchanges { None } else { self.kept(to.0, to.1) };
+        let pinned = if exchanges { None } else { self.pinned(to.0, to.1) };
         let route = source.route.or(&sink.route);
         if route.wants(Kind::Rename) {
             let action = Action::Rename { from: source.target(), to: sink.target(), flags };
@@ -176,7 +176,7 @@ impl SourceFs {
             || nodes.named(from.0, from.1).is_none()
         {
             // Two names of one file stay as they are.
-            nodes.removed(to.0, to.1, kept);
+            nodes.removed(to.0, to.1, pinned);
             nodes.renamed(from, to);
         }
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! The number of a node is the inode number of its file on the source wherever that is free, so programs see the
 //! inode numbers they know. What is on another device, or is not on the source yet because a stage keeps it
-//! elsewhere, has a number of ours. Such a *virtual* node stays the same node when its file comes home,
-//! although the file has another inode then: programs that compare inodes do not notice.
+//! elsewhere, has a number of ours. Such a *virtual* node stays the same node when the stage writes the file to the source,
+//! although the file has another inode then: programs that compare inodes see no change.
 //!
 //! Nothing here makes a system call.
 
@@ -43,12 +43,12 @@ pub(crate) type Name = (u64, OsString);
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) key: Key,
-    /// How often the kernel was told of it.
+    /// How many lookups of the kernel have returned it (FUSE's `nlookup`).
     lookups: u64,
     /// Its names, the one that was used last at the end.
     names: Vec<Name>,
-    /// Whether stages had its bytes elsewhere, so that it may be another file on the source when they come home.
-    pub(crate) carried: bool,
+    /// Whether stages have its bytes elsewhere, so that it may become another file on the source.
+    pub(crate) is_elsewhere: bool,
     /// Keeps a file that has no name any more.
     pub(crate) pinned: Option<Arc<OwnedFd>>,
     /// What is open of it, by number.
@@ -77,8 +77,14 @@ impl Nodes {
     /// Only the root, which is this.
     pub(crate) fn new(root: Identity) -> Self {
         let key = Key::Real(root);
-        let node =
-            Node { key, lookups: 1, names: vec![], carried: false, pinned: None, handles: vec![] };
+        let node = Node {
+            key,
+            lookups: 1,
+            names: vec![],
+            is_elsewhere: false,
+            pinned: None,
+            handles: vec![],
+        };
         Self {
             device: root.device,
             next: OURS,
@@ -111,7 +117,7 @@ impl Nodes {
         self.all.get(&id)?.names.last()
     }
 
-    /// Something was found at a name, and the kernel is told of it `times`. `at_source` is what the source has there.
+    /// Something was found at a name, which counts as so many lookups. `at_source` is what the source has there.
     pub(crate) fn found(
         &mut self,
         (parent, name): (u64, &OsStr),
@@ -141,7 +147,7 @@ impl Nodes {
     }
 
     /// The node at a name that is the same file, although it is another one on the source by now: a stage
-    /// has taken it elsewhere or brought it home.
+    /// has moved it elsewhere or back.
     fn same_at_name(
         &self,
         parent: u64,
@@ -153,7 +159,7 @@ impl Nodes {
         let node = self.all.get(&id)?;
         match (node.key, key) {
             (Key::Virtual(_), _) => Some(id),
-            _ if node.carried => Some(id),
+            _ if node.is_elsewhere => Some(id),
             (Key::Real(before), Key::Virtual(_)) if Some(before) == at_source => Some(id),
             _ => None,
         }
@@ -164,7 +170,7 @@ impl Nodes {
         if let Some(node) = self.all.get_mut(&id) {
             self.by_key.remove(&node.key);
             node.key = key;
-            node.carried = false;
+            node.is_elsewhere = false;
             node.pinned = None;
             self.by_key.insert(key, id);
         }
@@ -186,7 +192,7 @@ impl Nodes {
             }
         };
         let (names, handles) = (vec![], vec![]);
-        let node = Node { key, lookups: 0, names, carried: false, pinned: None, handles };
+        let node = Node { key, lookups: 0, names, is_elsewhere: false, pinned: None, handles };
         self.all.insert(id, node);
         self.by_key.insert(key, id);
         id
@@ -219,8 +225,8 @@ impl Nodes {
         }
     }
 
-    /// A name is not there any more. `kept` keeps the file if that was its last.
-    pub(crate) fn removed(&mut self, parent: u64, name: &OsStr, kept: Option<Arc<OwnedFd>>) {
+    /// A name is not there any more. `pinned` keeps the file if that was its last.
+    pub(crate) fn removed(&mut self, parent: u64, name: &OsStr, pinned: Option<Arc<OwnedFd>>) {
         let Some(names) = self.by_name.get_mut(&parent) else { return };
         let Some(id) = names.remove(name) else { return };
         if names.is_empty() {
@@ -230,7 +236,7 @@ impl Nodes {
         if let Some(node) = self.all.get_mut(&id)
             && node.names.is_empty()
         {
-            node.pinned = kept;
+            node.pinned = pinned;
         }
     }
 
@@ -253,7 +259,7 @@ impl Nodes {
         }
     }
 
-    /// The kernel forgets what it was told of a node. Returns whether it is not known any more.
+    /// The kernel forgets lookups of a node. Returns whether it is not known any more.
     pub(crate) fn forget(&mut self, id: u64, times: u64) -> bool {
         let Some(node) = self.all.get_mut(&id) else { return false };
         node.lookups = node.lookups.saturating_sub(times);
@@ -291,9 +297,9 @@ impl Nodes {
         Some(path)
     }
 
-    /// Whether the file of a node may come home as another.
+    /// Whether a node may become another file on the source.
     pub(crate) fn may_change(&self, id: u64) -> bool {
-        self.get(id).is_some_and(|node| node.carried || node.key.is_virtual())
+        self.get(id).is_some_and(|node| node.is_elsewhere || node.key.is_virtual())
     }
 
     /// How many there are.
@@ -374,17 +380,17 @@ mod tests {
         let held = Key::Virtual(identity(99));
         let id = found(&mut nodes, ROOT, "f", held);
         assert!(id >= OURS);
-        let home = nodes.found((ROOT, OsStr::new("f")), real(30), Some(identity(30)), 1);
-        assert_eq!(home, NodeLookup { id, changed: true });
+        let on_source = nodes.found((ROOT, OsStr::new("f")), real(30), Some(identity(30)), 1);
+        assert_eq!(on_source, NodeLookup { id, changed: true });
         // It goes away again, and the source still has what was there.
         let away = nodes.found((ROOT, OsStr::new("f")), held, Some(identity(30)), 1);
         assert_eq!(away, NodeLookup { id, changed: true });
         // Its bytes are elsewhere, although it is shown as what the source has.
-        let carried = found(&mut nodes, ROOT, "c", real(50));
-        nodes.get_mut(carried).unwrap().carried = true;
-        let home = nodes.found((ROOT, OsStr::new("c")), real(51), Some(identity(51)), 1);
-        assert_eq!(home, NodeLookup { id: carried, changed: true });
-        assert!(!nodes.may_change(carried));
+        let is_elsewhere = found(&mut nodes, ROOT, "c", real(50));
+        nodes.get_mut(is_elsewhere).unwrap().is_elsewhere = true;
+        let on_source = nodes.found((ROOT, OsStr::new("c")), real(51), Some(identity(51)), 1);
+        assert_eq!(on_source, NodeLookup { id: is_elsewhere, changed: true });
+        assert!(!nodes.may_change(is_elsewhere));
         // What another program put there is another file.
         let file = found(&mut nodes, ROOT, "g", real(40));
         assert_ne!(found(&mut nodes, ROOT, "g", real(41)), file);

@@ -98,9 +98,9 @@ impl SourceFs {
             }
         };
         if let Some(file) = staged.transpose()? {
-            let told =
+            let entry =
                 self.give_to(request, &file).and_then(|()| self.identify(parent, name, &dentry, 1));
-            return match told {
+            return match entry {
                 Ok((id, about)) => Ok(((id, about), self.add_staged(id, flags, file))),
                 Err(error) => {
                     let _ = self.close_file(&file);
@@ -142,7 +142,7 @@ impl SourceFs {
     }
 
     fn add_staged(&self, id: u64, flags: i32, file: Arc<OpenFile>) -> Opened {
-        self.note_carried(&file, id);
+        self.mark_elsewhere(&file, id);
         let way = HandleAccess::Staged(std::sync::RwLock::new(Staged::Open(file)));
         let handle = self.add_handle(Handle::new(id, flags, way));
         Opened { handle, flags: self.by_request(), backing: None }
