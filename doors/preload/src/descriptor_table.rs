@@ -1,8 +1,8 @@
-//! The table of descriptors: which of them stand for files that stages want.
+//! The table of the program's descriptors: which of them are files that stages want.
 //!
-//! Looking up is a load, and so is whether any stage wants calls of a kind. Who uses what was found is within the stack
-//! ([`Stack::enter_from_outside`]) and looks again there: what is taken out of the table is kept until all have left who
-//! were within then.
+//! A lookup is a load, and so is the question whether any stage wants calls of a kind. A thread that uses an entry is within
+//! the stack ([`Stack::enter_from_outside`]) and looks again there: a file that is taken out of the table is kept until all
+//! threads have left that were within the stack then.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -31,14 +31,14 @@ static ENTRIES: [Entry; MOST] =
 /// The largest descriptor that ever was in the table.
 static LARGEST: AtomicI32 = AtomicI32::new(-1);
 
-/// Files that were taken out of the table, with the places where somebody may still use them.
+/// Files that were taken out of the table, with the threads that may still use them.
 static LEFT: Spin<Vec<(u64, Arc<OpenFile>)>> = Spin::new(Vec::new());
 
-/// From so many on it is waited until nobody can use them.
+/// From so many on, `retire` waits until no thread can use them.
 const MOST_LEFT: usize = 1024;
 
-/// A file of the table. It is only used within the stack.
-pub(crate) type Found = ManuallyDrop<Arc<OpenFile>>;
+/// A file in the table. It is used within the stack only.
+pub(crate) type TableFile = ManuallyDrop<Arc<OpenFile>>;
 
 /// Whether a descriptor is one that a stage wants.
 #[inline(always)]
@@ -58,7 +58,7 @@ pub(crate) fn wants(descriptor: c_int, kind: Kind) -> bool {
 
 /// The file of a descriptor. The caller is within the stack for as long as it uses it.
 #[inline]
-pub(crate) fn get(descriptor: c_int) -> Option<Found> {
+pub(crate) fn get(descriptor: c_int) -> Option<TableFile> {
     let file = ENTRIES.get(descriptor as u32 as usize)?.file.load(Ordering::SeqCst);
     // SAFETY: the table holds a count of it, which is not given up while the caller is within the stack.
     (!file.is_null()).then(|| ManuallyDrop::new(unsafe { Arc::from_raw(file) }))
@@ -102,7 +102,7 @@ pub(crate) fn descriptors(first: c_int, last: c_int) -> impl Iterator<Item = c_i
     (first.max(0)..=last).filter(|descriptor| has(*descriptor))
 }
 
-/// Gives up files that were taken out, now or when nobody can use them any more. The caller is not
+/// Gives up files that were taken out, now or when no thread can use them any more. The caller is not
 /// within the stack.
 pub(crate) fn retire(stack: &Stack, file: Arc<OpenFile>) {
     let marked = mark_within();

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use striate_stack::{Configuration, Stack};
 
-use crate::{door, fork, hooks, signals};
+use crate::{fork, hooks, signals, stack_entry};
 
 /// The loader calls this before the program's own code.
 #[used]
@@ -43,14 +43,14 @@ fn open_up(stack: Stack) {
     // its libraries have registered. This sort of function is told the status.
     // SAFETY: the function stays: this library is never unloaded.
     unsafe { on_exit(end, null_mut()) };
-    let stack = door::open_up(stack);
+    let stack = stack_entry::open_up(stack);
     signals::watch(stack);
 }
 
 extern "C" fn end(status: c_int, _: *mut c_void) {
     // SAFETY: it is asked for all streams. The C library would do so after us.
     unsafe { libc::fflush(null_mut()) };
-    let told = door::end_with(status);
+    let told = stack_entry::end_with(status);
     if told != status {
         // The C library goes on with what is still registered, and ends with the last status it was given.
         // SAFETY: it lets functions that it calls at the end call this.

@@ -1,4 +1,4 @@
-//! The way from the functions into the stack.
+//! How hooks enter the stack: [`Entered`] is a call of the program that is within it, [`Call`] one on an open file.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;
@@ -16,14 +16,14 @@ use striate_stack::{
     Target, Within,
 };
 
+use crate::descriptor_table::{self, TableFile};
 use crate::path::{self, Room};
-use crate::table::{self, Found};
 use crate::{errno, signals};
 
 /// The stack, once it is built. It is never taken down.
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 
-/// The process ends: nobody holds anything back any more, and what is opened now is not seen.
+/// The process ends: stages hold nothing back any more, and do not see files that are opened now.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The process has ended, and something that it has written is not where it belongs.
@@ -46,10 +46,10 @@ pub(crate) fn open_up(stack: Stack) -> &'static Stack {
 /// A call of the program that is within the stack.
 pub(crate) struct Entered {
     pub(crate) stack: &'static Stack,
-    errno: errno::Kept,
+    errno: errno::SavedErrno,
     // Left after all else here, and before late signals come.
     within: Within<'static>,
-    _late: Late,
+    _late: LateSignals,
 }
 
 impl Entered {
@@ -59,7 +59,7 @@ impl Entered {
     pub(crate) fn new() -> Option<Self> {
         let stack = stack()?;
         let within = stack.enter_from_outside()?;
-        Some(Self { stack, errno: errno::Kept::new(), within, _late: Late })
+        Some(Self { stack, errno: errno::SavedErrno::new(), within, _late: LateSignals })
     }
 
     /// The same for calls by names, which are not seen any more when the process ends.
@@ -79,7 +79,7 @@ impl Entered {
         catch_unwind(AssertUnwindSafe(announce)).unwrap_or_else(|_| Announced::failed())
     }
 
-    /// From now on others may see a file.
+    /// Shares a file: other processes may see it from now on, and stages hold nothing of it back.
     pub(crate) fn share(&self, file: &Arc<OpenFile>) -> Outcome {
         guarded(|| self.stack.share(file))
     }
@@ -90,7 +90,7 @@ impl Entered {
         drop(self);
         act();
         let within = stack.enter();
-        Self { stack, errno: errno::Kept::new(), within, _late: Late }
+        Self { stack, errno: errno::SavedErrno::new(), within, _late: LateSignals }
     }
 
     /// Leaves with the answer of a call.
@@ -112,9 +112,9 @@ impl Drop for Entered {
 }
 
 /// A signal that has waited until a thread leaves the stack comes when it has.
-struct Late;
+struct LateSignals;
 
-impl Drop for Late {
+impl Drop for LateSignals {
     #[inline(always)]
     fn drop(&mut self) {
         signals::deliver_late();
@@ -130,7 +130,7 @@ pub(crate) fn guarded(act: impl FnOnce() -> Outcome) -> Outcome {
 /// A call on a descriptor whose file a stage wants to see.
 pub(crate) struct Call {
     // Used within the stack, so left before it.
-    file: Found,
+    file: TableFile,
     entered: Entered,
 }
 
@@ -138,13 +138,13 @@ impl Call {
     /// A call on a file, if a stage wants any of it.
     #[inline]
     pub(crate) fn on(descriptor: c_int) -> Option<Self> {
-        if table::has(descriptor) { Self::enter(descriptor) } else { None }
+        if descriptor_table::has(descriptor) { Self::enter(descriptor) } else { None }
     }
 
     /// A call on a file, if a stage wants this kind.
     #[inline(always)]
     pub(crate) fn of(descriptor: c_int, kind: Kind) -> Option<Self> {
-        if !table::wants(descriptor, kind) {
+        if !descriptor_table::wants(descriptor, kind) {
             return None;
         }
         let call = Self::enter(descriptor)?;
@@ -154,7 +154,7 @@ impl Call {
     #[inline(always)]
     fn enter(descriptor: c_int) -> Option<Self> {
         let entered = Entered::new()?;
-        let file = table::get(descriptor)?;
+        let file = descriptor_table::get(descriptor)?;
         Some(Self { file, entered })
     }
 
@@ -182,11 +182,11 @@ impl Call {
         function: Function,
         action: impl for<'f> FnOnce(&'f Arc<OpenFile>) -> Option<Action<'f>>,
     ) -> Option<isize> {
-        if !table::wants(descriptor, kind) {
+        if !descriptor_table::wants(descriptor, kind) {
             return None;
         }
         let entered = Entered::new()?;
-        let file = table::get(descriptor)?;
+        let file = descriptor_table::get(descriptor)?;
         let route = file.route();
         if !route.wants(kind) {
             return None;
@@ -257,7 +257,7 @@ pub(crate) fn with_name<R>(
     route.wants(kind).then(|| act(entered, Target { directory, path, absolute }, &route))
 }
 
-/// A name of the system's for an open file (`/proc/self/fd/5`) shows that file to whoever uses the name.
+/// A name such as `/proc/self/fd/5` leads to an open file of this process, past the stages: the file is shared first.
 fn share_named(name: *const c_char) {
     // SAFETY: the program's text stays while its call lasts.
     if let Some(descriptor) = unsafe { path::text(name) }.and_then(path::descriptor_of) {
@@ -270,7 +270,7 @@ pub(crate) trait Answer: Copy {
     /// That it has failed.
     const FAILED: Self;
 
-    /// As stages are told: pointers are nothing that others could make use of.
+    /// The result as stages are told: pointers mean nothing to them.
     fn outcome(self) -> Outcome;
 }
 
@@ -418,14 +418,14 @@ pub(crate) fn make_and_tell<'d, R: Answer>(
     answer
 }
 
-/// Makes a call after stages have heard of it and of the file of a descriptor: others may see that from then on.
+/// Makes a call after stages have heard of it and the file of the descriptor was shared.
 pub(crate) fn shared<'d, R: Answer>(
     function: Function,
     descriptor: c_int,
     real: impl FnOnce() -> R,
     detail: impl FnOnce(R) -> Detail<&'d Path>,
 ) -> R {
-    if !table::has(descriptor) {
+    if !descriptor_table::has(descriptor) {
         return real();
     }
     let share = |call: &Call| {
@@ -546,28 +546,36 @@ fn share_call(call: &Call, function: Function) -> Announced {
     announced
 }
 
-/// From now on others may see all files that are open, or only those that a new program would inherit.
-/// All else that is held back is settled.
-pub(crate) fn share_all(inherited_only: bool) {
-    let Some(entered) = Entered::new() else { return };
-    share_all_within(&entered, inherited_only);
+/// Which open files are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// All of them.
+    All,
+    /// Those that a new program inherits.
+    Inherited,
 }
 
-pub(crate) fn share_all_within(entered: &Entered, inherited_only: bool) {
-    share_open_files(entered.stack, inherited_only);
+/// Shares open files; all else that is held back is written.
+pub(crate) fn share_all(which: Shared) {
+    let Some(entered) = Entered::new() else { return };
+    share_all_within(&entered, which);
+}
+
+pub(crate) fn share_all_within(entered: &Entered, which: Shared) {
+    share_open_files(entered.stack, which);
 }
 
 /// The same for a thread that has closed the gate.
 pub(crate) fn share_all_behind_gate(stack: &Stack) {
     let errno = errno::get();
-    share_open_files(stack, false);
+    share_open_files(stack, Shared::All);
     errno::set(errno);
 }
 
-fn share_open_files(stack: &Stack, inherited_only: bool) {
-    for descriptor in table::descriptors(0, c_int::MAX) {
-        let Some(file) = table::get(descriptor) else { continue };
-        if !(file.is_shared() || inherited_only && closes_on_exec(descriptor)) {
+fn share_open_files(stack: &Stack, which: Shared) {
+    for descriptor in descriptor_table::descriptors(0, c_int::MAX) {
+        let Some(file) = descriptor_table::get(descriptor) else { continue };
+        if !(file.is_shared() || which == Shared::Inherited && closes_on_exec(descriptor)) {
             let _ = guarded(|| stack.share(&file));
         }
     }
@@ -581,18 +589,18 @@ fn closes_on_exec(descriptor: c_int) -> bool {
         .is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC))
 }
 
-/// Settles all that is held back; files go on as they are.
+/// Writes all that stages hold back; files stay as they are.
 pub(crate) fn settle_all() {
     if let Some(entered) = Entered::new() {
         let _ = guarded(|| entered.stack.settle_all());
     }
 }
 
-/// The process ends: all is settled, and stages say what they have to say. What still comes is not held back.
+/// The process ends: all that is held back is written, and stages print their reports. Later calls are not held back.
 pub(crate) fn end() {
     let Some(entered) = Entered::new() else { return };
     if !ENDING.swap(true, Ordering::SeqCst) {
-        share_all_within(&entered, false);
+        share_all_within(&entered, Shared::All);
         let _ = guarded(|| {
             let settled = entered.stack.finish();
             LOST.store(entered.stack.has_lost(), Ordering::SeqCst);

@@ -1,5 +1,5 @@
 //! Several processes that use the same files at a time observe what they would without Striate, also where files are
-//! at another place meanwhile; and who is killed takes nothing with it that others wrote, or that it had closed.
+//! at another place meanwhile; and a process that is killed loses nothing that other processes wrote, or that it had closed.
 //!
 //! Where it is said before which call of the kernel a process is killed, strace does it.
 //!
@@ -9,7 +9,7 @@
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,9 +19,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use stacks::{Image, Stack, Workspace};
 use striate_stack::Configuration;
 use striate_stack::recover::{self, Wanted};
-use under::{Image, Place, Stack};
 
 /// Processes at a time.
 const PROCESSES: usize = 3;
@@ -37,8 +37,8 @@ fn number(name: &str) -> Option<u64> {
 fn writer() -> &'static Path {
     static WRITER: OnceLock<PathBuf> = OnceLock::new();
     WRITER.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/together/writer.c");
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("together-writer");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/concurrent/writer.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("concurrent-writer");
         let made = program.with_extension(std::process::id().to_string());
         let output = Command::new("cc")
             .args(["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
@@ -93,14 +93,14 @@ fn step(dice: &mut Dice) -> String {
 }
 
 /// A process that does what it is told.
-struct Obedient {
+struct CommandedProcess {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
 }
 
-impl Obedient {
-    fn start(place: &Place, stack: &Stack) -> Self {
+impl CommandedProcess {
+    fn start(place: &Workspace, stack: &Stack) -> Self {
         let mut command = place.command(writer(), stack);
         let command = command.arg("obey").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -123,12 +123,12 @@ impl Obedient {
 }
 
 /// A sequence of calls by several processes in turn: what they answered, and what they left.
-fn act(place: &Place, stack: &Stack, seed: u64) -> (Vec<String>, Image) {
+fn act(place: &Workspace, stack: &Stack, seed: u64) -> (Vec<String>, Image) {
     place.renew();
     std::fs::create_dir(place.work().join("d")).unwrap();
     let mut dice = Dice(seed);
     let mut processes: Vec<_> =
-        (0..PROCESSES).map(|_| Some(Obedient::start(place, stack))).collect();
+        (0..PROCESSES).map(|_| Some(CommandedProcess::start(place, stack))).collect();
     let mut told = Vec::new();
     for number in 0..STEPS {
         let who = dice.below(PROCESSES as u64) as usize;
@@ -139,7 +139,7 @@ fn act(place: &Place, stack: &Stack, seed: u64) -> (Vec<String>, Image) {
             // With all that it has open.
             process.end();
         }
-        let process = processes[who].get_or_insert_with(|| Obedient::start(place, stack));
+        let process = processes[who].get_or_insert_with(|| CommandedProcess::start(place, stack));
         let answer = process.tell(&line);
         told.push(format!("{number}: {who} {line} = {}", answer.trim_end()));
     }
@@ -155,7 +155,7 @@ fn same_under(name: &str) {
         Some(seed) => vec![seed],
         None => (0..number("STRIATE_ROUNDS").unwrap_or(ROUNDS)).collect(),
     };
-    let place = Place::new();
+    let place = Workspace::new();
     let mut failures = String::new();
     for seed in seeds {
         let native = act(&place, &Stack::NATIVE, seed);
@@ -183,7 +183,7 @@ fn left_in(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Neither at the fast place nor, hidden, where the files are.
-fn nothing_is_left(place: &Place) {
+fn nothing_is_left(place: &Workspace) {
     assert_eq!(left_in(&place.beside().join("fast")), [] as [PathBuf; 0]);
     let is_hidden = |path: &PathBuf| path.to_string_lossy().contains("/.striate");
     let hidden: Vec<_> = left_in(&place.work()).into_iter().filter(is_hidden).collect();
@@ -220,7 +220,7 @@ fn block(own: usize, round: usize) -> Vec<u8> {
     (0..1000).map(|_| next()).collect()
 }
 
-fn start_free(place: &Place, stack: &Stack, own: usize, rounds: usize, counts: bool) -> Child {
+fn start_free(place: &Workspace, stack: &Stack, own: usize, rounds: usize, counts: bool) -> Child {
     let words = [own, PROCESSES, rounds, usize::from(counts)].map(|word| word.to_string());
     let mut command = place.command(writer(), stack);
     command.arg("free").args(words).stdout(Stdio::piped()).spawn().unwrap()
@@ -255,7 +255,7 @@ fn check(work: &Path, done: &[usize], all: bool) {
 }
 
 fn at_a_time_under(name: &str) {
-    let (place, stack) = (Place::new(), Stack::named(name));
+    let (place, stack) = (Workspace::new(), Stack::named(name));
     for _ in 0..number("STRIATE_ROUNDS").unwrap_or(2) {
         place.renew();
         let rounds = 40;
@@ -290,14 +290,14 @@ fn at_a_time_under_path_rewrite_in_the_background() {
     at_a_time_under("path-rewrite, background");
 }
 
-fn recover(place: &Place, stack: &Stack) {
+fn recover(place: &Workspace, stack: &Stack) {
     let text = stack.text(place.seen(), place.beside()).unwrap();
     let report = recover::recover(&Configuration::parse(&text).unwrap(), &[], Wanted::Finish);
     assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
 }
 
 fn one_is_killed_under(name: &str) {
-    let (place, stack) = (Place::new(), Stack::named(name));
+    let (place, stack) = (Workspace::new(), Stack::named(name));
     for round in 0..number("STRIATE_ROUNDS").unwrap_or(ROUNDS) {
         place.renew();
         let mut children: Vec<_> = [300, 60, 60]
@@ -339,8 +339,8 @@ const CALLS: &str = "rename renameat2 unlink unlinkat fsync";
 /// A process that is killed when one of its threads makes a call for the `nth` time, before it is done. What it has
 /// done, or nothing if it ended by itself.
 #[cfg(feature = "peers")]
-fn killed_before(place: &Place, stack: &Stack, call: &str, nth: usize) -> Option<usize> {
-    let library = format!("LD_PRELOAD={}", under::library().display());
+fn killed_before(place: &Workspace, stack: &Stack, call: &str, nth: usize) -> Option<usize> {
+    let library = format!("LD_PRELOAD={}", stacks::library().display());
     let kill = format!("inject={call}:signal=KILL:when={nth}");
     let mut command = place.command("strace", stack);
     command.env_remove("LD_PRELOAD").args(["-f", "-qq", "-o", "/dev/null", "-E", &library]);
@@ -355,7 +355,7 @@ fn killed_before(place: &Place, stack: &Stack, call: &str, nth: usize) -> Option
 /// the other, or the others are removed. What was replaced or removed does not come back, and is in nobody's way.
 #[cfg(feature = "peers")]
 fn one_is_killed_before_any_call_under(name: &str) {
-    let (place, stack) = (Place::new(), Stack::named(name));
+    let (place, stack) = (Workspace::new(), Stack::named(name));
     let calls = std::env::var("STRIATE_CALLS");
     for call in calls.as_deref().unwrap_or(CALLS).split(' ') {
         let mut kills = 0;
@@ -366,7 +366,7 @@ fn one_is_killed_before_any_call_under(name: &str) {
             let context = format!("killed before {call} {nth}, after {done} rounds");
             println!("{context}");
             if removes {
-                let mut other = Obedient::start(&place, stack);
+                let mut other = CommandedProcess::start(&place, stack);
                 for last in ["last0", "last1"] {
                     other.tell(&format!("u {last}"));
                 }
@@ -391,8 +391,8 @@ fn one_is_killed_before_any_call_under(name: &str) {
 #[cfg(feature = "peers")]
 #[test]
 fn sqlite_keeps_its_commits_under_path_rewrite_of_existing_files() {
-    let (place, stack) = (Place::new(), &Stack::EXISTING);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/together/sqlite.py");
+    let (place, stack) = (Workspace::new(), &Stack::EXISTING);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/concurrent/sqlite.py");
     let mut committed: BTreeSet<String> = BTreeSet::new();
     place.renew();
     for round in 0..number("STRIATE_ROUNDS").unwrap_or(3) {
@@ -474,7 +474,7 @@ fn contents(name: &str, length: usize) -> [Vec<u8>; 2] {
 }
 
 #[cfg(feature = "peers")]
-fn put_files_there(place: &Place) {
+fn put_files_there(place: &Workspace) {
     use std::os::unix::fs::PermissionsExt;
     place.renew();
     let fast = place.seen().join("fast");
@@ -497,7 +497,7 @@ fn put_files_there(place: &Place) {
 
 /// Nothing at the fast place, or on the way back, is for others than what it is a copy of.
 #[cfg(feature = "peers")]
-fn nothing_is_wider(place: &Place, context: &str) {
+fn nothing_is_wider(place: &Workspace, context: &str) {
     use std::os::unix::fs::MetadataExt;
     let fast = [place.beside().join("fast"), place.seen().join("fast")];
     for path in fast.iter().flat_map(|fast| left_in(fast)).chain(left_in(&place.work())) {
@@ -518,7 +518,7 @@ fn nothing_is_wider(place: &Place, context: &str) {
 
 /// Each file is what it was, or what it became, as a whole. Returns how many have become something else.
 #[cfg(feature = "peers")]
-fn are_whole(place: &Place, context: &str) -> usize {
+fn are_whole(place: &Workspace, context: &str) -> usize {
     use std::os::unix::fs::MetadataExt;
     let mut changed = 0;
     for (name, length, mode) in THERE {
@@ -550,9 +550,9 @@ fn are_whole(place: &Place, context: &str) -> usize {
 /// of its calls. They are as they were, or as they became; and who comes next finds them so.
 #[cfg(feature = "peers")]
 fn files_that_are_there_stay_whole_under(stack: &Stack, changes: &str) {
-    let place = Place::new();
+    let place = Workspace::new();
     let calls = std::env::var("STRIATE_CALLS");
-    let library = format!("LD_PRELOAD={}", under::library().display());
+    let library = format!("LD_PRELOAD={}", stacks::library().display());
     let mut kills = 0;
     for call in calls.as_deref().unwrap_or(changes).split_whitespace() {
         for nth in 1.. {

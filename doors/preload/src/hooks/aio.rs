@@ -1,11 +1,11 @@
-//! Asynchronous I/O: it is done by others, at their time.
+//! POSIX asynchronous I/O: threads of the C library carry it out, past the stages, so files are shared first.
 
 use std::ffi::{c_int, c_void};
 
 use libc::aiocb;
 use striate_stack::Function;
 
-use crate::door::{self, Announcements};
+use crate::stack_entry::{self, Announcements};
 
 /// A request is handed over.
 ///
@@ -16,7 +16,7 @@ unsafe fn shared(request: *const aiocb, real: impl FnOnce() -> c_int) -> c_int {
     match unsafe { request.as_ref() } {
         Some(request) => {
             let detail = |_| striate_stack::trace::Detail::default();
-            door::shared(Function::Other, request.aio_fildes, real, detail)
+            stack_entry::shared(Function::Other, request.aio_fildes, real, detail)
         }
         None => real(),
     }

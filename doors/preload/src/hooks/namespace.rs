@@ -5,9 +5,9 @@ use std::ffi::{c_char, c_int, c_uint};
 use libc::mode_t;
 use striate_stack::{Action, Function, Kind, Op, Target};
 
-use crate::door::{self, Entered};
 use crate::errno;
 use crate::path::{self, Room};
+use crate::stack_entry::{self, Entered};
 
 /// Gives a file another name. `None`: the call is the kernel's.
 ///
@@ -18,7 +18,7 @@ unsafe fn rename_one(
     to: (c_int, *const c_char),
     flags: c_uint,
 ) -> Option<c_int> {
-    if !door::stack()?.wants(Kind::Rename) {
+    if !stack_entry::stack()?.wants(Kind::Rename) {
         return None;
     }
     let entered = Entered::by_name()?;
@@ -48,7 +48,7 @@ fn remove_one(
     name: *const c_char,
     flags: c_int,
 ) -> Option<c_int> {
-    door::with_name(Kind::Unlink, directory, name, |entered, target, route| {
+    stack_entry::with_name(Kind::Unlink, directory, name, |entered, target, route| {
         let action = Action::Unlink { target, flags };
         let outcome = entered.call(&mut Op { function, route, action });
         entered.answer(outcome) as c_int
@@ -57,7 +57,7 @@ fn remove_one(
 
 /// Makes a directory. `None`: the call is the kernel's.
 fn make_directory(directory: c_int, name: *const c_char, mode: mode_t) -> Option<c_int> {
-    door::with_name(Kind::MakeDirectory, directory, name, |entered, target, route| {
+    stack_entry::with_name(Kind::MakeDirectory, directory, name, |entered, target, route| {
         let action = Action::MakeDirectory { target, mode };
         let outcome = entered.call(&mut Op { function: Function::Mkdir, route, action });
         entered.answer(outcome) as c_int

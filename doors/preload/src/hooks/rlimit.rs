@@ -5,13 +5,13 @@ use std::ffi::{c_int, c_uint};
 use libc::{pid_t, rlimit64};
 use striate_stack::limits;
 
-use crate::door;
+use crate::stack_entry;
 
 /// What is held back was answered under the limit that there was until now: it goes to storage under that one.
 fn before(resource: c_uint, is_set: bool) -> bool {
-    let concerns = resource == libc::RLIMIT_FSIZE && is_set && door::stack().is_some();
+    let concerns = resource == libc::RLIMIT_FSIZE && is_set && stack_entry::stack().is_some();
     if concerns {
-        door::settle_all();
+        stack_entry::settle_all();
     }
     concerns
 }

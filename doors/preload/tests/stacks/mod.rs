@@ -34,12 +34,12 @@ pub fn library() -> &'static Path {
 
 /// Where a program works: a directory that stages see, with a place beside it that they do not.
 #[derive(Debug)]
-pub struct Place {
+pub struct Workspace {
     seen: tempfile::TempDir,
     beside: tempfile::TempDir,
 }
 
-impl Place {
+impl Workspace {
     /// A place in memory, if there is a file system for that: programs here sync a lot.
     pub fn new() -> Self {
         let memory = Path::new("/dev/shm");
