@@ -22,7 +22,7 @@ use clap::Args;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use striate_mount::{How, MountError, Mounted, Options, Unmounter};
+use striate_mount::{MountError, Mounted, Options, UnmountKind, Unmounter};
 use striate_store::remote::RemoteUrl;
 
 use self::ending::{Bar, Patience};
@@ -283,8 +283,8 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> Ending {
             // Nobody looks for the thread before it is there.
             let mut place = lock(&place);
             *place = Some(std::thread::spawn(move || match unmounter.unmount() {
-                Ok(How::Unmounted) => {}
-                Ok(How::Detached) => {
+                Ok(UnmountKind::Unmounted) => {}
+                Ok(UnmountKind::Detached) => {
                     say(
                         "programs still use the mount: it is gone, and what they have open there fails",
                     );

@@ -1,10 +1,10 @@
-//! What has to be right before something is mounted.
+//! Checks of source and mount point before something is mounted.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::MountError;
-use crate::mounts;
+use crate::mount_table;
 
 /// The source and the point of a mount, from the root on, if they can be that. A dead mount of ours at the point is taken
 /// away.
@@ -38,7 +38,7 @@ pub(crate) fn point(point: &Path) -> Result<PathBuf, MountError> {
     if !real.is_dir() {
         return Err(point_error(io::ErrorKind::NotADirectory.into()));
     }
-    if let Some(found) = mounts::found_at(&real).filter(mounts::Found::is_ours) {
+    if let Some(found) = mount_table::found_at(&real).filter(mount_table::MountEntry::is_ours) {
         return Err(MountError::AlreadyMounted { path: real, shown: found.shown().to_owned() });
     }
     let mut entries = real.read_dir().map_err(point_error)?;
@@ -49,7 +49,7 @@ pub(crate) fn point(point: &Path) -> Result<PathBuf, MountError> {
     Ok(real)
 }
 
-/// Takes away what was mounted here by one of us who was killed together with the process that looks after the mount.
+/// Unmounts a dead mount of ours: one whose process was killed together with its watcher.
 fn take_dead_away(point: &Path) -> Result<(), MountError> {
     let is_dead = || {
         let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
@@ -58,11 +58,11 @@ fn take_dead_away(point: &Path) -> Result<(), MountError> {
     if !is_dead() {
         return Ok(());
     }
-    let path = mounts::absolute(point);
-    let found = mounts::found_at(&path);
-    if found.as_ref().is_some_and(mounts::Found::is_ours) {
-        // If it fails, the one who wants to mount is told so.
-        let _ = crate::system::unmount(&path, true);
+    let path = mount_table::absolute(point);
+    let found = mount_table::found_at(&path);
+    if found.as_ref().is_some_and(mount_table::MountEntry::is_ours) {
+        // If it fails, the error below says so.
+        let _ = crate::mount_syscalls::unmount(&path, true);
     }
     if !is_dead() {
         return Ok(());

@@ -70,7 +70,7 @@ pub enum MountError {
     /// The program cannot be run.
     #[error("{0}")]
     Program(io::Error),
-    /// Who looks into the one would come upon the other, and wait for itself.
+    /// The process that serves the mount would use the mount, and wait for itself.
     #[error("cannot mount {} on {}: one is within the other", .source_path.display(), .point.display())]
     Within {
         /// The source.
@@ -81,7 +81,7 @@ pub enum MountError {
     /// There is no FUSE here.
     #[error("there is no /dev/fuse that can be opened: {0}")]
     NoFuse(io::Error),
-    /// The kernel, or the program that mounts for users, says no.
+    /// The kernel, or `fusermount3`, has refused the mount.
     #[error("cannot mount on {}: {error}", .path.display())]
     Refused {
         /// The point.
@@ -92,7 +92,7 @@ pub enum MountError {
     /// The process that unmounts when this one dies cannot be started.
     #[error("cannot start the process that looks after the mount: {0}")]
     Watcher(io::Error),
-    /// The mount cannot be taken away.
+    /// It cannot be unmounted.
     #[error("cannot unmount {}: {error}", .path.display())]
     Unmount {
         /// The point.
@@ -100,8 +100,8 @@ pub enum MountError {
         /// Why.
         error: io::Error,
     },
-    /// The conversation with the kernel broke off.
-    #[error("the kernel does not talk to us any more: {0}")]
+    /// The connection to the kernel has failed.
+    #[error("the connection to the kernel (/dev/fuse) has failed: {0}")]
     Session(io::Error),
     /// What stages held back could not be written.
     #[error("not all that stages held back could be written: {0}")]

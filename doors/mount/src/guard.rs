@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{IFlags, Mode};
 use serde::{Deserialize, Serialize};
 
-use crate::record::made_directory;
+use crate::mount_record::made_directory;
 
 /// How a directory is guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Guarded {
-    /// Nobody can write to it.
+    /// Not even root can write to it.
     Immutable,
-    /// Nobody but root can write to it.
+    /// Only root can write to it.
     Mode,
 }
 
@@ -77,7 +77,7 @@ impl Guard {
         };
         let flags = rustix::fs::ioctl_getflags(&self.directory);
         if self.before.is_none() && flags.is_ok_and(|flags| flags.contains(IFlags::IMMUTABLE)) {
-            // Somebody else's, who is not to find it gone.
+            // It was set by another program, and stays.
             return Ok(Guarded::Immutable);
         }
         let immutable = flags.and_then(|flags| {

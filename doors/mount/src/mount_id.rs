@@ -1,8 +1,8 @@
-//! [`MountId`]: which mount is at a place.
+//! [`MountId`]: which mount is at a mount point.
 //!
 //! The kernel gives the number of a mount, and that of its device, to the next one as soon as it is gone: of two mounts
 //! at one place, the numbers are most often the same. Since Linux 6.8 there is a number that is never given again.
-//! Before that, whoever compares must know by other means that its own mount is still there, in which case its
+//! Before that, a process that compares must know by other means that its own mount is still there, in which case its
 //! numbers cannot be another's.
 
 use std::ffi::CStr;
@@ -64,7 +64,7 @@ pub(crate) fn is_dead(place: &CStr) -> bool {
 }
 
 fn ask(place: &CStr, flags: i32, wanted: u32) -> Option<libc::statx> {
-    let mut about = crate::identity::empty();
+    let mut about = crate::source_fs::identity::empty();
     let flags = flags | libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW;
     // SAFETY: the text and the place for the answer are there.
     let asked =

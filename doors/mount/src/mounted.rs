@@ -1,4 +1,4 @@
-//! [`Mounted`]: a mount, from its beginning to its end.
+//! [`Mounted`]: a mount, from its setup to its end.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -18,18 +18,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use striate_stack::Stack;
 use striate_store::remote::{Client, Layout};
 
-use crate::door::{Door, Plan, lock};
 use crate::error::MountError;
 use crate::guard::{Guard, Guarded};
-use crate::handle::Handle;
 use crate::mount_id::MountId;
-use crate::private::{self, Surroundings};
-use crate::record::{About, Keeper};
-use crate::remote::{Owner, Remote, RemoteRequests};
+use crate::mount_record::{MountFacts, RecordWriter};
+use crate::private_mount::{self, ProcessLimits};
 use crate::requests::Requests;
+use crate::server_fs::{Owner, ServerFs};
 use crate::settling::{self, Settling};
+use crate::source_fs::handle::Handle;
+use crate::source_fs::{SourceFs, SourceFsOptions};
+use crate::sync::lock;
 use crate::watcher::Watcher;
-use crate::{check, mounts, system};
+use crate::{check, mount_syscalls, mount_table};
 
 /// How something is mounted.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct Options {
     pub source: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
-    /// For how long the kernel may believe what it was told of names and attributes. Whatever changes on the source
+    /// For how long the kernel may cache names and attributes. Whatever changes on the source
     /// meanwhile, not through the mount, is seen late by as much.
     pub cache: Duration,
     /// Requests that are carried out at a time.
@@ -47,7 +48,7 @@ pub struct Options {
     pub passthrough: bool,
     /// Whether the directory at the point is unwritable while a mount is expected there.
     pub guard: bool,
-    /// The file with the stages, for whoever has to finish what they leave behind.
+    /// The file with the stages, which `striate stack recover` needs after a kill.
     pub stack: Option<PathBuf>,
     /// What is in it.
     pub configuration: String,
@@ -98,7 +99,7 @@ impl ServerOptions {
     }
 }
 
-/// What is shown at a mount, apart from the requests for it.
+/// The end of a backend, and what it has to report.
 pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     /// No request is carried out any more. Waits for those that are.
     fn close(&self);
@@ -106,7 +107,7 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     /// The same; then all that was held back is written.
     fn settle(&self) -> Result<(), MountError>;
 
-    /// What there is to be told to people, since this was asked for last.
+    /// Notices for the user, since this was called last.
     fn notices(&self) -> Vec<String>;
 
     /// What is held back, as far as that is known.
@@ -129,7 +130,7 @@ pub(crate) struct Held {
     pub(crate) open: u64,
 }
 
-impl Served for Door {
+impl Served for SourceFs {
     fn close(&self) {
         Self::close(self);
     }
@@ -157,12 +158,12 @@ impl Served for Door {
     }
 }
 
-/// How a mount was taken away.
+/// How a mount was unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Nobody used it any more.
+pub enum UnmountKind {
+    /// No program used it any more.
     Unmounted,
-    /// Somebody still has files open, which cannot be used any more.
+    /// Programs still have files open, which cannot be used any more.
     Detached,
 }
 
@@ -175,14 +176,14 @@ struct Shared {
     /// A copy of where requests come from, until there are none any more: it tells whether the mount is still there.
     connection: Mutex<Option<OwnedFd>>,
     watcher: Mutex<Option<Watcher>>,
-    over: Mutex<Sender<Over>>,
-    keeper: Mutex<Option<Keeper>>,
+    over: Mutex<Sender<SessionEnd>>,
+    record: Mutex<Option<RecordWriter>>,
     guard: Mutex<Option<Guard>>,
     notices: Mutex<Vec<String>>,
 }
 
 /// Where and how something is mounted.
-struct Beginning<'a> {
+struct MountSetup<'a> {
     source: &'a str,
     point: PathBuf,
     threads: NonZeroUsize,
@@ -192,19 +193,19 @@ struct Beginning<'a> {
     configuration: &'a str,
 }
 
-impl Beginning<'_> {
-    fn about(&self, mount: Option<MountId>) -> About<'_> {
+impl MountSetup<'_> {
+    fn about(&self, mount: Option<MountId>) -> MountFacts<'_> {
         let Self { source, ref point, stack, configuration, .. } = *self;
-        About { source, point, stack, configuration, mount }
+        MountFacts { source, point, stack, configuration, mount }
     }
 }
 
 /// Why a mount is over.
 #[derive(Debug)]
-enum Over {
+enum SessionEnd {
     /// The kernel has no more requests.
     Session(io::Result<()>),
-    /// It was detached, and whoever still uses it is not waited for.
+    /// It was detached, and programs that still use it are not waited for.
     Detached,
 }
 
@@ -212,29 +213,29 @@ enum Over {
 #[derive(Debug)]
 pub struct Mounted {
     shared: Arc<Shared>,
-    over: Receiver<Over>,
+    over: Receiver<SessionEnd>,
     session: Option<JoinHandle<()>>,
 }
 
-/// Takes a mount away, from any thread.
+/// Unmounts, from any thread.
 #[derive(Clone, Debug)]
 pub struct Unmounter(Arc<Shared>);
 
 impl Mounted {
     /// Mounts a directory, with stages in between. When it returns, the mount works.
     ///
-    /// From then on this process takes no permissions away from files that it makes (`umask`): the mask of whoever
-    /// asks for a file comes with the request.
+    /// From then on this process takes no permissions away from files that it makes (`umask`): the mask of the
+    /// caller comes with the request.
     pub fn new(options: &Options, stack: Stack) -> Result<Self, MountError> {
         let (source, point) = check::check_places(&options.source, &options.point)?;
         check::fuse()?;
         let (door, limits) = door(source, options, stack)?;
-        // What is made has the permissions that the one who asks says.
+        // New files have the permissions that the caller asks for.
         rustix::process::umask(Mode::empty());
         let requests = Requests(Arc::clone(&door));
         let shown = door.source.display().to_string();
         let served = Arc::clone(&door) as Arc<dyn Served>;
-        let beginning = Beginning {
+        let setup = MountSetup {
             source: &shown,
             point,
             threads: options.threads,
@@ -243,7 +244,7 @@ impl Mounted {
             stack: options.stack.as_deref(),
             configuration: &options.configuration,
         };
-        let mounted = Self::begin(served, requests, &beginning)?;
+        let mounted = Self::begin(served, requests, &setup)?;
         notice_passthrough(options, &door);
         Ok(mounted)
     }
@@ -262,13 +263,13 @@ impl Mounted {
         let (door, limits) = door(source.clone(), options, stack)?;
         let mask = rustix::process::umask(Mode::empty());
         let shown = source.display().to_string();
-        let surroundings = Surroundings { mask, files };
+        let limits_of_program = ProcessLimits { mask, files };
         door.starting.begin();
-        let waiting = private::start(command, (&shown, &source), limits, &surroundings)?;
+        let waiting = private_mount::start(command, (&shown, &source), limits, &limits_of_program)?;
         let device = waiting.device.try_clone().map_err(MountError::Session)?;
         let requests = Requests(Arc::clone(&door));
         let served = Arc::clone(&door) as Arc<dyn Served>;
-        let beginning = Beginning {
+        let setup = MountSetup {
             source: &shown,
             point: source,
             threads: options.threads,
@@ -277,7 +278,7 @@ impl Mounted {
             stack: options.stack.as_deref(),
             configuration: &options.configuration,
         };
-        let mounted = Self::attach(served, requests, device, &beginning, None)?;
+        let mounted = Self::attach(served, requests, device, &setup, None)?;
         let started = waiting.go();
         door.starting.end();
         match started {
@@ -304,40 +305,40 @@ impl Mounted {
         let ServerOptions { client, directory, layout, cache, threads, guard, .. } =
             options.clone();
         let shown = client.url(&directory).to_string();
-        let remote = Arc::new(Remote::new(client, &directory, layout, owner, cache));
-        let requests = RemoteRequests(Arc::clone(&remote));
+        let server_fs = Arc::new(ServerFs::new(client, &directory, layout, owner, cache));
+        let requests = Requests(Arc::clone(&server_fs));
         let limits = StatVfsMountFlags::NOSUID | StatVfsMountFlags::NODEV;
         let source = &*shown;
         let (stack, configuration) = (None, "");
-        let beginning = Beginning { source, point, threads, limits, guard, stack, configuration };
-        Self::begin(remote, requests, &beginning)
+        let setup = MountSetup { source, point, threads, limits, guard, stack, configuration };
+        Self::begin(server_fs, requests, &setup)
     }
 
     fn begin<F: Filesystem>(
         served: Arc<dyn Served>,
         requests: F,
-        beginning: &Beginning<'_>,
+        setup: &MountSetup<'_>,
     ) -> Result<Self, MountError> {
-        let point = &beginning.point;
+        let point = &setup.point;
         let guard_error = |error| MountError::Guard { path: point.clone(), error };
         // While the directory can still be reached.
         let guard = match Guard::open(point) {
-            Err(error) if beginning.guard => return Err(guard_error(error)),
-            opened => opened.ok().filter(|guard| beginning.guard || guard.was_left()),
+            Err(error) if setup.guard => return Err(guard_error(error)),
+            opened => opened.ok().filter(|guard| setup.guard || guard.was_left()),
         };
         // Before anything is open that it should not have.
         let watcher = Watcher::start(point).map_err(MountError::Watcher)?;
         let refused = |error| MountError::Refused { path: point.clone(), error };
-        let device = system::mount((beginning.source, point), beginning.limits).map_err(refused)?;
-        let mount = mounts::text(point).and_then(|point| MountId::at(&point));
-        let told = mount.map_or(Ok(()), |mount| watcher.tell(mount));
-        let attached = told.map_err(MountError::Watcher).and_then(|()| {
-            Self::attach(served, requests, device, beginning, mount.map(|mount| (mount, watcher)))
+        let device = mount_syscalls::mount((setup.source, point), setup.limits).map_err(refused)?;
+        let mount = mount_table::text(point).and_then(|point| MountId::at(&point));
+        let watched = mount.map_or(Ok(()), |mount| watcher.tell(mount));
+        let attached = watched.map_err(MountError::Watcher).and_then(|()| {
+            Self::attach(served, requests, device, setup, mount.map(|mount| (mount, watcher)))
         });
         let mounted = match attached {
             Ok(mounted) => mounted,
             Err(error) => {
-                let _ = system::unmount(point, true);
+                let _ = mount_syscalls::unmount(point, true);
                 return Err(error);
             }
         };
@@ -363,17 +364,17 @@ impl Mounted {
         served: Arc<dyn Served>,
         requests: F,
         device: OwnedFd,
-        beginning: &Beginning<'_>,
+        setup: &MountSetup<'_>,
         visible: Option<(MountId, Watcher)>,
     ) -> Result<Self, MountError> {
         let connection = device.try_clone().map_err(MountError::Session)?;
         let clone = visible.is_some() || rustix::process::geteuid().is_root();
-        let session = system::talk(requests, device, beginning.threads.get(), clone)
-            .map_err(|error| MountError::Refused { path: beginning.point.clone(), error })?;
+        let session = mount_syscalls::talk(requests, device, setup.threads.get(), clone)
+            .map_err(|error| MountError::Refused { path: setup.point.clone(), error })?;
         let (mount, watcher) = visible.unzip();
         let mut notices = Vec::new();
-        let keeper = match Keeper::new(&beginning.about(mount)) {
-            Ok(keeper) => Some(keeper),
+        let record = match RecordWriter::new(&setup.about(mount)) {
+            Ok(record) => Some(record),
             Err(error) => {
                 notices.push(format!(
                     "no record of the mount can be kept, so that 'striate umount' cannot wait for its end: {error}"
@@ -384,12 +385,12 @@ impl Mounted {
         let (sender, over) = channel();
         let shared = Arc::new(Shared {
             served,
-            point: beginning.point.clone(),
+            point: setup.point.clone(),
             mount,
             connection: Mutex::new(Some(connection)),
             watcher: Mutex::new(watcher),
             over: Mutex::new(sender.clone()),
-            keeper: Mutex::new(keeper),
+            record: Mutex::new(record),
             guard: Mutex::default(),
             notices: Mutex::new(notices),
         });
@@ -402,27 +403,27 @@ impl Mounted {
         &self.shared.point
     }
 
-    /// What there is to be told to people, since this was asked for last.
+    /// Notices for the user, since this was called last.
     pub fn notices(&self) -> Vec<String> {
         self.unmounter().notices()
     }
 
-    /// Something that takes it away, for another thread.
+    /// An unmounter, for another thread.
     pub fn unmounter(&self) -> Unmounter {
         Unmounter(Arc::clone(&self.shared))
     }
 
-    /// Waits until it was taken away, by an [`Unmounter`] or by others. Then all is settled and stages say what they have
-    /// to say.
+    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then everything that is held back is written,
+    /// and stages print what they have to report.
     pub fn wait(self) -> Result<(), MountError> {
         self.wait_showing(&mut |_| {})
     }
 
     /// The same; shows how much is left while all is settled.
     pub fn wait_showing(mut self, show: &mut dyn FnMut(Settling)) -> Result<(), MountError> {
-        let over = self.over.recv().unwrap_or(Over::Session(Ok(())));
+        let over = self.over.recv().unwrap_or(SessionEnd::Session(Ok(())));
         let session = match over {
-            Over::Session(ended) => {
+            SessionEnd::Session(ended) => {
                 if let Some(thread) = self.session.take() {
                     let _ = thread.join();
                 }
@@ -432,16 +433,16 @@ impl Mounted {
                     ended => ended.map_err(MountError::Session),
                 }
             }
-            // Its threads wait for whoever still uses it, and end with the process.
-            Over::Detached => Ok(()),
+            // Its threads wait for programs that still use it, and end with the process.
+            SessionEnd::Detached => Ok(()),
         };
         drop(lock(&self.shared.watcher).take());
         let settled = self.shared.settle(show);
         session.and(settled)
     }
 
-    /// Takes it away, and waits until all is settled.
-    pub fn end(self) -> Result<How, MountError> {
+    /// Unmounts, and waits until everything that was held back is written.
+    pub fn end(self) -> Result<UnmountKind, MountError> {
         let how = self.unmounter().unmount()?;
         self.wait()?;
         Ok(how)
@@ -450,7 +451,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Whoever has waited finds nothing mounted any more.
+        // After `wait` nothing is mounted any more.
         if self.shared.is_mounted() {
             let _ = self.unmounter().unmount();
             let _ = self.shared.settle(&mut |_| {});
@@ -459,34 +460,34 @@ impl Drop for Mounted {
 }
 
 impl Unmounter {
-    /// What there is to be told to people, since this was asked for last.
+    /// Notices for the user, since this was called last.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = std::mem::take(&mut *lock(&self.0.notices));
         notices.extend(self.0.served.notices());
         notices
     }
 
-    /// Does not wait any more for whoever still uses it, who gets errors from now on.
+    /// Stops waiting for programs that still use it; their calls fail from now on.
     pub fn abandon(&self) {
         self.0.served.close();
-        let _ = lock(&self.0.over).send(Over::Detached);
+        let _ = lock(&self.0.over).send(SessionEnd::Detached);
     }
 
-    /// Takes the mount away. If somebody still uses it, it is not to be seen any more all the same, and who has files
-    /// open there gets errors.
-    pub fn unmount(&self) -> Result<How, MountError> {
+    /// Unmounts. A mount that programs still use is detached: it cannot be reached any more, and calls on files that are
+    /// open there fail.
+    pub fn unmount(&self) -> Result<UnmountKind, MountError> {
         let shared = &*self.0;
         let failed = |error| MountError::Unmount { path: shared.point.clone(), error };
         if !shared.is_mounted() {
-            return Ok(How::Unmounted);
+            return Ok(UnmountKind::Unmounted);
         }
-        if system::unmount(&shared.point, false).map_err(failed)? {
-            return Ok(How::Unmounted);
+        if mount_syscalls::unmount(&shared.point, false).map_err(failed)? {
+            return Ok(UnmountKind::Unmounted);
         }
-        system::unmount(&shared.point, true).map_err(failed)?;
+        mount_syscalls::unmount(&shared.point, true).map_err(failed)?;
         // Nothing that comes from now on would be settled.
         self.abandon();
-        Ok(How::Detached)
+        Ok(UnmountKind::Detached)
     }
 }
 
@@ -496,7 +497,7 @@ impl Shared {
         let Some(mount) = self.mount else { return false };
         // Numbers that may be another's by now are this one's for as long as it is there.
         (mount.unique || self.is_connected())
-            && mounts::text(&self.point).and_then(|point| MountId::at(&point)) == Some(mount)
+            && mount_table::text(&self.point).and_then(|point| MountId::at(&point)) == Some(mount)
     }
 
     /// Whether the kernel still has requests.
@@ -511,31 +512,31 @@ impl Shared {
     /// No requests are answered any more. If that was not because the mount is gone, it is taken away.
     fn let_go(&self) {
         if self.is_mounted() {
-            let _ = system::unmount(&self.point, true);
+            let _ = mount_syscalls::unmount(&self.point, true);
         }
-        // Whoever still has files open there would wait for ever.
+        // Programs that still have files open there would wait for ever.
         drop(lock(&self.connection).take());
     }
 
-    /// Writes what was held back, and tells those who wait for it.
+    /// Writes what was held back, and updates the record that other processes wait for.
     fn settle(&self, show: &mut dyn FnMut(Settling)) -> Result<(), MountError> {
-        let keeper = lock(&self.keeper).take();
+        let record = lock(&self.record).take();
         let guard = lock(&self.guard).take();
-        settling::settle(&*self.served, keeper, guard, show)
+        settling::settle(&*self.served, record, guard, show)
     }
 }
 
 /// Carries out requests until there are no more.
 fn serve<F: Filesystem>(
     session: Session<F>,
-    over: Sender<Over>,
+    over: Sender<SessionEnd>,
     shared: Arc<Shared>,
 ) -> Result<JoinHandle<()>, MountError> {
     let serve = move || {
         let ended = session.run();
         shared.let_go();
-        // Nobody may be there to hear it.
-        let _ = over.send(Over::Session(ended));
+        // The receiver may be gone.
+        let _ = over.send(SessionEnd::Session(ended));
     };
     let thread = std::thread::Builder::new().name("striate-mount".into()).spawn(serve);
     thread.map_err(MountError::Session)
@@ -546,7 +547,7 @@ fn door(
     source: PathBuf,
     options: &Options,
     stack: Stack,
-) -> Result<(Arc<Door>, StatVfsMountFlags), MountError> {
+) -> Result<(Arc<SourceFs>, StatVfsMountFlags), MountError> {
     let is_root = rustix::process::geteuid().is_root();
     let path = source.clone();
     let source_error = |error: Errno| MountError::Source { path, error: error.into() };
@@ -554,7 +555,7 @@ fn door(
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&source, flags, Mode::empty())?;
         let limits = rustix::fs::fstatvfs(&root)?.f_flag;
-        let plan = Plan {
+        let plan = SourceFsOptions {
             source,
             root,
             stack,
@@ -564,13 +565,13 @@ fn door(
             cache: options.cache,
             serves_others: is_root,
         };
-        Ok((Arc::new(Door::new(plan)?), limits))
+        Ok((Arc::new(SourceFs::new(plan)?), limits))
     };
     made().map_err(source_error)
 }
 
 /// Says that the kernel does not use files itself, where that was wanted.
-fn notice_passthrough(options: &Options, door: &Door) {
+fn notice_passthrough(options: &Options, door: &SourceFs) {
     if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
         door.notice("the kernel cannot read and write files itself: requests do it".into());
     }

@@ -1,77 +1,52 @@
-//! [`Requests`]: what the kernel asks, one function each.
+//! [`Requests`]: the requests of the kernel, each carried out by a [`Backend`] and answered.
 //!
-//! A panic while a request is carried out, in a stage or here, is an error of that request (`EIO`) and no more.
+//! This is the only place that knows how FUSE asks and is answered. A panic while a request is carried out is an error of
+//! that request (`EIO`) and no more.
 
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno as Code, FileHandle, Filesystem, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno as Code, FileAttr, FileHandle, Filesystem, FopenFlags,
+    Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::io::Errno;
-use striate_stack::for_caller;
 
-use crate::change::Change;
-use crate::door::Door;
-use crate::identity::attributes;
-use crate::naming::Entry;
-use crate::nodes::ROOT;
-use crate::xattr::Answer;
+use crate::backend::{AttributeChange, Backend, NewMode, WriteRequest, XattrAnswer};
 
-/// Requests that the kernel has under way at a time without somebody waiting, such as for data that is read ahead.
-const MOST_BACKGROUND: u16 = 64;
-
-/// What the kernel is asked for, each only if it offers it.
-const WANTED: [InitFlags; 8] = [
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
-    InitFlags::FUSE_DONT_MASK,
-    InitFlags::FUSE_AUTO_INVAL_DATA,
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_POSIX_ACL,
-    // Without it, it asks with every write of its own whether the file has special rights.
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-    InitFlags::FUSE_MAX_PAGES,
-];
-
-/// What the kernel asks.
+/// Answers the requests of the kernel.
 #[derive(Debug)]
-pub(crate) struct Requests(pub(crate) Arc<Door>);
+pub(crate) struct Requests<B>(pub(crate) Arc<B>);
 
 fn code(error: Errno) -> Code {
     Code::from_i32(error.raw_os_error())
 }
 
-impl Requests {
+impl<B: Backend> Requests<B> {
     /// Carries out a request.
     fn carry_out<R>(
         &self,
         request: &Request,
-        act: impl FnOnce(&Door) -> Result<R, Errno>,
+        act: impl FnOnce(&B) -> Result<R, Errno>,
     ) -> Result<R, Code> {
-        let door = &*self.0;
-        let act = || for_caller(request.pid(), || door.while_running(|| act(door)));
-        let act = || door.starting.while_known(request.pid(), act);
-        catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO)).map_err(code)
+        let backend = &*self.0;
+        let act = AssertUnwindSafe(|| backend.while_running(request, || act(backend)));
+        catch_unwind(act).unwrap_or(Err(Errno::IO)).map_err(code)
     }
 
     fn entry(
         &self,
         request: &Request,
         reply: ReplyEntry,
-        act: impl FnOnce(&Door) -> Result<Entry, Errno>,
+        act: impl FnOnce(&B) -> Result<FileAttr, Errno>,
     ) {
         match self.carry_out(request, act) {
-            Ok((id, about)) => {
-                reply.entry(&self.0.cache, &attributes(id, &about), Generation(0));
-            }
+            Ok(attributes) => reply.entry(self.0.cache(), &attributes, Generation(0)),
             Err(error) => reply.error(error),
         }
     }
@@ -80,7 +55,7 @@ impl Requests {
         &self,
         request: &Request,
         reply: ReplyEmpty,
-        act: impl FnOnce(&Door) -> Result<(), Errno>,
+        act: impl FnOnce(&B) -> Result<(), Errno>,
     ) {
         match self.carry_out(request, act) {
             Ok(()) => reply.ok(),
@@ -92,16 +67,10 @@ impl Requests {
         &self,
         request: &Request,
         reply: ReplyAttr,
-        id: u64,
-        act: impl FnOnce(&Door) -> Result<(), Errno>,
+        act: impl FnOnce(&B) -> Result<FileAttr, Errno>,
     ) {
-        let about = self.carry_out(request, |door| act(door).and_then(|()| door.attributes(id)));
-        match about {
-            Ok(about) => {
-                // Programs see the number that the directory has on the source.
-                let number = if id == ROOT { about.stx_ino } else { id };
-                reply.attr(&self.0.cache, &attributes(number, &about));
-            }
+        match self.carry_out(request, act) {
+            Ok(attributes) => reply.attr(self.0.cache(), &attributes),
             Err(error) => reply.error(error),
         }
     }
@@ -110,40 +79,24 @@ impl Requests {
         &self,
         request: &Request,
         reply: ReplyXattr,
-        act: impl FnOnce(&Door) -> Result<Answer, Errno>,
+        act: impl FnOnce(&B) -> Result<XattrAnswer, Errno>,
     ) {
         match self.carry_out(request, act) {
-            Ok(Answer::Length(length)) => reply.size(length),
-            Ok(Answer::Value(value)) => reply.data(&value),
+            Ok(XattrAnswer::Length(length)) => reply.size(length),
+            Ok(XattrAnswer::Value(value)) => reply.data(&value),
             Err(error) => reply.error(error),
         }
     }
 }
 
-impl Filesystem for Requests {
+impl<B: Backend> Filesystem for Requests<B> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let door = &*self.0;
-        for wanted in WANTED {
-            // What the kernel does not have it does without.
-            let _ = config.add_capabilities(wanted);
-        }
-        if !door.cache.is_zero() {
-            let listing = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
-            let _ = config.add_capabilities(listing);
-        }
-        let direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
-        door.direct.store(direct, Ordering::Relaxed);
-        let passes = door.passthrough.load(Ordering::Relaxed)
-            && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
-            // So that the source may be a stacked file system itself, as in containers.
-            && config.set_max_stack_depth(2).is_ok();
-        door.passthrough.store(passes, Ordering::Relaxed);
-        let _ = config.set_max_background(MOST_BACKGROUND);
+        self.0.configure(config);
         Ok(())
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(request, reply, |door| door.lookup(parent.0, name));
+        self.entry(request, reply, |backend| backend.lookup(parent.0, name));
     }
 
     fn forget(&self, _: &Request, node: INodeNo, times: u64) {
@@ -151,7 +104,7 @@ impl Filesystem for Requests {
     }
 
     fn getattr(&self, request: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.attr(request, reply, node.0, |_| Ok(()));
+        self.attr(request, reply, |backend| backend.getattr(node.0));
     }
 
     fn setattr(
@@ -172,15 +125,13 @@ impl Filesystem for Requests {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let change = Change { mode, user, group, size, accessed, modified };
-        self.attr(request, reply, node.0, |door| {
-            let handle = handle.and_then(|handle| door.handle(handle.0).ok());
-            door.change(request, node.0, handle.as_ref(), change)
-        });
+        let change = AttributeChange { mode, user, group, size, accessed, modified };
+        let handle = handle.map(|handle| handle.0);
+        self.attr(request, reply, |backend| backend.setattr(request, node.0, handle, change));
     }
 
     fn readlink(&self, request: &Request, node: INodeNo, reply: ReplyData) {
-        match self.carry_out(request, |door| door.read_link(node.0)) {
+        match self.carry_out(request, |backend| backend.readlink(node.0)) {
             Ok(to) => reply.data(&to),
             Err(error) => reply.error(error),
         }
@@ -196,8 +147,9 @@ impl Filesystem for Requests {
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(request, reply, |door| {
-            door.make_node(request, (parent.0, name), (mode, mask), device)
+        self.entry(request, reply, |backend| {
+            let mode = NewMode { mode, umask: mask };
+            backend.mknod(request, (parent.0, name), mode, device)
         });
     }
 
@@ -210,17 +162,17 @@ impl Filesystem for Requests {
         mask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(request, reply, |door| {
-            door.make_directory(request, (parent.0, name), (mode, mask))
+        self.entry(request, reply, |backend| {
+            backend.mkdir(request, (parent.0, name), NewMode { mode, umask: mask })
         });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty(request, reply, |door| door.remove(parent.0, name, 0));
+        self.empty(request, reply, |backend| backend.unlink((parent.0, name)));
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty(request, reply, |door| door.remove(parent.0, name, libc::AT_REMOVEDIR));
+        self.empty(request, reply, |backend| backend.rmdir((parent.0, name)));
     }
 
     fn symlink(
@@ -231,7 +183,7 @@ impl Filesystem for Requests {
         to: &Path,
         reply: ReplyEntry,
     ) {
-        self.entry(request, reply, |door| door.make_symlink(request, (parent.0, name), to));
+        self.entry(request, reply, |backend| backend.symlink(request, (parent.0, name), to));
     }
 
     fn rename(
@@ -245,7 +197,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name), (new_parent.0, new_name));
-        self.empty(request, reply, |door| door.rename(from, to, flags.bits()));
+        self.empty(request, reply, |backend| backend.rename(from, to, flags.bits()));
     }
 
     fn link(
@@ -256,12 +208,12 @@ impl Filesystem for Requests {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.entry(request, reply, |door| door.link(request, node.0, (parent.0, name)));
+        self.entry(request, reply, |backend| backend.link(request, node.0, (parent.0, name)));
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let register = |descriptor: &std::os::fd::OwnedFd| reply.open_backing(descriptor);
-        match self.carry_out(request, |door| door.open(request, node.0, flags.0, &register)) {
+        match self.carry_out(request, |backend| backend.open(request, node.0, flags.0, &register)) {
             Err(error) => reply.error(error),
             Ok(opened) => match &opened.backing {
                 Some(backing) => {
@@ -283,20 +235,20 @@ impl Filesystem for Requests {
         reply: ReplyCreate,
     ) {
         let register = |descriptor: &std::os::fd::OwnedFd| reply.open_backing(descriptor);
-        let made = self.carry_out(request, |door| {
-            door.create(request, (parent.0, name), flags, (mode, mask), &register)
+        let made = self.carry_out(request, |backend| {
+            let mode = NewMode { mode, umask: mask };
+            backend.create(request, (parent.0, name), flags, mode, &register)
         });
         match made {
             Err(error) => reply.error(error),
-            Ok((id, about, opened)) => {
-                let about = attributes(id, &about);
+            Ok((attributes, opened)) => {
                 let (handle, how) = (FileHandle(opened.handle), opened.flags);
-                let (cache, first) = (&self.0.cache, Generation(0));
+                let (cache, first) = (self.0.cache(), Generation(0));
                 match &opened.backing {
                     Some(backing) => {
-                        reply.created_passthrough(cache, &about, first, handle, how, backing);
+                        reply.created_passthrough(cache, &attributes, first, handle, how, backing);
                     }
-                    None => reply.created(cache, &about, first, handle, how),
+                    None => reply.created(cache, &attributes, first, handle, how),
                 }
             }
         }
@@ -314,9 +266,8 @@ impl Filesystem for Requests {
         reply: ReplyData,
     ) {
         let mut reply = Some(reply);
-        let done = self.carry_out(request, |door| {
-            let handle = door.handle(handle.0)?;
-            door.read(&handle, (offset, size as usize), flags.0, |bytes| {
+        let done = self.carry_out(request, |backend| {
+            backend.read(handle.0, (offset, size as usize), flags.0, |bytes| {
                 if let Some(reply) = reply.take() {
                     reply.data(bytes);
                 }
@@ -339,25 +290,17 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let done = self.carry_out(request, |door| {
-            let handle = door.handle(handle.0)?;
-            let from_memory = how.contains(WriteFlags::FUSE_WRITE_CACHE);
-            // What was written to a mapping goes where it belongs, whatever the file was opened with.
-            let never = libc::O_APPEND | libc::O_DIRECT;
-            let flags = if from_memory { handle.flags() & !never } else { flags.0 };
-            let drops_rights = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-                || !from_memory && request.uid() != 0;
-            if door.serves_others && drops_rights {
-                door.drop_rights(&handle)?;
-            }
-            door.write(&handle, offset, bytes, flags)
-        });
-        match done {
+        let from_page_cache = how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let drops_privileges = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            || !from_page_cache && request.uid() != 0;
+        let data =
+            WriteRequest { offset, bytes, flags: flags.0, from_page_cache, drops_privileges };
+        match self.carry_out(request, |backend| backend.write(handle.0, &data)) {
             Ok(count) => {
                 reply.written(count as u32);
                 // The program goes on meanwhile.
-                let _ = self.carry_out(request, |door| {
-                    door.catch_up(handle.0);
+                let _ = self.carry_out(request, |backend| {
+                    backend.after_write(handle.0);
                     Ok(())
                 });
             }
@@ -373,7 +316,7 @@ impl Filesystem for Requests {
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| door.flush(&*door.handle(handle.0)?));
+        self.empty(request, reply, |backend| backend.flush(handle.0));
     }
 
     fn release(
@@ -386,7 +329,7 @@ impl Filesystem for Requests {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| door.release(handle.0));
+        self.empty(request, reply, |backend| backend.release(handle.0));
     }
 
     fn fsync(
@@ -397,12 +340,12 @@ impl Filesystem for Requests {
         data: bool,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| door.sync(&*door.handle(handle.0)?, data));
+        self.empty(request, reply, |backend| backend.fsync(handle.0, data));
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.carry_out(request, |door| door.open_listing(node.0)) {
-            Ok(listing) => reply.opened(FileHandle(listing), fuser::FopenFlags::empty()),
+        match self.carry_out(request, |backend| backend.opendir(node.0)) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(error) => reply.error(error),
         }
     }
@@ -410,13 +353,13 @@ impl Filesystem for Requests {
     fn readdir(
         &self,
         request: &Request,
-        _: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let listed = self.carry_out(request, |door| {
-            door.list(handle.0, offset, |_, entry| {
+        let listed = self.carry_out(request, |backend| {
+            backend.readdir(handle.0, node.0, offset, |entry| {
                 reply.add(INodeNo(entry.number), entry.next, entry.kind, entry.name)
             })
         });
@@ -429,27 +372,26 @@ impl Filesystem for Requests {
     fn readdirplus(
         &self,
         request: &Request,
-        _: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let listed = self.carry_out(request, |door| {
-            door.list(handle.0, offset, |parent, entry| {
+        let listed = self.carry_out(request, |backend| {
+            backend.readdir(handle.0, node.0, offset, |entry| {
                 let is_dot = entry.name == "." || entry.name == "..";
                 // What is gone by now is left out.
                 let found = if is_dot {
-                    door.attributes(parent).map(|about| (parent, about))
+                    backend.getattr(node.0)
                 } else {
-                    door.lookup(parent, entry.name)
+                    backend.lookup(node.0, entry.name)
                 };
-                let Ok((id, about)) = found else { return false };
-                let attributes = attributes(id, &about);
-                let (name, cache) = (entry.name, &door.cache);
-                let node = INodeNo(id);
-                let full = reply.add(node, entry.next, name, cache, &attributes, Generation(0));
+                let Ok(attributes) = found else { return false };
+                let number = if is_dot { node } else { attributes.ino };
+                let (name, cache) = (entry.name, backend.cache());
+                let full = reply.add(number, entry.next, name, cache, &attributes, Generation(0));
                 if full && !is_dot {
-                    door.forget(id, 1);
+                    backend.forget(number.0, 1);
                 }
                 full
             })
@@ -468,7 +410,7 @@ impl Filesystem for Requests {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| door.close_listing(handle.0));
+        self.empty(request, reply, |backend| backend.releasedir(handle.0));
     }
 
     fn fsyncdir(
@@ -479,22 +421,20 @@ impl Filesystem for Requests {
         data: bool,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| door.sync_listing(handle.0, data));
+        self.empty(request, reply, |backend| backend.fsyncdir(handle.0, data));
     }
 
     fn statfs(&self, request: &Request, node: INodeNo, reply: ReplyStatfs) {
-        let about =
-            self.carry_out(request, |door| rustix::fs::fstatvfs(&*door.descriptor(node.0)?));
-        match about {
-            Ok(about) => reply.statfs(
-                about.f_blocks,
-                about.f_bfree,
-                about.f_bavail,
-                about.f_files,
-                about.f_ffree,
-                about.f_bsize as u32,
-                about.f_namemax as u32,
-                about.f_frsize as u32,
+        match self.carry_out(request, |backend| backend.statfs(node.0)) {
+            Ok(space) => reply.statfs(
+                space.blocks,
+                space.free_blocks,
+                space.available_blocks,
+                space.files,
+                space.free_files,
+                space.block_size,
+                space.longest_name,
+                space.fragment_size,
             ),
             Err(error) => reply.error(error),
         }
@@ -510,7 +450,7 @@ impl Filesystem for Requests {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| door.set_attribute(node.0, name, value, flags));
+        self.empty(request, reply, |backend| backend.setxattr(node.0, name, value, flags));
     }
 
     fn getxattr(
@@ -521,15 +461,15 @@ impl Filesystem for Requests {
         size: u32,
         reply: ReplyXattr,
     ) {
-        self.xattr(request, reply, |door| door.attribute(node.0, name, size as usize));
+        self.xattr(request, reply, |backend| backend.getxattr(node.0, name, size as usize));
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.xattr(request, reply, |door| door.attribute_names(request, node.0, size as usize));
+        self.xattr(request, reply, |backend| backend.listxattr(request, node.0, size as usize));
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty(request, reply, |door| door.remove_attribute(node.0, name));
+        self.empty(request, reply, |backend| backend.removexattr(node.0, name));
     }
 
     fn ioctl(
@@ -556,9 +496,7 @@ impl Filesystem for Requests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.empty(request, reply, |door| {
-            door.allocate(&*door.handle(handle.0)?, mode, offset, length)
-        });
+        self.empty(request, reply, |backend| backend.fallocate(handle.0, mode, offset, length));
     }
 
     fn lseek(
@@ -570,7 +508,7 @@ impl Filesystem for Requests {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.carry_out(request, |door| door.seek(&*door.handle(handle.0)?, offset, whence)) {
+        match self.carry_out(request, |backend| backend.lseek(handle.0, offset, whence)) {
             Ok(place) => reply.offset(place as i64),
             Err(error) => reply.error(error),
         }
@@ -589,9 +527,8 @@ impl Filesystem for Requests {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let copied = self.carry_out(request, |door| {
-            let (from, to) = (door.handle(from.0)?, door.handle(to.0)?);
-            door.copy((&*from, source), (&*to, sink), length)
+        let copied = self.carry_out(request, |backend| {
+            backend.copy_file_range((from.0, source), (to.0, sink), length)
         });
         match copied {
             Ok(count) => reply.written(count as u32),

@@ -1,4 +1,4 @@
-//! The end of a mount: what stages hold back is written, and those who wait for it are told.
+//! The end of a mount: what stages hold back is written, and its record says how far that is.
 
 use std::io;
 use std::path::Path;
@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 use crate::error::MountError;
 use crate::guard::Guard;
+use crate::mount_record::RecordWriter;
+use crate::mount_syscalls;
 use crate::mounted::Served;
-use crate::note::Note;
-use crate::record::Keeper;
-use crate::system;
+use crate::settling_note::SettlingNote;
 
 /// Progress is told so often.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -29,31 +29,31 @@ pub struct Settling {
 /// Writes what is held back. The record and the guard are given up when all is done, in whichever way.
 pub(crate) fn settle(
     served: &dyn Served,
-    mut keeper: Option<Keeper>,
+    mut record: Option<RecordWriter>,
     guard: Option<Guard>,
     show: &mut dyn FnMut(Settling),
 ) -> Result<(), MountError> {
     let held = served.held();
-    if let Some(keeper) = &mut keeper {
-        keeper.settling(held.files);
+    if let Some(record) = &mut record {
+        record.settling(held.files);
     }
     let directory = served.directory();
-    let note = match (&directory, &keeper) {
-        (Some(directory), Some(keeper)) if held.files + held.open > 0 => {
+    let note = match (&directory, &record) {
+        (Some(directory), Some(record)) if held.files + held.open > 0 => {
             // A source that cannot be written to has nothing to wait for.
-            Note::leave(directory, keeper.record()).ok()
+            SettlingNote::leave(directory, record.record()).ok()
         }
         _ => None,
     };
     let settled = while_showing(served, held.files, |settling| {
-        if let Some(keeper) = &mut keeper {
-            keeper.progress(settling.left);
+        if let Some(record) = &mut record {
+            record.progress(settling.left);
         }
         show(settling);
     });
     let error = settled.as_ref().err().map(ToString::to_string);
-    match (note, &error, &keeper) {
-        (Some(note), Some(error), Some(keeper)) => note.failed(keeper.record(), error),
+    match (note, &error, &record) {
+        (Some(note), Some(error), Some(record)) => note.failed(record.record(), error),
         (Some(note), ..) => note.remove(),
         (None, ..) => {}
     }
@@ -61,8 +61,8 @@ pub(crate) fn settle(
         // If it stays, 'striate umount' lifts it.
         let _ = guard.lift();
     }
-    if let Some(keeper) = keeper {
-        keeper.end(error);
+    if let Some(record) = record {
+        record.end(error);
     }
     settled
 }
@@ -95,7 +95,7 @@ fn while_showing(
     })
 }
 
-/// Unmounts what is at a point, lazily if asked to. `false` if somebody still uses it.
+/// Unmounts what is at a point, lazily if asked to. `false` if a program still uses it.
 pub fn unmount(point: &Path, lazily: bool) -> io::Result<bool> {
-    system::unmount(point, lazily)
+    mount_syscalls::unmount(point, lazily)
 }

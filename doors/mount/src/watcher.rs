@@ -1,6 +1,6 @@
 //! [`Watcher`]: a process that takes the mount away when the one that serves it dies.
 //!
-//! A mount whose server was killed is dead: whoever looks at it gets an error, until somebody unmounts it. The
+//! A mount whose server was killed is dead: every access to it fails until it is unmounted. The
 //! program that mounts for users has an option for that; it holds for them only, and has them wait for a helper.
 //! So there is a small process of ours. It holds one end of a pipe, and nothing else that is ours; when the other end
 //! is gone without a word, it unmounts. Whether the mount is still the same one is looked up by its [`MountId`].
@@ -23,7 +23,7 @@ const UNMOUNT: &CStr = c"/usr/bin/fusermount3";
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: libc::pid_t,
-    /// `None` when it was told that all is well.
+    /// `None` when it was told to end.
     pipe: Option<OwnedFd>,
 }
 
@@ -56,9 +56,9 @@ impl Watcher {
         let _ = rustix::io::write(&pipe, b".");
         drop(pipe);
         let mut status = 0;
-        // SAFETY: it is a child of ours that nobody else waits for.
+        // SAFETY: it is a child of ours that no other code waits for.
         while unsafe { libc::waitpid(self.process, &raw mut status, 0) } < 0
-            && crate::identity::last_error() == Errno::INTR
+            && crate::source_fs::identity::last_error() == Errno::INTR
         {}
     }
 }

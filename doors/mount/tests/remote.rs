@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 use servers::ServerMount;
-use striate_mount::{How, Mounted, Options};
+use striate_mount::{Mounted, Options, UnmountKind};
 use striate_store::Store as _;
 use striate_store::remote::{RemoteFile, RemoteOptions};
 
@@ -78,7 +78,7 @@ fn files_are_those_of_the_servers() {
     drop(file);
     fs::write(mount.point("large"), b"new").unwrap();
     assert_eq!(fs::read(mount.point("large")).unwrap(), b"new");
-    assert_eq!(mount.end().unwrap(), How::Unmounted);
+    assert_eq!(mount.end().unwrap(), UnmountKind::Unmounted);
     assert_eq!(mount.client.stat("run/large").unwrap().size, 3);
     assert!(names(&mount.point("")).is_empty());
 }

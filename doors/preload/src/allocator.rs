@@ -1,4 +1,4 @@
-//! [`Own`]: memory of our own.
+//! [`OwnHeap`]: memory of our own.
 //!
 //! The program's `malloc` may be in the middle of something when a signal ends the program and all has to be
 //! settled; it may be another library's, which calls our functions; and it may not be ready when we are called
@@ -11,7 +11,7 @@ use dlmalloc::Dlmalloc;
 use crate::spin::Spin;
 
 /// The allocator of this library.
-pub(crate) struct Own;
+pub(crate) struct OwnHeap;
 
 static HEAP: Spin<Dlmalloc> = Spin::new(Dlmalloc::new());
 
@@ -26,7 +26,7 @@ pub(crate) fn let_go() {
 }
 
 // SAFETY: Dlmalloc is an allocator, and the lock lets one thread at a time use it.
-unsafe impl GlobalAlloc for Own {
+unsafe impl GlobalAlloc for OwnHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         HEAP.with(|heap| unsafe { heap.malloc(layout.size(), layout.align()) })

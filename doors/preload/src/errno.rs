@@ -26,12 +26,12 @@ pub(crate) fn fail(error: Errno) -> c_int {
 }
 
 /// The `errno` of this thread as it was.
-pub(crate) struct Kept {
+pub(crate) struct SavedErrno {
     place: *mut c_int,
     value: c_int,
 }
 
-impl Kept {
+impl SavedErrno {
     #[inline]
     pub(crate) fn new() -> Self {
         // SAFETY: every thread has one.

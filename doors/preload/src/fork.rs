@@ -5,7 +5,8 @@ use std::ffi::c_int;
 
 use striate_stack::lend;
 
-use crate::{allocator, door, hooks, table};
+use crate::stack_entry::Shared;
+use crate::{allocator, descriptor_table, hooks, stack_entry};
 
 unsafe extern "C" {
     fn pthread_atfork(
@@ -31,16 +32,16 @@ pub(crate) fn watch() {
 
 extern "C" fn before() {
     // Not for a stage that starts a process, or a signal in the middle of one: the copy gets on as it can.
-    let Some(entered) = door::Entered::new() else { return };
+    let Some(entered) = stack_entry::Entered::new() else { return };
     let stack = entered.stack;
     drop(entered);
-    // The C library takes this lock after us. Who has it may be on the way to the gate, to write out a stream.
-    // SAFETY: who takes the lock lets it go, in both processes.
+    // The C library takes this lock after us. A thread that has it may be about to enter the gate, to write out a stream.
+    // SAFETY: the lock is released in both processes.
     unsafe { _IO_list_lock() };
     stack.close_gate();
     COPYING.set(true);
-    door::share_all_behind_gate(stack);
-    table::hold();
+    stack_entry::share_all_behind_gate(stack);
+    descriptor_table::hold();
     hooks::stdio::hold();
     allocator::hold();
 }
@@ -51,13 +52,13 @@ fn after() -> bool {
     }
     allocator::let_go();
     hooks::stdio::let_go();
-    table::let_go();
+    descriptor_table::let_go();
     true
 }
 
 extern "C" fn in_parent() {
     if after() {
-        if let Some(stack) = door::stack() {
+        if let Some(stack) = stack_entry::stack() {
             stack.open_gate();
         }
         // SAFETY: it was taken before.
@@ -67,8 +68,8 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     if after() {
-        if let Some(stack) = door::stack() {
-            let _ = door::guarded(|| {
+        if let Some(stack) = stack_entry::stack() {
+            let _ = stack_entry::guarded(|| {
                 stack.start_anew();
                 Ok(0)
             });
@@ -79,10 +80,10 @@ extern "C" fn in_child() {
     }
 }
 
-/// A child process is about to run on this one's memory, or as a copy that nobody announces.
+/// A child process is about to run on this one's memory, or as a copy that `pthread_atfork` does not tell of.
 pub(crate) fn before_lending() {
-    if let Some(entered) = door::Entered::new() {
-        door::share_all_within(&entered, false);
+    if let Some(entered) = stack_entry::Entered::new() {
+        stack_entry::share_all_within(&entered, Shared::All);
         drop(entered);
         lend();
     }
@@ -90,11 +91,11 @@ pub(crate) fn before_lending() {
 
 /// Another program is about to start: it sees what is there, and has the descriptors that are left open to it.
 pub(crate) fn before_program() {
-    door::share_all(true);
+    stack_entry::share_all(Shared::Inherited);
 }
 
 /// The same where it takes the place of this one: what could not be written is lost then, if it does.
 pub(crate) fn before_exec() {
-    door::share_all(true);
-    door::tell_losses();
+    stack_entry::share_all(Shared::Inherited);
+    stack_entry::tell_losses();
 }

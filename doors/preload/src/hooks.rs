@@ -4,18 +4,18 @@
 //! with a variable number of arguments are defined with as many as they can have: what the program did not
 //! pass is not used.
 
-pub(crate) mod asynchronous;
+pub(crate) mod aio;
 pub(crate) mod close;
 pub(crate) mod copy;
 pub(crate) mod data;
 pub(crate) mod descriptor;
 pub(crate) mod directory;
-pub(crate) mod limit;
-pub(crate) mod name;
+pub(crate) mod namespace;
 pub(crate) mod notice;
 pub(crate) mod open;
 pub(crate) mod print;
 pub(crate) mod process;
+pub(crate) mod rlimit;
 pub(crate) mod signal;
 pub(crate) mod size;
 pub(crate) mod stat;
@@ -30,18 +30,18 @@ pub(crate) mod wide_scan;
 
 /// Finds the C library's functions.
 pub(crate) fn find() {
-    asynchronous::real::find();
+    aio::real::find();
     close::real::find();
     copy::real::find();
     data::real::find();
     descriptor::real::find();
     directory::real::find();
-    limit::real::find();
-    name::real::find();
+    namespace::real::find();
     notice::real::find();
     open::real::find();
     print::real::find();
     process::real::find();
+    rlimit::real::find();
     signal::real::find();
     size::real::find();
     stat::real::find();

@@ -6,7 +6,7 @@
 //! void striate_preload_layer_call(uint64_t start, const struct striate_layer_call *call);
 //! ```
 //!
-//! The first says when a call of the program's begins, or 0 if nobody wants to know. The second tells of it when
+//! The first says when a call of the program's begins, or 0 if no stage wants to know. The second tells of it when
 //! it has ended. Times are by the clock that POSIX calls are recorded by, so that it can be told which of them a
 //! call has caused.
 
@@ -16,13 +16,13 @@ use std::path::Path;
 
 use striate_stack::layer::{ForeignCall, LayerCall, LayerFunction, NO_OFFSET};
 
-use crate::door::{self, Entered, guarded};
 use crate::path::may_be_there;
+use crate::stack_entry::{self, Entered, guarded};
 
 /// See the module.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn striate_preload_layer_begin() -> u64 {
-    door::stack().and_then(striate_stack::Stack::layer_clock).unwrap_or(0)
+    stack_entry::stack().and_then(striate_stack::Stack::layer_clock).unwrap_or(0)
 }
 
 /// See the module.

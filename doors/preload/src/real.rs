@@ -21,7 +21,7 @@ impl<F: Copy> Real<F> {
         Self { name, address: AtomicPtr::new(null_mut()), function: PhantomData }
     }
 
-    /// The function. It is found when the library is loaded; here if somebody is earlier.
+    /// The function. It is found when the library is loaded, or here by an earlier call.
     #[inline(always)]
     pub(crate) fn get(&self) -> F {
         let mut address = self.address.load(Ordering::Relaxed);

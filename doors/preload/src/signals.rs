@@ -13,7 +13,7 @@ use libc::{sigaction as Disposition, siginfo_t};
 use striate_stack::{Stack, is_within};
 
 use crate::hooks::signal::real;
-use crate::{door, errno};
+use crate::{errno, stack_entry};
 
 /// Signals whose default is the end.
 const FATAL: [c_int; 18] = [
@@ -154,10 +154,10 @@ extern "C" fn take(signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
             signal,
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP
         );
-    let entered = door::Entered::new();
+    let entered = stack_entry::Entered::new();
     if let Some(entered) = entered {
         drop(entered);
-        door::end();
+        stack_entry::end();
         set_default(signal);
         if !by_instruction {
             raise(signal);

@@ -10,7 +10,7 @@ pub(crate) struct Spin<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only who holds the lock has the value.
+// SAFETY: only the holder of the lock has the value.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 impl<T> Spin<T> {
@@ -34,7 +34,7 @@ impl<T> Spin<T> {
         act(unsafe { &mut *self.value.get() })
     }
 
-    /// Keeps all others from it until [`Spin::let_go`].
+    /// Takes the lock until [`Spin::let_go`].
     #[inline]
     pub(crate) fn hold(&self) {
         let mut tries = 0_u32;

@@ -50,12 +50,12 @@ const STACKS: &[(&str, &str)] = &[
 const NOT_TRIED: &str = "faults.toml";
 
 /// Where the battery is run. Both parts are of one file system: what a file system can do is not the stages' matter.
-struct Place {
+struct BatteryDirectories {
     root: tempfile::TempDir,
     program: PathBuf,
 }
 
-impl Place {
+impl BatteryDirectories {
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
@@ -170,7 +170,7 @@ fn parting(native: &str, other: &str) -> Option<String> {
 
 #[test]
 fn every_call_answers_the_same_under_every_stack() {
-    let place = Place::new();
+    let place = BatteryDirectories::new();
     let native = place.run(None);
     assert!(native.0.status.is_some_and(|status| status.success()), "{:?}", native.0);
     let again = place.run(None);

@@ -7,15 +7,15 @@
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use stacks::{Stack, Workspace};
 use striate_stages::recover::{self, Wanted};
 use striate_unmodified::kills::Victim;
-use under::{Place, Stack};
 
 /// As in `replacer.c`.
 fn content(seed: usize, length: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn content(seed: usize, length: usize) -> Vec<u8> {
 
 const LONG: usize = 30_000;
 
-fn begin(place: &Place) {
+fn begin(place: &Workspace) {
     place.renew();
     let work = place.work();
     for n in 0..3 {
@@ -35,7 +35,7 @@ fn begin(place: &Place) {
     }
 }
 
-fn recover(place: &Place, text: &str) {
+fn recover(place: &Workspace, text: &str) {
     let configuration = striate_stages::parse_stack(text).unwrap();
     let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
     assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
@@ -43,7 +43,7 @@ fn recover(place: &Place, text: &str) {
 }
 
 /// What was whole is whole, and what was said to be done is.
-fn check(place: &Place, told: &str, context: &str) {
+fn check(place: &Workspace, told: &str, context: &str) {
     let read = |name: &str| fs::read(place.work().join(name)).ok();
     let said = |line: String| told.lines().any(|other| other == line);
     for n in 0..3 {
@@ -69,7 +69,7 @@ fn check(place: &Place, told: &str, context: &str) {
     }
 }
 
-fn compiled(place: &Place) -> PathBuf {
+fn compiled(place: &Workspace) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kills/replacer.c");
     let program = place.beside().join("replacer");
     let mut compiler = Command::new("cc");
@@ -80,7 +80,7 @@ fn compiled(place: &Place) -> PathBuf {
 }
 
 fn killed_everywhere_under(name: &str) {
-    let (place, stack) = (Place::new(), Stack::named(name));
+    let (place, stack) = (Workspace::new(), Stack::named(name));
     let program = compiled(&place);
     begin(&place);
     let text = stack.text(place.seen(), place.beside()).unwrap();
@@ -91,7 +91,7 @@ fn killed_everywhere_under(name: &str) {
     let victim = Victim {
         words: vec![program.to_str().unwrap().into()],
         variables: vec![
-            variable("LD_PRELOAD", under::library()),
+            variable("LD_PRELOAD", stacks::library()),
             variable("STRIATE_STACK", &file),
             variable("STRIATE_RUN_DIR", &place.beside().join("run")),
         ],

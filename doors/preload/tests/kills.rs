@@ -6,7 +6,7 @@
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use stacks::{LONGEST, Stack, Workspace};
 use striate_stages::recover::{self, Wanted};
-use under::{LONGEST, Place, Stack};
 
 /// How many programs are killed in each test, if not said otherwise.
 const ROUNDS: u64 = 6;
@@ -55,7 +55,7 @@ fn value(generation: u64, place: u64) -> u8 {
 }
 
 /// Runs the writer under a stack, kills it after some steps, and returns what it told.
-fn killed(place: &Place, stack: &Stack, mode: &str, round: u64) -> Vec<Vec<String>> {
+fn killed(place: &Workspace, stack: &Stack, mode: &str, round: u64) -> Vec<Vec<String>> {
     place.renew();
     let (out, errors) = (place.beside().join("told"), place.beside().join("errors"));
     let target = if mode == "files" { place.work() } else { place.work().join("file") };
@@ -131,7 +131,7 @@ fn check_bytes(told: &[Vec<String>], found: &[u8]) {
 }
 
 fn write_back_keeps_what_was_synced(stack: &str) {
-    let place = Place::new();
+    let place = Workspace::new();
     for round in rounds() {
         let mode = if round % 3 == 2 { "append" } else { "bytes" };
         let told = killed(&place, Stack::named(stack), mode, round);
@@ -226,7 +226,7 @@ fn check_files(told: &[Vec<String>], directory: &Path) {
 }
 
 /// What `striate stack recover` does.
-fn finish_what_is_left(place: &Place, stack: &Stack) {
+fn finish_what_is_left(place: &Workspace, stack: &Stack) {
     let text = stack.text(place.seen(), place.beside()).unwrap();
     let configuration = striate_stages::parse_stack(&text).unwrap();
     let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
@@ -240,7 +240,7 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn keeps_what_was_closed(stack: &str) {
-    let place = Place::new();
+    let place = Workspace::new();
     for round in rounds() {
         let stack = Stack::named(stack);
         let told = killed(&place, stack, "files", round);
@@ -271,7 +271,7 @@ fn combine() {
 /// The checks see what they are there for: without a stack nothing at all is lost.
 #[test]
 fn without_stages() {
-    let place = Place::new();
+    let place = Workspace::new();
     let told = killed(&place, &Stack::NATIVE, "bytes", 1);
     let mut found = fs::read(place.work().join("file")).unwrap();
     check_bytes(&told, &found);

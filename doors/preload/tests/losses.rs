@@ -20,12 +20,12 @@ const WRITTEN: u64 = 300_000;
 const FULL: &str =
     "[[stage]]\nkind = \"fault\"\nkinds = [\"write\"]\nerror = \"ENOSPC\"\nevery = 1\n";
 
-struct Place {
+struct LossDirectories {
     root: TempDir,
     program: PathBuf,
 }
 
-impl Place {
+impl LossDirectories {
     fn new() -> Self {
         let root = TempDir::new().unwrap();
         for directory in ["work", "fast", "run"] {
@@ -78,7 +78,7 @@ fn write_back() -> String {
 
 #[test]
 fn every_end_of_a_program_tells_what_is_lost() {
-    let place = Place::new();
+    let place = LossDirectories::new();
     for how in ["return", "atexit", "status 256", "_exit", "_Exit", "quick", "syscall", "thread"] {
         let output = place.run(how, &write_back());
         let (printed, told) = (text(&output.stdout), text(&output.stderr));
@@ -94,7 +94,7 @@ fn every_end_of_a_program_tells_what_is_lost() {
 
 #[test]
 fn a_status_of_the_program_and_signals_stay() {
-    let place = Place::new();
+    let place = LossDirectories::new();
     let output = place.run("status 3", &write_back());
     assert_eq!(output.status.code(), Some(3));
     lost(&text(&output.stderr), "write-back", &place.at("work/out"));
@@ -119,7 +119,7 @@ fn libc_signal(name: &str) -> i32 {
 
 #[test]
 fn what_a_call_has_said_is_not_said_again() {
-    let place = Place::new();
+    let place = LossDirectories::new();
     let output = place.run("close", &write_back());
     assert_eq!(text(&output.stdout), "acknowledged 3000\nclose -1 28\n");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
@@ -136,7 +136,7 @@ fn what_a_call_has_said_is_not_said_again() {
 
 #[test]
 fn a_child_has_not_lost_what_its_parent_wrote() {
-    let place = Place::new();
+    let place = LossDirectories::new();
     let output = place.run("fork", &write_back());
     assert_eq!(text(&output.stdout), "acknowledged 3000\nchild 0\n");
     assert_eq!(output.status.code(), Some(74));
@@ -145,7 +145,7 @@ fn a_child_has_not_lost_what_its_parent_wrote() {
 
 #[test]
 fn combine_tells_what_it_could_not_write() {
-    let place = Place::new();
+    let place = LossDirectories::new();
     let stack = format!("[[stage]]\nkind = \"combine\"\nlimit = \"1MiB\"\n{FULL}");
     let output = place.run("return", &stack);
     let told = text(&output.stderr);
@@ -164,7 +164,7 @@ fn combine_tells_what_it_could_not_write() {
 /// A full disk of its own, as a program meets it: a part is written, and the rest is told.
 #[test]
 fn on_a_full_disk_what_is_told_is_what_is_missing() {
-    let place = Place::new();
+    let place = LossDirectories::new();
     let work = place.at("work");
     for (stack, stage) in [
         ("[[stage]]\nkind = \"write-back\"\n", "write-back"),

@@ -4,13 +4,13 @@
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use under::{Image, Place, STACKS, Stack};
+use stacks::{Image, STACKS, Stack, Workspace};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -34,12 +34,12 @@ fn compiled(name: &str) -> PathBuf {
 
 /// What the program told, and what it left. `closed` are standard streams that it does not have, `most` how many
 /// descriptors it may have.
-fn act(place: &Place, stack: &Stack, closed: &str, most: u32) -> (Vec<String>, Image) {
+fn act(place: &Workspace, stack: &Stack, closed: &str, most: u32) -> (Vec<String>, Image) {
     place.renew();
     let mut command = place.command("sh", stack);
     // The program itself loads the library, when it has closed what it is to close.
     if stack.text(place.seen(), place.beside()).is_some() {
-        command.env("LIBRARY", under::library());
+        command.env("LIBRARY", stacks::library());
     }
     command.env_remove("LD_PRELOAD").arg("-c").arg(format!("ulimit -n {most}; exec \"$@\""));
     command.arg("sh").arg(program()).args(["put", closed]);
@@ -55,7 +55,7 @@ fn act(place: &Place, stack: &Stack, closed: &str, most: u32) -> (Vec<String>, I
 }
 
 fn same_numbers(stacks: &[&Stack], closed: &str, most: u32) {
-    let place = Place::new();
+    let place = Workspace::new();
     let native = act(&place, &Stack::NATIVE, closed, most);
     assert!(native.0.len() > 80, "{:?}", native.0);
     let mut failures = Vec::new();
@@ -100,7 +100,7 @@ fn numbers_are_so_where_there_are_few() {
 }
 
 /// Descriptors of stages that the program finds, and what it leaves.
-fn tries_to_replace(place: &Place, stack: &Stack, program: &Path) -> (usize, Image) {
+fn tries_to_replace(place: &Workspace, stack: &Stack, program: &Path) -> (usize, Image) {
     place.renew();
     for number in 20..40 {
         std::fs::write(place.work().join(format!("there{number}")), "what was there\n").unwrap();
@@ -118,7 +118,7 @@ fn tries_to_replace(place: &Place, stack: &Stack, program: &Path) -> (usize, Ima
 
 #[test]
 fn descriptors_of_stages_are_neither_closed_nor_replaced() {
-    let place = Place::new();
+    let place = Workspace::new();
     let program = compiled("onto_stages");
     let (none, native) = tries_to_replace(&place, &Stack::NATIVE, &program);
     assert_eq!(none, 0);

@@ -7,13 +7,13 @@
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use stacks::{Ended, Image, LONGEST, Stack, Workspace, run};
 use striate_unmodified::actor::{self, difference};
-use under::{Ended, Image, LONGEST, Place, Stack, run};
 
 /// Calls of one sequence.
 const STEPS: u32 = 200;
@@ -28,7 +28,7 @@ fn actors() -> &'static [PathBuf; 2] {
 }
 
 /// One sequence: what the actor told, and what it left.
-fn act(place: &Place, stack: &Stack, seed: u64) -> (Ended, Image) {
+fn act(place: &Workspace, stack: &Stack, seed: u64) -> (Ended, Image) {
     place.renew();
     std::fs::create_dir(place.work().join("d")).unwrap();
     let actor = &actors()[(seed % 2) as usize];
@@ -53,7 +53,7 @@ fn same_under(name: &str) {
         Some(seed) => vec![seed],
         None => (first..first + number("STRIATE_ROUNDS").unwrap_or(ROUNDS)).collect(),
     };
-    let place = Place::new();
+    let place = Workspace::new();
     let mut failures = Vec::new();
     for seed in &seeds {
         let native = act(&place, &Stack::NATIVE, *seed);
@@ -74,7 +74,7 @@ fn same_under(name: &str) {
 /// The actor itself does the same twice: otherwise nothing here means anything.
 #[test]
 fn the_actor_repeats_itself() {
-    let place = Place::new();
+    let place = Workspace::new();
     for seed in 0..4 {
         let first = act(&place, &Stack::NATIVE, seed);
         assert!(first.0.stdout.lines().count() >= STEPS as usize, "{first:?}", first = first.0);
@@ -99,7 +99,7 @@ macro_rules! stacks {
         #[test]
         fn every_stack_is_tried() {
             let tried = [$($name),*];
-            let all: Vec<_> = under::STACKS.iter().map(|stack| stack.name).collect();
+            let all: Vec<_> = stacks::STACKS.iter().map(|stack| stack.name).collect();
             assert_eq!(all, tried);
         }
     };

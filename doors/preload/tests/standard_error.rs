@@ -1,9 +1,9 @@
-//! What stages say on standard error ends no program, also if nobody reads it.
+//! What stages say on standard error ends no program, also if the pipe has no reader.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::fs;
 use std::process::{Command, ExitStatus, Stdio};
@@ -19,7 +19,7 @@ fn a_message_that_nobody_reads() {
     let program = |stderr: Stdio| {
         let mut command = Command::new("sh");
         command.args(["-c", "printf content > to"]).current_dir(place.path()).stderr(stderr);
-        command.env("LD_PRELOAD", under::library()).env("STRIATE_STACK", path("stack.toml"));
+        command.env("LD_PRELOAD", stacks::library()).env("STRIATE_STACK", path("stack.toml"));
         command
     };
     let output = program(Stdio::piped()).output().unwrap();

@@ -8,24 +8,24 @@
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
 
-mod under;
+mod stacks;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use stacks::{Ended, Image, LONGEST, Stack, Workspace, run};
 use striate_unmodified::scripts::{self, Script, difference, succeed};
-use under::{Ended, Image, LONGEST, Place, Stack, run};
 
 /// Runs a script under all stacks, with more in its environment.
 fn same_everywhere(script: Script, environment: &[(&str, &Path)]) {
-    let place = Place::new();
+    let place = Workspace::new();
     let native = act(script, &place, &Stack::NATIVE, environment);
     let code = native.0.status.and_then(|status| status.code());
     assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
     let only = std::env::var("STRIATE_STACKS").ok();
     let mut failures = Vec::new();
-    for stack in under::STACKS {
+    for stack in stacks::STACKS {
         if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
             continue;
         }
@@ -40,7 +40,7 @@ fn same_everywhere(script: Script, environment: &[(&str, &Path)]) {
 
 fn act(
     script: Script,
-    place: &Place,
+    place: &Workspace,
     stack: &Stack,
     environment: &[(&str, &Path)],
 ) -> (Ended, Image) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use striate_mount::{Ended, Listed, Record, Settling, State};
+use striate_mount::{Ended, FoundRecord, Record, Settling, State};
 use striate_stack::Configuration;
 use striate_stages::recover::{Wanted, recover};
 
@@ -78,7 +78,7 @@ impl Bar {
 }
 
 /// Waits for the end of a mount, until everything is on the source.
-pub(super) fn wait(listed: &mut Listed, patience: &Patience) -> Result<Ended, CommandError> {
+pub(super) fn wait(listed: &mut FoundRecord, patience: &Patience) -> Result<Ended, CommandError> {
     let mut bar = Bar::new();
     let mut ended = None;
     let waited = patience.until(|| {
@@ -121,7 +121,7 @@ pub(super) struct Leftovers {
 
 impl Leftovers {
     /// What the stages of a mount have left in their logs. Only what this user's own processes say is believed.
-    pub(super) fn of(listed: &Listed) -> Self {
+    pub(super) fn of(listed: &FoundRecord) -> Self {
         let record = &listed.record;
         let mut files = Vec::new();
         if listed.user == rustix::process::geteuid().as_raw()

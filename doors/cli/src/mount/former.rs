@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use striate_mount::{Ended, FoundNote, Listed};
+use striate_mount::{Ended, FoundNote, FoundRecord};
 
 use super::ending::{self, Leftovers, Patience};
 use super::say;
@@ -47,18 +47,18 @@ pub(crate) fn wait(
 
 /// The records of mounts whose source has to do with this one. For those of other users there are notes, which only
 /// those can leave who can write to the source.
-fn of_source(source: &Path) -> Vec<Listed> {
-    let overlaps = |listed: &Listed| {
+fn of_source(source: &Path) -> Vec<FoundRecord> {
+    let overlaps = |listed: &FoundRecord| {
         let other = Path::new(&listed.record.source);
         listed.is_own_or_roots() && (other.starts_with(source) || source.starts_with(other))
     };
-    Listed::all().into_iter().filter(overlaps).collect()
+    FoundRecord::all().into_iter().filter(overlaps).collect()
 }
 
 /// Forgets mounts of processes that were killed and whose source is gone.
 fn forget_the_killed() {
     let own = rustix::process::geteuid().as_raw();
-    for mut listed in Listed::all().into_iter().filter(|listed| listed.user == own) {
+    for mut listed in FoundRecord::all().into_iter().filter(|listed| listed.user == own) {
         let gone = !Path::new(&listed.record.source).exists();
         if gone && listed.look() == Some(Ended::Killed) {
             listed.forget();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use striate_mount::{Ended, Found, Listed};
+use striate_mount::{Ended, FoundRecord, MountEntry};
 
 use super::ending::{self, Leftovers, Patience};
 use super::{say, timeout};
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &UmountArgs, json: bool) -> Result<(), CommandError> {
 pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(), CommandError> {
     let patience = Patience::new(timeout, signals::flag()?);
     let point = striate_mount::absolute(point);
-    let found = striate_mount::found_at(&point).filter(Found::is_ours);
+    let found = striate_mount::found_at(&point).filter(MountEntry::is_ours);
     let listed = records(&point, found.as_ref());
     if listed.is_empty() {
         // A mount that has ended in order leaves nothing.
@@ -106,17 +106,17 @@ pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(),
 
 /// The records of mounts of a point. Other users' are believed if theirs is what is mounted: they could say anything,
 /// and be waited for.
-fn records(point: &Path, found: Option<&Found>) -> Vec<Listed> {
+fn records(point: &Path, found: Option<&MountEntry>) -> Vec<FoundRecord> {
     let mounted_by = found.and_then(|found| found.user);
-    let mut listed = Listed::at(point);
+    let mut listed = FoundRecord::at(point);
     listed.retain(|listed| listed.is_own_or_roots() || Some(listed.user) == mounted_by);
     listed
 }
 
 /// Unmounts. Returns the records of all mounts of the point that are ending.
-fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<Listed>, CommandError> {
+fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<FoundRecord>, CommandError> {
     // Before it is unmounted: a record goes away with its mount.
-    let found = striate_mount::found_at(point).filter(Found::is_ours);
+    let found = striate_mount::found_at(point).filter(MountEntry::is_ours);
     let listed = records(point, found.as_ref());
     if let Some(found) = &found {
         unmount(point, found, lazy)?;
@@ -133,7 +133,7 @@ fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<Listed>, Com
             "there is no record of it, so that it is not known whether everything is on the source",
             "",
         ));
-    } else if !listed.iter().any(Listed::is_live) {
+    } else if !listed.iter().any(FoundRecord::is_live) {
         // Whoever served it was killed, and has left its guard.
         let lifted = striate_mount::lift_guard(point).unwrap_or(false);
         if lifted {
@@ -145,7 +145,7 @@ fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<Listed>, Com
     Ok(listed)
 }
 
-fn unmount(point: &Path, found: &Found, lazy: bool) -> Result<(), CommandError> {
+fn unmount(point: &Path, found: &MountEntry, lazy: bool) -> Result<(), CommandError> {
     let user = rustix::process::geteuid().as_raw();
     let attempted = format!("cannot unmount {}", point.display());
     if let Some(owner) = found.user.filter(|owner| user != 0 && *owner != user) {
@@ -169,7 +169,7 @@ fn unmount(point: &Path, found: &Found, lazy: bool) -> Result<(), CommandError> 
 
 /// Waits until mounts have ended, and tells how.
 fn ended(
-    listed: Vec<Listed>,
+    listed: Vec<FoundRecord>,
     patience: &Patience,
     json: bool,
     rows: &mut Vec<Row>,
@@ -218,7 +218,7 @@ fn ended(
 }
 
 /// Something of ours is mounted, and nothing is known of it here.
-fn unknown(point: &Path, found: &Found) -> CommandError {
+fn unknown(point: &Path, found: &MountEntry) -> CommandError {
     let owner = found.user.map_or_else(String::new, |user| format!(" by user {user}"));
     CommandError::failed(
         format!("cannot wait for {}", point.display()),

@@ -54,7 +54,7 @@ impl ServerMount {
     }
 
     /// Unmounts.
-    pub fn end(&mut self) -> Result<striate_mount::How, striate_mount::MountError> {
+    pub fn end(&mut self) -> Result<striate_mount::UnmountKind, striate_mount::MountError> {
         self.mounted.take().unwrap().end()
     }
 }

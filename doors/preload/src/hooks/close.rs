@@ -8,17 +8,17 @@ use rustix::io::Errno;
 use striate_stack::descriptors::{may_close, without_own};
 use striate_stack::{Action, Function, Op, OpenFile, Stack};
 
-use crate::door::Entered;
-use crate::{errno, fork, table};
+use crate::stack_entry::Entered;
+use crate::{descriptor_table, errno, fork};
 
 /// Closes a descriptor through the stack. `None`: no stage wants its file.
 pub(crate) fn close_one(function: Function, descriptor: c_int) -> Option<c_int> {
-    if !table::has(descriptor) {
+    if !descriptor_table::has(descriptor) {
         return None;
     }
     let mut entered = Entered::new()?;
     // Before it is closed: the number may be given to another file right after.
-    let file = table::take(descriptor)?;
+    let file = descriptor_table::take(descriptor)?;
     let was_used = file.raw_descriptor() == descriptor;
     let last = file.remove_descriptor(descriptor);
     if was_used && !last {
@@ -31,7 +31,7 @@ pub(crate) fn close_one(function: Function, descriptor: c_int) -> Option<c_int> 
     let stack = entered.stack;
     let answer = entered.answer(outcome) as c_int;
     let errno = errno::get();
-    table::retire(stack, file);
+    descriptor_table::retire(stack, file);
     errno::set(errno);
     Some(answer)
 }
@@ -51,7 +51,7 @@ hooks! {
                 fork::before_program();
             }
             let [from, to] = [first, last].map(|end| c_int::try_from(end).unwrap_or(c_int::MAX));
-            for descriptor in table::descriptors(from, to) {
+            for descriptor in descriptor_table::descriptors(from, to) {
                 close_one(Function::CloseRange, descriptor);
             }
         }
@@ -68,7 +68,7 @@ hooks! {
     }
 
     fn [closefrom](first: c_int) -> (), real {
-        for descriptor in table::descriptors(first, c_int::MAX) {
+        for descriptor in descriptor_table::descriptors(first, c_int::MAX) {
             close_one(Function::CloseRange, descriptor);
         }
         let parts = without_own(first.max(0) as c_uint, c_uint::MAX);
@@ -80,16 +80,16 @@ hooks! {
 }
 
 /// Does what takes the place of a descriptor by another (`dup2`): whatever it stood for is closed through the
-/// stack. Meanwhile it stands for nothing; it is never free for others to take.
+/// stack. Meanwhile it stands for nothing; the number is never free for another file.
 pub(crate) fn replace(descriptor: c_int, act: impl FnOnce() -> c_int) -> Result<c_int, Errno> {
-    let Some(entered) = table::has(descriptor).then(Entered::new).flatten() else {
+    let Some(entered) = descriptor_table::has(descriptor).then(Entered::new).flatten() else {
         return Ok(act());
     };
     // SAFETY: it is the program's descriptor.
     let before = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
     // The file stays open by another descriptor until stages have had their say.
     let kept = rustix::io::fcntl_dupfd_cloexec(before, 3)?;
-    let Some(file) = table::take(descriptor) else {
+    let Some(file) = descriptor_table::take(descriptor) else {
         drop(entered);
         return Ok(act());
     };
@@ -116,5 +116,5 @@ pub(crate) fn replace(descriptor: c_int, act: impl FnOnce() -> c_int) -> Result<
 fn put_back(stack: &Stack, descriptor: c_int, file: Arc<OpenFile>) {
     let _within = stack.enter();
     // There was place for it before.
-    let _ = table::put(stack, descriptor, file);
+    let _ = descriptor_table::put(stack, descriptor, file);
 }

@@ -5,19 +5,19 @@ use std::ffi::{c_int, c_uint};
 use libc::{off64_t, size_t, ssize_t};
 use striate_stack::{Action, Detail, End, Function, Kind, Of, Op, Route};
 
-use crate::door::{self, Announcements, Entered};
-use crate::table::{self, Found};
+use crate::descriptor_table::{self, TableFile};
+use crate::stack_entry::{self, Announcements, Entered};
 
 /// One end of a copy, with the place in the program's memory that says where, and is moved on.
 struct Side {
-    file: Option<Found>,
+    file: Option<TableFile>,
     descriptor: c_int,
     at: *mut off64_t,
 }
 
 impl Side {
     fn new(descriptor: c_int, at: *mut off64_t) -> Self {
-        Self { file: table::get(descriptor), descriptor, at }
+        Self { file: descriptor_table::get(descriptor), descriptor, at }
     }
 
     /// The end; `None` if the kernel has to say what is wrong with it.
@@ -57,7 +57,7 @@ unsafe fn copy(
     to: (c_int, *mut off64_t),
     length: size_t,
 ) -> Option<ssize_t> {
-    if !table::has(from.0) && !table::has(to.0) {
+    if !descriptor_table::has(from.0) && !descriptor_table::has(to.0) {
         return None;
     }
     let entered = Entered::new()?;
@@ -119,18 +119,18 @@ hooks! {
         flags: c_uint,
     ) -> ssize_t, real {
         // A file is at one end, and a pipe at the other.
-        let into = crate::table::has(to);
+        let into = crate::descriptor_table::has(to);
         let (descriptor, at) = if into { (to, to_at) } else { (from, from_at) };
         let at = at.as_ref().map_or(0, |at| (*at as u64).wrapping_add(1));
         let detail = Detail::numbers(&[into.into(), at, length as u64]).with_flags(flags as c_int);
         let splice = || real(from, from_at, to, to_at, length, flags);
-        door::shared(Function::Splice, descriptor, splice, |_| detail)
+        stack_entry::shared(Function::Splice, descriptor, splice, |_| detail)
     }
 
     fn [readahead](descriptor: c_int, at: off64_t, length: size_t) -> ssize_t, real {
         let detail = Detail::numbers(&[at as u64, length as u64]);
-        door::noticed_file(
-            (Function::Readahead, door::Consent::Implied),
+        stack_entry::noticed_file(
+            (Function::Readahead, stack_entry::Consent::Implied),
             (descriptor, Kind::Notice),
             |file| Action::Notice { of: Of::File(file) },
             |_| {},

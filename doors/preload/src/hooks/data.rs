@@ -6,8 +6,8 @@ use std::num::TryFromIntError;
 use libc::{iovec, off64_t, size_t, ssize_t};
 use striate_stack::{Action, Function, Kind, Memory};
 
-use crate::door::Call;
 use crate::path::may_be_there;
+use crate::stack_entry::Call;
 
 /// Where a call is. `Err`: the kernel has to say what is wrong with it.
 #[inline(always)]

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use striate_stack::{Action, Detail, Function, Kind, descriptors};
 
 use super::close::replace;
-use crate::door::{self, Announcements, Call};
-use crate::{errno, table};
+use crate::stack_entry::{self, Announcements, Call};
+use crate::{descriptor_table, errno};
 
 /// Notes that a descriptor has been made of another.
 fn duplicated(function: Function, from: c_int, to: c_int) {
@@ -25,7 +25,7 @@ fn duplicated(function: Function, from: c_int, to: c_int) {
     if to <= 2 {
         let _ = call.entered().share(&file);
     }
-    if let Err(file) = table::put(call.entered().stack, to, file) {
+    if let Err(file) = descriptor_table::put(call.entered().stack, to, file) {
         // There is no place for it: from now on it is used without us.
         let _ = call.entered().share(&file);
         file.remove_descriptor(to);
@@ -51,7 +51,7 @@ fn duplicate_onto(from: c_int, to: c_int, act: impl Fn() -> c_int) -> c_int {
         // As for a number that the process may not have: what is there cannot give way.
         return errno::fail(Errno::BADF);
     }
-    if from == to || !table::has(from) && !table::has(to) || !is_open(from) {
+    if from == to || !descriptor_table::has(from) && !descriptor_table::has(to) || !is_open(from) {
         return act();
     }
     match replace(to, act) {
@@ -88,11 +88,11 @@ fn control(
             // Others want to see what is there.
             drop(call);
             let detail = lock(command, argument);
-            Some(door::shared(Function::Fcntl, descriptor, act, |_| detail))
+            Some(stack_entry::shared(Function::Fcntl, descriptor, act, |_| detail))
         }
         libc::F_SETFL => {
             // What was written before is written as it was meant.
-            let _ = door::guarded(|| call.entered().stack.settle(call.file()));
+            let _ = stack_entry::guarded(|| call.entered().stack.settle(call.file()));
             let outcome = call.perform(Function::Fcntl, |file| Action::Control {
                 file,
                 descriptor,
@@ -152,7 +152,7 @@ unsafe fn before_request(descriptor: c_int, request: c_ulong, argument: *mut c_v
     };
     for one in [descriptor, other] {
         if let Some(call) = Call::on(one) {
-            let _ = door::guarded(|| call.entered().stack.settle(call.file()));
+            let _ = stack_entry::guarded(|| call.entered().stack.settle(call.file()));
         }
     }
     other
@@ -161,7 +161,7 @@ unsafe fn before_request(descriptor: c_int, request: c_ulong, argument: *mut c_v
 hooks! {
     fn [dup](descriptor: c_int) -> c_int, real {
         let made = real(descriptor);
-        if table::has(descriptor) {
+        if descriptor_table::has(descriptor) {
             duplicated(Function::Dup, descriptor, made);
         }
         made
@@ -179,7 +179,7 @@ hooks! {
     }
 
     fn [fcntl, fcntl64](descriptor: c_int, command: c_int, argument: c_ulong) -> c_int, real {
-        if table::has(descriptor) {
+        if descriptor_table::has(descriptor) {
             let done = control(descriptor, command, argument, || real(descriptor, command, argument));
             if let Some(answer) = done {
                 return answer;
@@ -191,7 +191,7 @@ hooks! {
     fn [ioctl](descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int, real {
         // A clone may be of a file that a stage wants into one that none does.
         let clones = matches!(request, FICLONE | FICLONERANGE | FIDEDUPERANGE);
-        if !table::has(descriptor) && !clones {
+        if !descriptor_table::has(descriptor) && !clones {
             return real(descriptor, request, argument);
         }
         let other = before_request(descriptor, request, argument);
@@ -206,8 +206,8 @@ hooks! {
             let answer = real(descriptor, request, argument);
             if answer == 0 {
                 // The file is not what stages think it is.
-                door::share(Function::Other, descriptor);
-                door::share(Function::Other, other);
+                stack_entry::share(Function::Other, descriptor);
+                stack_entry::share(Function::Other, other);
             }
             answer
         })
@@ -215,7 +215,7 @@ hooks! {
 
     fn [flock](descriptor: c_int, operation: c_int) -> c_int, real {
         let detail = Detail::numbers(&[operation as u64]);
-        door::shared(Function::Flock, descriptor, || real(descriptor, operation), |_| detail)
+        stack_entry::shared(Function::Flock, descriptor, || real(descriptor, operation), |_| detail)
     }
 
     fn [lockf, lockf64](descriptor: c_int, command: c_int, length: off64_t) -> c_int, real {
@@ -228,7 +228,7 @@ hooks! {
         };
         let how = how as u64 | (libc::SEEK_CUR as u64) << 16;
         let detail = Detail::numbers(&[lock as u64, how, 0, length as u64]);
-        door::shared(Function::Fcntl, descriptor, || real(descriptor, command, length), |_| detail)
+        stack_entry::shared(Function::Fcntl, descriptor, || real(descriptor, command, length), |_| detail)
     }
 
     fn [lseek, lseek64](descriptor: c_int, offset: off64_t, whence: c_int) -> off64_t, real {
@@ -257,12 +257,12 @@ hooks! {
     }
 
     fn [syncfs](descriptor: c_int) -> c_int, real {
-        door::settle_all();
+        stack_entry::settle_all();
         real(descriptor)
     }
 
     fn [sync]() -> (), real {
-        door::settle_all();
+        stack_entry::settle_all();
         real();
     }
 }
@@ -275,7 +275,7 @@ pub(crate) fn seek(
     offset: off64_t,
     whence: c_int,
 ) -> Option<off64_t> {
-    // The kernel knows what is wrong with others.
+    // The kernel returns the error for any other value.
     if !(0..=libc::SEEK_HOLE).contains(&whence) {
         return None;
     }

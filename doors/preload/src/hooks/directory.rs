@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use striate_stack::{Action, Detail, Function, Kind, Op, Target};
 
-use crate::door::{self, Answer, Consent, Entered, noticed_name};
 use crate::path::{self, Room};
+use crate::stack_entry::{self, Answer, Consent, Entered, noticed_name};
 
 /// Lists a directory, after stages have heard of it.
 fn list<R: Answer>(directory: c_int, name: *const c_char, real: impl FnOnce() -> R) -> R {
@@ -15,7 +15,7 @@ fn list<R: Answer>(directory: c_int, name: *const c_char, real: impl FnOnce() ->
 
 /// Lists the directory of a descriptor, after stages have heard of it.
 fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R {
-    let wanted = door::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
+    let wanted = stack_entry::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
     let Some(entered) = wanted.then(Entered::by_name).flatten() else { return real() };
     let mut room = Room::new();
     let Some(absolute) = path::absolute(descriptor, c".", &mut room) else {
@@ -28,12 +28,12 @@ fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R 
     let mut op = Op { function: Function::Opendir, route: &route, action };
     let announced = entered.announce(&mut op);
     drop(entered);
-    door::make_and_tell(&op, announced, Consent::Implied, real, |_| Detail::default())
+    stack_entry::make_and_tell(&op, announced, Consent::Implied, real, |_| Detail::default())
 }
 
 /// Whether an entry is a log of this process: it was made since the directory was opened, and is not the program's.
 fn is_log(entry: &libc::dirent64) -> bool {
-    if entry.d_name[0] as u8 != b'.' || door::stack().is_none() {
+    if entry.d_name[0] as u8 != b'.' || stack_entry::stack().is_none() {
         return false;
     }
     // SAFETY: a name ends with a zero.
@@ -43,8 +43,8 @@ fn is_log(entry: &libc::dirent64) -> bool {
 
 /// A whole tree is about to be walked, or names are about to be looked for.
 fn walk() {
-    if door::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory)) {
-        door::settle_all();
+    if stack_entry::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory)) {
+        stack_entry::settle_all();
     }
 }
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use libc::{gid_t, mode_t, off64_t, size_t, ssize_t, uid_t};
 use striate_stack::{Action, Detail, Function, Kind, Of};
 
-use crate::door::{self, Answer, Consent, Entered, noticed_file, noticed_name};
 use crate::errno;
 use crate::path::{self, Room, may_be_there};
+use crate::stack_entry::{self, Answer, Consent, Entered, noticed_file, noticed_name};
 
 /// What else a call said.
 type Said<'d> = Detail<&'d Path>;
@@ -83,7 +83,7 @@ unsafe fn link_one(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     let (mut room, mut second) = (Room::new(), None);
-    if door::stack().is_some_and(|stack| stack.wants(Kind::Notice))
+    if stack_entry::stack().is_some_and(|stack| stack.wants(Kind::Notice))
         && let Some(_entered) = Entered::by_name()
     {
         // SAFETY: the caller's promise.
@@ -92,7 +92,7 @@ unsafe fn link_one(
     }
     let detail = Detail::default().with_flags(flags).with_text(second);
     noticed_at(Function::Link, (directory, name), detail, || {
-        match door::announced_name(Function::Link, to, new) {
+        match stack_entry::announced_name(Function::Link, to, new) {
             Ok(()) => real(),
             Err(error) => errno::fail(error),
         }
@@ -156,7 +156,7 @@ hooks! {
         descriptor: c_int,
         offset: off64_t,
     ) -> *mut c_void, real {
-        if crate::table::has(descriptor) && flags & libc::MAP_ANONYMOUS == 0 {
+        if crate::descriptor_table::has(descriptor) && flags & libc::MAP_ANONYMOUS == 0 {
             return map((descriptor, length), (protection, flags), offset, || {
                 real(place, length, protection, flags, descriptor, offset)
             });
@@ -170,7 +170,7 @@ hooks! {
         length: off64_t,
         flags: c_uint,
     ) -> c_int, real {
-        if !crate::table::has(descriptor) {
+        if !crate::descriptor_table::has(descriptor) {
             return real(descriptor, offset, length, flags);
         }
         let detail = Detail::numbers(&[offset as u64, length as u64]).with_flags(flags as c_int);
@@ -179,7 +179,7 @@ hooks! {
             (descriptor, Kind::Notice),
             |file| Action::Notice { of: Of::File(file) },
             |call| {
-                let _ = door::guarded(|| call.entered().stack.settle(call.file()));
+                let _ = stack_entry::guarded(|| call.entered().stack.settle(call.file()));
             },
             || real(descriptor, offset, length, flags),
             |_| detail,

@@ -8,9 +8,9 @@ use libc::mode_t;
 use rustix::io::Errno;
 use striate_stack::{Detail, Function, OpenFile, Target, descriptors};
 
-use crate::door::{self, Consent, Entered, noticed_name};
 use crate::path::{self, Room};
-use crate::{errno, table};
+use crate::stack_entry::{self, Consent, Entered, noticed_name};
+use crate::{descriptor_table, errno};
 
 /// Puts a file that the stack has opened into the table. Returns its descriptor.
 fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
@@ -20,7 +20,7 @@ fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
     if descriptor <= 2 {
         let _ = entered.share(&file);
     }
-    if let Err(file) = table::put(entered.stack, descriptor, file) {
+    if let Err(file) = descriptor_table::put(entered.stack, descriptor, file) {
         // There is no place for it: it stays open, and stages do not hear of it any more.
         let _ = entered.share(&file);
     }
@@ -58,7 +58,7 @@ pub(crate) fn open_name(
     flags: c_int,
     mode: mode_t,
 ) -> Option<Result<RawFd, Errno>> {
-    door::stack()?;
+    stack_entry::stack()?;
     let entered = Entered::by_name()?;
     // SAFETY: the program's text stays while its call lasts.
     let path = unsafe { path::text(name)? };
@@ -69,7 +69,7 @@ pub(crate) fn open_name(
         return None;
     }
     if path::leads_to_descriptors(absolute) {
-        door::share_all_within(&entered, false);
+        stack_entry::share_all_within(&entered, stack_entry::Shared::All);
         return None;
     }
     let mode = if flags & libc::O_CREAT == 0 { 0 } else { mode };
@@ -93,15 +93,15 @@ fn open_target(
 /// What `O_PATH` opens is a name that cannot be read or written by. But it says how large the file is, and the file
 /// can be opened again by it: from now on nothing is held back of it.
 fn show_through_name(directory: c_int, name: *const c_char) {
-    let Some(entered) = door::stack().and_then(|_| Entered::by_name()) else { return };
+    let Some(entered) = stack_entry::stack().and_then(|_| Entered::by_name()) else { return };
     let mut room = Room::new();
     // SAFETY: the program's text stays while its call lasts.
     let text = unsafe { path::text(name) };
     let Some(absolute) = text.and_then(|text| path::absolute(directory, text, &mut room)) else {
         return;
     };
-    for descriptor in table::descriptors(0, c_int::MAX) {
-        if let Some(file) = table::get(descriptor)
+    for descriptor in descriptor_table::descriptors(0, c_int::MAX) {
+        if let Some(file) = descriptor_table::get(descriptor)
             && file.path() == absolute
         {
             let _ = entered.share(&file);
@@ -121,11 +121,11 @@ pub(crate) fn answer(opened: Result<RawFd, Errno>) -> c_int {
 unsafe fn make_name(template: *mut c_char, suffix: c_int, flags: c_int) -> Option<c_int> {
     const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const TRIES: u32 = 238_328;
-    door::stack()?;
+    stack_entry::stack()?;
     // SAFETY: the caller's promise.
     let length = unsafe { path::text(template)?.to_bytes().len() };
     let place = length.checked_sub(usize::try_from(suffix).ok()?)?.checked_sub(6)?;
-    // SAFETY: these bytes are within the string; nobody else has it.
+    // SAFETY: these bytes are within the string; nothing else refers to it.
     let letters = unsafe { std::slice::from_raw_parts_mut(template.add(place).cast::<u8>(), 6) };
     if letters != b"XXXXXX" {
         return None;

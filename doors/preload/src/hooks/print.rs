@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use striate_stack::Function;
 use striate_stack::Detail;
 
-use crate::door;
+use crate::stack_entry;
 
 hooks! {
     fn [vdprintf](
@@ -14,7 +14,7 @@ hooks! {
         arguments: *mut c_void,
     ) -> c_int, real {
         let print = || real(descriptor, format, arguments);
-        door::shared(Function::Other, descriptor, print, |_| Detail::default())
+        stack_entry::shared(Function::Other, descriptor, print, |_| Detail::default())
     }
 
     fn [__vdprintf_chk](
@@ -24,7 +24,7 @@ hooks! {
         arguments: *mut c_void,
     ) -> c_int, real {
         let print = || real(descriptor, flag, format, arguments);
-        door::shared(Function::Other, descriptor, print, |_| Detail::default())
+        stack_entry::shared(Function::Other, descriptor, print, |_| Detail::default())
     }
 }
 

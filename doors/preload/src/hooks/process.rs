@@ -4,14 +4,16 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::pid_t;
 
-use crate::{door, fork};
+use crate::stack_entry::Shared;
+use crate::{fork, stack_entry};
 
 type Texts = *const *const c_char;
 
 /// Another program is about to be started, with descriptors put in place for it or not.
 fn before_spawn(actions: *const c_void) {
-    // Descriptors that are not inherited may be put in place of others that are.
-    door::share_all(actions.is_null());
+    // The actions may make descriptors inherited that would not be.
+    let which = if actions.is_null() { Shared::Inherited } else { Shared::All };
+    stack_entry::share_all(which);
 }
 
 hooks! {
@@ -70,17 +72,17 @@ hooks! {
 
     // These end the process without what is registered for its end.
     fn [_exit, _Exit](status: c_int) -> !, real {
-        real(door::end_with(status))
+        real(stack_entry::end_with(status))
     }
 
     // What is registered for this end may still use files.
     fn [quick_exit](status: c_int) -> !, real {
-        real(door::end_with(status))
+        real(stack_entry::end_with(status))
     }
 
     // A handler of the program may still use files, and even keep it from ending.
     fn [abort]() -> !, real {
-        door::share_all(false);
+        stack_entry::share_all(Shared::All);
         real()
     }
 }

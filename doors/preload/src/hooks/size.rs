@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use striate_stack::{Action, Detail, Function, Kind, Outcome};
 
 use super::{close, open};
-use crate::door::{self, Answer, Call, Consent};
 use crate::errno;
+use crate::stack_entry::{self, Answer, Call, Consent};
 
 /// What functions return that do not set `errno`: 0, or the error.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ hooks! {
             Some(Err(_)) => {
                 let write_out = || ErrorNumber(real(descriptor, offset, length));
                 let function = Function::PosixFallocate;
-                door::shared(function, descriptor, write_out, |_| Detail::default()).0
+                stack_entry::shared(function, descriptor, write_out, |_| Detail::default()).0
             }
             None => real(descriptor, offset, length),
         }
@@ -81,11 +81,11 @@ fn truncate_name(
     length: off64_t,
     real: impl FnOnce() -> c_int,
 ) -> Result<c_int, Outcome> {
-    let elsewhere = door::is_elsewhere(Function::Truncate, name).map_err(Err)?;
+    let elsewhere = stack_entry::is_elsewhere(Function::Truncate, name).map_err(Err)?;
     if !elsewhere {
         let detail = Detail::numbers(&[length as u64]);
         let how = (Function::Truncate, Consent::Needed);
-        return Ok(door::noticed_name(how, (libc::AT_FDCWD, name), real, |_| detail));
+        return Ok(stack_entry::noticed_name(how, (libc::AT_FDCWD, name), real, |_| detail));
     }
     let (Ok(length), flags) = (u64::try_from(length), libc::O_WRONLY | libc::O_CLOEXEC) else {
         return Ok(real());

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int, c_uint};
 use libc::{stat as Stat, statx as Statx};
 use striate_stack::{Action, Function, Kind, Of, Op, StatInto};
 
-use crate::door::{self, Call};
 use crate::path::may_be_there;
+use crate::stack_entry::{self, Call};
 
 /// What is known of a name or a descriptor. `None`: the call is the kernel's.
 fn ask(
@@ -21,7 +21,7 @@ fn ask(
     if is_empty && flags & libc::AT_EMPTY_PATH != 0 {
         return ask_file(function, directory, flags, into);
     }
-    door::with_name(Kind::Stat, directory, name, |entered, target, route| {
+    stack_entry::with_name(Kind::Stat, directory, name, |entered, target, route| {
         let action = Action::Stat { of: Of::Name(target), flags, into };
         let outcome = entered.call(&mut Op { function, route, action });
         entered.answer(outcome) as c_int
@@ -51,7 +51,7 @@ unsafe fn ask_stat(
     flags: c_int,
     into: *mut Stat,
 ) -> Option<c_int> {
-    door::stack()?;
+    stack_entry::stack()?;
     // SAFETY: the caller's promise.
     let into = unsafe { StatInto::Stat(into.as_mut()?) };
     ask(function, directory, name, flags, into)
@@ -62,7 +62,7 @@ unsafe fn ask_stat(
 /// # Safety
 /// There is null or room for an answer.
 unsafe fn ask_fstat(descriptor: c_int, into: *mut Stat) -> Option<c_int> {
-    if !crate::table::has(descriptor) {
+    if !crate::descriptor_table::has(descriptor) {
         return None;
     }
     // SAFETY: the caller's promise.
@@ -112,7 +112,7 @@ hooks! {
         mask: c_uint,
         into: *mut Statx,
     ) -> c_int, real {
-        if door::stack().is_some() && let Some(buffer) = into.as_mut() {
+        if stack_entry::stack().is_some() && let Some(buffer) = into.as_mut() {
             let into = StatInto::Statx { mask, buffer };
             if let Some(answer) = ask(Function::Statx, directory, name, flags, into) {
                 return answer;

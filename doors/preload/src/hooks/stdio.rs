@@ -1,6 +1,6 @@
-//! Streams. The C library's do not call functions that others could define, so streams on files that
-//! stages want are made with `fopencookie`: all that can be done with a stream is the C library's, and what
-//! reaches the file is a call of ours.
+//! Streams (`fopen`). The C library's own streams do not call functions that a library could define, so streams on files
+//! that stages want are made with `fopencookie`: buffering and formatting are the C library's, and what reaches the file
+//! is a call of ours.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use striate_stack::{Action, Detail, Function, Kind, Of, mark_within};
 
 use super::{close, data, descriptor, open};
-use crate::door::{self, Call};
 use crate::spin::Spin;
+use crate::stack_entry::{self, Call};
 use crate::stream_mode::Mode;
-use crate::{errno, table};
+use crate::{descriptor_table, errno};
 
 /// What a stream of ours is on. The stream owns it; [`STREAMS`] knows where it is.
 struct Cookie {
@@ -30,12 +30,12 @@ struct Cookie {
 
 /// A stream of ours, with its descriptor.
 #[derive(Clone, Copy)]
-struct Known {
+struct OwnStream {
     stream: usize,
     cookie: usize,
 }
 
-static STREAMS: Spin<Vec<Known>> = Spin::new(Vec::new());
+static STREAMS: Spin<Vec<OwnStream>> = Spin::new(Vec::new());
 
 /// Keeps the list as it is while the process is copied.
 pub(crate) fn hold() {
@@ -166,13 +166,13 @@ fn make(descriptor: c_int, mode: &Mode) -> Option<*mut FILE> {
     }
     let _marked = mark_within();
     if stream.is_null() {
-        // SAFETY: nobody has taken it.
+        // SAFETY: no stream has taken it.
         drop(unsafe { Box::from_raw(cookie) });
         return None;
     }
-    // SAFETY: the stream is not known to anybody yet.
+    // SAFETY: no other thread knows the stream yet.
     unsafe { (*cookie).stream = stream };
-    let known = Known { stream: stream as usize, cookie: cookie as usize };
+    let known = OwnStream { stream: stream as usize, cookie: cookie as usize };
     STREAMS.with(|streams| streams.push(known));
     Some(stream)
 }
@@ -187,7 +187,7 @@ fn block_size(descriptor: c_int) -> usize {
 
 /// The cookie of a stream, if it is one of ours.
 fn cookie_of(stream: *mut FILE) -> Option<*mut Cookie> {
-    door::stack()?;
+    stack_entry::stack()?;
     let found = STREAMS.with(|streams| {
         streams.iter().find(|known| known.stream == stream as usize).map(|known| known.cookie)
     });
@@ -278,7 +278,7 @@ pub(crate) fn set_error(stream: *mut FILE) {
 /// # Safety
 /// The texts are null or C strings.
 unsafe fn open_stream(name: *const c_char, mode: *const c_char) -> Option<*mut FILE> {
-    door::stack()?;
+    stack_entry::stack()?;
     // SAFETY: the caller's promise.
     let mode = unsafe { Mode::read(mode)? };
     let opened = open::open_name(Function::Fopen, libc::AT_FDCWD, name, mode.flags(), 0o666)?;
@@ -304,7 +304,7 @@ unsafe fn open_stream(name: *const c_char, mode: *const c_char) -> Option<*mut F
 /// # Safety
 /// The text is null or a C string.
 unsafe fn stream_on(file: c_int, mode: *const c_char) -> Option<*mut FILE> {
-    if !table::has(file) {
+    if !descriptor_table::has(file) {
         return None;
     }
     // SAFETY: the caller's promise.
@@ -313,8 +313,8 @@ unsafe fn stream_on(file: c_int, mode: *const c_char) -> Option<*mut FILE> {
     let flags = call.file().flags();
     let fits = mode.fits(flags);
     drop(call);
-    door::noticed_file(
-        (Function::Fdopen, door::Consent::Implied),
+    stack_entry::noticed_file(
+        (Function::Fdopen, stack_entry::Consent::Implied),
         (file, Kind::Notice),
         |file| Action::Notice { of: Of::File(file) },
         |_| {},
@@ -426,9 +426,9 @@ hooks! {
             return stream;
         }
         // The C library opens it, and stages do not see what it does with it.
-        let how = (Function::Freopen, door::Consent::Implied);
+        let how = (Function::Freopen, stack_entry::Consent::Implied);
         let reopen = || real(name, mode, stream);
-        door::noticed_name(how, (libc::AT_FDCWD, name), reopen, |_| Detail::default())
+        stack_entry::noticed_name(how, (libc::AT_FDCWD, name), reopen, |_| Detail::default())
     }
 
     fn [fileno, fileno_unlocked](stream: *mut FILE) -> c_int, real {

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::{close, copy, data, descriptor, limit, name, open, size, stat};
-use crate::{door, fork};
+use super::{close, copy, data, descriptor, namespace, open, rlimit, size, stat};
+use crate::stack_entry::Shared;
+use crate::{fork, stack_entry};
 
 /// Descriptors above this, and arguments of calls that we do not know, are no descriptors.
 const fn number(argument: c_ulong) -> c_int {
@@ -20,7 +21,7 @@ hooks! {
         e: c_ulong,
         f: c_ulong,
     ) -> c_long, real {
-        if door::stack().is_none() {
+        if stack_entry::stack().is_none() {
             return real(call, a, b, c, d, e, f);
         }
         match call {
@@ -51,16 +52,16 @@ hooks! {
             libc::SYS_newfstatat => stat::fstatat64(number(a), b as _, c as _, number(d)).into(),
             libc::SYS_statx => stat::statx(number(a), b as _, number(c), d as _, e as _).into(),
             libc::SYS_renameat2 => {
-                name::renameat2(number(a), b as _, number(c), d as _, e as _).into()
+                namespace::renameat2(number(a), b as _, number(c), d as _, e as _).into()
             }
-            libc::SYS_unlinkat => name::unlinkat(number(a), b as _, number(c)).into(),
+            libc::SYS_unlinkat => namespace::unlinkat(number(a), b as _, number(c)).into(),
             libc::SYS_copy_file_range => {
                 copy::copy_file_range(number(a), b as _, number(c), d as _, e as _, f as _) as _
             }
             libc::SYS_sendfile => copy::sendfile64(number(a), number(b), c as _, d as _) as _,
-            libc::SYS_exit_group => real(call, door::end_with(number(a)) as _, b, c, d, e, f),
-            libc::SYS_setrlimit => limit::setrlimit64(a as _, b as _).into(),
-            libc::SYS_prlimit64 => limit::prlimit64(number(a), b as _, c as _, d as _).into(),
+            libc::SYS_exit_group => real(call, stack_entry::end_with(number(a)) as _, b, c, d, e, f),
+            libc::SYS_setrlimit => rlimit::setrlimit64(a as _, b as _).into(),
+            libc::SYS_prlimit64 => rlimit::prlimit64(number(a), b as _, c as _, d as _).into(),
             _ => {
                 before(call, a);
                 real(call, a, b, c, d, e, f)
@@ -76,15 +77,15 @@ fn before(call: c_long, first: c_ulong) {
         libc::SYS_fork | libc::SYS_vfork => fork::before_lending(),
         libc::SYS_clone if number(first) & libc::CLONE_THREAD == 0 => fork::before_lending(),
         libc::SYS_execve | libc::SYS_execveat => fork::before_exec(),
-        // Others read and write for the program.
+        // The kernel reads and writes for the program.
         libc::SYS_io_submit | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => {
-            door::share_all(false);
+            stack_entry::share_all(Shared::All);
         }
         libc::SYS_openat2
         | libc::SYS_splice
         | libc::SYS_sendmsg
         | libc::SYS_sendmmsg
-        | libc::SYS_pidfd_getfd => door::share_all(false),
+        | libc::SYS_pidfd_getfd => stack_entry::share_all(Shared::All),
         _ => {}
     }
 }

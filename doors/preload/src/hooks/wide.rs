@@ -165,10 +165,8 @@ unsafe fn line(stream: &Locked, into: *mut wchar_t, room: c_int) -> *mut wchar_t
     into
 }
 
-#[cfg(target_arch = "x86_64")]
-type Arguments = [u64; 3];
-#[cfg(not(target_arch = "x86_64"))]
-type Arguments = [u64; 4];
+/// A list of arguments (`va_list`), which is as large as the ABI says.
+type Arguments = [u64; if cfg!(target_arch = "x86_64") { 3 } else { 4 }];
 
 /// Prints to a stream.
 ///
@@ -179,7 +177,7 @@ unsafe fn print(stream: &Locked, format: *const wchar_t, arguments: *mut c_void)
     let _marked = mark_within();
     let mut printed: Vec<wchar_t> = vec![0; 256];
     loop {
-        // SAFETY: the caller's promise; arguments are used up by whoever reads them.
+        // SAFETY: the caller's promise; reading arguments uses them up.
         let count = unsafe {
             let mut copy: Arguments = *arguments.cast::<Arguments>();
             vswprintf(printed.as_mut_ptr(), printed.len(), format, (&raw mut copy).cast())

@@ -13,8 +13,8 @@ use striate_stack::{Function, Outcome, mark_within};
 
 use super::wide::Locked;
 use super::{open, stdio};
-use crate::door::{self, Answer};
 use crate::errno;
+use crate::stack_entry::{self, Answer};
 
 /// What is returned when nothing could be read.
 const END: c_int = -1;
@@ -33,7 +33,7 @@ fn scan_ours(stream: &Locked, scan: impl FnOnce(*mut FILE) -> c_int) -> c_int {
         libc::ftello(stream)
     };
     let scan = || scan_other(stream, descriptor, position, scan);
-    door::shared(Function::Fread, descriptor, scan, |_| Detail::default()).result
+    stack_entry::shared(Function::Fread, descriptor, scan, |_| Detail::default()).result
 }
 
 /// The result of a scan.
