@@ -6,17 +6,18 @@
 
 mod darshan;
 mod dxt;
+mod input;
 mod parts;
 mod strace;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use self::input::Input;
 use self::parts::Parts;
 use crate::error::RecordingError;
 use crate::progress::Progress;
@@ -113,16 +114,20 @@ pub fn import(
     into: &Path,
 ) -> Result<(Format, Imported), RecordingError> {
     let read = |error| RecordingError::read(from, error);
-    let open = || File::open(from).map(|file| BufReader::with_capacity(256 << 10, file));
-    let format = match options.format {
-        Some(format) => format,
-        None => recognised(&mut open().map_err(read)?)
-            .map_err(read)?
-            .ok_or_else(|| RecordingError::UnknownFormat(from.to_path_buf()))?,
-    };
+    let input = Input::open(from, &options.progress).map_err(read)?;
+    let (format, mut input) = input
+        .looked_at(|first| match options.format {
+            Some(format) => Ok(Some(format)),
+            None => recognised(first),
+        })
+        .map_err(read)?;
+    if options.progress.is_stopped() {
+        return Err(RecordingError::Interrupted);
+    }
+    let format = format.ok_or_else(|| RecordingError::UnknownFormat(from.to_path_buf()))?;
     let options = Options { format: Some(format), ..options.clone() };
     options.progress.begin("importing", from.metadata().map_or(0, |about| about.len()));
-    let imported = import_from(&mut open().map_err(read)?, &options, from, into)?;
+    let imported = import_from(&mut input, &options, from, into)?;
     Ok((format, imported))
 }
 
@@ -154,7 +159,7 @@ pub fn import_from(
     Ok(imported)
 }
 
-/// What is read, with somebody who looks on: it ends when that one wants it to.
+/// The input, counted as progress; it ends when that is stopped.
 struct Watched<'i> {
     input: &'i mut dyn BufRead,
     progress: &'i Progress,

@@ -10,6 +10,7 @@ use striate_trace::{Damage, LayerRecord, Record};
 use crate::figures::{ALIGNMENT, Figures, Pattern, Step};
 use crate::filter::{Filter, names};
 use crate::nested::Entry;
+use crate::peak::{PeakMeter, PeakRates};
 use crate::recording::{ProcessIndex, Recording};
 
 /// What calls of one function come to.
@@ -55,6 +56,8 @@ pub struct FileFigures {
 pub struct Stats {
     /// All of them.
     pub total: Figures,
+    /// The highest rates of all of them together.
+    pub peak: PeakRates,
     /// By process, as in [`Recording::processes`].
     pub processes: Vec<Figures>,
     /// By rank, of processes that have one.
@@ -78,6 +81,7 @@ impl Stats {
         stats.processes.resize(recording.processes().len(), Figures::default());
         let mut patterns: Vec<HashMap<PathBuf, Pattern>> = Vec::new();
         patterns.resize_with(recording.processes().len(), HashMap::new);
+        let mut peak = PeakMeter::new(recording.length());
         let mut order = recording.nested(filter);
         for (index, entry) in order.by_ref() {
             let (record, above) = match entry {
@@ -95,6 +99,7 @@ impl Stats {
                 stats.step(&mut patterns[index], path, &record, alignment.unwrap_or(ALIGNMENT))
             });
             stats.total.add(&record, step);
+            peak.add(&record);
             stats.processes[index].add(&record, step);
             if let Some(rank) = recording.processes()[index].header().origin.rank {
                 stats.ranks.entry(rank).or_default().add(&record, step);
@@ -105,6 +110,7 @@ impl Stats {
             }
         }
         stats.damages = order.damages();
+        stats.peak = peak.rates();
         stats
     }
 

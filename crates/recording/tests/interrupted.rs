@@ -36,3 +36,36 @@ fn nothing_is_left_of_a_result_that_is_not_whole() {
     let length = std::fs::metadata(&input).unwrap().len();
     assert_eq!((phase, done, total), ("importing", length, length));
 }
+
+#[test]
+fn what_killed_imports_have_left_is_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let [input, into] = ["strace.txt", "out.trace"].map(|name| place.path().join(name));
+    std::fs::write(&input, "1 1.5 unlink(\"/a\") = 0 <0.1>\n").unwrap();
+    let directory = |name: &str| {
+        let path = place.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("1.trace"), "part").unwrap();
+        path
+    };
+    let abandoned = directory(".out.trace.parts-1");
+    let others =
+        [".out.trace.parts-notes", ".other.trace.parts-1", "out.trace.parts-1"].map(directory);
+    let used = directory(".out.trace.parts-2");
+    let lock = std::fs::File::open(&used).unwrap();
+    lock.try_lock().unwrap();
+    let target = directory("target");
+    let link = place.path().join(".out.trace.parts-3");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+
+    import::import(&input, &import::Options::default(), &into).unwrap();
+    assert!(!abandoned.exists() && into.is_file());
+    for path in others.iter().chain([&used, &target, &link]) {
+        assert!(path.join("1.trace").exists(), "{}", path.display());
+    }
+    // Also if the result is there already, which is refused.
+    drop(lock);
+    let refused = import::import(&input, &import::Options::default(), &into).unwrap_err();
+    assert!(refused.to_string().contains("exists"), "{refused}");
+    assert!(!used.exists());
+}

@@ -28,6 +28,9 @@ pub enum Unit {
     Bytes,
     /// A length of time.
     Nanoseconds,
+    /// Bytes in a second.
+    #[serde(rename = "bytes/s")]
+    BytesPerSecond,
     /// Something else, by its name.
     Other(String),
 }

@@ -322,8 +322,8 @@ fn overlay(model: &mut Model, counted: Counted, log: &Log<'_>, traced: u64) {
             }
         }
         (model.files, model.other_files) = (files, other_files);
-        let Totals { hosts, threads, busy_ns, .. } = model.totals;
-        model.totals = Totals { hosts, threads, busy_ns, ..totals };
+        let Totals { hosts, threads, busy_ns, peak, .. } = model.totals;
+        model.totals = Totals { hosts, threads, busy_ns, peak, ..totals };
     }
     model.totals.processes = ranks.max(model.totals.processes);
     model.totals.ranks = ranks.max(model.totals.ranks);

@@ -4,6 +4,7 @@
 //! more time than passes. Names of fields are stable; new ones may be added.
 
 use serde::{Deserialize, Serialize};
+use striate_recording::PeakRates;
 
 use crate::advice::Finding;
 use crate::darshan::DarshanLog;
@@ -165,6 +166,9 @@ pub struct Totals {
     pub process_time_ns: u64,
     /// Time in which at least one call was under way.
     pub busy_ns: u64,
+    /// The highest rates; `None` if it is not known when calls were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<PeakRates>,
 }
 
 /// A process.

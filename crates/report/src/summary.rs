@@ -86,6 +86,7 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
             rate(sums.bytes(), moving)
         ));
     }
+    sentences.extend(peak(model));
     if !model.mpi_io.is_empty() {
         sentences.push(mpi_io(&model.mpi_io));
     }
@@ -93,6 +94,17 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
         sentences.push(format!("{} returned an error.", counted(sums.failed, "call", "calls")));
     }
     sentences
+}
+
+/// The highest rates, as `docs/traces.md` defines them.
+fn peak(model: &Model) -> Option<String> {
+    let peak = model.totals.peak.filter(|peak| peak.read > 0 || peak.written > 0)?;
+    Some(format!(
+        "In windows of {}, at most {}/s were read and {}/s written.",
+        time(peak.window_ns),
+        size(peak.read),
+        size(peak.written),
+    ))
 }
 
 /// A job whose calls Darshan counted.
@@ -118,6 +130,7 @@ fn darshan(model: &Model, log: &DarshanLog) -> Vec<String> {
         time(times.metadata),
         percent(part(times.all(), model.totals.process_time_ns)),
     ));
+    sentences.extend(peak(model));
     if let Some(layer) = log.layer("MPI-IO") {
         let together = ["COLL_READS", "COLL_WRITES", "SPLIT_READS", "SPLIT_WRITES"];
         let together: u64 =

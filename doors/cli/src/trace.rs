@@ -7,7 +7,7 @@ mod import;
 mod merge;
 mod selection;
 mod show;
-mod stats;
+pub(crate) mod stats;
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &TraceArgs, json: bool) -> Result<(), CommandError> {
         TraceCommand::Stats(args) => stats::run(args, json),
         TraceCommand::Merge(args) => merge::run(args, json),
         TraceCommand::Cut(args) => cut::run(args, json),
-        TraceCommand::Export(args) => export::run(args),
+        TraceCommand::Export(args) => export::run(args, json),
         TraceCommand::Import(args) => import::run(args, json),
     }
 }
@@ -68,9 +68,15 @@ fn open(path: &Path) -> Result<Recording, CommandError> {
 /// The same for a command that goes through it, which is shown on terminals and may be interrupted.
 fn open_watched(path: &Path, what: &'static str) -> Result<(Recording, Bar), CommandError> {
     let bar = Bar::new()?;
+    let recording = watched(path, what, &bar)?;
+    Ok((recording, bar))
+}
+
+/// A recording whose records are counted by a bar as they are read.
+fn watched(path: &Path, what: &'static str, bar: &Bar) -> Result<Recording, CommandError> {
     let recording = open(path)?.watched_by(Arc::clone(bar.progress()));
     bar.progress().begin(what, recording.records_count());
-    Ok((recording, bar))
+    Ok(recording)
 }
 
 /// What is said of a result that is not there because a signal came.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use striate_datatype::Bytes;
 
 /// Several processes, failures, duplicates, appends, mappings, copies within the kernel, calls whose results stages do
 /// not see.
@@ -43,8 +44,18 @@ fn row(json: &[u8]) -> Value {
     document["rows"][0].clone()
 }
 
-/// Processes, calls, failed calls, bytes read, bytes written.
-type Numbers = [u64; 5];
+/// The numbers that all commands tell.
+#[derive(Debug, PartialEq, Eq)]
+struct Numbers {
+    processes: u64,
+    calls: u64,
+    failed: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    files: u64,
+    peak_read: u64,
+    peak_written: u64,
+}
 
 #[test]
 fn the_same_wherever_they_are_told() {
@@ -55,37 +66,45 @@ fn the_same_wherever_they_are_told() {
 
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}"));
     let told = row(&std::fs::read(place.path().join("run.json")).unwrap());
-    let of_run: Numbers = [
-        told["processes"].as_array().unwrap().len() as u64,
-        number(&told["calls"]),
-        number(&told["failed"]),
-        number(&told["bytes_read"]),
-        number(&told["bytes_written"]),
-    ];
+    let of_run = Numbers {
+        processes: told["processes"].as_array().unwrap().len() as u64,
+        calls: number(&told["calls"]),
+        failed: number(&told["failed"]),
+        bytes_read: number(&told["bytes_read"]),
+        bytes_written: number(&told["bytes_written"]),
+        files: number(&told["files"]),
+        peak_read: number(&told["peak"]["read"]),
+        peak_written: number(&told["peak"]["written"]),
+    };
 
     let told = row(&striate(place.path(), &["--json", "trace", "stats", "traces"]));
     let total = &told["total"];
-    let of_stats: Numbers = [
-        told["processes"].as_array().unwrap().len() as u64,
-        number(&total["calls"]),
-        number(&total["errors"]),
-        number(&total["bytes_read"]),
-        number(&total["bytes_written"]),
-    ];
-    let files = number(&told["files_count"]);
+    let of_stats = Numbers {
+        processes: told["processes"].as_array().unwrap().len() as u64,
+        calls: number(&total["calls"]),
+        failed: number(&total["errors"]),
+        bytes_read: number(&total["bytes_read"]),
+        bytes_written: number(&total["bytes_written"]),
+        files: number(&told["files_count"]),
+        peak_read: number(&told["peak"]["read"]),
+        peak_written: number(&told["peak"]["written"]),
+    };
     assert_eq!(number(&total["unknown"]), 0);
 
     let told = row(&striate(place.path(), &["--json", "report", "traces"]));
     let (totals, sums) = (&told["totals"], &told["totals"]["sums"]);
     let calls = sums["calls"].as_object().unwrap().values().map(number).sum();
-    let of_report: Numbers = [
-        number(&totals["processes"]),
+    let of_report = Numbers {
+        processes: number(&totals["processes"]),
         calls,
-        number(&sums["failed"]),
-        number(&sums["bytes_read"]),
-        number(&sums["bytes_written"]),
-    ];
-    assert_eq!((number(&totals["files"]), &totals["files_exact"]), (files, &Value::Bool(true)));
+        failed: number(&sums["failed"]),
+        bytes_read: number(&sums["bytes_read"]),
+        bytes_written: number(&sums["bytes_written"]),
+        files: number(&totals["files"]),
+        peak_read: number(&totals["peak"]["read"]),
+        peak_written: number(&totals["peak"]["written"]),
+    };
+    assert_eq!(totals["files_exact"], Value::Bool(true));
 
     let told = row(&striate(place.path(), &["--json", "compare", "traces", "traces"]));
     let changes = told["changes"].as_array().unwrap();
@@ -95,18 +114,47 @@ fn the_same_wherever_they_are_told() {
         assert_eq!(change["a"], change["b"], "{what}");
         change["a"].as_f64().unwrap() as u64
     };
-    let of_compare: Numbers =
-        ["processes", "calls", "failed calls", "bytes read", "bytes written"].map(compared);
-    assert_eq!(compared("files"), files);
+    let of_compare = Numbers {
+        processes: compared("processes"),
+        calls: compared("calls"),
+        failed: compared("failed calls"),
+        bytes_read: compared("bytes read"),
+        bytes_written: compared("bytes written"),
+        files: compared("files"),
+        peak_read: compared("peak read rate"),
+        peak_written: compared("peak write rate"),
+    };
 
     assert_eq!(of_run, of_stats);
     assert_eq!(of_stats, of_report);
     assert_eq!(of_stats, of_compare);
     // Three children that end at once, and what failed is known to have.
-    assert!(of_stats[0] >= 4 && of_stats[2] >= 8 && files >= 9, "{of_stats:?} {files}");
+    let Numbers { processes, failed, files, .. } = of_stats;
+    assert!(processes >= 4 && failed >= 8 && files >= 9, "{of_stats:?}");
     // What was copied counts as both. The interpreter may read files of its own.
     let least = [4000 + 100 + 500 + 300, 10_000 + 3 + 3 * 8 + 3 * 4 + 500 + 300];
-    assert!(of_stats[3] >= least[0] && of_stats[4] >= least[1], "{of_stats:?}");
+    let Numbers { bytes_read, bytes_written, peak_read, peak_written, .. } = of_stats;
+    assert!(bytes_read >= least[0] && bytes_written >= least[1], "{of_stats:?}");
+    assert!((1..=bytes_read).contains(&peak_read), "{of_stats:?}");
+    assert!((1..=bytes_written).contains(&peak_written), "{of_stats:?}");
+
+    // Text says the same, in the same words.
+    let text = |args: &[&str]| String::from_utf8(striate(place.path(), args)).unwrap();
+    let [stats, page] = [&["trace", "stats", "traces"][..], &["report", "traces"][..]].map(text);
+    let [read, written] = [peak_read, peak_written].map(|rate| format!("{}/s", Bytes(rate)));
+    assert!(stats.contains(&format!("at most {read} read and {written} written")), "{stats}");
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains(&format!("at most {read} were read and {written} written")), "{page}");
+}
+
+#[test]
+fn a_run_that_is_not_recorded_tells_neither_files_nor_peak_rates() {
+    let place = tempfile::tempdir().unwrap();
+    let run = ["--json", "run", "--summary", "run.json", "--", "touch", "a"];
+    striate(place.path(), &run);
+    let told = row(&std::fs::read(place.path().join("run.json")).unwrap());
+    assert!(told["calls"].as_u64().unwrap() > 0, "{told}");
+    assert!(told.get("files").is_none() && told.get("peak").is_none(), "{told}");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod preloaded;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -150,6 +151,68 @@ fn recordings_that_are_made_are_whole() {
     let cut = ["trace", "cut", &traces, "--kind", "write", "-o", "cut.trace"];
     place.kill_writer(&cut, "cut.trace", false, nothing);
     place.kill_writer(&["trace", "merge", &traces, "-o", "all.trace"], "all.trace", false, nothing);
+}
+
+/// What `strace` and `darshan-dxt-parser` wrote, of a few processes each.
+fn foreign(place: &Path) -> [String; 2] {
+    let call =
+        |n: u32| format!("{} 1700000000.{n:06} unlink(\"/a/{n}\") = 0 <0.000001>\n", 10 + n % 3);
+    let strace = place.join("strace.txt");
+    fs::write(&strace, (0..300).map(call).collect::<String>()).unwrap();
+    let mut dxt = "# darshan log version: 3.41\n# start_time: 1700000000\n".to_owned();
+    for rank in 0..3 {
+        dxt += &format!(
+            "# DXT, file_id: 1, file_name: /a\n# DXT, rank: {rank}, hostname: h\n\
+             # DXT, write_count: 2, read_count: 0\n"
+        );
+        for n in 0..2 {
+            let (offset, start) = (n * 1000, n + 1);
+            dxt += &format!(" X_POSIX {rank} write {n} {offset} 1000 {start}.1 {start}.2\n");
+        }
+    }
+    let text = place.join("dxt.txt");
+    fs::write(&text, dxt).unwrap();
+    [strace, text].map(|path| path.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn imports_are_whole_and_what_killed_ones_leave_is_removed() {
+    let (place, files) = (Place::new(), tempfile::tempdir().unwrap());
+    for file in foreign(files.path()) {
+        let import = ["trace", "import", &file, "-o", "in.trace"];
+        place.kill_writer(&import, "in.trace", false, |_| {});
+    }
+}
+
+/// Names and contents of all files below a directory.
+fn image(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut image = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            image.extend(self::image(&path));
+        } else {
+            image.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    image
+}
+
+/// The files that were recorded and the recording stay as they are. A replay in what a killed one has left ends well.
+#[test]
+fn replays_change_nothing_but_their_root() {
+    let (place, recorded) = (Place::new(), recording());
+    let traces = recorded.path().join("traces").to_str().unwrap().to_owned();
+    let before = image(recorded.path());
+    assert!(before.keys().any(|path| path.ends_with("a.dat")), "{:?}", before.keys());
+    let replay = ["replay", &traces, "--timing", "as-fast", "--root", "root", "--trace", "again"];
+    let bystander = |work: &Path| fs::write(work.join("bystander"), "whole").unwrap();
+    place.kill(&replay, bystander, |context| {
+        assert!(image(recorded.path()) == before, "{context}");
+        assert_eq!(fs::read(place.work().join("bystander")).unwrap(), b"whole", "{context}");
+        let strict = ["replay", &traces, "--timing", "as-fast", "--root", "root", "--strict"];
+        place.striate(&strict);
+    });
 }
 
 /// A file in the classic format with one variable of two dimensions.

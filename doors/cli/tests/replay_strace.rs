@@ -128,6 +128,31 @@ fn sqlite() {
 }
 
 #[test]
+fn coreutils() {
+    let script = format!(
+        "{TREE} cp -a d copy; cp -r d plain; cp --reflink=never d/f1 one; mv copy/f1 copy/moved; mv copy renamed; \
+         ln -f d/f3 again; ln -s d/f3 soft; ln -sf f2 soft; printf '3\\n1\\n2\\n' > numbers; sort numbers -o sorted; sort -u numbers > unique; \
+         dd if=d/f3 of=dd bs=512 2>/dev/null; dd if=d/f3 of=dd bs=100 seek=7 count=3 conv=notrunc,fsync 2>/dev/null; \
+         install -D -m 640 d/f1 deep/er/f1; install -d made; find . -name 'f*' > found; find d -type l -delete; \
+         du -a d > sizes; touch new d/f1; touch -d 2001-01-01 new; touch -r d/f2 new; chmod 600 new; chmod -R u+w plain; \
+         truncate -s 5000 new; split -b 1000 d/f3 piece; cat piece* > joined; cmp joined d/f3; mkdir -p a/b/c; rmdir a/b/c; \
+         mktemp -p . name.XXXX > made/name; tee copied < numbers > /dev/null; head -c 10 d/f3 > head; tail -c 10 d/f3 > tail; \
+         wc d/f2 > count; stat d/f2 > about; ls -laR . > list; cp -u numbers sorted; sync new; rm -r renamed plain deep; \
+         if mv none other 2>/dev/null; then exit 1; fi; if rmdir d 2>/dev/null; then exit 1; fi"
+    );
+    let has: Has = &[
+        ("getdents", 10),
+        ("symlink", 4),
+        ("link", 2),
+        ("rename", 2),
+        ("utimensat", 5),
+        ("unlink", 10),
+        ("chmod", 3),
+    ];
+    trip(&script, has);
+}
+
+#[test]
 fn rsync() {
     let script = format!(
         "{TREE} rsync -a d/ copy/; echo z >> d/f1; rm d/hard; rsync -a --delete d/ copy/; rsync -aH d/ linked/"

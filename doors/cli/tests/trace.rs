@@ -127,6 +127,115 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
+fn json_is_told_by_all_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    recorded(here);
+    fs::write(here.join("strace.txt"), "1 1.5 unlink(\"/a\") = 0 <0.1>\n").unwrap();
+    for (arguments, field) in [
+        (&["stats", "traces"][..], "total"),
+        (&["merge", "traces", "-o", "run.trace"], "records"),
+        (&["cut", "run.trace", "--kind", "write", "-o", "cut.trace"], "records"),
+        (&["export", "run.trace", "--format", "csv", "-o", "out.csv"], "bytes"),
+        (&["import", "strace.txt", "-o", "in.trace"], "records"),
+    ] {
+        let row = json(here, arguments);
+        assert!(row.get(field).is_some(), "{arguments:?}: {row}");
+    }
+    assert_eq!(
+        json(here, &["export", "run.trace", "--format", "darshan", "-o", "d"])["format"],
+        "darshan"
+    );
+    let said = refusal(here, &["export", "run.trace", "--format", "csv", "--json"], 2);
+    assert!(said.contains("-o FILE"), "{said}");
+    // One object in each line, as the help of it says.
+    let shown = answer(here, &["show", "run.trace", "--json"]);
+    assert!(shown.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{shown}");
+    for arguments in [
+        &["report", "traces"][..],
+        &["report", "traces", "-o", "page.html"],
+        &["compare", "traces", "run.trace"],
+        &["replay", "traces", "--timing", "as-fast"],
+    ] {
+        let output = striate().arg("--json").args(arguments).current_dir(here).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(document["rows"][0].is_object(), "{arguments:?}: {document}");
+    }
+}
+
+/// Sends the signal of Ctrl-C to a process once it has a file open.
+fn interrupt_when_open(child: &std::process::Child, name: &str) {
+    let directory = format!("/proc/{}/fd", child.id());
+    let is_open = || {
+        let links = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let mapped = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap_or_default();
+        mapped.contains(name)
+            || links
+                .filter_map(|link| fs::read_link(link.path()).ok())
+                .any(|path| path.ends_with(name))
+    };
+    while !is_open() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let process = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+}
+
+#[test]
+fn what_waits_can_be_interrupted() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let made = std::process::Command::new("mkfifo").arg(here.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let spawn = |arguments: &[&str]| {
+        let mut command = striate();
+        command.arg("trace").args(arguments).current_dir(here);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // No program ever writes into the pipe: neither to find out what it is, nor to read it.
+    for format in [&[][..], &["--format", "strace"]] {
+        let child = spawn(&[&["import", "pipe", "-o", "in.trace"], format].concat());
+        interrupt_when_open(&child, "pipe");
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("interrupted: nothing is left of in.trace"), "{said}");
+        assert_eq!(fs::read_dir(here).unwrap().count(), 1);
+    }
+    // Nothing reads what is shown: there is more of it than a pipe takes.
+    let line = |n| format!("1 1700000000.{n:06} unlink(\"/a/{n}\") = 0 <0.000001>\n");
+    fs::write(here.join("strace.txt"), (0..20_000).map(line).collect::<String>()).unwrap();
+    answer(here, &["import", "strace.txt", "-o", "run.trace"]);
+    for arguments in [&["show", "run.trace"][..], &["export", "run.trace", "--format", "csv"]] {
+        let mut child = spawn(arguments);
+        interrupt_when_open(&child, "run.trace");
+        // Not read before it has ended.
+        let status = child.wait().unwrap();
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(said.contains("is not all of it"), "{said}");
+    }
+}
+
+#[test]
+fn a_pipe_is_imported_as_a_file_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let line = |n| format!("1 1700000000.{n:06} unlink(\"/a/{n}\") = 0 <0.000001>\n");
+    fs::write(here.join("strace.txt"), (0..20_000).map(line).collect::<String>()).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(here.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let mut writer = std::process::Command::new("sh");
+    let mut writer =
+        writer.args(["-c", "cat strace.txt > pipe"]).current_dir(here).spawn().unwrap();
+    let imported = json(here, &["import", "pipe", "-o", "in.trace"]);
+    assert_eq!((&imported["lines"], &imported["records"]), (&20_000.into(), &20_000.into()));
+    assert!(writer.wait().unwrap().success());
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let directory = tempfile::tempdir().unwrap();
     let line = |n| format!("1 1700000000.{n:06} unlink(\"/a/{n}\") = 0 <0.000001>\n");

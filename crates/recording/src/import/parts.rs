@@ -1,11 +1,13 @@
 //! [`Parts`]: traces that grow at the same time, and become one file.
 //!
 //! What other tools write has calls of all processes mixed, or in the order of files. Each process first has a trace of
-//! its own in a directory beside the result; the directory goes away in any case.
+//! its own in a hidden directory next to the result, `.NAME.parts-PID`. The directory goes away with the import, before the result has
+//! its name; that of an import that was killed is removed by the next one that makes a file of this name. A lock on the
+//! directory tells whether its import still runs.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use striate_trace::{
@@ -23,6 +25,8 @@ const RUN: usize = 200_000;
 pub(super) struct Parts {
     into: PathBuf,
     directory: PathBuf,
+    /// Locked as long as this lives.
+    _lock: File,
     count: usize,
     made: Vec<(PathBuf, Vec<Held>)>,
 }
@@ -45,15 +49,23 @@ pub(super) struct Unsorted {
 impl Parts {
     pub(super) fn new(into: &Path) -> Result<Self, RecordingError> {
         let failed = |error| RecordingError::write(into, error);
+        remove_abandoned(into);
         if into.exists() {
             return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
         }
-        let name = into.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = format!(".{}.parts-{}", name.unwrap_or_default(), std::process::id());
-        let directory = into.with_file_name(name);
-        DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        let directory = into.with_file_name(format!("{}{}", prefix(into), std::process::id()));
+        let lock = loop {
+            DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+            let lock = File::open(&directory).map_err(failed)?;
+            // On a file system without locks no import removes what another one has left.
+            let _ = lock.lock();
+            // Another import may have taken it for an abandoned one, before it was locked.
+            if lock.metadata().map_err(failed)?.nlink() > 0 {
+                break lock;
+            }
+        };
         let into = into.to_path_buf();
-        Ok(Self { into, directory, count: 0, made: Vec::new() })
+        Ok(Self { into, directory, _lock: lock, count: 0, made: Vec::new() })
     }
 
     fn next_path(&mut self) -> PathBuf {
@@ -155,8 +167,40 @@ impl Parts {
                     }
                 }
             }
+            // Everything is in the file, which has no name yet: an import that is killed from here on leaves that, or the
+            // result and nothing else.
+            let _ = std::fs::remove_dir_all(&self.directory);
             Ok(())
         })
+    }
+}
+
+/// How the names of the directories begin in which a file is made.
+fn prefix(into: &Path) -> String {
+    let name = into.file_name().map(|name| name.to_string_lossy().into_owned());
+    format!(".{}.parts-", name.unwrap_or_default())
+}
+
+/// Removes the directories of this user's imports into a file that were killed.
+fn remove_abandoned(into: &Path) {
+    let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let Ok(list) = std::fs::read_dir(parent.unwrap_or(Path::new("."))) else { return };
+    // SAFETY: it takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let prefix = prefix(into);
+    for entry in list.filter_map(Result::ok) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_one = name.strip_prefix(&prefix).is_some_and(|rest| rest.parse::<u32>().is_ok());
+        // Of the entry itself: a link is none.
+        let is_own = |about: &std::fs::Metadata| about.is_dir() && about.uid() == user;
+        if !is_one || !entry.metadata().is_ok_and(|about| is_own(&about)) {
+            continue;
+        }
+        if let Ok(directory) = File::open(entry.path())
+            && directory.try_lock().is_ok()
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

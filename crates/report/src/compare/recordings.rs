@@ -43,6 +43,14 @@ pub fn models(a: &Model, b: &Model) -> Parts {
     for (what, a, b) in times {
         parts.changes.push(Change::measured("all", what, Unit::Nanoseconds, a as f64, b as f64));
     }
+    if let (Some(a), Some(b)) = (a.totals.peak, b.totals.peak) {
+        for (what, a, b) in
+            [("peak read rate", a.read, b.read), ("peak write rate", a.written, b.written)]
+        {
+            let (a, b) = (a as f64, b as f64);
+            parts.changes.push(Change::measured("all", what, Unit::BytesPerSecond, a, b));
+        }
+    }
     darshan(a, b, &mut parts);
     functions(a, b, &mut parts);
     parts

@@ -31,7 +31,20 @@ pub(super) fn compared(a: &[Value], b: &[Value]) -> Parts {
 fn stage(name: &str, a: &Value, b: &Value, several: bool, parts: &mut Parts) {
     let before = if several { format!("{name}: ") } else { String::new() };
     let all = format!("{before}all");
-    numbers(&all, a, b, &[("calls", Unit::Count), ("failed", Unit::Count)], parts);
+    let counted = [
+        ("calls", Unit::Count),
+        ("failed", Unit::Count),
+        ("bytes_read", Unit::Bytes),
+        ("bytes_written", Unit::Bytes),
+        ("files", Unit::Count),
+    ];
+    numbers(&all, a, b, &counted, parts);
+    for (field, what) in [("read", "peak read rate"), ("written", "peak write rate")] {
+        let (a, b) = (a["peak"][field].as_f64(), b["peak"][field].as_f64());
+        if let (Some(a), Some(b)) = (a, b) {
+            parts.changes.push(Change::measured(&all, what, Unit::BytesPerSecond, a, b));
+        }
+    }
     seconds(&all, a, b, parts);
     let functions = |row: &Value| row["functions"].as_object().cloned().unwrap_or_default();
     let (first, second) = (functions(a), functions(b));
@@ -55,7 +68,8 @@ fn numbers(subject: &str, a: &Value, b: &Value, fields: &[(&str, Unit)], parts: 
     for (field, unit) in fields {
         let (Some(a), Some(b)) = (a[*field].as_u64(), b[*field].as_u64()) else { continue };
         if *field == "calls" || a + b > 0 {
-            parts.changes.push(Change::counted(subject, field, unit.clone(), a, b));
+            let what = field.replace('_', " ");
+            parts.changes.push(Change::counted(subject, &what, unit.clone(), a, b));
         }
     }
 }

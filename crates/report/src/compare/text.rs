@@ -108,6 +108,7 @@ fn shown(unit: &Unit, value: f64) -> String {
         Unit::Count => format!("{sign}{}", grouped(value as u64)),
         Unit::Bytes => format!("{sign}{}", size(value as u64)),
         Unit::Nanoseconds => format!("{sign}{}", time(value as u64)),
+        Unit::BytesPerSecond => format!("{sign}{}/s", size(value as u64)),
         Unit::Other(name) => format!("{sign}{} {name}", short(value)).trim_end().to_owned(),
     }
 }

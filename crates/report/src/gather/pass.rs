@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use striate_recording::{Owners, Process, Recording};
+use striate_recording::{Owners, PeakMeter, Process, Recording};
 use striate_trace::{Call, Function, LayerRecord, Record, TracedFile};
 
 use super::calls::{class, count_size, is_about_names, path, size_row, sums};
@@ -49,6 +49,7 @@ pub(super) struct Pass<'r> {
     functions: BTreeMap<u8, (Function, FunctionSums)>,
     sizes: Vec<SizeRow>,
     rate: Rate,
+    peak: PeakMeter,
     column_ns: u64,
     flight: Flight,
     files: Files,
@@ -99,6 +100,7 @@ impl<'r> Pass<'r> {
                 calls: zeros(),
                 metadata: zeros(),
             },
+            peak: PeakMeter::new(length),
             column_ns: length.div_ceil(COLUMNS.into()).max(1),
             flight: Flight::default(),
             files: Files::new(),
@@ -123,6 +125,7 @@ impl<'r> Pass<'r> {
         function.bytes += sums.bytes_read.max(sums.bytes_written);
         function.time_ns += record.duration;
         function.durations.add(record.duration);
+        self.peak.add(record);
         self.flight.begin(record.start, record.duration);
         self.over_time(record, &sums);
         self.by_file(process, record, &sums);
@@ -389,6 +392,7 @@ impl<'r> Pass<'r> {
         let (count, exact) = self.files.count();
         (self.totals.files, self.totals.files_exact) = (count, exact);
         self.totals.busy_ns = busy_ns;
+        self.totals.peak = Some(self.peak.rates());
         self.totals.threads = self.threads.len() as u64;
         let options = self.options;
         let (files, other_files) = self.files.rows(options.files, options.heats, self.column_ns);

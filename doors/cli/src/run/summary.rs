@@ -8,12 +8,14 @@ use std::process::ExitStatus;
 
 use serde::Serialize;
 use striate_datatype::Bytes;
+use striate_recording::{Filter, PeakRates, Recording, Stats};
 use striate_trace::count::{Calls, Counters, Report};
 
 use super::own_calls::Unseen;
 use super::watch;
 use crate::document::Document;
 use crate::output::write_whole;
+use crate::trace::stats;
 use crate::{CommandError, terminal};
 
 /// What is told at the end of a run.
@@ -39,6 +41,16 @@ struct Trace {
     bytes: u64,
 }
 
+/// What only a recording tells: counters know neither names nor times.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    files: u64,
+    peak: PeakRates,
+}
+
+/// Calls of a recording up to which `run` reads it when the program has ended, which takes a few seconds then.
+const READ_AT_THE_END: u64 = 1 << 21;
+
 /// What a stage counted; a row of the JSON document.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -52,6 +64,12 @@ struct Row {
     bytes_read: u64,
     /// Bytes that were moved into files.
     bytes_written: u64,
+    /// Files that calls were about, if the run was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+    /// The highest rates, in bytes per second, if the run was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak: Option<PeakRates>,
     seconds: f64,
     own_seconds: f64,
     functions: BTreeMap<&'static str, Function>,
@@ -130,7 +148,8 @@ impl Summary {
 
     /// Tells it on standard error, or in a file.
     pub(crate) fn tell(self, file: Option<&Path>, json: bool) -> Result<(), CommandError> {
-        let text = if json { self.json()? } else { self.text() };
+        let recorded = self.trace.as_ref().and_then(Trace::read);
+        let text = if json { self.json(recorded)? } else { self.text(recorded) };
         if let Some(path) = file {
             return write_whole(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|source| CommandError::Write { path: path.into(), source });
@@ -142,7 +161,7 @@ impl Summary {
         Ok(())
     }
 
-    fn text(&self) -> String {
+    fn text(&self, recorded: Option<Recorded>) -> String {
         let mut text = String::new();
         for counters in &self.counters {
             let _ = write!(text, "{}", Report(counters));
@@ -160,10 +179,15 @@ impl Summary {
             let files = if *files == 1 { "1 trace".into() } else { format!("{files} traces") };
             let _ = writeln!(text, "  {files} in {} ({})", directory.display(), Bytes(*bytes));
         }
+        if let Some(Recorded { files, peak }) = recorded {
+            let files = if files == 1 { "1 file".into() } else { format!("{files} files") };
+            let peak = stats::peak(peak).map_or(String::new(), |peak| format!("; {peak}"));
+            let _ = writeln!(text, "  calls were about {files}{peak}");
+        }
         text + &self.left
     }
 
-    fn json(self) -> Result<String, CommandError> {
+    fn json(self, mut recorded: Option<Recorded>) -> Result<String, CommandError> {
         let status = watch::code(self.status);
         let mut trace = self.trace;
         let mut unseen: Vec<_> = self.unseen.into_iter().map(|unseen| unseen.program).collect();
@@ -173,6 +197,8 @@ impl Summary {
             counters.push(Counters::default());
         }
         let row = |counters: Counters| {
+            // Traces are made above all stages, as the counters of the first.
+            let recorded = recorded.take();
             let all = counters.all();
             let functions =
                 counters.functions().map(|(function, calls)| (function.name(), calls.into()));
@@ -200,6 +226,8 @@ impl Summary {
                 failed: all.errors,
                 bytes_read: counters.moved().0,
                 bytes_written: counters.moved().1,
+                files: recorded.map(|recorded| recorded.files),
+                peak: recorded.map(|recorded| recorded.peak),
                 seconds: all.seconds,
                 own_seconds: counters.own,
                 functions: functions.collect(),
@@ -221,6 +249,15 @@ impl Trace {
         let size = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
         let bytes = found.iter().map(size).sum();
         Ok(Self { directory: directory.into(), files: found.len(), bytes })
+    }
+
+    /// What the recording tells, unless it is long. What is wrong with it is told by the tools that read recordings.
+    fn read(&self) -> Option<Recorded> {
+        let recording = Recording::open(&self.directory).ok()?;
+        (recording.records_count() <= READ_AT_THE_END).then(|| {
+            let stats = Stats::of(&recording, &Filter::default(), None);
+            Recorded { files: stats.files_count(), peak: stats.peak }
+        })
     }
 }
 

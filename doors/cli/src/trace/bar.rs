@@ -1,9 +1,10 @@
 //! [`Bar`]: how far a command is that goes through a recording, on terminals.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_recording::Progress;
@@ -18,18 +19,40 @@ pub(crate) struct Bar {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What a command does once its progress is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenStopped {
+    /// It looks at the flag often enough, and ends.
+    Ends,
+    /// It may wait until its output is read.
+    MayBlock,
+}
+
+/// What is said of standard output when a signal has come.
+pub(crate) const PARTIAL: &str = "what was written to standard output is not all of it";
+
 impl Bar {
     /// From now on signals set the flag of the progress.
     pub(crate) fn new() -> Result<Self, CommandError> {
+        Self::with(shown(), WhenStopped::Ends)
+    }
+
+    /// For a command that writes to standard output: it is shown unless that is the terminal, and a signal ends the command
+    /// even if its output is not read.
+    pub(crate) fn of_output() -> Result<Self, CommandError> {
+        let bar = if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { shown() };
+        Self::with(bar, WhenStopped::MayBlock)
+    }
+
+    fn with(bar: ProgressBar, when_stopped: WhenStopped) -> Result<Self, CommandError> {
         let progress = Arc::new(Progress::new(signals::flag()?));
         let over = Arc::new(AtomicBool::new(false));
-        let bar = shown();
-        // Nobody looks.
-        let thread = if bar.is_hidden() {
+        let thread = if bar.is_hidden() && when_stopped == WhenStopped::Ends {
             None
         } else {
             let (progress, over) = (Arc::clone(&progress), Arc::clone(&over));
-            std::thread::Builder::new().spawn(move || show(&bar, &progress, &over)).ok()
+            let show = move || show(&bar, &progress, &over, when_stopped);
+            std::thread::Builder::new().spawn(show).ok()
         };
         Ok(Self { progress, over, thread })
     }
@@ -67,8 +90,11 @@ fn shown() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn show(bar: &ProgressBar, progress: &Progress, over: &AtomicBool) {
+fn show(bar: &ProgressBar, progress: &Progress, over: &AtomicBool, when_stopped: WhenStopped) {
     const LOOK: Duration = Duration::from_millis(100);
+    /// So long a command may take to end by itself.
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let mut stopped: Option<Instant> = None;
     while !over.load(Ordering::Relaxed) {
         std::thread::park_timeout(LOOK);
         let (phase, done, total) = progress.now();
@@ -76,6 +102,15 @@ fn show(bar: &ProgressBar, progress: &Progress, over: &AtomicBool) {
             bar.set_length(total);
             bar.set_position(done.min(total));
             bar.set_message(phase);
+        }
+        if when_stopped == WhenStopped::MayBlock
+            && progress.is_stopped()
+            && stopped.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+            && !over.load(Ordering::Relaxed)
+        {
+            bar.finish_and_clear();
+            interrupted_by_signal(PARTIAL.to_owned()).report();
+            std::process::exit(1);
         }
     }
     bar.finish_and_clear();

@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use striate_recording::export;
 
+use super::bar::{self, Bar};
 use super::selection::Selection;
 use crate::CommandError;
+use crate::document::Document;
 
 /// Write a recording in a format of others
 #[derive(Debug, Args)]
@@ -17,7 +20,9 @@ Examples:
   striate trace export traces --format darshan | grep POSIX_BYTES
 
 jsonl and csv have a line for each call with times in nanoseconds. darshan has counters of files as
-'darshan-parser' prints them: one record for each rank and file, shared files are not reduced.")]
+'darshan-parser' prints them: one record for each rank and file, shared files are not reduced.
+With --json and -o, a document says what was written; without -o standard output is the export itself, so
+--json is refused.")]
 pub(super) struct ExportArgs {
     /// The recording
     recording: PathBuf,
@@ -43,9 +48,24 @@ enum Format {
     Darshan,
 }
 
-pub(super) fn run(args: &ExportArgs) -> Result<(), CommandError> {
+/// What was written; the row of the JSON document.
+#[derive(Debug, Serialize)]
+struct Exported {
+    output: PathBuf,
+    format: String,
+    bytes: u64,
+}
+
+pub(super) fn run(args: &ExportArgs, json: bool) -> Result<(), CommandError> {
+    if json && args.output.is_none() {
+        return Err(CommandError::usage(
+            "--json needs -o FILE: standard output is the export itself",
+            "--format jsonl writes JSON objects",
+        ));
+    }
     let filter = args.selection.filter()?;
-    let (recording, bar) = super::open_watched(&args.recording, "exporting")?;
+    let bar = if args.output.is_some() { Bar::new()? } else { Bar::of_output()? };
+    let recording = super::watched(&args.recording, "exporting", &bar)?;
     let format = match args.format {
         Format::Jsonl => export::Format::Jsonl,
         Format::Csv => export::Format::Csv,
@@ -60,7 +80,15 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), CommandError> {
             let _ = std::fs::remove_file(output);
             super::nothing_left(output)
         }
-        None => "what was written to standard output is not all of it".to_owned(),
+        None => bar::PARTIAL.to_owned(),
     })?;
-    written
+    written?;
+    let Some(output) = args.output.clone() else { return Ok(()) };
+    if !json {
+        return Ok(());
+    }
+    let bytes = std::fs::metadata(&output).map_or(0, |about| about.len());
+    let format = args.format.to_possible_value();
+    let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
+    Document::new(vec![Exported { output, format, bytes }], Vec::new()).print()
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use clap::Args;
@@ -9,6 +10,7 @@ use striate_recording::{Entry, Process, Row, line};
 use striate_stack::Kind;
 use striate_stack::layer::LayerSort;
 
+use super::bar::{self, Bar};
 use super::selection::Selection;
 use crate::CommandError;
 
@@ -36,10 +38,13 @@ pub(super) struct ShowArgs {
 
 pub(super) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
-    let recording = super::open(&args.recording)?;
+    let bar = Bar::of_output()?;
+    let recording = super::open(&args.recording)?.watched_by(Arc::clone(bar.progress()));
+    let calls = recording.records_count();
+    bar.progress().begin("showing", args.limit.map_or(calls, |limit| limit.min(calls)));
     let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let mut order = recording.nested(&filter);
-    super::to_output(None, |into| {
+    let written = super::to_output(None, |into| {
         for (index, entry) in order.by_ref().take(limit) {
             let process = &recording.processes()[index];
             if json {
@@ -50,7 +55,9 @@ pub(super) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
             }
         }
         Ok(())
-    })?;
+    });
+    bar.end(|| bar::PARTIAL.to_owned())?;
+    written?;
     let damages = order.damages().into_iter().map(|(index, damage)| {
         let process = &recording.processes()[index];
         format!("{}: {damage}", process.source())

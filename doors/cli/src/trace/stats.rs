@@ -9,7 +9,7 @@ use serde::Serialize;
 use striate_datatype::Bytes;
 use striate_recording::figures::{Figures, Transfers};
 use striate_recording::stats::{FunctionFigures, LayerFigures};
-use striate_recording::{Recording, Stats, line};
+use striate_recording::{PeakRates, Recording, Stats, line};
 use striate_stack::Kind;
 
 use super::selection::Selection;
@@ -49,6 +49,8 @@ struct Answer {
     began: u64,
     /// Files that calls were about.
     files_count: u64,
+    /// The highest rates, in bytes per second.
+    peak: PeakRates,
     total: Told,
     processes: Vec<ProcessRow>,
     ranks: BTreeMap<u32, Told>,
@@ -123,6 +125,7 @@ fn answer(recording: &Recording, stats: &Stats, top: usize) -> Answer {
         recording: recording.path().to_path_buf(),
         began: recording.began(),
         files_count: stats.files_count(),
+        peak: stats.peak,
         total: (&stats.total).into(),
         processes: processes
             .map(|(process, figures)| {
@@ -162,6 +165,9 @@ fn text(recording: &Recording, stats: &Stats, top: usize) -> String {
     );
     let (read, written) = (Bytes(total.bytes_read), Bytes(total.bytes_written));
     let _ = writeln!(text, "  {} failed, {read} read, {written} written", grouped(total.errors));
+    if let Some(peak) = peak(stats.peak) {
+        let _ = writeln!(text, "  {peak}");
+    }
     if total.unknown > 0 {
         let unknown = grouped(total.unknown);
         let _ = writeln!(text, "  {unknown} whose result is unknown: it was not recorded");
@@ -203,6 +209,16 @@ fn text(recording: &Recording, stats: &Stats, top: usize) -> String {
     figures_table(&mut text, "file", rows);
     more(&mut text, stats.files.len(), top);
     text
+}
+
+/// The highest rates as a sentence, if bytes were moved.
+pub(crate) fn peak(peak: PeakRates) -> Option<String> {
+    let PeakRates { window_ns, read, written } = peak;
+    let seconds = window_ns / striate_recording::peak::WINDOW;
+    (read > 0 || written > 0).then(|| {
+        let (read, written) = (Bytes(read), Bytes(written));
+        format!("at most {read}/s read and {written}/s written in windows of {seconds} s")
+    })
 }
 
 fn heading(text: &mut String, name: &str) {
