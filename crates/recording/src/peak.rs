@@ -7,7 +7,7 @@
 //! the recording is stored.
 
 use serde::{Deserialize, Serialize};
-use striate_stack::trace::Record;
+use striate_trace::Record;
 
 use crate::figures::{Moved, moved};
 
@@ -120,7 +120,7 @@ mod tests {
 
     use proptest::prelude::*;
     use striate_stack::Function;
-    use striate_stack::trace::{Call, TracedFile};
+    use striate_trace::{Call, TracedFile};
 
     use super::*;
 

@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 
-use striate_stack::trace::{Call, Subject, Trace};
+use striate_trace::{Call, Subject, Trace};
 use support::{compile, run, stack_of};
 use tempfile::TempDir;
 
