@@ -1,8 +1,8 @@
 //! Runs the conformance suite with ranks that are processes of an MPI job.
 //!
-//! `mpiexec -n 4 mpi_conformance` runs all checks. With a word it does something that needs a process of
-//! its own: `large` sends more bytes than 31 bits can count; `panic`, `fail` and `fail-all` end in ways
-//! that the test of this program watches.
+//! `mpiexec -n 4 mpi_conformance` runs all checks. With a word it does something that needs a
+//! process of its own: `large` sends more bytes than 31 bits can count; `panic`, `fail` and
+//! `fail-all` end in ways that the test of this program watches.
 
 #[path = "../tests/suite/mod.rs"]
 mod suite;

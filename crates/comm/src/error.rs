@@ -11,14 +11,14 @@ pub enum CommError {
     RankFailed {
         /// The rank at fault.
         rank: usize,
-        /// What it died of.
+        /// Why it failed.
         reason: String,
     },
 
-    /// A rank was named that does not exist.
+    /// A rank that does not exist.
     #[error("there is no rank {rank}: the communicator has {size}")]
     NoSuchRank {
-        /// The rank named.
+        /// The rank.
         rank: usize,
         /// Number of ranks.
         size: usize,
@@ -35,7 +35,7 @@ pub enum CommError {
         len: usize,
     },
 
-    /// An all-to-all exchange was given too few or too many parts.
+    /// An all-to-all exchange with too few or too many parts.
     #[error("rank {rank} gave {parts} parts to exchange among {size} ranks")]
     Parts {
         /// The rank at fault.
@@ -59,9 +59,9 @@ pub enum CommError {
     #[error("the request belongs to another kind of communicator")]
     ForeignRequest,
 
-    /// Whoever had begun the call gave it up before it was done.
-    #[error("the call was given up")]
-    GivenUp,
+    /// The call was cancelled before it was complete, because its file or queue was dropped.
+    #[error("the call was cancelled")]
+    Cancelled,
 
     /// There was nothing to wait for.
     #[error("wait_any was called without requests")]
@@ -83,14 +83,14 @@ pub enum CommError {
         len: usize,
     },
 
-    /// A variable of the environment has a value that makes no sense.
+    /// A variable of the environment has an invalid value.
     #[error("{variable} is {value:?}, but should be {expected}")]
     Environment {
         /// The variable.
         variable: &'static str,
         /// Its value.
         value: String,
-        /// What would make sense.
+        /// What is expected.
         expected: &'static str,
     },
 
@@ -101,7 +101,7 @@ pub enum CommError {
         call: &'static str,
         /// Its result.
         code: i32,
-        /// The library's words for it.
+        /// The library's message for it.
         message: String,
     },
 }

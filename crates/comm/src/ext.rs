@@ -1,9 +1,9 @@
-//! Calls that every communicator has because they are made of others.
+//! [`CommExt`]: calls that are made of those of [`Comm`]; and agreement on errors.
 
 use crate::comm::{Comm, Reduction};
 use crate::error::CommError;
 
-/// Typed calls for single numbers, and agreement.
+/// Typed calls for single numbers.
 pub trait CommExt: Comm {
     /// Combines one value of each rank. Collective.
     fn reduce_u64(&self, with: Reduction, value: u64) -> Result<u64, CommError> {
@@ -40,9 +40,9 @@ pub trait CommExt: Comm {
 
 impl<C: Comm + ?Sized> CommExt for C {}
 
-/// What the lowest rank that brings something brings, and which rank that is. Collective.
+/// The bytes of the lowest rank that has any, and which rank that is. Collective.
 ///
-/// While nobody brings anything it costs one reduction of one number.
+/// If no rank has any, it costs one reduction of one number.
 pub fn first_of(
     comm: &dyn Comm,
     mine: Option<Vec<u8>>,
@@ -59,9 +59,9 @@ pub fn first_of(
 
 /// Makes an error of one rank an error of all. Collective.
 ///
-/// If a rank comes with an error, every rank leaves with [`CommError::RankFailed`] that names the lowest
-/// such rank and gives its reason; otherwise each keeps its own value. While all is well it costs one
-/// reduction of one number.
+/// If a rank has an error, all ranks return [`CommError::RankFailed`] with the lowest such rank and
+/// its reason; otherwise each returns its own value. Without errors it costs one reduction of one
+/// number.
 pub fn agree<T>(comm: &dyn Comm, local: Result<T, String>) -> Result<T, CommError> {
     let (value, reason) = match local {
         Ok(value) => (Some(value), None),
@@ -70,7 +70,7 @@ pub fn agree<T>(comm: &dyn Comm, local: Result<T, String>) -> Result<T, CommErro
     match (first_of(comm, reason)?, value) {
         (None, Some(value)) => Ok(value),
         (first, _) => {
-            // Who has no value brought a reason, so somebody has.
+            // A rank without a value has a reason, so there is a first one.
             let (rank, reason) = first.unwrap_or_default();
             Err(CommError::RankFailed { rank, reason: String::from_utf8_lossy(&reason).into() })
         }

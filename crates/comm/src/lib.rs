@@ -1,12 +1,13 @@
-//! Ranks: what collectives need and no more.
+//! Ranks: point-to-point messages, collectives and shared memory, over threads or MPI.
 //!
-//! A program talks to its ranks through the trait [`Comm`]. There are two ways to have them: as threads
-//! of this process ([`threads`], always there), and as processes of an MPI job (`mpi`, a feature). All
-//! that is sent is bytes; [`CommExt`] adds the few typed calls that are wanted often.
+//! The trait [`Comm`] is a communicator. Its ranks are threads of this process ([`threads`], always
+//! available) or processes of an MPI job (`mpi`, a feature). Messages are bytes; [`CommExt`] adds a
+//! few typed calls. Ranks of a node also share memory ([`shm`]), and a rank can start collective
+//! work and go on ([`task`]).
 //!
-//! The decision that shaped it: a rank that dies takes nobody with it silently. Every call that waits
-//! for others ends with an error that names the rank at fault, and [`agree`] makes an error of one rank
-//! an error of all.
+//! The decision that shaped it: the death of a rank is an error of the others, never a hang. Every
+//! call that waits for other ranks ends with an error that names the rank at fault, and [`agree`]
+//! makes an error of one rank an error of all.
 //!
 //! ```
 //! use striate_comm::{CommError, CommExt, Reduction, Threads};
@@ -19,18 +20,19 @@
 //! ```
 
 pub mod comm;
+mod cores;
 mod error;
 mod ext;
-pub mod futex;
-mod memory;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod request;
+pub mod shm;
 pub mod task;
 pub mod threads;
 
 pub use comm::{Comm, Reduction, Request};
+pub use cores::available_cores;
 pub use error::CommError;
 pub use ext::{CommExt, agree, first_of};
-pub use memory::NodeMemory;
+pub use shm::NodeMemory;
 pub use threads::{Threads, alone};

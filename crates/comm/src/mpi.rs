@@ -1,22 +1,25 @@
-//! Ranks as processes of an MPI job, through rsmpi: [`run`] is the way in, [`launched`] tells whether to
-//! take it.
+//! Ranks as processes of an MPI job, through rsmpi: [`run`] runs a rank, and [`launched`] says
+//! whether this process is one.
 //!
-//! All traffic goes over duplicates of the communicators given, so it never meets messages of the
-//! application. MPI is initialised for calls from several threads if the library can do so; a communicator
-//! is still used by one thread at a time. If the application initialised MPI with less, only the threads
-//! that it promised may use communicators. MPI is finalised when the last communicator is dropped, which
-//! should happen in the thread that made the first; it is left alone if the application initialised it.
+//! All messages go over communicators of our own, so they are never matched with those of the
+//! application. MPI is initialised for calls from several threads if the library can do so; a
+//! communicator is still used by one thread at a time. If the application initialised MPI with
+//! less, only the threads that it promised may use communicators. MPI is finalised when the last
+//! communicator is dropped, which should happen in the thread that made the first; it is left alone
+//! if the application initialised it.
 //!
 //! # Ranks that end
 //!
-//! MPI has no way to learn that a process is gone. If one dies of a signal, the launcher ends the job. If
-//! the body given to [`run`] panics, or fails while others go on, [`run`] ends the job with a message that
-//! names the rank. A rank that returns early *without* an error, while others wait for it in a
-//! collective, leaves them waiting, as in every MPI program. [`Comm::health`] is always good.
+//! MPI cannot tell that a process has ended. If one dies of a signal, the launcher ends the job. If
+//! the body given to [`run`] panics, or fails while other ranks go on, [`run`] ends the job with a
+//! message that names the rank. A rank that returns early *without* an error, while others wait for
+//! it in a collective, leaves them waiting, as in every MPI program. [`Comm::health`] never reports
+//! an error of a rank.
 //!
-//! # Pretended nodes
+//! # Simulated nodes
 //!
-//! `STRIATE_RANKS_PER_NODE=k` makes every `k` consecutive ranks a node of their own, within the real ones.
+//! `STRIATE_RANKS_PER_NODE=k` makes every `k` consecutive ranks a node of their own, within the
+//! real ones.
 
 mod bytes;
 mod collective;
@@ -43,14 +46,14 @@ use crate::threads::{alone_among, panic_message};
 
 /// Whether this process was started by an MPI launcher.
 ///
-/// The same program can so use the ranks of a job, and threads otherwise.
+/// A program can so use the ranks of a job, or else threads.
 pub fn launched() -> bool {
     ["OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"]
         .iter()
         .any(|variable| env::var_os(variable).is_some())
 }
 
-/// The MPI library and its version, in its own words.
+/// The MPI library's description of itself and its version.
 pub fn library_version() -> String {
     ::mpi::environment::library_version().unwrap_or_else(|_| "unknown".to_owned())
 }
@@ -58,7 +61,7 @@ pub fn library_version() -> String {
 /// All ranks of the job; initialises MPI if need be. Collective.
 ///
 /// MPI can be initialised once in the life of a process, so keep what this returns. Prefer [`run`]:
-/// without it, a panic of one rank leaves the others waiting.
+/// without it, a panic of one rank leaves the other ranks waiting.
 pub fn world() -> Result<Arc<dyn Comm>, CommError> {
     let session = Session::start()?;
     // SAFETY: the world exists while MPI is initialised, which the session sees to.
@@ -74,15 +77,15 @@ pub fn world() -> Result<Arc<dyn Comm>, CommError> {
 pub unsafe fn from_raw(raw: MPI_Comm) -> Result<Arc<dyn Comm>, CommError> {
     let session = Session::start()?;
     if RawComm::lent(&session, raw).size()? == 1 {
-        // Who has nobody to talk to needs no communicator; MPIs have few that cost little.
+        // A single rank needs no communicator of MPI, of which there are few cheap ones.
         return Ok(alone_among(tasks()));
     }
     // SAFETY: the caller's promise.
     unsafe { MpiComm::duplicate(&session, raw) }.map(|comm| Arc::new(comm) as Arc<dyn Comm>)
 }
 
-/// Makes of each value the largest that a rank of a communicator of the application has; for what ranks have to know of
-/// each other before they have a communicator of their own. Collective.
+/// Replaces each value by the maximum over the ranks of a communicator of the application; for
+/// ranks that have no communicator of their own yet. Collective.
 ///
 /// # Safety
 ///
@@ -94,9 +97,9 @@ pub unsafe fn largest(raw: MPI_Comm, values: &mut [i64]) -> Result<(), CommError
 
 /// Runs `body` as this rank of the job. Collective.
 ///
-/// All ranks leave together. If `body` panics on one of them, the job is ended at once; if it fails, the
-/// job is ended unless the others finish, too, within a few seconds. The message that names the rank is
-/// printed on standard error then.
+/// All ranks end at the same time. If `body` panics on one of them, the job is ended at once; if it
+/// fails, the job is ended unless the other ranks finish, too, within a few seconds. The message
+/// that names the rank is then printed on standard error.
 pub fn run<T, E>(body: impl FnOnce(Arc<dyn Comm>) -> Result<T, E>) -> Result<T, E>
 where
     E: From<CommError> + Display,

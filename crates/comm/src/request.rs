@@ -1,4 +1,4 @@
-//! What a transport keeps about a send or receive under way.
+//! [`Pending`]: the transport's side of a send or receive under way.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use crate::error::CommError;
 
 /// The transport's side of a [`Request`]; only the transport that made it looks inside.
 ///
-/// Dropping it gives the operation up without leaving memory that someone still writes to.
+/// Dropping it abandons the operation; memory that the transport may still write to is not freed.
 pub(crate) trait Pending: Any + Debug + Send {}
 
 impl Request {
@@ -16,12 +16,12 @@ impl Request {
         Self(Box::new(pending))
     }
 
-    /// What the transport kept, if it is a `P`.
+    /// The transport's side, if it is a `P`.
     pub(crate) fn downcast<P: Pending>(self) -> Result<Box<P>, CommError> {
         (self.0 as Box<dyn Any>).downcast().map_err(|_| CommError::ForeignRequest)
     }
 
-    /// A look at what the transport kept, if it is a `P`.
+    /// A reference to the transport's side, if it is a `P`.
     pub(crate) fn downcast_mut<P: Pending>(&mut self) -> Result<&mut P, CommError> {
         let any: &mut dyn Any = &mut *self.0;
         any.downcast_mut().ok_or(CommError::ForeignRequest)

@@ -1,19 +1,19 @@
-//! [`TaskQueue`]: work that needs other ranks, carried out as far as it gets without waiting for them.
+//! [`TaskQueue`]: collective work of a rank that runs without keeping the rank waiting.
 //!
-//! A rank may begin something together with others and go on; what was begun must get on whenever the rank
-//! is in one of our calls, and must never keep it there. So such work is a *task*: it runs on a stack of its
-//! own, and where it would wait it steps aside instead ([`pause`]). Everything that waits in this crate and
-//! above it does so by a loop of *look, then pause*: in a task that returns to whoever drives it; outside of
-//! one it lets the rank's other tasks get on, and only who has nothing else to do sleeps. So ranks that wait
-//! for several things in different orders do not block each other.
+//! A rank may start a collective operation and go on. The operation must make progress whenever the
+//! rank is in one of our calls, and must never keep it there. So it is a *task*: it runs on a stack
+//! of its own, and where it would wait it suspends instead ([`pause`]). Everything that waits in
+//! this crate and above it is a loop of *look, then pause*: in a task a pause returns to the code
+//! that drives the task; outside of one it lets the rank's tasks run, and a rank without tasks
+//! sleeps. So ranks that wait for several operations in different orders do not block each other.
 //!
-//! The tasks of a queue run one after the other, in the order in which they were begun, as collective
-//! calls on one communicator have to. Those of different queues are independent. All queues of a rank are
-//! known to its [`Tasks`], which its communicators share.
+//! The tasks of a queue run one after the other, in the order in which they were started, as
+//! collective calls on one communicator have to. Those of different queues are independent. All
+//! queues of a rank are known to its [`Tasks`], which its communicators share.
 //!
-//! Nobody has to wait for a task: a queue that is dropped makes the pauses of its running task fail with
-//! [`CommError::GivenUp`], which leaves by the suspender of every other error, and forgets the rest. No stack is
-//! unwound by force.
+//! A queue that is dropped cancels its tasks: the pauses of the running one fail with
+//! [`CommError::Cancelled`], which it returns like any other error, and the others are forgotten.
+//! No stack is unwound by force.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -31,28 +31,28 @@ use crate::error::CommError;
 /// Bytes of a task's stack. Pages that are not touched cost nothing.
 const STACK: usize = 1 << 20;
 
-/// How often a rank lets others run before it naps between looks.
+/// Looks after which a rank naps instead of yielding its core.
 const YIELDS: u32 = 200;
 
-/// A nap: short beside what was waited for before it.
+/// A nap: short compared with the wait before it.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What a task is told when it goes on.
+/// Whether a task that is resumed goes on or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resume {
-    GoOn,
-    GiveUp,
+    Continue,
+    Cancel,
 }
 
-/// The suspender out of the task that runs on this thread.
+/// What suspends the task that runs on this thread.
 type Suspender = NonNull<Yielder<Resume, ()>>;
 
 thread_local! {
     static CURRENT: Cell<Option<Suspender>> = const { Cell::new(None) };
 }
 
-// A task may go on in another thread than it paused in. These two are not inlined, so that nothing remembers
-// across a pause where a thread's variable lies.
+// A task may be resumed in another thread than it was suspended in. These two are not inlined, so
+// that the address of a thread-local variable is not kept across a pause.
 
 #[inline(never)]
 fn current() -> Option<Suspender> {
@@ -64,27 +64,29 @@ fn set_current(suspender: Option<Suspender>) {
     CURRENT.set(suspender);
 }
 
-/// What a pause came to.
+/// The result of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paused {
-    /// Others got on: look again.
+    /// Other tasks have run: look again.
     LookAgain,
-    /// There is nobody to let on: sleep until what is waited for is there.
+    /// There are no tasks to run: sleep until the condition holds.
     Sleep,
 }
 
-/// Lets others get on while the caller waits for something; `looks` says how often it has looked already.
+/// Lets other tasks run while the caller waits for something; `looks` is how often it has looked
+/// already.
 ///
 /// `tasks` are those of the caller's rank.
 pub fn pause(tasks: &Tasks, looks: u32) -> Result<Paused, CommError> {
     if let Some(suspender) = current() {
         set_current(None);
-        // SAFETY: it was set by the task that runs here, whose root keeps it until the task returns.
+        // SAFETY: it was set by the task that runs on this thread, whose root frame holds it until
+        // the task returns.
         let word = unsafe { suspender.as_ref() }.suspend(());
         set_current(Some(suspender));
         return match word {
-            Resume::GoOn => Ok(Paused::LookAgain),
-            Resume::GiveUp => Err(CommError::GivenUp),
+            Resume::Continue => Ok(Paused::LookAgain),
+            Resume::Cancel => Err(CommError::Cancelled),
         };
     }
     if tasks.is_empty() {
@@ -104,7 +106,7 @@ pub fn in_task() -> bool {
     current().is_some()
 }
 
-/// All that a rank has begun.
+/// All tasks of a rank.
 #[derive(Debug, Default)]
 pub struct Tasks {
     /// Tasks of all queues.
@@ -113,12 +115,12 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Whether nothing is under suspender.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }
 
-    /// Drives the tasks of all queues as far as they get without waiting.
+    /// Drives the tasks of all queues as far as possible without waiting.
     pub fn progress(&self) {
         if self.is_empty() {
             return;
@@ -132,8 +134,8 @@ impl Tasks {
 
 /// Tasks that run one after the other.
 ///
-/// It can be used by several threads; while one drives the queue, others pass by. That also holds for who
-/// comes back here from inside of a task, as through the progress of an MPI library.
+/// It can be used by several threads; while one drives the queue, the others do nothing in it. So
+/// does a call from inside of a task, as through the progress engine of an MPI library.
 #[derive(Debug)]
 pub struct TaskQueue {
     shared: Arc<Shared>,
@@ -159,7 +161,7 @@ impl std::fmt::Debug for Body {
 #[derive(Default)]
 struct Running {
     task: Option<Coroutine<Resume, (), ()>>,
-    /// Kept from task to task.
+    /// Reused from task to task.
     stack: Option<DefaultStack>,
 }
 
@@ -169,8 +171,8 @@ impl std::fmt::Debug for Running {
     }
 }
 
-// SAFETY: a body is `Send`, and what a task has on its stack while it is paused is the body's own: code of
-// these rooms, which keeps nothing that belongs to a thread across a pause.
+// SAFETY: a body is `Send`, and the stack of a suspended task belongs to the body: code of this
+// workspace, which holds nothing that belongs to a thread across a pause.
 unsafe impl Send for Running {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -193,27 +195,27 @@ impl TaskQueue {
         Self { shared }
     }
 
-    /// Adds a task; it does nothing before somebody drives it. A panic ends it quietly: a body that has to
-    /// tell somebody catches its own.
+    /// Adds a task; it does not run before the queue is driven. A panic ends it silently: a body
+    /// that has to report one catches it.
     pub fn push(&self, body: impl FnOnce() + Send + 'static) {
         self.shared.left.fetch_add(1, Ordering::AcqRel);
         self.shared.tasks.left.fetch_add(1, Ordering::AcqRel);
         lock(&self.shared.waiting).push_back(Body(Box::new(body)));
     }
 
-    /// Whether all tasks are done.
+    /// Whether all tasks are complete.
     pub fn is_empty(&self) -> bool {
         self.shared.left.load(Ordering::Acquire) == 0
     }
 
-    /// Drives the queue as far as it gets without waiting.
+    /// Drives the queue as far as possible without waiting.
     pub fn progress(&self) {
         if !self.is_empty() {
             self.shared.progress();
         }
     }
 
-    /// Drives this queue, and all others of the rank, until `enough` says so or it is empty.
+    /// Drives this queue, and all others of the rank, until `enough` returns `true` or it is empty.
     pub fn drive(&self, enough: impl Fn() -> bool) -> Result<(), CommError> {
         let mut looks = 0;
         while !self.is_empty() && !enough() {
@@ -230,14 +232,14 @@ impl TaskQueue {
 
 impl Drop for TaskQueue {
     fn drop(&mut self) {
-        // Dropped when the lock is free: what a body owns may do anything.
+        // Dropped while the lock is free: dropping what a body owns may run any code.
         let forgotten = std::mem::take(&mut *lock(&self.shared.waiting));
         let mut done = forgotten.len();
         drop(forgotten);
         let mut running = lock(&self.shared.running);
         if let Some(mut task) = running.task.take() {
-            // It leaves by its first pause; the bound is for a body that does not take no for an answer.
-            let left = (0..1000).any(|_| resume(&mut task, Resume::GiveUp));
+            // It ends at its next pause; the bound is for a body that ignores the error.
+            let left = (0..1000).any(|_| resume(&mut task, Resume::Cancel));
             done += 1;
             if !left {
                 std::mem::forget(task);
@@ -261,14 +263,14 @@ impl Shared {
                 match running.start(body) {
                     Ok(()) => {}
                     Err(body) => {
-                        // No memory for a stack now; it stays the first.
+                        // There is no memory for a stack now; it stays the first.
                         lock(&self.waiting).push_front(body);
                         return;
                     }
                 }
             }
             let Some(task) = &mut running.task else { return };
-            if !resume(task, Resume::GoOn) {
+            if !resume(task, Resume::Continue) {
                 return;
             }
             running.stack = running.task.take().map(Coroutine::into_stack);
@@ -285,11 +287,11 @@ impl Running {
         };
         self.task =
             Some(Coroutine::with_stack(stack, move |suspender: &Yielder<Resume, ()>, word| {
-                if word == Resume::GiveUp {
+                if word == Resume::Cancel {
                     return;
                 }
                 set_current(Some(NonNull::from(suspender)));
-                // A panic must not reach whoever happens to drive the task.
+                // A panic must not reach the code that happens to drive the task.
                 let _ = catch_unwind(AssertUnwindSafe(body.0));
                 set_current(None);
             }));
@@ -297,9 +299,9 @@ impl Running {
     }
 }
 
-/// Goes on with a task until it pauses; returns whether it is done.
+/// Runs a task until it pauses; returns whether it is complete.
 fn resume(task: &mut Coroutine<Resume, (), ()>, word: Resume) -> bool {
-    // Whoever drives it may be a task itself.
+    // The driver may be a task itself.
     let outer = current();
     set_current(None);
     let done = matches!(task.resume(word), CoroutineResult::Return(()));
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_a_queue_run_in_order_and_step_aside() {
+    fn tasks_of_a_queue_run_in_order_and_do_not_block() {
         let tasks = Arc::new(Tasks::default());
         let queue = TaskQueue::new(&tasks);
         let (flag, log) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_lets_other_queues_get_on() {
+    fn a_wait_drives_other_queues() {
         let tasks = Arc::new(Tasks::default());
         let (one, two) = (TaskQueue::new(&tasks), TaskQueue::new(&tasks));
         let flag = Arc::new(AtomicU32::new(0));
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_dropped_gives_its_tasks_up() {
+    fn dropping_a_queue_cancels_its_tasks() {
         let tasks = Arc::new(Tasks::default());
         let queue = TaskQueue::new(&tasks);
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -374,12 +376,12 @@ mod tests {
         queue.push(move || lock(&never_begun).push(Ok(())));
         queue.progress();
         drop(queue);
-        assert_eq!(*lock(&log), [Err(CommError::GivenUp)]);
+        assert_eq!(*lock(&log), [Err(CommError::Cancelled)]);
         assert!(tasks.is_empty());
     }
 
     #[test]
-    fn a_task_may_go_on_in_another_thread_and_panic() {
+    fn a_task_may_resume_in_another_thread_and_panic() {
         let tasks = Arc::new(Tasks::default());
         let queue = TaskQueue::new(&tasks);
         let flag = Arc::new(AtomicU32::new(0));
@@ -387,7 +389,7 @@ mod tests {
         queue.push(move || {
             wait_for(&its_tasks, &its_flag, 1).unwrap();
             assert!(in_task());
-            panic!("to be expected");
+            panic!("an expected panic");
         });
         queue.progress();
         flag.store(1, Ordering::SeqCst);

@@ -1,21 +1,21 @@
 //! Ranks as threads of one process: [`Threads`] starts them and collects what they return.
 //!
-//! Everything that can make a rank wait goes through its mailbox: messages, and the results of
-//! collectives, which the last rank to arrive works out and hands to the others. So there is one place
-//! that sleeps, and one that has to be woken when a rank dies. Nobody spins: many more ranks than cores
-//! are fine.
+//! A rank waits only at its mailbox, for messages and for the results of collectives, which the
+//! last rank to arrive computes and puts into the mailboxes of the others. So there is one place
+//! where a rank sleeps and where it has to be woken when another one dies. Ranks do not spin: there
+//! may be many more of them than cores.
 //!
 //! # Ranks that end
 //!
-//! A rank *fails* when its body returns an error or panics, and *ends* when its body returns. The others
-//! learn of it at once, by [`CommError::RankFailed`]:
+//! A rank *fails* when its body returns an error or panics, and *ends* when its body returns. The
+//! other ranks learn of it at once, by [`CommError::RankFailed`]:
 //!
 //! * After a failure, every call that waits on a communicator that contains the rank fails.
-//! * After an end, those calls fail that can only succeed with the rank: collectives, receives from it,
-//!   and sends to it. [`Comm::health`] counts it as failed, too.
+//! * After an end, those calls fail that can only succeed with the rank: collectives, receives from
+//!   it, and sends to it. [`Comm::health`] counts it as failed, too.
 //! * What a rank sent before can still be received, and collectives that were complete stay so.
 //!
-//! If several ranks are gone, the error names the one that went first.
+//! If several ranks have ended, the error names the first of them.
 
 mod comm;
 mod job;
@@ -30,7 +30,7 @@ use std::thread::{Builder, ScopedJoinHandle};
 
 use crate::comm::Comm;
 use crate::error::CommError;
-use crate::memory::number_nodes;
+use crate::shm::number_nodes;
 #[cfg(feature = "mpi")]
 use crate::task::Tasks;
 
@@ -42,17 +42,17 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// So many ranks on one node.
+    /// With this number of ranks, on one node.
     pub fn new(ranks: usize) -> Self {
         Self::on_nodes(&vec![0; ranks])
     }
 
-    /// One rank for each entry, which pretends to be on the node that the entry tells.
+    /// One rank for each entry, on the simulated node of that number.
     pub fn on_nodes(nodes: &[usize]) -> Self {
         Self { nodes: number_nodes(nodes), node_memory: true }
     }
 
-    /// Refuses [`Comm::node_memory`], for tests of what is done without it.
+    /// Refuses [`Comm::node_memory`], for tests without shared memory.
     #[must_use]
     pub fn without_node_memory(mut self) -> Self {
         self.node_memory = false;
@@ -73,7 +73,8 @@ impl Threads {
 
     /// Runs `body` as every rank; returns all values, or the error of the rank that failed first.
     ///
-    /// The first to fail has the cause. The errors of the others only say that it is gone.
+    /// The first rank that failed has the cause. The errors of the others only say that it has
+    /// failed.
     pub fn try_run<T, E, F>(&self, body: F) -> Result<Vec<T>, E>
     where
         T: Send,
@@ -147,26 +148,26 @@ where
     Threads::on_nodes(nodes).run(body)
 }
 
-/// A communicator of one rank, this one, that belongs to nobody else: what is made for ranks works with it
-/// alone, also on another thread.
+/// A communicator of one rank that shares nothing with others: for code that is written for ranks
+/// but used by one, on any thread.
 pub fn alone() -> Arc<dyn Comm> {
     comm::alone(Arc::default())
 }
 
-/// The same for a rank that has other communicators: what it has begun there gets on while it waits here.
+/// The same for a rank that has other communicators, whose tasks run while it waits on this one.
 #[cfg(feature = "mpi")]
 pub(crate) fn alone_among(tasks: &Arc<Tasks>) -> Arc<dyn Comm> {
     comm::alone(Arc::clone(tasks))
 }
 
-/// An error's words, without saying once more which rank it happened to.
+/// The text of an error without the number of the rank, which the caller adds.
 fn reason_of(rank: usize, error: &impl Display) -> String {
     let text = error.to_string();
     let prefix = format!("rank {rank} failed: ");
     text.strip_prefix(&prefix).map_or(text.clone(), str::to_owned)
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     if let Some(text) = panic.downcast_ref::<String>() {
         text

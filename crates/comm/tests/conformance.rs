@@ -34,7 +34,7 @@ fn many_ranks() {
 }
 
 #[test]
-fn nodes_are_as_told() {
+fn nodes_are_as_given() {
     let results = Threads::on_nodes(&[4, 9, 4]).try_run(|comm| {
         let memory = comm.node_memory(100)?.map(|memory| (memory.index(), memory.ranks().to_vec()));
         Ok::<_, CommError>((comm.nodes().to_vec(), memory))
@@ -62,7 +62,7 @@ fn no_ranks_at_all() {
 }
 
 #[test]
-fn buffers_are_handed_over() {
+fn buffers_are_moved_not_copied() {
     let same = striate_comm::threads::run(2, |comm| {
         let (rank, other) = (comm.rank(), 1 - comm.rank());
         // Longer than 31 bits can count; never touched except in some places, so it costs little.

@@ -5,7 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use striate_comm::{Comm, CommError, Reduction, Threads, futex};
+use striate_comm::shm::futex;
+use striate_comm::{Comm, CommError, Reduction, Threads};
 
 /// Whether waiting for ever is what a change has brought.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -51,13 +52,13 @@ const COLLECTIVES: &[(&str, Call)] = &[
     }),
 ];
 
-/// Rank 2 of 5 does `fault`, after the others have begun to wait and before.
+/// Rank 2 of 5 runs `fault`, after the others have started to wait and before.
 fn others_get(reason: &str, fault: fn() -> Result<(), Box<dyn Error + Send + Sync>>) {
     for (name, call) in COLLECTIVES {
         for late in [false, true] {
             let results = within_limit(name, move || {
                 Threads::new(5).run(|comm| {
-                    // Everybody has been through a collective before.
+                    // All ranks have completed a collective before.
                     comm.barrier()?;
                     if comm.rank() != 2 {
                         return Ok(call(&comm)?);
@@ -153,7 +154,7 @@ fn a_rank_that_only_ends_does_not_stop_the_others() {
 }
 
 #[test]
-fn groups_name_their_own_ranks_and_live_without_strangers() {
+fn errors_in_a_group_have_its_ranks_and_do_not_concern_others() {
     let results = within_limit("groups", || {
         Threads::new(4).run(|comm| {
             // Groups 0, 2 and 3, 1.

@@ -1,6 +1,7 @@
 //! Runs the conformance suite under `mpiexec`.
 //!
-//! The program that is launched is an example, which `cargo test` builds, but `cargo test --test mpi` does not.
+//! The program that is launched is an example, which `cargo test` builds, but `cargo test --test
+//! mpi` does not.
 
 mod job;
 
@@ -37,7 +38,7 @@ fn conformance() {
 }
 
 #[test]
-fn pretended_nodes() {
+fn simulated_nodes() {
     let output = passes(ranks(), &[("STRIATE_RANKS_PER_NODE", "1")]);
     let expected = format!("on nodes {:?}", (0..ranks()).collect::<Vec<_>>());
     assert!(output.contains(&expected), "{output}");

@@ -1,4 +1,4 @@
-//! Runs the checks of calls that were begun with ranks that are processes of an MPI job:
+//! Runs the checks of nonblocking calls with ranks that are processes of an MPI job:
 //! `mpiexec -n 4 mpi_nonblocking directory`.
 
 #[path = "../tests/nonblocking/mod.rs"]
@@ -14,7 +14,8 @@ use striate_file::FileError;
 fn main() -> ExitCode {
     let directory = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".into()));
     let result = mpi::run(|comm| {
-        // A window that is not freed, which a file leaves that is dropped, makes MPICH fail when MPI ends.
+        // A window that is not freed, which a file leaves that is dropped, makes MPICH fail when
+        // MPI ends.
         let windows = comm.nodes().iter().any(|node| *node > 0);
         let spared = windows && mpi::library_version().contains("MPICH");
         for (name, check) in nonblocking::CHECKS {

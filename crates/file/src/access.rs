@@ -1,9 +1,10 @@
-//! The two sides of a call, and the copies between them.
+//! [`FileSide`]: the bytes of the file that an access of one rank means, and copies between them
+//! and memory.
 //!
-//! [`FileSide`] is what one rank means in the file. It answers the questions that methods ask (which
-//! part of my stream lies in this window?) by seeking in the description, never by listing regions.
-//! [`put`] and [`take`] move bytes between typed memory and a window of the file that is held in a
-//! buffer; every method that works on windows is made of these two.
+//! A method asks which part of an access lies in a window of the file; the answer comes from
+//! seeking in the description, never from a list of regions. [`put`] and [`take`] copy bytes
+//! between typed memory and a window of the file in a buffer; every method that works on windows is
+//! made of these two.
 
 use std::ops::Range;
 
@@ -17,7 +18,8 @@ use crate::view::View;
 /// Bytes that pass through a core's cache when neither side of a copy is contiguous.
 const SCRATCH: usize = 64 << 10;
 
-/// What one rank means in the file, in absolute offsets.
+/// The bytes of the file that an access of one rank means, in absolute offsets. They form a
+/// *stream*, in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSide {
     placement: Placement,
@@ -31,7 +33,7 @@ impl FileSide {
     pub(crate) fn new(view: &View, position: u64, len: u64) -> Result<Self, FileError> {
         let too_far = || TypeError::Overflow { what: "an offset in the file" };
         view.shows(position, len)?;
-        // There may be no bytes at all: then there is no access, either.
+        // A filetype without bytes is allowed as long as it is not accessed.
         let size = view.filetype().size().max(1);
         let extent = view.filetype().extent().unsigned_abs();
         let skipped = (position / size).checked_mul(extent).ok_or_else(too_far)?;
@@ -40,7 +42,7 @@ impl FileSide {
         Ok(Self::from_placement(Placement { displacement, datatype, start: position % size, len })?)
     }
 
-    /// What another rank means, from its placement.
+    /// The access of another rank, from its placement.
     pub(crate) fn from_placement(placement: Placement) -> Result<Self, TypeError> {
         let copies = placement.as_type()?;
         let packer = Packer::new(&copies, 1)?;
@@ -78,21 +80,21 @@ impl FileSide {
         Cursor::new(&self.copies, 1).ok()
     }
 
-    /// A cursor at the first byte meant. Its stream may go on behind the last.
+    /// A cursor at the first byte meant. Its stream may go on after the last one.
     pub(crate) fn walk(&self) -> Result<Cursor<'_>, TypeError> {
         let mut cursor = Cursor::new(&self.copies, 1)?;
         cursor.seek(self.placement.start);
         Ok(cursor)
     }
 
-    /// Where the part of the stream lies in the file, if it is one run there. It is not empty.
+    /// Where a part of the stream, which is not empty, lies in the file, if it is one run there.
     fn one_run(&self, part: &Range<u64>) -> Option<u64> {
         let first = self.offset_of(part.start)?;
         let last = self.offset_of(part.end.checked_sub(1)?)?;
         (last - first + 1 == part.end - part.start).then_some(first)
     }
 
-    /// The part of the access that is so many bytes of its stream.
+    /// The access to a part of the stream.
     pub(crate) fn part(&self, stream: Range<u64>) -> Result<Self, TypeError> {
         let start = self.placement.start + stream.start;
         let len = stream.end - stream.start;
@@ -112,7 +114,8 @@ impl FileSide {
         self.before(range.start)..self.before(range.end)
     }
 
-    /// Contiguous regions; of an access that begins or ends inside of a copy, about so many.
+    /// Contiguous regions; an estimate if the access begins or ends inside of a copy of the
+    /// filetype.
     pub(crate) fn regions(&self) -> u64 {
         let all = self.copies.size().max(1);
         let runs = u128::from(self.copies.runs()) * u128::from(self.len());
@@ -147,13 +150,13 @@ impl CopyBuffer {
     }
 }
 
-/// Copies the bytes of `from` that lie in the window of the file from `base` on into the window, and
-/// returns how many they are.
+/// Copies the bytes of `from` that lie in the window of the file from `base` on into the window,
+/// and returns how many they are.
 ///
 /// # Safety
 ///
-/// `window` is valid for writes of `len` bytes, and nobody else accesses those that belong to this
-/// access while this runs.
+/// `window` is valid for writes of `len` bytes, and no other thread or process accesses those that
+/// belong to this access while this runs.
 pub(crate) unsafe fn put(
     file: &FileSide,
     from: &Memory<'_>,
@@ -172,7 +175,7 @@ pub(crate) unsafe fn put(
         unsafe { file.packer.unpack_part_at(start + position, stream, window, len, base as i64) }
     };
     let Content::Bytes(bytes) = from.content else {
-        // Others may put at the same bytes, so what is made is made elsewhere.
+        // Other ranks may write the same bytes, so the stream is not made in the window itself.
         for chunk in chunks(part.clone(), SCRATCH as u64) {
             let stream = &mut scratch.buffer()[..(chunk.end - chunk.start) as usize];
             gather_from(from, chunk.start, stream)?;

@@ -1,7 +1,8 @@
-//! What things cost here: measured, not assumed.
+//! [`Costs`]: what requests, bytes and copies cost on a file system, measured and not assumed.
 //!
-//! [`try_out`] tries the file system with a nameless file in the directory that matters, for some
-//! milliseconds; `kept.rs` remembers what came of it. What calls teach later is [`crate::cost_model`]'s.
+//! [`try_out`] measures the file system with an unnamed file in the directory of the file, for some
+//! milliseconds; `cache.rs` keeps the result. Corrections that later calls teach are in
+//! [`crate::cost_model`].
 
 mod cache;
 
@@ -20,11 +21,12 @@ pub(crate) use cache::recall;
 /// Numbers in [`Costs`].
 pub(crate) const COSTS: usize = 19;
 
-/// Seconds per thing; and how far the estimate of each method was off, as a factor.
+/// Seconds per request, byte and so on; and the factor by which the estimate of each method was
+/// wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
     pub(crate) write_op: f64,
-    /// For a byte from memory that is in no cache: a user's.
+    /// For a byte from memory that is in no cache: the user's.
     pub(crate) write_byte: f64,
     /// For a byte from memory that is in a core's cache: a window's.
     pub(crate) hot_write_byte: f64,
@@ -43,8 +45,8 @@ pub(crate) struct Costs {
     /// The same, when another core has filled the window.
     pub(crate) handed_byte: f64,
     pub(crate) copy_run: f64,
-    /// For one collective call to come together and to end.
-    pub(crate) meet: f64,
+    /// For the rendezvous of a collective call.
+    pub(crate) rendezvous: f64,
     /// For the first such call on a file to make its windows.
     pub(crate) ring: f64,
     /// In the order of [`Method::ALL`].
@@ -52,7 +54,7 @@ pub(crate) struct Costs {
 }
 
 impl Default for Costs {
-    /// What a page cache of our days costs, for stores that cannot be tried.
+    /// Those of a typical page cache, for stores that cannot be measured.
     fn default() -> Self {
         Self {
             write_op: 0.4e-6,
@@ -67,7 +69,7 @@ impl Default for Costs {
             copy_byte: 1.0 / 8e9,
             handed_byte: 1.0 / 5e9,
             copy_run: 2e-9,
-            meet: 20e-6,
+            rendezvous: 20e-6,
             ring: 1e-3,
             corrections: [1.0; 5],
         }
@@ -79,7 +81,7 @@ impl Costs {
         let [a, b, c, d, e] = self.corrections;
         let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
         let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
-        let Self { region, copy_run, meet, ring, .. } = self;
+        let Self { region, copy_run, rendezvous, ring, .. } = self;
         [
             write_op,
             write_byte,
@@ -93,7 +95,7 @@ impl Costs {
             copy_byte,
             handed_byte,
             copy_run,
-            meet,
+            rendezvous,
             ring,
             a,
             b,
@@ -106,7 +108,7 @@ impl Costs {
     pub(crate) const fn from_array(array: [f64; COSTS]) -> Self {
         let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
         let [_, _, _, _, _, read_op, read_byte, hot_read_byte, region, copy_byte, ..] = array;
-        let [.., handed_byte, copy_run, meet, ring, a, b, c, d, e] = array;
+        let [.., handed_byte, copy_run, rendezvous, ring, a, b, c, d, e] = array;
         Self {
             write_op,
             write_byte,
@@ -120,7 +122,7 @@ impl Costs {
             copy_byte,
             handed_byte,
             copy_run,
-            meet,
+            rendezvous,
             ring,
             corrections: [a, b, c, d, e],
         }
@@ -135,13 +137,13 @@ impl Costs {
     }
 }
 
-/// The costs of I/O servers: what a request takes is measured, what bytes take there is assumed, and
-/// corrected by experience.
+/// The costs of I/O servers: the round trip of a request is measured; the cost of bytes is assumed,
+/// and corrected by later calls.
 pub(crate) fn ask_servers(store: &dyn Store) -> Costs {
     const TRIES: usize = 8;
     let mut costs = Costs::default();
     try_copies(&mut costs);
-    // Servers that do not answer will tell so again.
+    // An error of the servers is returned by the next request.
     let op = best(TRIES, |_| store.len().map(drop)).unwrap_or(100e-6);
     let byte = 1.0 / 1.5e9;
     Costs {
@@ -158,19 +160,20 @@ pub(crate) fn ask_servers(store: &dyn Store) -> Costs {
     }
 }
 
-/// Measures the costs of the device that `directory` is on. One that refuses a nameless file gets the
-/// costs of memory.
+/// Measures the costs of the device that `directory` is on. One that refuses unnamed files gets the
+/// defaults.
 pub(crate) fn try_out(directory: &Path) -> Costs {
     let mut costs = Costs::default();
     try_copies(&mut costs);
-    let nameless = OpenOptions::new()
+    let unnamed = OpenOptions::new()
         .read(true)
         .write(true)
         .mode(0o600)
         .custom_flags(rustix::fs::OFlags::TMPFILE.bits() as i32)
         .open(directory);
-    if let Ok(file) = nameless {
-        // A file system that is full or broken keeps the defaults; the call itself will tell.
+    if let Ok(file) = unnamed {
+        // A file system that is full or broken keeps the defaults; the calls that follow return the
+        // error.
         let _ = try_file(&file, &mut costs);
     }
     costs
@@ -178,7 +181,7 @@ pub(crate) fn try_out(directory: &Path) -> Costs {
 
 fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     const WINDOW: usize = 256 << 10;
-    /// Together longer than a core's cache.
+    /// In sum larger than a core's cache.
     const WINDOWS: usize = 12;
     const SMALL: usize = 64;
     const PAGE: usize = 4096;
@@ -193,7 +196,7 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     let hot = best(4, |i| file.write_all_at(&buffer[part(0)], at(WINDOWS + i)))?;
     let again = best(4, |i| file.write_all_at(&buffer[part(0)], at(i)))?;
     costs.write_byte = per_byte(cold);
-    // What is at hand takes no longer: what seems to was disturbed.
+    // Cached memory is not slower: if it seems so, the measurement was disturbed.
     costs.hot_write_byte = per_byte(hot.min(cold));
     costs.rewrite_byte = per_byte(again);
     let small = |i: usize| (16 * i as u64..16 * i as u64 + 16).map(|place| place * 128);
@@ -201,8 +204,8 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
         best(8, |i| small(i).try_for_each(|at| file.write_all_at(&buffer[..SMALL], at)))? / 16.0;
     costs.write_op = (short - SMALL as f64 * costs.rewrite_byte).max(1e-8);
 
-    // Several at a time, who wait for each other, each on every so many-th new page: what a request
-    // costs them together.
+    // Several writers at a time, each on every fourth new page, exclude each other: what a request
+    // costs then.
     let new = at(2 * WINDOWS);
     let contended = best(3, |round| {
         std::thread::scope(|scope| {
@@ -217,7 +220,7 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
             all.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
         })
     })? / (4 * PAGES) as f64;
-    // Who waits for more than so many requests waits for a machine that has other things to do, and will not for long.
+    // A longer wait is due to other work on the machine, and will not last.
     let most = CROWD * costs.write_op;
     costs.contended_op =
         (contended - PAGE as f64 * costs.hot_write_byte).clamp(costs.write_op, most);
@@ -234,7 +237,7 @@ fn try_file(file: &File, costs: &mut Costs) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Seconds of the fastest of some tries: what disturbs only ever adds.
+/// Seconds of the fastest of some tries: disturbances only ever add to it.
 fn best<E>(tries: usize, mut work: impl FnMut(usize) -> Result<(), E>) -> Result<f64, E> {
     let mut best = f64::INFINITY;
     for i in 0..tries {
@@ -248,7 +251,7 @@ fn best<E>(tries: usize, mut work: impl FnMut(usize) -> Result<(), E>) -> Result
 /// Copies from a window to memory that is in no cache.
 fn try_copies(costs: &mut Costs) {
     const LEN: usize = 128 << 10;
-    /// Together longer than a core's cache.
+    /// In sum larger than a core's cache.
     const TARGETS: usize = 24;
     let mut source = vec![1u8; 2 * LEN];
     let mut targets = vec![1u8; TARGETS * LEN];
@@ -281,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_out_costs_something() {
+    fn measured_costs_are_positive() {
         let directory = tempfile::tempdir().unwrap();
         let costs = try_out(directory.path());
         for seconds in costs.to_array() {

@@ -1,9 +1,10 @@
-//! What calls teach: how far the estimate for each method was off.
+//! [`CostModel`]: what requests cost on a device, and corrections of the estimates that rank 0
+//! learns from calls.
 //!
-//! Estimates are off in ways that depend on the access, so experience is kept by the size of its pieces.
-//! A size that was not met before starts with what all others taught. Methods that were not tried with
-//! a size are taken for as far off as those that were, and in a somewhat better light, so that each that
-//! comes close gets its chance.
+//! How wrong estimates are depends on the access, so corrections are kept by the size of its
+//! pieces. A size that was not used before starts with the corrections of all sizes. A method that
+//! was not tried with a size gets the mean correction of those that were, made a little smaller, so
+//! that a method that comes close is tried.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -13,28 +14,37 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use striate_layout::characteristics::Method;
 use striate_store::store::Store;
 
+use crate::Direction;
 use crate::cost::{Costs, ask_servers, recall, try_out};
+use crate::direction::PerDirection;
 
 const METHODS: usize = Method::ALL.len();
 
-/// Sizes of pieces that are told apart, as powers of two.
+/// Classes of piece sizes, as powers of two.
 const SIZES: usize = 24;
 
-/// How much one call moves the correction of its method: the first ones, later ones down, and up. What
-/// disturbs a call only ever makes it slower, so good news is believed sooner.
-const LEARNING: (f64, f64, f64) = (0.5, 0.4, 0.2);
+/// How much one call moves the correction of its method, as a share of the difference. A
+/// disturbance only ever makes a call slower, so a fast call has more weight.
+struct LearningRates {
+    /// In the first calls.
+    first: f64,
+    /// Later, if the call was faster than the corrected estimate, or slower.
+    faster: f64,
+    slower: f64,
+    /// Calls that count as the first ones.
+    first_calls: u32,
+    /// How much the corrections of the other methods go back to 1 with each call, so that a method
+    /// with a bad correction is tried again eventually.
+    decay: f64,
+}
 
-/// Calls that count as the first ones.
-const FIRST: u32 = 2;
+const RATES: LearningRates =
+    LearningRates { first: 0.5, faster: 0.4, slower: 0.2, first_calls: 2, decay: 0.003 };
 
-/// How much the corrections of the other methods fade with each call, so that who was judged badly once
-/// is tried again some day.
-const FORGETTING: f64 = 0.003;
-
-/// What a method without experience is taken for where others have some.
+/// Factor of the correction of a method that was not tried yet where others were.
 const OPTIMISM: f64 = 0.8;
 
-/// A size of pieces.
+/// A class of piece sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PieceSize(usize);
 
@@ -61,22 +71,22 @@ impl Default for MethodCorrections {
 
 impl MethodCorrections {
     fn learn(&mut self, index: usize, right: f64) {
-        let is_first = self.calls[index] < FIRST;
+        let is_first = self.calls[index] < RATES.first_calls;
         self.calls[index] = self.calls[index].saturating_add(1);
         for (i, correction) in self.corrections.iter_mut().enumerate() {
             let (right, weight) = match (i == index, is_first) {
-                (false, _) => (1.0, FORGETTING),
-                (true, true) => (right, LEARNING.0),
-                (true, false) if right < *correction => (right, LEARNING.1),
-                (true, false) => (right, LEARNING.2),
+                (false, _) => (1.0, RATES.decay),
+                (true, true) => (right, RATES.first),
+                (true, false) if right < *correction => (right, RATES.faster),
+                (true, false) => (right, RATES.slower),
             };
             *correction += (right - *correction) * weight;
         }
     }
 
-    /// The corrections, those without experience derived from `before`, what was thought without any of
-    /// these lessons: estimates that were off for some methods are off as much for the others, since the
-    /// machine is busy, or its ranks are more than its cores.
+    /// The corrections; those of methods that were not tried are derived from `before`, the
+    /// corrections without these calls. Estimates that are wrong for some methods are assumed to be
+    /// as wrong for the others, because the machine is busy, or has fewer cores than ranks.
     fn complete(&self, before: [f64; METHODS], optimism: f64) -> [f64; METHODS] {
         let tried = || (0..METHODS).filter(|&i| self.calls[i] > 0);
         let count = tried().count();
@@ -91,56 +101,57 @@ impl MethodCorrections {
     }
 }
 
-/// What reads or writes taught.
+/// Corrections of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct DirectionCorrections {
     all: MethodCorrections,
     by_size: [MethodCorrections; SIZES],
 }
 
-/// What is known at one time.
+/// Measured costs, and the corrections so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CostTable {
     costs: Costs,
-    /// Reads and writes.
-    directions: [DirectionCorrections; 2],
+    corrections: PerDirection<DirectionCorrections>,
 }
 
 impl CostTable {
-    /// Costs, without experience.
+    /// Measured costs, without corrections.
     pub(crate) fn new(costs: Costs) -> Self {
         Self { costs, ..Self::default() }
     }
 
-    /// The costs without experience.
-    pub(crate) const fn plain(&self) -> Costs {
+    /// The measured costs without corrections.
+    pub(crate) const fn measured(&self) -> Costs {
         self.costs
     }
 
-    /// The costs, as far as they are known.
-    pub(crate) fn costs(&self, write: bool, size: PieceSize) -> Costs {
-        self.costs_with(write, size, 1.0)
+    /// The costs with corrections.
+    pub(crate) fn costs(&self, direction: Direction, size: PieceSize) -> Costs {
+        self.costs_with(direction, size, 1.0)
     }
 
-    /// The costs, methods without experience in a good light: for those who learn from the outcome.
-    pub(crate) fn hopeful_costs(&self, write: bool, size: PieceSize) -> Costs {
-        self.costs_with(write, size, OPTIMISM)
+    /// The costs with corrections, optimistic about methods that were not tried: for rank 0, which
+    /// learns from the outcome.
+    pub(crate) fn optimistic_costs(&self, direction: Direction, size: PieceSize) -> Costs {
+        self.costs_with(direction, size, OPTIMISM)
     }
 
-    fn costs_with(&self, write: bool, size: PieceSize, optimism: f64) -> Costs {
-        let direction = &self.directions[usize::from(write)];
-        let all = direction.all.complete(self.costs.corrections, optimism);
-        let corrections = direction.by_size[size.0].complete(all, optimism);
+    fn costs_with(&self, direction: Direction, size: PieceSize, optimism: f64) -> Costs {
+        let corrections = self.corrections.get(direction);
+        let all = corrections.all.complete(self.costs.corrections, optimism);
+        let corrections = corrections.by_size[size.0].complete(all, optimism);
         Costs { corrections, ..self.costs }
     }
 }
 
-/// What is known about the costs of a device. Clones share what they learn.
+/// The costs of a device, and what is learned about them. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct CostModel(Arc<Mutex<CostTable>>);
 
 impl CostModel {
-    /// The costs of the device that `directory` is on, tried once per process, and not if they were lately.
+    /// The costs of the device that `directory` is on; measured once per process, unless a recent
+    /// measurement is cached.
     pub fn measure(directory: &Path) -> Self {
         static DEVICES: OnceLock<Mutex<HashMap<u64, CostModel>>> = OnceLock::new();
         let Ok(metadata) = directory.metadata() else { return Self::default() };
@@ -153,7 +164,7 @@ impl CostModel {
         model.clone()
     }
 
-    /// The costs of I/O servers, tried once per process: what a request takes there and back.
+    /// The costs of I/O servers, measured once per process: the round trip of a request.
     pub(crate) fn measure_servers(address: &str, store: &dyn Store) -> Self {
         static SERVERS: OnceLock<Mutex<HashMap<String, CostModel>>> = OnceLock::new();
         let servers = SERVERS.get_or_init(Mutex::default);
@@ -165,15 +176,15 @@ impl CostModel {
         model.clone()
     }
 
-    /// What is known now.
-    pub(crate) fn known(&self) -> CostTable {
+    /// The costs and corrections now.
+    pub(crate) fn table(&self) -> CostTable {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Corrects the estimate for `method` by what a call really took.
+    /// Corrects the estimate of `method` by what a call took.
     pub(crate) fn learn(
         &self,
-        write: bool,
+        direction: Direction,
         size: PieceSize,
         method: Method,
         estimate: f64,
@@ -185,9 +196,9 @@ impl CostModel {
         let Some(index) = Method::ALL.iter().position(|&known| known == method) else { return };
         let right = (took / estimate).clamp(0.1, 10.0);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let direction = &mut known.directions[usize::from(write)];
-        direction.all.learn(index, right);
-        direction.by_size[size.0].learn(index, right);
+        let corrections = known.corrections.get_mut(direction);
+        corrections.all.learn(index, right);
+        corrections.by_size[size.0].learn(index, right);
     }
 }
 
@@ -200,25 +211,34 @@ mod tests {
         let model = CostModel::default();
         let (size, other) = (PieceSize::of(4096, 1), PieceSize::of(64, 1));
         for _ in 0..100 {
-            model.learn(true, size, Method::Sieve, 0.5, 1.0);
+            model.learn(Direction::Write, size, Method::Sieve, 0.5, 1.0);
         }
-        let known = model.known();
+        let known = model.table();
         let correction = |costs: Costs, method| costs.correction(method);
-        assert!((correction(known.costs(true, size), Method::Sieve) - 2.0).abs() < 0.01);
-        // Other sizes start from there; who has no experience is taken for as far off as the others.
-        assert!((correction(known.costs(true, other), Method::Sieve) - 2.0).abs() < 0.01);
-        assert!((correction(known.costs(true, size), Method::Posix) - 2.0).abs() < 0.01);
-        assert!(correction(known.hopeful_costs(true, size), Method::Posix) < 1.7);
-        assert_eq!(known.costs(false, size), Costs::default());
-        // One size does not spoil what another taught.
+        assert!(
+            (correction(known.costs(Direction::Write, size), Method::Sieve) - 2.0).abs() < 0.01
+        );
+        // Other sizes start from there; methods that were not tried get the same correction.
+        assert!(
+            (correction(known.costs(Direction::Write, other), Method::Sieve) - 2.0).abs() < 0.01
+        );
+        assert!(
+            (correction(known.costs(Direction::Write, size), Method::Posix) - 2.0).abs() < 0.01
+        );
+        assert!(correction(known.optimistic_costs(Direction::Write, size), Method::Posix) < 1.7);
+        assert_eq!(known.costs(Direction::Read, size), Costs::default());
+        // The corrections of one size do not change those of another.
         for _ in 0..100 {
-            model.learn(true, other, Method::Sieve, 0.5, 4.0);
+            model.learn(Direction::Write, other, Method::Sieve, 0.5, 4.0);
         }
-        assert!((correction(model.known().costs(true, size), Method::Sieve) - 2.0).abs() < 0.01);
-        // What cannot be is not learned from.
-        let before = model.known();
-        model.learn(true, size, Method::Posix, 0.0, 1.0);
-        model.learn(true, size, Method::Posix, f64::INFINITY, 1.0);
-        assert_eq!(model.known(), before);
+        assert!(
+            (correction(model.table().costs(Direction::Write, size), Method::Sieve) - 2.0).abs()
+                < 0.01
+        );
+        // Impossible times are ignored.
+        let before = model.table();
+        model.learn(Direction::Write, size, Method::Posix, 0.0, 1.0);
+        model.learn(Direction::Write, size, Method::Posix, f64::INFINITY, 1.0);
+        assert_eq!(model.table(), before);
     }
 }

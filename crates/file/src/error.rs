@@ -14,7 +14,7 @@ pub enum FileError {
     /// The store refused or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ranks cannot reach each other; the file is of no more use.
+    /// The ranks cannot reach each other; the file cannot be used any more.
     #[error(transparent)]
     Comm(#[from] CommError),
     /// Another rank failed in the same collective call.
@@ -27,7 +27,7 @@ pub enum FileError {
         /// The kind of that.
         kind: ErrorKind,
     },
-    /// Ranks gave different arguments to a call that takes the same of all.
+    /// Ranks gave different arguments to a call that needs the same of all.
     #[error("{call}: the ranks gave different {what}")]
     NotSame {
         /// The call.
@@ -65,7 +65,7 @@ pub enum FileError {
         /// What it must be.
         reason: String,
     },
-    /// Modes that do not go together.
+    /// Modes that exclude each other.
     #[error("mode {mode:?}: {reason}")]
     Mode {
         /// The mode.
@@ -113,7 +113,7 @@ pub enum FileError {
         /// The caller's own number for it, which the other ranks get in [`ErrorKind::Caller`].
         number: u32,
     },
-    /// Somebody asked the call to end before it was done.
+    /// The call was asked to end before it was complete.
     #[error("{call} was interrupted")]
     Interrupted {
         /// The call.
@@ -125,12 +125,12 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// An error of the caller's own, to be brought to a collective call in place of what it needs.
+    /// An error of the caller, with which it takes part in a collective call instead of an access.
     pub fn caller(reason: impl Into<String>) -> Self {
         Self::Caller { reason: reason.into(), number: 0 }
     }
 
-    /// What callers can decide by. For an error of another rank it is the same as there.
+    /// The kind of the error. For an error of another rank it is the same as there.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => ErrorKind::of_store(error),

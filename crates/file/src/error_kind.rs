@@ -1,35 +1,35 @@
-//! [`ErrorKind`]: what went wrong, in a word that travels from rank to rank.
+//! [`ErrorKind`]: the class of an error, which travels from rank to rank.
 //!
-//! A collective call that fails ends with an error on every rank, but only the rank at fault has the typed
-//! one. The others get its kind, so that all of them can tell the caller the same: a door that speaks
-//! MPI names the same error class everywhere.
+//! A collective call that fails ends with an error on every rank, but only the rank at fault has
+//! the typed one. The other ranks get its kind, so that all of them return the same: the MPI-IO
+//! library returns the same error class everywhere.
 
 use rustix::io::Errno;
 use striate_store::{Operation, StoreError};
 
-/// The kinds of errors that callers can decide by; [`crate::FileError::kind`] tells.
+/// The kinds of errors; see [`crate::FileError::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// There is no such file.
     NoSuchFile,
-    /// There is such a file, and must not be.
+    /// The file exists, and must not.
     Exists,
-    /// The name cannot be that of a file.
+    /// The name is not a valid name of a file.
     BadName,
-    /// Somebody else uses the file in a way that forbids this.
+    /// Another program uses the file in a way that forbids this.
     InUse,
     /// Permission is lacking, or the file was not opened for this.
     Access,
     /// The file or its file system can only be read.
     ReadOnly,
-    /// No space, or no larger file, is to be had.
+    /// There is no space, or the file cannot be larger.
     NoSpace,
-    /// The user's share of the space is used up.
+    /// The user's quota is exhausted.
     Quota,
     /// Ranks gave different arguments that have to be the same.
     NotSame,
-    /// Modes that do not go together.
+    /// Modes that exclude each other.
     Mode,
     /// Another argument that cannot be used.
     Argument,
@@ -47,15 +47,15 @@ pub enum ErrorKind {
     Io,
     /// The ranks cannot reach each other.
     Comm,
-    /// Somebody asked the call to end.
+    /// The call was asked to end.
     Interrupted,
     /// A defect of the program or of a store.
     Panicked,
-    /// What the caller brought, with its own number.
+    /// An error of the caller, with its own number.
     Caller(u32),
 }
 
-/// Those without a number, in the order of their codes, which begin at 1.
+/// The kinds without a number, in the order of their codes, which begin at 1.
 const PLAIN: [ErrorKind; 20] = [
     ErrorKind::NoSuchFile,
     ErrorKind::Exists,
@@ -80,7 +80,7 @@ const PLAIN: [ErrorKind; 20] = [
 ];
 
 impl ErrorKind {
-    /// As it travels. Ranks of a job run the same program, so the codes need no version.
+    /// Its encoded form. Ranks of a job run the same program, so the codes need no version.
     pub(crate) fn to_code(self) -> u64 {
         match self {
             Self::Caller(number) => u64::from(number) << 8,
@@ -107,7 +107,7 @@ impl ErrorKind {
             Of::AlreadyExists => Self::Exists,
             Of::Denied => Self::Access,
             Of::OutOfSpace => Self::NoSpace,
-            // There is nothing but the name.
+            // An open has no other argument than the name.
             Of::Malformed if error.operation() == Operation::Open => Self::BadName,
             Of::Malformed => Self::Argument,
             Of::Unsupported => Self::Unsupported,
@@ -115,7 +115,7 @@ impl ErrorKind {
         }
     }
 
-    /// Of an error of the system, if it says more than that there was one.
+    /// Of an error of the system, if it has a kind of its own.
     fn of_system(error: &std::io::Error) -> Option<Self> {
         Some(match Errno::from_io_error(error)? {
             Errno::NOENT => Self::NoSuchFile,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_system_are_told_apart() {
+    fn errors_of_the_system_have_kinds() {
         let of = |errno: Errno| {
             let error = std::io::Error::from_raw_os_error(errno.raw_os_error());
             ErrorKind::of_store(&StoreError::system(Operation::Open, "f", error))
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(of(Errno::DQUOT), ErrorKind::Quota);
         assert_eq!(of(Errno::ISDIR), ErrorKind::BadName);
         assert_eq!(of(Errno::IO), ErrorKind::Io);
-        // A handle that was opened for the other direction.
+        // A descriptor that was opened for the other direction.
         assert_eq!(of(Errno::BADF), ErrorKind::Access);
     }
 }

@@ -1,8 +1,9 @@
-//! Hints: what a user may say about how, by the names of ROMIO; ours begin with `striate_`.
+//! [`Hints`]: how calls on a file are carried out, by the names of ROMIO; our own hints begin with
+//! `striate_`.
 //!
 //! Unknown names are ignored, as MPI says; a value that cannot be used is an error that names the
-//! hint. What is in effect is read back with [`Hints::iter`]: one entry per hint, in a fixed order,
-//! defaults included.
+//! hint. The hints in effect are read back with [`Hints::iter`]: one entry per hint, in a fixed
+//! order, defaults included.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 use striate_datatype::parse_size;
 use striate_layout::characteristics::Method;
 
-use crate::FileError;
+use crate::{Direction, FileError};
 
 /// The environment variable that is read by [`Hints::from_environment`].
 const VARIABLE: &str = "STRIATE_HINTS";
@@ -30,14 +31,15 @@ pub enum Switch {
 /// Which method carries out calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MethodChoice {
-    /// The one that costs least, judged per call.
+    /// The one that costs least, chosen per call.
     #[default]
     Auto,
-    /// Always this one. Independent calls cannot be [`Method::TwoPhase`]; they choose by themselves.
+    /// Always this one. Independent calls cannot be [`Method::TwoPhase`]; they choose by
+    /// themselves.
     Fixed(Method),
 }
 
-/// How two-phase deals the file to aggregators.
+/// How two-phase divides the file among aggregators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DomainChoice {
     /// By what is known of the store.
@@ -47,11 +49,11 @@ pub enum DomainChoice {
     Even,
     /// Shares that begin on stripe boundaries.
     Aligned,
-    /// Stripes, dealt round robin.
+    /// Stripes, assigned round robin.
     StaticCycling,
-    /// Groups of aggregators, each with a share that is dealt round robin.
+    /// Groups of aggregators, each with a share that is assigned round robin.
     GroupCycling,
-    /// Each aggregator meets so many targets.
+    /// Each aggregator accesses so many targets.
     XTarget,
 }
 
@@ -65,7 +67,7 @@ pub enum Exchange {
     Messages,
 }
 
-/// What becomes of striping hints in a directory on Lustre that has a composite layout (PFL).
+/// Whether striping hints apply in a directory on Lustre that has a composite layout (PFL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Composites {
     /// New files get the directory's layout.
@@ -136,8 +138,8 @@ pub struct Hints {
     pub ind_rd_buffer_size: Option<u64>,
     /// `ind_wr_buffer_size`: the buffer of a sieved write.
     pub ind_wr_buffer_size: u64,
-    /// `striping_factor`: targets a new file is striped over. Once a file on Lustre is open, this, the
-    /// unit and the first target are what the file has.
+    /// `striping_factor`: targets a new file is striped over. Once a file on Lustre is open, this,
+    /// the unit and the first target are what the file has.
     pub striping_factor: Option<u64>,
     /// `striping_factor=-1`: every target; means nothing if `striping_factor` is set.
     pub striping_all: bool,
@@ -157,9 +159,9 @@ pub struct Hints {
     pub list_regions: u64,
     /// `striate_direct`: whether the page cache is bypassed.
     pub direct: Switch,
-    /// `striate_write_behind`: whether small writes may wait in memory for more of them.
+    /// `striate_write_behind`: whether small writes may wait in memory until they fill a window.
     pub write_behind: Switch,
-    /// `striate_lustre_pfl`: whether striping hints count where a directory has a composite layout.
+    /// `striate_lustre_pfl`: whether striping hints apply where a directory has a composite layout.
     pub lustre_pfl: Composites,
 }
 
@@ -248,13 +250,16 @@ impl Hints {
         Ok(())
     }
 
-    /// The buffer of a sieve. What is read into it is copied from it at once, so larger ones than a core's cache make
-    /// local reads slower; writes that lock a window should not lock more.
-    pub(crate) fn sieve_buffer(&self, write: bool) -> u64 {
-        if write { self.ind_wr_buffer_size } else { self.ind_rd_buffer_size.unwrap_or(512 << 10) }
+    /// Bytes of a sieve's buffer. What is read into it is copied from it at once, so a buffer
+    /// larger than a core's cache makes local reads slower; a write locks a window of this size.
+    pub(crate) fn sieve_buffer(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Write => self.ind_wr_buffer_size,
+            Direction::Read => self.ind_rd_buffer_size.unwrap_or(512 << 10),
+        }
     }
 
-    /// The same, with what can only be chosen when a file is opened as `opened` has it.
+    /// The same, with the hints that can only be chosen when a file is opened taken from `opened`.
     pub(crate) fn with_opening_of(self, opened: &Self) -> Self {
         Self {
             striping_factor: opened.striping_factor,
@@ -268,7 +273,8 @@ impl Hints {
         }
     }
 
-    /// The hints in effect, by name. Those that were not given and have no fixed default are absent.
+    /// The hints in effect, by name. Those that were not given and have no fixed default are
+    /// absent.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, String)> {
         let some = |value: Option<u64>| value.map(|value| value.to_string());
         let all = self.striping_all.then(|| "-1".into());
@@ -377,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn all_and_any_are_minus_one() {
+    fn minus_one_is_every_target_or_any_target() {
         let mut hints: Hints = "striping_factor=-1;start_iodevice=-1".parse().unwrap();
         assert_eq!(
             (hints.striping_factor, hints.striping_all, hints.start_iodevice),

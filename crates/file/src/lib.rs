@@ -1,11 +1,12 @@
-//! Parallel files: many ranks open one file together, see it through views, and access it by one of
+//! Parallel files: ranks open a file collectively, see it through views, and access it by one of
 //! five methods.
 //!
 //! [`File`] is a store, a [`View`] and [`Hints`]. A call is turned into an *access* (which bytes of
-//! memory meet which bytes of the file, as descriptions) and carried out by a method, one file each
-//! under `method/`. What a call costs is counted where it happens: at the store.
+//! memory go to or come from which bytes of the file, as descriptions) and carried out by a method,
+//! one file each under `method/`. The cost of a call is counted at the store.
 //!
-//! The semantics are those of MPI-IO; [`File`] states them.
+//! The semantics are those of MPI-IO; [`File`] states them. `docs/design/file.md` follows a
+//! collective write from the call to the store.
 //!
 //! ```
 //! use striate_comm::Threads;
@@ -13,7 +14,7 @@
 //! use striate_file::{File, FileError, Hints, Mode, View};
 //!
 //! let path = std::env::temp_dir().join(format!("striate-example-{}", std::process::id()));
-//! // Four ranks write every fourth block of 64 bytes each, together.
+//! // Four ranks write every fourth block of 64 bytes each, collectively.
 //! Threads::new(4).try_run(|comm| {
 //!     let mode = Mode::CREATE | Mode::READ | Mode::WRITE | Mode::DELETE_ON_CLOSE;
 //!     let mut file = File::open(&comm, &path, mode, &Hints::from_environment()?)?;
@@ -32,9 +33,9 @@
 //! ```
 
 mod access;
-mod cores;
 mod cost;
 mod cost_model;
+mod direction;
 mod error;
 mod error_kind;
 mod file;
@@ -44,10 +45,12 @@ mod memory;
 mod method;
 mod method_selection;
 mod mode;
+mod node_state;
 mod overlapping_read;
 mod probe;
 mod rendezvous;
 mod request;
+mod sieve_exclusion;
 mod stats;
 mod striping;
 mod target;
@@ -57,6 +60,7 @@ mod view;
 mod write_behind;
 
 pub use cost_model::CostModel;
+pub use direction::Direction;
 pub use error::FileError;
 pub use error_kind::ErrorKind;
 pub use file::{File, OpenContext, Seek};

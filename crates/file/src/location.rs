@@ -1,4 +1,4 @@
-//! [`Location`]: where a file lies, on a file system or on I/O servers.
+//! [`Location`]: where a file lies: on a file system or on I/O servers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::cost_model::CostModel;
 use crate::hints::{Hints, Switch};
 use crate::{FileError, Mode, striping};
 
-/// What there is of a file that was opened.
+/// A file that was opened.
 #[derive(Debug)]
 pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn Store>,
-    /// The same, if it is a file of this machine.
+    /// The same, if it is a local file.
     pub(crate) local: Option<Arc<PosixFile>>,
-    /// Whether it can be read although it is only written.
+    /// Whether it can be read although it is opened for writing only.
     pub(crate) reads_back: bool,
     /// How it is striped, on Lustre.
     pub(crate) striping: Option<StripingReport>,
@@ -44,8 +44,8 @@ impl Location {
         }
     }
 
-    /// A hidden name beside that of the file.
-    pub(crate) fn hidden_beside(&self, what: &str) -> Self {
+    /// A hidden name in the same directory.
+    pub(crate) fn hidden_sibling(&self, what: &str) -> Self {
         match self {
             Self::Path(path) => {
                 let mut name = OsString::from(".");
@@ -62,7 +62,7 @@ impl Location {
         }
     }
 
-    /// Opens the file. One rank, the `first`, makes it if it shall be made.
+    /// Opens the file. One rank, the `first`, creates it if the mode says so.
     pub(crate) fn open(
         &self,
         mode: Mode,
@@ -112,7 +112,8 @@ impl Location {
         }
     }
 
-    /// Gives the file another name in the same place, durably; a file of that name is replaced.
+    /// Gives the file another name in the same directory or on the same servers, durably; a file of
+    /// that name is replaced.
     pub(crate) fn rename(&self, to: &Self) -> Result<(), FileError> {
         match (self, to) {
             (Self::Path(from), Self::Path(to)) => {
@@ -132,12 +133,12 @@ impl Location {
             }
             _ => Err(FileError::Argument {
                 call: "rename",
-                reason: "the two names are of different places".into(),
+                reason: "the two names are not in the same directory or on the same servers".into(),
             }),
         }
     }
 
-    /// What things cost there.
+    /// What requests cost there.
     pub(crate) fn costs(&self, store: &dyn Store) -> CostModel {
         match self {
             Self::Path(path) => {
@@ -154,7 +155,7 @@ fn failed(operation: Operation, path: &Path, error: std::io::Error) -> FileError
 }
 
 /// Opens for reading, too, where only writing is asked for: methods that change a part of a window
-/// must read the rest. Where that is forbidden, such methods are out of the question.
+/// must read the rest. Where that is not permitted, such methods are not used.
 fn open_posix(
     path: &Path,
     mode: Mode,

@@ -1,8 +1,9 @@
-//! Memory as a call describes it: a buffer, a datatype, and how many of it. [`Memory`] and [`MemoryMut`]
-//! borrow it; a [`Source`] or [`Target`] owns it.
+//! Memory of a call: a buffer, a datatype and a count. [`Memory`] and [`MemoryMut`] borrow it; a
+//! [`Source`] or [`Target`] owns it.
 //!
-//! Memory whose bytes are not those of the file makes its stream itself: [`Gather`] and [`Scatter`] are
-//! asked for any part of it, so that a conversion happens in the copy that packing is anyway.
+//! Memory whose bytes are converted on the way makes its stream itself: [`Gather`] and [`Scatter`]
+//! are called for parts of it, so that the conversion is done in the copy that packing needs
+//! anyway.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +20,8 @@ pub(crate) struct Shape {
     /// Index of the first byte, if the stream lies in one piece.
     contiguous: Option<usize>,
     runs: u64,
-    /// ContiguousRequest bytes need no description until a method asks for it. Shapes move from call to call, and are small without.
+    /// A byte slice gets a description only when a method needs it. Without it a shape is small,
+    /// which matters because shapes are passed from call to call.
     description: OnceLock<Arc<Description>>,
 }
 
@@ -53,8 +55,8 @@ impl Shape {
         })
     }
 
-    /// Of memory that makes its stream itself: it has no description, and to the methods it is one
-    /// piece, since they get it in a buffer.
+    /// Of memory that makes its stream itself: it has no description, and is one piece to the
+    /// methods, which get it in a buffer.
     const fn made(len: u64) -> Self {
         let runs = if len > 0 { 1 } else { 0 };
         Self { len, contiguous: None, runs, description: OnceLock::new() }
@@ -102,8 +104,9 @@ impl Shape {
 ///
 /// # Contract
 ///
-/// Any part may be asked for, in any order, more than once, and by several threads at once. The stream
-/// stays the same until the call ends. The room that it is made in is nobody else's meanwhile.
+/// Any part may be requested, in any order, more than once, and by several threads at once. The
+/// stream stays the same until the call ends. The buffer that it is made in is not used by other
+/// threads meanwhile.
 pub trait Gather: Debug + Sync {
     /// Bytes of the stream.
     fn stream_len(&self) -> u64;
@@ -147,7 +150,8 @@ pub struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of `bytes`.
+    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of
+    /// `bytes`.
     pub fn new(
         bytes: &'a [u8],
         origin: usize,
@@ -210,7 +214,8 @@ pub struct MemoryMut<'a> {
 }
 
 impl<'a> MemoryMut<'a> {
-    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of `bytes`.
+    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of
+    /// `bytes`.
     pub fn new(
         bytes: &'a mut [u8],
         origin: usize,
@@ -266,13 +271,13 @@ impl<'a, const N: usize> From<&'a mut [u8; N]> for MemoryMut<'a> {
     }
 }
 
-/// What a nonblocking write owns while it goes on: a buffer, or a [`Typed`] one.
+/// What a nonblocking write owns until it is complete: a buffer, or a [`Typed`] one.
 pub trait Source: Send + 'static {
     /// The bytes to write.
     fn memory(&self) -> Memory<'_>;
 }
 
-/// What a nonblocking read owns while it goes on: a buffer, or a [`Typed`] one.
+/// What a nonblocking read owns until it is complete: a buffer, or a [`Typed`] one.
 pub trait Target: Send + 'static {
     /// Where the bytes go.
     fn memory_mut(&mut self) -> MemoryMut<'_>;
@@ -290,15 +295,15 @@ impl<B: AsMut<[u8]> + Send + 'static> Target for B {
     }
 }
 
-/// Memory that belongs to somebody else, who leaves it alone while a request has it: what a door to other
-/// languages makes of an address. With a description it is a [`Typed`] buffer.
+/// Memory of a caller in another language, which does not use it while a request does. With a
+/// description it is a [`Typed`] buffer.
 #[derive(Debug)]
 pub struct Borrowed {
     address: std::ptr::NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: whoever made it promised that nobody else touches the memory, from whatever thread.
+// SAFETY: by the promise of the constructor no other code uses the memory, from whatever thread.
 unsafe impl Send for Borrowed {}
 
 impl Borrowed {
@@ -306,8 +311,8 @@ impl Borrowed {
     ///
     /// # Safety
     ///
-    /// Until this value is dropped, the bytes can be read, and nobody changes them. If it is used as a
-    /// [`Target`], they can be written, too, and nobody else reads them.
+    /// Until this value is dropped, the bytes can be read, and no other code changes them. If it is
+    /// used as a [`Target`], they can be written, too, and no other code reads them.
     pub const unsafe fn new(address: std::ptr::NonNull<u8>, len: usize) -> Self {
         Self { address, len }
     }
@@ -315,14 +320,14 @@ impl Borrowed {
 
 impl AsRef<[u8]> for Borrowed {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the maker's promise.
+        // SAFETY: the promise of the constructor.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
     }
 }
 
 impl AsMut<[u8]> for Borrowed {
     fn as_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the maker's promise.
+        // SAFETY: the promise of the constructor.
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.len) }
     }
 }
@@ -335,7 +340,8 @@ pub struct Typed<B> {
 }
 
 impl<B: AsRef<[u8]>> Typed<B> {
-    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of the buffer.
+    /// `count` copies of `datatype`, the first of which has its origin at index `origin` of the
+    /// buffer.
     pub fn new(
         buffer: B,
         origin: usize,

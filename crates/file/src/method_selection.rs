@@ -1,23 +1,31 @@
-//! *auto*: which method costs least, from what is known of the access, the store and the machine.
+//! Method selection (*auto*): which method costs least, from what is known of the access, the store
+//! and the machine.
 //!
-//! The estimate is made of counts (requests, bytes, runs: the characteristics of \[CHING\]) and measured
-//! costs. Ranks of a node share its cores; writers of one file may exclude each other. All ranks
-//! decide on the same numbers, so all decide alike.
+//! The estimate is made of counts (requests, bytes, runs: the characteristics of \[CHING\]) and
+//! measured costs. Ranks of a node share its cores; writers of one file may exclude each other.
+//! Everything here is pure: all ranks decide from the same numbers, so all come to the same
+//! [`CollectivePlan`].
 
+use std::ops::Range;
+
+use striate_datatype::{Boundary, Point};
 use striate_layout::characteristics::Method;
 use striate_store::store::Capabilities;
 
+use crate::Direction;
 use crate::cost::Costs;
+use crate::cost_model::PieceSize;
 use crate::hints::{Hints, MethodChoice, Switch};
 use crate::rendezvous::Proposal;
 
-/// Seconds to set up a buffer and the copies through it; what that takes depends little on the machine.
+/// Seconds to set up a buffer and the copies through it; what that takes depends little on the
+/// machine.
 const SIEVE: f64 = 3e-6;
 
-/// What a decision is based on beside the proposals.
+/// What a decision is based on besides the proposals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
-    pub(crate) write: bool,
+    pub(crate) direction: Direction,
     pub(crate) capabilities: Capabilities,
     /// Ranks that take part, per node.
     pub(crate) ranks_per_node: f64,
@@ -26,7 +34,7 @@ pub(crate) struct Setting {
     pub(crate) cores: f64,
     /// Whether two-phase works in shared memory.
     pub(crate) in_memory: bool,
-    /// Rings of windows that two-phase has to make first: one or none.
+    /// Rings of windows that two-phase has to make first: 1 or 0.
     pub(crate) new_rings: f64,
     /// Whether the accesses tile their range.
     pub(crate) tiled: bool,
@@ -41,11 +49,11 @@ struct Totals {
     bytes: f64,
     pieces: f64,
     regions: f64,
-    /// Sum of the ranks' spans.
+    /// Sum of the spans of the ranks.
     spans: f64,
-    /// The span of all.
+    /// The span of all ranks.
     span: f64,
-    /// Of the rank that has most.
+    /// Of the rank that has the most.
     most_bytes: f64,
     most_pieces: f64,
     most_regions: f64,
@@ -79,16 +87,17 @@ pub(crate) fn estimate(
     setting: &Setting,
 ) -> f64 {
     let t = totals(proposals);
+    let is_write = setting.direction.is_write();
     let parallel = setting.ranks_per_node.min(setting.cores).max(1.0);
-    let crowd = setting.write && setting.capabilities.serial_writes && setting.ranks_per_node > 1.0;
-    let (op, byte) = match (setting.write, crowd) {
+    let crowd = is_write && setting.capabilities.serial_writes && setting.ranks_per_node > 1.0;
+    let (op, byte) = match (is_write, crowd) {
         (true, true) => (costs.contended_op, costs.write_byte),
         (true, false) => (costs.write_op, costs.write_byte),
         (false, _) => (costs.read_op, costs.read_byte),
     };
-    // How many ranks of a node get on with I/O at a time.
-    let at_once = if setting.write && setting.capabilities.serial_writes { 1.0 } else { parallel };
-    // The work of all, shared; but no rank is faster than its own work.
+    // Ranks of a node that do I/O at the same time.
+    let at_once = if is_write && setting.capabilities.serial_writes { 1.0 } else { parallel };
+    // The work of all ranks, shared; but no rank is faster than its own work.
     let shared = |all: f64, most: f64| (all / setting.nodes / at_once).max(most);
     let transfer = |ops: f64, bytes: f64| ops * op + bytes * byte;
     let copies = |bytes: f64, runs: f64| bytes * costs.copy_byte + runs * costs.copy_run;
@@ -103,7 +112,7 @@ pub(crate) fn estimate(
             )
         }
         Method::Datatype => {
-            // Memory that has a type of its own is packed on the way.
+            // Noncontiguous memory is packed on the way.
             let packed = copies(t.bytes, t.pieces) / setting.nodes / parallel;
             let packed = if t.pieces > t.regions { packed } else { 0.0 };
             shared(
@@ -114,16 +123,16 @@ pub(crate) fn estimate(
         Method::Sieve => {
             let windows = (t.spans / setting.sieve_buffer).ceil();
             let cpu = copies(t.bytes, t.regions) / setting.nodes / parallel;
-            // What several ranks span is new to the file once only.
-            let (byte, again) = if setting.write {
+            // Bytes that several ranks span are new to the file once only.
+            let (byte, again) = if is_write {
                 (costs.hot_write_byte, costs.rewrite_byte)
             } else {
                 (costs.hot_read_byte, costs.hot_read_byte)
             };
             let span = t.span.min(t.spans);
             let spans = windows * op + span * byte + (t.spans - span) * again;
-            // A dense access is not read first.
-            let back = if setting.write && t.bytes < t.spans {
+            // An access without gaps is not read first.
+            let back = if is_write && t.bytes < t.spans {
                 t.spans * costs.hot_read_byte / setting.nodes / parallel
                     + windows * (costs.read_op + 3.0 * op)
             } else {
@@ -134,8 +143,8 @@ pub(crate) fn estimate(
         }
         Method::TwoPhase => {
             let windows = (t.span / setting.window).ceil();
-            let hot = if setting.write { costs.hot_write_byte } else { costs.hot_read_byte };
-            let read_back = setting.write && !setting.tiled;
+            let hot = if is_write { costs.hot_write_byte } else { costs.hot_read_byte };
+            let read_back = is_write && !setting.tiled;
             let back = if read_back { t.span * costs.hot_read_byte } else { 0.0 };
             let io = (windows * op + t.span * hot) / setting.nodes;
             // A window is mostly filled by one core and emptied by another.
@@ -147,13 +156,10 @@ pub(crate) fn estimate(
             } else {
                 3.0 * t.bytes * costs.copy_byte / setting.nodes
             };
-            let serial = if setting.write && setting.capabilities.serial_writes {
-                io
-            } else {
-                io / parallel
-            };
-            let meet = costs.meet + setting.new_rings * costs.ring;
-            serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + meet
+            let serial =
+                if is_write && setting.capabilities.serial_writes { io } else { io / parallel };
+            let fixed = costs.rendezvous + setting.new_rings * costs.ring;
+            serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + fixed
         }
     }
 }
@@ -165,16 +171,16 @@ pub(crate) fn candidates(
     collective: bool,
     reads_back: bool,
 ) -> Vec<Method> {
-    let (cb, ds) = if setting.write {
-        (hints.cb_write, hints.ds_write)
-    } else {
-        (hints.cb_read, hints.ds_read)
+    let is_write = setting.direction.is_write();
+    let (cb, ds) = match setting.direction {
+        Direction::Write => (hints.cb_write, hints.ds_write),
+        Direction::Read => (hints.cb_read, hints.ds_read),
     };
-    // What reads back what it does not write needs a store that can be read.
-    let may_fill_gaps = !setting.write || reads_back;
+    // A read-modify-write needs a store that can be read.
+    let may_fill_gaps = !is_write || reads_back;
     let possible = |method: Method| match method {
         Method::TwoPhase => collective && (may_fill_gaps || setting.tiled),
-        Method::Sieve => may_fill_gaps && (!setting.write || setting.capabilities.locks),
+        Method::Sieve => may_fill_gaps && (!is_write || setting.capabilities.locks),
         _ => true,
     };
     if let MethodChoice::Fixed(method) = hints.method
@@ -189,9 +195,9 @@ pub(crate) fn candidates(
     if independent && ds == Switch::Enable && possible(Method::Sieve) {
         return vec![Method::Sieve];
     }
-    // What the store would take apart itself costs what plain calls cost.
+    // A request that the store takes apart itself costs what plain requests cost.
     let native = |method: Method| match method {
-        // Where types are understood, a list is only a longer way to say the same.
+        // Where descriptions are understood, a list is only a longer form of the same request.
         Method::List => setting.capabilities.list_regions.is_some() && !setting.capabilities.typed,
         Method::Datatype => setting.capabilities.typed,
         _ => true,
@@ -204,7 +210,8 @@ pub(crate) fn candidates(
         .collect()
 }
 
-/// The cheapest of `methods` as experience has it, and what it would take without experience.
+/// The cheapest of `methods` by corrected estimates, and its estimate in seconds without the
+/// correction.
 pub(crate) fn choose(
     methods: &[Method],
     proposals: &[Proposal],
@@ -213,8 +220,129 @@ pub(crate) fn choose(
 ) -> (Method, f64) {
     let estimates =
         methods.iter().map(|&method| (method, estimate(method, proposals, costs, setting)));
-    let by_experience = |&(method, seconds): &(Method, f64)| seconds * costs.correction(method);
+    let corrected = |&(method, seconds): &(Method, f64)| seconds * costs.correction(method);
     estimates
-        .min_by(|a, b| by_experience(a).total_cmp(&by_experience(b)))
+        .min_by(|a, b| corrected(a).total_cmp(&corrected(b)))
         .unwrap_or((Method::Posix, f64::INFINITY))
+}
+
+/// How a collective call is carried out; the same on all ranks.
+#[derive(Clone, Debug)]
+pub(crate) struct CollectivePlan {
+    pub(crate) method: Method,
+    /// From the first to the last byte of all ranks.
+    pub(crate) range: Range<u64>,
+    /// How holes are found; only a write needs to know about them.
+    pub(crate) hole_check: Option<HoleCheck>,
+    /// Seconds that the method should take, without corrections.
+    pub(crate) estimate: f64,
+    /// Whether there were other methods to choose from.
+    pub(crate) had_choice: bool,
+    /// The size of rank 0's pieces, by which corrections are kept.
+    pub(crate) size: PieceSize,
+}
+
+/// What is known about holes in a collective write.
+#[derive(Clone, Debug)]
+pub(crate) struct HoleCheck {
+    /// The point at which boundary sums are taken.
+    pub(crate) point: Point,
+    /// Whether the accesses tile the range, so that there are none.
+    pub(crate) tiled: bool,
+}
+
+/// Plans a collective call from the proposals of all ranks; `None` if there is nothing to do.
+pub(crate) fn plan_collective(
+    proposals: &[Proposal],
+    seed: u64,
+    hints: &Hints,
+    setting: Setting,
+    atomic: bool,
+) -> Option<CollectivePlan> {
+    let mut taking_part = proposals.iter().filter(|proposal| proposal.len > 0);
+    let first = taking_part.next()?;
+    let range = taking_part
+        .fold(first.low..first.high, |all, one| all.start.min(one.low)..all.end.max(one.high));
+    let hole_check = setting.direction.is_write().then(|| {
+        let point = Point::new(seed);
+        let whole = point.interval(range.start as i64..range.end as i64);
+        let sum = proposals.iter().map(|proposal| proposal.boundary).sum::<Boundary>();
+        HoleCheck { point, tiled: whole == sum }
+    });
+    let tiled = hole_check.as_ref().is_some_and(|check| check.tiled);
+    let setting = Setting { tiled, ..setting };
+    let reads_back = proposals.iter().all(|proposal| proposal.reads_back);
+    let mut methods = candidates(hints, &setting, !atomic, reads_back);
+    if methods.len() > 1 && proposals.iter().all(|proposal| proposal.pieces <= 1) {
+        // A contiguous access is one request by any method, unless ranks combine theirs.
+        methods.retain(|method| matches!(method, Method::Posix | Method::TwoPhase));
+    }
+    // Rank 0's costs are used, so that all ranks decide alike.
+    let (method, estimate) = choose(&methods, proposals, &proposals[0].costs, &setting);
+    let size = PieceSize::of(proposals[0].len, proposals[0].pieces);
+    Some(CollectivePlan {
+        method,
+        range,
+        hole_check,
+        estimate,
+        had_choice: methods.len() > 1,
+        size,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use striate_store::MemoryStore;
+    use striate_store::store::Store;
+
+    use super::*;
+
+    fn setting(direction: Direction) -> Setting {
+        Setting {
+            direction,
+            capabilities: MemoryStore::new("object").capabilities(),
+            ranks_per_node: 4.0,
+            nodes: 1.0,
+            cores: 4.0,
+            in_memory: true,
+            new_rings: 0.0,
+            tiled: false,
+            window: f64::from(1 << 20),
+            sieve_buffer: f64::from(1 << 19),
+            list_regions: 64.0,
+        }
+    }
+
+    fn proposal(low: u64, len: u64, seed: u64) -> Proposal {
+        let (high, pieces) = (low + len, 1);
+        let boundary = Point::new(seed).interval(low as i64..high as i64);
+        Proposal {
+            len,
+            low,
+            high,
+            boundary,
+            pieces,
+            regions: 1,
+            reads_back: true,
+            ..Proposal::default()
+        }
+    }
+
+    #[test]
+    fn a_plan_covers_all_ranks_and_knows_whether_they_tile() {
+        let hints: Hints = "striate_method=two-phase".parse().unwrap();
+        let plan = |proposals: &[Proposal], direction| {
+            plan_collective(proposals, 7, &hints, setting(direction), false)
+        };
+        let none = Proposal { reads_back: true, ..Proposal::default() };
+        assert!(plan(&[none, none], Direction::Write).is_none());
+        let tiles = [proposal(100, 50, 7), none, proposal(0, 100, 7)];
+        let planned = plan(&tiles, Direction::Write).unwrap();
+        assert_eq!((planned.method, planned.range.clone()), (Method::TwoPhase, 0..150));
+        assert!(planned.hole_check.is_some_and(|check| check.tiled) && !planned.had_choice);
+        let gap = [proposal(100, 50, 7), proposal(0, 99, 7)];
+        let planned = plan(&gap, Direction::Write).unwrap();
+        assert!(planned.hole_check.is_some_and(|check| !check.tiled));
+        assert!(plan(&gap, Direction::Read).unwrap().hole_check.is_none());
+    }
 }

@@ -1,4 +1,4 @@
-//! How a file is opened; MPI's modes under their own names.
+//! [`Mode`]: how a file is opened, as in MPI.
 
 use bitflags::bitflags;
 
@@ -24,17 +24,17 @@ bitflags! {
 }
 
 impl Mode {
-    /// Refuses what MPI refuses.
+    /// Refuses the combinations that MPI refuses.
     pub(crate) fn check(self) -> Result<(), FileError> {
         let refuse = |reason| Err(FileError::Mode { mode: self, reason });
         if !self.intersects(Self::READ | Self::WRITE) {
             return refuse("it must be opened for reading, writing or both");
         }
         if !self.contains(Self::WRITE) && self.intersects(Self::CREATE | Self::EXCLUSIVE) {
-            return refuse("a file that is not written cannot be created");
+            return refuse("a file that is opened for reading only cannot be created");
         }
         if self.contains(Self::EXCLUSIVE) && !self.contains(Self::CREATE) {
-            return refuse("EXCLUSIVE says what CREATE does with a file that exists");
+            return refuse("EXCLUSIVE needs CREATE");
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! [`OverlappingRead`]: a read through a view that shows bytes more than once.
 //!
-//! Methods rely on bytes that ascend. So what such a read means is taken apart: the bytes of the file, each once and
-//! in order, which any method can read; and where they belong in the stream. It takes a list of the read's runs, and
-//! memory for its bytes: views of this kind are rare, and not worth a way of their own through every method.
+//! Methods rely on offsets that ascend. So such a read is split in two: the bytes of the file, each
+//! once and in order, which any method can read; and a copy of them to all their positions in the
+//! stream. It takes a list of the read's runs and a buffer for its bytes: such views are rare, and
+//! not worth a special case in every method.
 
 use striate_datatype::{Cursor, Datatype, Run};
 use striate_store::store::Placement;
@@ -10,7 +11,7 @@ use striate_store::store::Placement;
 use crate::access::{FileSide, scatter_to};
 use crate::{FileError, MemoryMut, View};
 
-/// Bytes that are handed on at a time.
+/// Bytes that are copied at a time.
 const PIECE: usize = 64 << 10;
 
 /// See the module.
@@ -18,7 +19,8 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct OverlappingRead {
     /// Every byte once, in ascending order.
     side: FileSide,
-    /// Runs in the order of the stream: where each begins in what `side` means, and how long it is.
+    /// Runs in the order of the stream: where each begins in the bytes of `side`, and how long it
+    /// is.
     parts: Vec<(u64, u64)>,
 }
 
@@ -35,7 +37,7 @@ impl OverlappingRead {
             }
             touch
         });
-        // What lies before each, once all are joined.
+        // Bytes before each, after all are merged.
         let before: Vec<u64> = sorted
             .iter()
             .scan(0, |sum, run| {
@@ -45,7 +47,7 @@ impl OverlappingRead {
             })
             .collect();
         let part = |run: &Run| {
-            // The one that has swallowed it is the last that does not begin behind it.
+            // The merged run that contains it is the last one that does not begin behind it.
             let at = sorted.partition_point(|joined| joined.offset <= run.offset) - 1;
             (before[at] + (run.offset - sorted[at].offset) as u64, run.len)
         };
@@ -62,20 +64,21 @@ impl OverlappingRead {
         &self.side
     }
 
-    /// Room for what `side` means.
-    pub(crate) fn room(&self) -> Result<Vec<u8>, FileError> {
-        let (mut room, len) = (Vec::new(), self.side.len());
-        let fits = usize::try_from(len).is_ok_and(|len| room.try_reserve_exact(len).is_ok());
+    /// A buffer for the bytes of `side`.
+    pub(crate) fn buffer(&self) -> Result<Vec<u8>, FileError> {
+        let (mut buffer, len) = (Vec::new(), self.side.len());
+        let fits = usize::try_from(len).is_ok_and(|len| buffer.try_reserve_exact(len).is_ok());
         if !fits {
             let what = format!("{len} bytes that the view shows more than once");
             return Err(FileError::NoMemory { call: "read", what });
         }
-        room.resize(len as usize, 0);
-        Ok(room)
+        buffer.resize(len as usize, 0);
+        Ok(buffer)
     }
 
-    /// Hands on what was read, up to the first byte of the stream that was not; returns how much that is.
-    pub(crate) fn hand_on(&self, read: &[u8], to: &mut MemoryMut<'_>) -> Result<u64, FileError> {
+    /// Copies what was read to memory, up to the first byte of the stream that was not read;
+    /// returns how many bytes.
+    pub(crate) fn copy_to(&self, read: &[u8], to: &mut MemoryMut<'_>) -> Result<u64, FileError> {
         let mut piece = Vec::with_capacity(PIECE);
         let mut done = 0;
         for &(start, len) in &self.parts {
@@ -101,7 +104,7 @@ impl OverlappingRead {
     }
 }
 
-/// What is read, in absolute offsets and in the order of the stream.
+/// The runs that are read, in absolute offsets and in the order of the stream.
 fn runs(view: &View, position: u64, len: u64) -> Result<Vec<Run>, FileError> {
     let too_far = || FileError::View { reason: "an offset beyond 2^63".into() };
     let filetype = view.filetype();

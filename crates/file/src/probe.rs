@@ -1,18 +1,19 @@
 //! [`probe`]: how fast storage targets are, and which of them to use (\[SON\], Algorithm 1).
 //!
-//! Ranks share the targets, round robin, and each writes to several of its own at once. What is written
-//! lies in a file without a name where there are names to take away (`scratch.rs`), and is written
-//! around the page cache where that is possible; elsewhere the time to make it durable counts. Every
-//! target has a time limit. The results are gathered, every rank comes to the same [`Choice`], and rank
-//! 0 keeps them for a while (`cache.rs`).
+//! Ranks share the targets, round robin, and each writes to several of its own at once, to files
+//! without a name where that is possible (`scratch.rs`). Writes bypass the page cache where that is
+//! possible; elsewhere the time to make the data durable counts. Every target has a time limit. The
+//! results are gathered, every rank comes to the same [`Choice`], and rank 0 caches them for a
+//! while (`cache.rs`).
 //!
 //! # Several at once
 //!
-//! Targets on one disk, or behind one link, share what it gives while they are measured at once. That is
-//! no mistake: they will share it, too, when a file is written to all of them. Whoever happens to be
-//! measured alone at the end seems faster, but does not make the others look like stragglers: n targets
-//! that get a part of a link each have an aggregate of at least the link, which is what one alone has.
-//! So such targets are all kept. To see each target for itself, measure one at a time.
+//! Targets on one disk, or reached by one link, share its bandwidth while they are measured at
+//! once. That is intended: they will share it, too, when a file is written to all of them. A target
+//! that happens to be measured alone at the end seems faster, but does not make the others look
+//! slow: n targets that share a link have an aggregate of at least the bandwidth of the link, which
+//! is what one alone has. So such targets are all chosen. To see each target by itself, measure one
+//! at a time.
 
 mod cache;
 mod measure;
@@ -40,7 +41,8 @@ pub struct Sample {
     pub bytes: u64,
     /// How long it took; without making the file.
     pub seconds: f64,
-    /// Whether the page cache was bypassed; otherwise the time to make the bytes durable is included.
+    /// Whether the page cache was bypassed; otherwise the time to make the bytes durable is
+    /// included.
     pub direct: bool,
 }
 
@@ -121,11 +123,11 @@ impl fmt::Display for Probe {
     }
 }
 
-/// Measures targets, or remembers, and chooses among them. Collective: all ranks name the same targets
-/// and the same size.
+/// Measures targets, or uses cached samples, and chooses among them. Collective: all ranks give the
+/// same targets and the same size.
 ///
-/// A target that cannot be measured is no error of the call: its [`Measured::outcome`] says why, and it
-/// is not chosen unless no target can be measured.
+/// A target that cannot be measured is no error of the call: its [`Measured::outcome`] says why,
+/// and it is not chosen unless no target can be measured.
 pub fn probe(
     comm: &Arc<dyn Comm>,
     targets: &[StorageTarget],
@@ -133,20 +135,20 @@ pub fn probe(
 ) -> Result<Probe, FileError> {
     let comm = comm.as_ref();
     let cache = (comm.rank() == 0).then(|| Cache::new(targets, options));
-    let mut told = match &cache {
+    let mut start = match &cache {
         Some(cache) => record::ProbeStart {
             fingerprint: fingerprint(targets, options),
-            kept: cache.recall(options.valid),
+            cached: cache.recall(options.valid),
         }
         .to_bytes(),
         None => Vec::new(),
     };
-    comm.broadcast(0, &mut told)?;
-    let told = record::ProbeStart::from_bytes(&told);
-    let told = told.ok_or_else(|| "rank 0 did not say what is known of the targets".to_owned());
-    let same = told.and_then(|told| {
-        if told.fingerprint == fingerprint(targets, options) {
-            Ok(told.kept)
+    comm.broadcast(0, &mut start)?;
+    let start = record::ProbeStart::from_bytes(&start);
+    let start = start.ok_or_else(|| "rank 0 did not send its cached samples".to_owned());
+    let same = start.and_then(|start| {
+        if start.fingerprint == fingerprint(targets, options) {
+            Ok(start.cached)
         } else {
             Err("its storage targets are not those of rank 0".to_owned())
         }
@@ -162,7 +164,7 @@ pub fn probe(
     let outcomes = measure::measure_all(&part, options);
     let mine = mine.into_iter().zip(outcomes).collect();
     let gathered = comm.allgather(&record::to_bytes(&mine, options.is_stopped()))?;
-    let mut outcomes = vec![Err("its rank told nothing of it".to_owned()); targets.len()];
+    let mut outcomes = vec![Err("its rank sent no result for it".to_owned()); targets.len()];
     let mut stopped = false;
     for bytes in &gathered {
         let (results, was_stopped) = record::from_bytes(bytes);
@@ -178,7 +180,7 @@ pub fn probe(
     }
     let probe = Probe::new(joined(targets, outcomes), options, None);
     if let Some(cache) = &cache {
-        cache.keep(&probe.targets);
+        cache.store(&probe.targets);
     }
     Ok(probe)
 }
@@ -192,7 +194,7 @@ fn joined(
     targets.iter().zip(outcomes).map(join).collect()
 }
 
-/// The same number on all ranks that ask for the same.
+/// The same number on all ranks with the same targets and size.
 fn fingerprint(targets: &[StorageTarget], options: &ProbeOptions) -> u64 {
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     crate::user_cache::hash(format!("{}\n{}", options.whole_size(), names.join("\n")).as_bytes())

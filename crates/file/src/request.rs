@@ -1,15 +1,15 @@
-//! Calls that go on while the program does.
+//! [`Request`]: a nonblocking call.
 //!
-//! An independent call is carried out by one of a few threads. A collective one gets on, in the order in
-//! which such calls were made, whenever this rank makes a call that waits, or [`crate::File::progress`]:
-//! never on another thread, since MPI may not be called from there. The buffer belongs to the request until
-//! it is waited for, so nothing can touch it meanwhile.
+//! An independent call is carried out by one of a few threads. A collective one makes progress, in
+//! the order in which such calls were started, whenever this rank makes a call that waits, or
+//! [`crate::File::progress`]: never on another thread, since MPI may not be called from there. The
+//! buffer belongs to the request until it is waited for, so the program cannot touch it meanwhile.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::FileError;
 
-/// What a call left: its buffer and the bytes it moved.
+/// The result of a call: its buffer, and the bytes it moved.
 pub(crate) type Done<B> = (B, Result<u64, FileError>);
 
 /// A call under way; give it to [`crate::File::wait`].
@@ -20,7 +20,7 @@ pub struct Request<B> {
     pub(crate) collective: bool,
 }
 
-/// Where a call leaves its result.
+/// Where a call puts its result.
 #[derive(Debug)]
 pub(crate) struct ResultSlot<B> {
     done: Mutex<Option<Done<B>>>,
@@ -41,7 +41,7 @@ impl<B> ResultSlot<B> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Waits for a result that is certain to come: a thread is at work on it.
+    /// Waits for a result that is certain to come: a thread works on it.
     pub(crate) fn take(&self) -> Done<B> {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -54,7 +54,7 @@ impl<B> ResultSlot<B> {
 }
 
 impl<B> Request<B> {
-    /// A call that is done already.
+    /// A call that is complete already.
     pub(crate) fn done(buffer: B, done: Result<u64, FileError>) -> Self {
         let slot = ResultSlot::new();
         slot.fill((buffer, done));

@@ -1,4 +1,4 @@
-//! What calls cost: the characteristics of \[CHING\], counted where things happen.
+//! [`Stats`]: what calls cost, as the characteristics of \[CHING\], counted at the store.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
@@ -12,16 +12,16 @@ pub struct Stats {
     pub calls: u64,
     /// Bytes the program asked to read or write.
     pub wanted: u64,
-    /// Bytes of file regions that requests to the store were for. A write that reads back what it
-    /// does not change counts its writes here, and its reads in [`Stats::read_back`].
+    /// Bytes of file regions that requests to the store were for. A read-modify-write counts its
+    /// write here, and its read in [`Stats::read_back`].
     pub accessed: u64,
     /// Requests to the store in the direction of the call; a list or a description is one.
     pub operations: u64,
-    /// Bytes that the requests of writes read, in order not to change them.
+    /// Bytes that writes have read back, in order not to change them.
     pub read_back: u64,
-    /// Requests by which they did.
+    /// Requests that read them back.
     pub read_backs: u64,
-    /// Bytes sent to other ranks, or put where another rank writes or reads them.
+    /// Bytes sent to other ranks, or copied to memory from which another rank writes or reads them.
     pub resent: u64,
     /// Contiguous regions that requests were made of.
     pub regions: u64,
@@ -94,7 +94,8 @@ pub struct CallReport {
     pub method: Method,
     /// The kind of file domains, if the method has such.
     pub domains: Option<&'static str>,
-    /// Whether ranks met in shared memory (`true`) or sent messages; `None` if neither.
+    /// Whether ranks exchanged data in shared memory (`true`) or by messages; `None` if they did
+    /// not.
     pub in_memory: Option<bool>,
     /// What it cost this rank.
     pub stats: Stats,

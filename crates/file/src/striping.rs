@@ -1,14 +1,15 @@
-//! Striping on Lustre: what hints ask for, and how ranks learn what became of it.
+//! Striping on Lustre: the request that hints make, and the agreement of ranks on the layout that
+//! the file got.
 //!
-//! Rank 0 creates the file and tells the others how it is striped. That becomes the hints in effect,
-//! as in other implementations of MPI-IO, so that all ranks align their accesses alike.
+//! Rank 0 creates the file and broadcasts how it is striped. That becomes the hints in effect, as
+//! in other implementations of MPI-IO, so that all ranks align their accesses alike.
 
 use striate_comm::{Comm, CommError};
 use striate_store::lustre::{StripeCount, StripeRequest, Striping, StripingReport};
 
 use crate::hints::{Composites, Hints};
 
-/// What the hints ask of the file system.
+/// The striping that the hints request.
 pub(crate) fn request(hints: &Hints) -> StripeRequest {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let all = hints.striping_all.then_some(StripeCount::All);
@@ -20,7 +21,7 @@ pub(crate) fn request(hints: &Hints) -> StripeRequest {
     }
 }
 
-/// Makes rank 0's report everyone's, and what it says the hints in effect. Collective.
+/// Gives all ranks the report of rank 0, and makes it the hints in effect. Collective.
 pub(crate) fn agree(
     comm: &dyn Comm,
     hints: &mut Hints,
@@ -39,7 +40,8 @@ pub(crate) fn agree(
     Ok(report)
 }
 
-/// What the file has, as four numbers or nothing, and behind a space the difference.
+/// The layout of the file as four numbers, or nothing; then a space and the difference to the
+/// request.
 fn to_text(report: &StripingReport) -> Vec<u8> {
     let number = |number: Option<u32>| number.map_or("-".into(), |number| number.to_string());
     let actual = report.actual.map_or_else(String::new, |actual| {
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rank_0_found_is_everyones() {
+    fn all_ranks_get_the_report_of_rank_0() {
         let actual = Striping { unit: 1 << 20, count: Some(4), start: Some(7), components: 2 };
         let undecided = Striping { count: None, start: None, ..actual };
         let none = StripingReport {

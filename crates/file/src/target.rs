@@ -1,4 +1,4 @@
-//! [`StorageTarget`]: one place among several that files can be put on.
+//! [`StorageTarget`]: one of several directories, servers or OSTs that files can be created on.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{Composites, FileError, Hints};
 
 /// A directory, one of several I/O servers, or one storage target of a striped file system.
 ///
-/// As text it is the directory or URL; a number behind `#` says which server (of
+/// As text it is the directory or URL; a number after `#` says which server (of
 /// `striate://host:port/path#3`) or which storage target of the file system that the directory lies
 /// on (`/lustre/run#3`: OST 3 of a Lustre). `#*` means every one of them: [`StorageTarget::each`]
 /// asks how many there are. A directory without a number is one target, and so is one with `#*` on
@@ -28,7 +28,7 @@ use crate::{Composites, FileError, Hints};
 pub struct StorageTarget {
     directory: Directory,
     number: Option<u32>,
-    /// Whether `#*` stands there instead of a number.
+    /// Whether the text has `#*` instead of a number.
     every: bool,
 }
 
@@ -39,7 +39,7 @@ enum Directory {
 }
 
 impl StorageTarget {
-    /// A directory of this machine.
+    /// A local directory.
     pub fn directory(path: impl Into<PathBuf>) -> Self {
         Self { directory: Directory::Local(path.into()), number: None, every: false }
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stands_behind_the_last_hash() {
+    fn a_number_follows_the_last_hash_sign() {
         assert_eq!(parsed("/scratch#a").number(), None);
         assert_eq!(parsed("/scratch#a#12").number(), Some(12));
         assert_eq!(parsed("/scratch#a#12").path("f"), Path::new("/scratch#a/f"));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_refused() {
+    fn names_without_a_directory_are_refused() {
         for text in ["", "#3", "#*", "/a#", "/a#99999999999", "striate://#1"] {
             assert!(text.parse::<StorageTarget>().is_err(), "{text}");
         }

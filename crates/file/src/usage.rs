@@ -1,8 +1,8 @@
 //! [`Usage`]: how a rank's calls were carried out, and where the time went, for summaries.
 //!
-//! Calls are always counted. Clocks are read only if [`crate::File::measure_time`] asks for it, by a wrapper
-//! of the store: to ask what time it is costs as much as everything else that a small request needs of this
-//! room.
+//! Calls are always counted. Clocks are read only after [`crate::File::measure_time`], by a wrapper
+//! of the store: reading a clock costs as much as everything else that this crate does for a small
+//! request.
 
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use striate_store::store::{Capabilities, Lock, LockKind, Region, Store, TypedReq
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     calls: [u64; Method::ALL.len()],
-    /// Time in requests to the store, those of helper threads included; zero if it was not measured.
+    /// Time in requests to the store, those of helper threads included; zero if it was not
+    /// measured.
     pub io: Duration,
-    /// Time in collective calls beside that: meeting, exchanging, waiting for others. Of calls that were
-    /// begun only the time in the store is known.
+    /// Time in collective calls outside of the store: synchronisation and exchange. Of nonblocking
+    /// calls only the time in the store is known.
     pub exchange: Duration,
 }
 

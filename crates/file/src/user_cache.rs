@@ -1,6 +1,7 @@
-//! Notes: small files in which measurements outlive a process, in the user's cache directory.
+//! Small files in the user's cache directory, in which measurements outlive a process.
 //!
-//! A note that cannot be read or written is as good as none: it saves time, and nothing depends on it.
+//! A cache file only saves time: one that cannot be read or written is treated as if it did not
+//! exist.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -9,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
-/// A file that is longer is none of ours.
+/// A longer file was not written by this module.
 const LONGEST: u64 = 16 << 20;
 
-/// Where notes are kept: the user's cache directory, unless `STRIATE_CACHE_DIR` says otherwise.
+/// The directory: the user's cache directory, or `STRIATE_CACHE_DIR`.
 pub(crate) fn directory() -> Option<PathBuf> {
     directory_of(|name| env::var_os(name))
 }
@@ -31,7 +32,7 @@ pub(crate) fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Under another name first, so that nobody reads a half.
+/// Writes under another name first, so that no process reads a part of it.
 pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -51,7 +52,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
 
-/// FNV-1a: the same in every process, which the hashes of the standard library need not be.
+/// FNV-1a: the same in every process, unlike the hashes of the standard library.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, step)
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_directory_is_the_users() {
+    fn the_directory_is_that_of_the_user() {
         let with = |set: &'static [(&str, &str)]| {
             directory_of(|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
         };

@@ -1,11 +1,11 @@
-//! Views: which bytes of the file a rank sees, and in which units it counts them.
+//! [`View`]: which bytes of the file a rank sees, and in which units it counts them.
 
 use striate_datatype::{Cursor, Datatype};
 
 use crate::FileError;
 
 /// The file as a rank sees it: endless copies of `filetype` from `displacement` on, counted in
-/// `etype`s. What lies in the gaps of the filetype is not seen.
+/// `etype`s. Bytes in the gaps of the filetype are not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     displacement: u64,
@@ -17,7 +17,7 @@ pub struct View {
     runs: Option<Runs>,
 }
 
-/// Runs of equal length, one behind the other.
+/// Runs of equal length at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Runs {
     /// Where the first begins, from the displacement on.
@@ -37,11 +37,11 @@ impl Runs {
 }
 
 impl View {
-    /// A view. The filetype holds whole etypes, its bytes ascend and do not overlap; none lies before the
-    /// displacement. A filetype without bytes shows nothing.
+    /// A view. The filetype holds whole etypes, its bytes ascend and do not overlap; none lies
+    /// before the displacement. A filetype without bytes shows nothing.
     ///
-    /// Where its bounds are so narrow that copies would overlap – libraries make such types, of which they use one
-    /// copy – accesses that leave the first copy are refused.
+    /// Where its bounds are so narrow that copies would overlap (libraries make such types, and use
+    /// one copy), accesses beyond the first copy are refused.
     pub fn new(
         displacement: u64,
         etype: &Datatype,
@@ -54,10 +54,12 @@ impl View {
         Ok(view)
     }
 
-    /// A view of a file that is only read: as [`View::new`], but its filetype may show bytes more than once, if its
-    /// runs still begin one behind the other. MPI wants it so. Where copies would overlap, all of them can be read.
+    /// A view of a file that is only read: as [`View::new`], but its filetype may show bytes more
+    /// than once, as MPI allows, if the starts of its runs do not descend. Copies that overlap can
+    /// all be read.
     ///
-    /// A read that meets bytes twice takes memory for what it reads and for a list of its runs.
+    /// A read of bytes that the view shows twice takes memory for what it reads and for a list of
+    /// its runs.
     pub fn for_reading(
         displacement: u64,
         etype: &Datatype,
@@ -67,7 +69,7 @@ impl View {
         if !filetype.is_ascending() && !starts_ascend(filetype)? {
             return refuse("the runs of the filetype must not begin before one another");
         }
-        // Copies that lie one before the other are no order at all.
+        // Copies of a negative extent would descend.
         let overlaps = filetype.size() > 0 && !filetype.is_monotonic() && filetype.extent() >= 0;
         if !overlaps && !filetype.is_ascending() {
             return refuse("copies of a filetype that overlaps itself must not descend");
@@ -75,7 +77,7 @@ impl View {
         Ok(Self { overlaps, ..view })
     }
 
-    /// What all views have to fulfil.
+    /// The checks of all views.
     fn checked(
         displacement: u64,
         etype: &Datatype,
@@ -127,8 +129,8 @@ impl View {
         self.runs.is_some_and(|runs| runs.first == 0 && runs.step == runs.len)
     }
 
-    /// Where in the file `len` bytes from `position` of the view's stream on lie, if it is plain to see that they
-    /// are one run.
+    /// Where in the file `len` bytes from `position` of the view's stream on lie, if they are one
+    /// run and that is quick to see.
     #[inline]
     pub(crate) fn run_at(&self, position: u64, len: u64) -> Option<u64> {
         let runs = self.runs?;
@@ -148,8 +150,8 @@ impl View {
         self.overlaps
     }
 
-    /// Whether `len` bytes from `position` of the view's stream on may not ascend, so that they have to be read as
-    /// an [`OverlappingRead`](crate::overlapping_read::OverlappingRead).
+    /// Whether `len` bytes from `position` of the view's stream on may not ascend, so that they
+    /// have to be read as an [`OverlappingRead`](crate::overlapping_read::OverlappingRead).
     pub(crate) fn folds(&self, position: u64, len: u64) -> bool {
         let in_first = position.saturating_add(len) <= self.filetype.size();
         self.overlaps && len > 0 && !(in_first && self.filetype.is_ascending())
@@ -200,22 +202,22 @@ impl View {
         Ok(first * self.filetype.size() + self.filetype.bytes_before(copies, inside)?)
     }
 
-    /// Bytes of the view's stream before the first that lies `rest` bytes behind the displacement or farther, where
-    /// they do not ascend.
+    /// Bytes of the view's stream before the first one that lies `rest` bytes or more from the
+    /// displacement, where offsets do not ascend.
     fn stream_until(&self, rest: u64) -> Result<u64, FileError> {
         let Self { filetype, .. } = self;
-        // At least as large as the bytes are far.
+        // No byte of a copy lies beyond.
         let end = filetype.true_upper_bound().unsigned_abs();
         let extent = filetype.extent().unsigned_abs();
         if extent == 0 && end <= rest {
             return refuse("all copies of the filetype lie at the same place: there is no end");
         }
-        // Copies that lie before it wholly; in the next one, a byte does not.
+        // Copies that lie wholly before it; the next one does not.
         let whole = match rest.checked_sub(end) {
             Some(beyond) => beyond / extent + 1,
             None => 0,
         };
-        // That may begin behind it.
+        // The next copy may begin after it.
         let inside = rest.saturating_sub(whole * extent);
         let mut cursor = Cursor::new(filetype, 1)?;
         let mut before = whole.saturating_mul(filetype.size());
@@ -250,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_where_bytes_are() {
+    fn runs_match_byte_offsets() {
         let block = Datatype::bytes(5).unwrap();
         let byte = Datatype::bytes(1).unwrap();
         let behind = Datatype::hindexed(&[(5, 3)], &byte).unwrap();
@@ -271,7 +273,7 @@ mod tests {
                 }
             }
         }
-        // Two runs a copy, and copies that would overlap, are not plain to see.
+        // Two runs per copy, and copies that would overlap, are not quick to see.
         let pair = Datatype::hindexed(&[(2, 0), (2, 4)], &byte).unwrap();
         assert_eq!(View::new(0, &byte, &pair).unwrap().run_at(0, 1), None);
         let narrow = Datatype::resized(&block, 0, 3).unwrap();

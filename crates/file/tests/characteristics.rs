@@ -57,8 +57,8 @@ impl RankAccess {
     }
 }
 
-/// Bytes and operations of a sieve that cuts its range into windows of `buffer` bytes from the first
-/// wanted byte on and leaves out those without one; by looking at every region.
+/// Bytes and operations of a sieve that cuts its range into windows of `buffer` bytes from the
+/// first wanted byte on and leaves out those without one; by looking at every region.
 fn sieve_on_a_grid(file: &Datatype, buffer: u64) -> (u64, u64) {
     if file.size() == 0 {
         return (0, 0);

@@ -1,10 +1,10 @@
 //! All methods, domains, stores and calls against a plain model, byte by byte.
 //!
-//! A case is made from its number alone: ranks, nodes, a store, hints, and a sequence of steps, each
-//! with what it must leave in the file and in memory. Ranks then do the steps, and compare.
+//! A case is made from its number alone: ranks, nodes, a store, hints, and a sequence of steps,
+//! each with what it must leave in the file and in memory. Ranks then do the steps, and compare.
 //!
-//! What is written depends on the offset and the step only, so that calls may overlap and the outcome
-//! is still one.
+//! What is written depends on the offset and the step only, so that calls may overlap and the
+//! outcome is still one.
 //!
 //! * `STRIATE_CASE=17` runs case 17 alone, and tells what it does.
 //! * `STRIATE_LIMIT=10` says after how many seconds a case counts as hanging (180).
@@ -603,7 +603,7 @@ mod processes {
     }
 
     #[test]
-    fn of_pretended_nodes() {
+    fn of_simulated_nodes() {
         run_job(1000, "1");
         if job::ranks() > 2 {
             run_job(2000, "2");

@@ -1,5 +1,5 @@
-//! Faults by name, at random points, under every method: an error on every rank, no hang, and nothing
-//! changed that was not to be written. Then the same file works again.
+//! Faults by name, at random points, under every method: an error on every rank, no hang, and
+//! nothing changed that was not to be written. Then the same file works again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faulty;
@@ -319,7 +319,7 @@ fn a_rank_that_ends_or_panics_is_named_to_those_that_go_on() {
 
 /// In the middle of a call: the others find out while they wait for its data.
 #[test]
-fn a_rank_that_is_gone_inside_of_a_call_leaves_nobody_waiting() {
+fn a_rank_that_ends_inside_of_a_call_leaves_no_rank_waiting() {
     let watchdog = watchdog("a rank that is gone");
     for method in METHODS {
         for nodes in [[0, 0, 0], [0, 1, 2], [0, 0, 1]] {
@@ -357,7 +357,7 @@ fn a_rank_that_is_gone_inside_of_a_call_leaves_nobody_waiting() {
 /// A rank loses the others after any number of its calls: it gets an error, and so do all that
 /// depended on it.
 #[test]
-fn a_rank_that_loses_touch_inside_of_a_call_leaves_nobody_waiting() {
+fn a_rank_that_loses_its_connection_inside_of_a_call_leaves_no_rank_waiting() {
     let watchdog = watchdog("a rank that loses touch");
     let byte = Datatype::bytes(1).unwrap();
     let blocks = Datatype::hvector(100, 5, 3 * 5 + 2, &byte).unwrap();
@@ -384,7 +384,7 @@ fn a_rank_that_loses_touch_inside_of_a_call_leaves_nobody_waiting() {
                         file.read_at_all(0, &mut data)
                     };
                     done?;
-                    // Who came through does not before all know.
+                    // A rank that succeeded waits until all ranks have ended the call.
                     shared.barrier()?;
                     Ok::<_, FileError>(())
                 });

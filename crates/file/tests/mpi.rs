@@ -1,6 +1,7 @@
-//! Runs the checks of calls that were begun under `mpiexec`.
+//! Runs the checks of nonblocking calls under `mpiexec`.
 //!
-//! The program that is launched is an example, which `cargo test` builds, but `cargo test --test mpi` does not.
+//! The program that is launched is an example, which `cargo test` builds, but `cargo test --test
+//! mpi` does not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../comm/tests/job/mod.rs"]
@@ -25,7 +26,7 @@ fn on_one_node() {
 }
 
 #[test]
-fn on_pretended_nodes() {
+fn on_simulated_nodes() {
     passes(ranks(), &[("STRIATE_RANKS_PER_NODE", "1")]);
     if ranks() == 4 {
         passes(4, &[("STRIATE_RANKS_PER_NODE", "2")]);

@@ -1,4 +1,4 @@
-//! Collective calls that were begun, by ranks that are threads.
+//! Nonblocking collective calls of ranks that are threads.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod nonblocking;
@@ -11,7 +11,7 @@ use support::Watchdog;
 
 #[test]
 fn all_checks_hold() {
-    let watchdog = Watchdog::new(Duration::from_secs(240), "calls that were begun");
+    let watchdog = Watchdog::new(Duration::from_secs(240), "nonblocking calls");
     let jobs = [
         Threads::new(4),
         Threads::on_nodes(&[0, 0, 1, 1]),

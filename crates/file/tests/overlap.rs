@@ -1,5 +1,5 @@
-//! Views of files that are only read may show bytes more than once: every method against a model that looks up
-//! byte after byte.
+//! Views of files that are only read may show bytes more than once: every method against a model
+//! that looks up byte after byte.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -73,7 +73,8 @@ impl OverlappingView {
         starts.is_sorted()
     }
 
-    /// What a read of `len` bytes from byte `position` of the stream on leaves in memory, and how much it reads.
+    /// What a read of `len` bytes from byte `position` of the stream on leaves in memory, and how
+    /// much it reads.
     fn read(&self, file: &[u8], displacement: u64, position: u64, len: u64) -> (Vec<u8>, u64) {
         let mut memory = vec![UNTOUCHED; len as usize];
         for n in 0..len {
@@ -165,7 +166,8 @@ fn read_in_all_ways(
         );
     }
     if shown.extent > 0 {
-        // Every copy, of 6 blocks of 12 bytes 4 times at most, lies at least one byte behind the one before.
+        // Every copy, of 6 blocks of 12 bytes 4 times at most, lies at least one byte behind the
+        // one before.
         let mut positions = 0..288 * (file.len() as u64 + 1);
         let beyond = |n: &u64| shown.offset(*displacement, *n) >= file.len();
         let before = positions.find(beyond).unwrap();

@@ -1,5 +1,5 @@
-//! Several processes at one file, each with a world of one rank: locks and atomic mode between those
-//! that know nothing of each other.
+//! Several processes at one file, each with a world of one rank: locks and atomic mode between
+//! those that know nothing of each other.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -25,7 +25,7 @@ const BLOCKS: u64 = 300;
 /// This test again, as another process with a part.
 fn start(role: &str, number: u64, path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "plays_its_part", "--nocapture"])
+        .args(["--exact", "runs_as_a_child_process", "--nocapture"])
         .env(PART, format!("{role} {number} {}", path.display()))
         .stdout(Stdio::null())
         .spawn()
@@ -40,7 +40,7 @@ fn all_succeed(children: Vec<Child>) {
 
 /// What a child does; nothing in the tests' own process.
 #[test]
-fn plays_its_part() {
+fn runs_as_a_child_process() {
     let Ok(part) = std::env::var(PART) else { return };
     let _watchdog = Watchdog::new(Duration::from_secs(180), &part);
     let mut words = part.splitn(3, ' ');

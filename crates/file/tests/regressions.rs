@@ -36,9 +36,10 @@ fn watchdog(name: &str) -> Watchdog {
     Watchdog::new(Duration::from_secs(120), name)
 }
 
-/// A ring slot that was still being written was taken for that of a later window that nobody needed.
+/// A ring slot that was still being written was taken for that of a later window that no rank
+/// needed.
 #[test]
-fn a_slow_write_keeps_its_slot_while_windows_of_nobody_pass() {
+fn a_slow_write_keeps_its_slot_while_empty_windows_pass() {
     let _watchdog = watchdog("a slow write in the ring");
     let object = MemoryStore::new("object");
     let hints = hints("striate_method=two-phase;striate_domains=even;cb_buffer_size=64");
@@ -130,9 +131,9 @@ fn waiting_for_an_independent_request_waits_for_no_other_rank() {
     assert_eq!(moved.unwrap(), [1, 1]);
 }
 
-/// Collective questions did not carry out the collective calls that had begun before.
+/// Collective queries did not complete the nonblocking collective calls before them.
 #[test]
-fn stats_of_all_come_after_what_has_begun() {
+fn stats_of_all_include_nonblocking_calls() {
     let _watchdog = watchdog("stats of all");
     let object = MemoryStore::new("object");
     let moved = Threads::new(2).try_run(|comm| {

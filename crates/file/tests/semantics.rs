@@ -89,7 +89,7 @@ fn delete_on_close_deletes_when_all_have_closed() {
 }
 
 #[test]
-fn modes_that_do_not_go_together_are_refused() {
+fn modes_that_exclude_each_other_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     run(2, |comm| {
@@ -336,7 +336,7 @@ fn atomicity_is_set_by_all_and_read_back() {
 }
 
 #[test]
-fn views_that_are_none_are_refused() {
+fn invalid_views_are_refused() {
     let byte = bytes(1);
     let refused = |displacement: u64, etype: &Datatype, filetype: &Datatype| {
         let error = View::new(displacement, etype, filetype).unwrap_err();
@@ -421,7 +421,7 @@ fn memory_that_does_not_fit_its_description_is_refused() {
 }
 
 #[test]
-fn nobody_and_nothing_take_part_in_collectives() {
+fn collectives_of_empty_groups_and_empty_buffers() {
     let object = MemoryStore::new("object");
     for method in METHODS {
         let hints: Hints = format!("striate_method={method}").parse().unwrap();
@@ -491,10 +491,10 @@ fn hints_can_be_changed_while_a_file_is_open() {
             assert_eq!(method(&file).to_string(), name);
             file.write_at_all(0, &values)?;
         }
-        // Nobody has anything to say.
+        // No rank brings hints.
         file.set_hints(None)?;
         assert_eq!(file.hints().cb_buffer_size, Some(64));
-        // A call that was begun goes by the hints of its beginning, and is done before.
+        // A nonblocking call uses the hints of its start, and is completed before.
         let request = file.iread_at_all(0, vec![0; 40]);
         file.set_hints(Some(&Hints::default()))?;
         let (back, done) = file.wait(request);
@@ -579,7 +579,7 @@ fn a_rank_can_take_part_with_an_error() {
             Ok(request) => file.wait(request).1.unwrap_err(),
             Err(request) => file.wait(request).1.unwrap_err(),
         });
-        // Nobody is out of step.
+        // All ranks are at the same call.
         file.write_at_all(comm.rank() as u64, &[7])?;
         file.close()
     });
@@ -587,13 +587,14 @@ fn a_rank_can_take_part_with_an_error() {
 }
 
 #[test]
-fn ranks_that_need_nobody_and_ranks_that_do_meet_in_one_call() {
+fn parts_that_are_cheaper_alone_and_others_in_one_call() {
     const LEN: usize = 3000;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     run(4, |comm| {
         let rank = comm.rank();
-        // Rank 0 sees one run; the others take bytes in turn behind it, and rank 3 takes nothing every other time.
+        // Rank 0 sees one run; the others take bytes in turn behind it, and rank 3 takes nothing
+        // every other time.
         let view = if rank == 0 { View::bytes() } else { every_third_byte(7000 + rank as u64) };
         let mut file = open(comm, &path, BOTH | Mode::CREATE)?;
         file.set_view(view)?;

@@ -1,4 +1,4 @@
-//! The pointer that all ranks share, wherever it is kept: in memory of the node, or in a file beside theirs.
+//! The shared pointer, in memory of the node or in a sidecar file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -109,7 +109,7 @@ fn seeks_views_and_appending() {
             let error = file.seek_shared(Seek::Start(comm.rank() as u64)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotSame, "{error}");
         }
-        // A new view begins at its start, also for who was ahead.
+        // A new view begins at its start, also for a rank that was ahead.
         for view in 0..3 {
             let etype = Datatype::bytes(2)?;
             file.set_view(View::new(view, &etype, &etype)?)?;
@@ -132,7 +132,7 @@ fn seeks_views_and_appending() {
 }
 
 #[test]
-fn a_rank_that_cannot_take_part_keeps_nobody_waiting() {
+fn a_rank_that_cannot_take_part_leaves_no_rank_waiting() {
     run(|comm, path| {
         let mut file = open(comm, path, BOTH)?;
         file.set_view(View::new(0, &Datatype::bytes(4)?, &Datatype::bytes(4)?)?)?;
@@ -147,7 +147,7 @@ fn a_rank_that_cannot_take_part_keeps_nobody_waiting() {
 }
 
 #[test]
-fn nothing_is_left_beside_a_file_that_was_closed() {
+fn the_sidecar_file_is_removed_at_close() {
     let nodes = Threads::on_nodes(&[0, 0, 1]);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");

@@ -1,4 +1,4 @@
-//! Collective calls for which nobody meets, and small writes that wait: nothing of it shows but in speed.
+//! Write-behind and barrier elision: files and results are the same as without.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
-use striate_file::{File, FileError, Hints, Memory, Method, Mode};
+use striate_file::{Direction, File, FileError, Hints, Memory, Method, Mode};
 use support::Watchdog;
 
 const NEW: Mode = Mode::READ.union(Mode::WRITE).union(Mode::CREATE);
@@ -18,7 +18,7 @@ const NEW: Mode = Mode::READ.union(Mode::WRITE).union(Mode::CREATE);
 const LEN: usize = 1 << 20;
 
 fn run(ranks: usize, body: impl Fn(&Arc<dyn Comm>) -> Result<(), FileError> + Sync) {
-    let _watchdog = Watchdog::new(Duration::from_secs(120), "a test without meetings");
+    let _watchdog = Watchdog::new(Duration::from_secs(120), "a test of write-behind");
     Threads::new(ranks).try_run(|comm| body(&comm)).unwrap();
 }
 
@@ -37,7 +37,7 @@ impl Draw {
     }
 }
 
-/// Where each rank writes in a call: ranges apart from each other, some of them empty.
+/// Where each rank writes in a call: disjoint ranges, some of them empty.
 fn ranges(draw: &mut Draw, ranks: usize) -> Vec<(usize, usize)> {
     let most = [64, 5000, 16 << 10, 40_000][draw.below(4)];
     let start = draw.below(LEN - ranks * most);
@@ -49,7 +49,7 @@ fn ranges(draw: &mut Draw, ranks: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// As long as it is drawn, so that ranks get apart.
+/// Sleeps at random, so that ranks get ahead of each other.
 fn dawdle(draw: &mut Draw, rank: usize, ranks: usize) {
     if draw.below(6) == 0 && draw.below(ranks) == rank {
         std::thread::sleep(Duration::from_micros(300));
@@ -92,7 +92,7 @@ fn random_calls(seed: u64, ranks: usize, hints: &str) {
             // What a rank wrote it sees, and after all have written all do.
             match draw.below(60) {
                 0 => {
-                    // Nobody is ahead while the others look.
+                    // No rank is ahead while the others read.
                     comm.barrier()?;
                     let mut back = vec![0; len];
                     file.read_at(start as u64, &mut back)?;
@@ -144,7 +144,8 @@ fn later_calls_win_however_late_a_rank_is() {
     random_calls(99, 3, "striate_write_behind=disable");
 }
 
-/// Ranks that write alone, apart from each other or one after the other; who looks sees what was written before.
+/// Ranks that write independently, at disjoint ranges or one after the other; a read sees what was
+/// written before.
 fn random_calls_alone(seed: u64, ranks: usize, hints: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
@@ -164,7 +165,7 @@ fn random_calls_alone(seed: u64, ranks: usize, hints: &str) {
                 bytes
             };
             if draw.below(5) > 0 {
-                // All at once, apart from each other.
+                // All at once, at disjoint ranges.
                 for (of, &(start, len)) in parts.iter().enumerate() {
                     let bytes = put(of, start, len);
                     if of == rank {
@@ -220,7 +221,7 @@ fn random_calls_alone(seed: u64, ranks: usize, hints: &str) {
 }
 
 #[test]
-fn what_ranks_write_alone_is_seen_by_all() {
+fn independent_writes_are_seen_by_all_ranks() {
     for seed in 0..6 {
         random_calls_alone(seed, 2 + seed as usize % 3, "");
     }
@@ -243,7 +244,8 @@ fn is_in_turn(bytes: &[u8]) -> bool {
     bytes.iter().enumerate().all(|(i, byte)| *byte == (i / 7) as u8)
 }
 
-/// Four ranks write small blocks in turn, by `write`; some of them by a method that has them wait for more.
+/// Four ranks write small blocks in turn, by `write`; some of them by a method that has them wait
+/// for more.
 fn small_writes(write: impl Fn(&mut File, u64, &Vec<u8>) -> Result<u64, FileError> + Sync) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
@@ -276,12 +278,12 @@ fn small_writes_become_few_requests() {
 }
 
 #[test]
-fn small_writes_of_ranks_alone_become_few_requests() {
+fn small_independent_writes_become_few_requests() {
     small_writes(|file, at, mine| file.write_at(at, mine));
 }
 
 #[test]
-fn what_waits_is_written_without_being_asked_for() {
+fn buffered_writes_are_flushed_after_a_while() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     run(3, |comm| {
@@ -300,7 +302,7 @@ fn what_waits_is_written_without_being_asked_for() {
 }
 
 #[test]
-fn another_opening_finds_everything() {
+fn a_second_handle_sees_everything() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     run(2, |comm| {
@@ -342,25 +344,25 @@ fn a_file_that_is_dropped_loses_nothing() {
 }
 
 #[test]
-fn who_cannot_take_part_keeps_nobody() {
+fn a_rank_that_declines_stops_no_other_rank() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     run(3, |comm| {
         let rank = comm.rank();
         let mut file = open(comm, &path, "")?;
         let (mut back, mut refused) = ([0; 10], 0);
-        for write in [true, false, true] {
+        for direction in [Direction::Write, Direction::Read, Direction::Write] {
             for call in 0..100 {
                 let at = (call * 3 + rank as u64) * 10;
                 if rank == 1 && call % 23 == 22 {
                     let wrong =
                         FileError::Argument { call: "a test", reason: "it is wrong".into() };
-                    let error = file.decline_access(write, wrong).to_string();
+                    let error = file.decline_access(direction, wrong).to_string();
                     assert!(error.contains("it is wrong"), "{error}");
                     continue;
                 }
-                // Where the ranks meet, all have the error.
-                let done = if write {
+                // In a call with a rendezvous, all ranks have the error.
+                let done = if direction.is_write() {
                     file.write_at_all(at, &[rank as u8; 10])
                 } else {
                     file.read_at_all(at, &mut back)
@@ -369,7 +371,7 @@ fn who_cannot_take_part_keeps_nobody() {
                 assert!(done.is_ok() || call % 23 == 22, "call {call}: {done:?}");
             }
         }
-        assert!(refused < 4, "most of them are not told of it");
+        assert!(refused < 4, "most of these calls skip the rendezvous");
         file.close()
     });
 }

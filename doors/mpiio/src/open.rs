@@ -122,7 +122,11 @@ impl Open {
     /// The same where the others move data.
     #[cold]
     pub(crate) fn decline_access(&mut self, direction: Direction, failure: &Failure) {
-        let _ = self.file.decline_access(direction == Direction::Write, failure.to_error());
+        let direction = match direction {
+            Direction::Read => striate_file::Direction::Read,
+            Direction::Write => striate_file::Direction::Write,
+        };
+        let _ = self.file.decline_access(direction, failure.to_error());
     }
 
     /// Looks at the arguments of a collective call that this rank may have to decline.

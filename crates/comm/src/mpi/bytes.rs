@@ -1,8 +1,8 @@
 //! Any number of bytes in one MPI message.
 //!
-//! Counts of MPI have 31 bits. Longer messages are one element of a datatype made for the length: pieces
-//! of 1 GiB and the rest. The bytes still match a receive that counts them otherwise, so sender and
-//! receiver need not agree on more than the order of messages.
+//! Counts of MPI have 31 bits. Longer messages are one element of a datatype made for the length:
+//! pieces of 1 GiB and the rest. The bytes still match a receive that counts them otherwise, so
+//! sender and receiver need not agree on more than the order of messages.
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ use crate::error::CommError;
 /// Bytes in a piece.
 const PIECE: usize = 1 << 30;
 
-/// How a number of bytes is described to MPI.
+/// A number of bytes as MPI's count and datatype.
 pub(super) struct Bytes {
     pub(super) count: c_int,
     pub(super) datatype: ffi::MPI_Datatype,
@@ -34,7 +34,8 @@ impl Bytes {
         let starts: Vec<ffi::MPI_Aint> =
             (0..len).step_by(PIECE).map(|start| start as ffi::MPI_Aint).collect();
         let mut datatype = byte;
-        // SAFETY: both lists have as many entries as told; the place for the handle outlives the call.
+        // SAFETY: both lists have as many entries as told; the place for the handle outlives the
+        // call.
         check("MPI_Type_create_hindexed", unsafe {
             let count = lengths.len() as c_int;
             let (lengths, starts) = (lengths.as_ptr(), starts.as_ptr());
@@ -56,7 +57,7 @@ impl Drop for Bytes {
     }
 }
 
-/// An empty buffer with room for `len` bytes.
+/// An empty buffer with space for `len` bytes.
 pub(super) fn room(len: usize) -> Result<Vec<u8>, CommError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(len).map_err(|_| CommError::Memory { len })?;

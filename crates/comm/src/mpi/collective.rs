@@ -1,8 +1,9 @@
-//! Collectives of MPI, all of them begun and then waited for, so that the rank's tasks get on meanwhile.
+//! Collectives of MPI: nonblocking ones that are waited for, so that the rank's tasks run
+//! meanwhile.
 //!
-//! MPI does not match a blocking collective with one that is begun, and whether a rank has something else to
-//! do is known to itself only; so all collectives are of the second kind, always. A rank that has nothing
-//! else to do waits inside of the library.
+//! MPI does not match a blocking collective with a nonblocking one, and whether a rank has tasks is
+//! known to itself only; so all collectives are nonblocking, always. A rank without tasks waits
+//! inside of the library.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -13,7 +14,7 @@ use super::session::{RawComm, check, tasks};
 use crate::error::CommError;
 use crate::task::{in_task, pause};
 
-/// Waits for a request, and lets tasks get on meanwhile.
+/// Waits for a request, and lets tasks run meanwhile.
 pub(super) fn complete(
     request: &mut ffi::MPI_Request,
     status: *mut ffi::MPI_Status,
@@ -21,7 +22,8 @@ pub(super) fn complete(
     let (tasks, mut looks) = (tasks(), 0);
     while in_task() || !tasks.is_empty() {
         let mut done: c_int = 0;
-        // SAFETY: the request was started; the status is one that MPI may fill, or the one that means none.
+        // SAFETY: the request was started; the status is one that MPI may fill, or the one that
+        // means none.
         check("MPI_Test", unsafe { ffi::MPI_Test(&raw mut *request, &raw mut done, status) })?;
         if done != 0 {
             return Ok(());
@@ -33,10 +35,12 @@ pub(super) fn complete(
     check("MPI_Wait", unsafe { ffi::MPI_Wait(&raw mut *request, status) })
 }
 
-/// Begins a collective by `start`, which gets the buffers and a place for the request, and waits for it.
+/// Starts a collective by `start`, which gets the buffers and a place for the request, and waits
+/// for it.
 ///
-/// The buffers are handed over, and returned when MPI is done with them. If the wait is given up, MPI may
-/// use them for nobody knows how long: they are never freed then. So they have to lie on the heap.
+/// The buffers are moved in, and returned when MPI has finished with them. If the wait is
+/// cancelled, MPI may use them for an unknown time, so they are never freed then: they have to be
+/// on the heap.
 pub(super) fn collective<B>(
     comm: &RawComm,
     call: &'static str,

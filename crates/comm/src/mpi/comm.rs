@@ -1,7 +1,7 @@
 //! [`MpiComm`]: the communicator of ranks that are processes of an MPI job.
 //!
-//! Collectives of bytes first exchange lengths, then send what has a length; so most of an exchange in
-//! which few ranks talk to few costs nothing.
+//! Collectives of bytes first exchange lengths, then send what has a length; so most of an exchange
+//! in which few ranks talk to few costs nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -19,7 +19,7 @@ use super::request::MpiRequest;
 use super::session::{RawComm, Session, check, tasks};
 use crate::comm::{Comm, Reduction, Request};
 use crate::error::{CommError, check_rank};
-use crate::memory::{NodeMemory, number_nodes};
+use crate::shm::{NodeMemory, number_nodes};
 use crate::task::Tasks;
 
 /// Bytes that are broadcast in one call.
@@ -28,7 +28,8 @@ const CHUNK: usize = 1 << 30;
 /// Bytes that are gathered along with their length.
 const INLINE: usize = 256;
 
-/// Tag of the messages that collectives are made of. Tags of callers are doubled, so those in between are ours.
+/// Tag of the messages that collectives are made of. Tags of callers are doubled, so those in
+/// between are ours.
 const EXCHANGE: c_int = 1;
 
 /// The first tag of long messages; every other one after it is, too.
@@ -37,8 +38,8 @@ const LONGS: c_int = 3;
 /// A group of processes.
 #[derive(Debug)]
 pub(super) struct MpiComm {
-    /// Carries collectives and all messages, which differ by their tags: another duplicate for some of them
-    /// would double what it takes to open a file.
+    /// Carries collectives and all messages, which differ by their tags: another duplicate for some
+    /// of them would double what it takes to open a file.
     raw: Arc<RawComm>,
     /// Number of long messages sent.
     longs: AtomicU32,
@@ -87,7 +88,7 @@ impl MpiComm {
         Operation::send(&self.raw, to, EXCHANGE, message)
     }
 
-    /// Broadcasts a buffer whose length all know.
+    /// Broadcasts a buffer whose length all ranks know.
     fn broadcast_bytes(&self, root: usize, mut bytes: Vec<u8>) -> Result<Vec<u8>, CommError> {
         let raw = self.raw.raw();
         for start in (0..bytes.len()).step_by(CHUNK) {
@@ -141,7 +142,8 @@ impl MpiComm {
                 start
             })
             .collect();
-        // The address of an empty slice is arbitrary, and may be the one that means "in place" to MPI.
+        // The address of an empty slice is arbitrary, and may be the one that means "in place" to
+        // MPI.
         let mine = if bytes.is_empty() { vec![0] } else { bytes.to_vec() };
         let buffers = (mine, room(total as usize)?, counts, starts);
         let (comm, call) = (&self.raw, "MPI_Iallgatherv");
@@ -149,8 +151,8 @@ impl MpiComm {
             let (mine, all, counts, starts) = buffers;
             let (from, count) = (mine.as_ptr().cast(), bytes.len() as c_int);
             let (to, counts, starts) = (all.as_mut_ptr().cast(), counts.as_ptr(), starts.as_ptr());
-            // SAFETY: the buffer has room for the sum of all counts, and each rank's bytes start after
-            // those of the ranks before it. The lists have an entry for each rank.
+            // SAFETY: the buffer has room for the sum of all counts, and each rank's bytes start
+            // after those of the ranks before it. The lists have an entry for each rank.
             unsafe {
                 let (byte, raw) = (ffi::RSMPI_UINT8_T, comm.raw());
                 ffi::MPI_Iallgatherv(from, count, byte, to, counts, starts, byte, raw, request)
@@ -179,16 +181,18 @@ impl Comm for MpiComm {
     }
 
     fn split(&self, color: Option<u64>, key: u64) -> Result<Option<Arc<dyn Comm>>, CommError> {
-        // MPI's colors and keys have 31 bits; those of all ranks tell which small numbers stand for ours.
+        // MPI's colors and keys have 31 bits; ours are mapped to small numbers, in the same way on
+        // all ranks.
         let marked = color.map(|color| [color, key].map(u64::to_le_bytes).concat());
         let all = self.allgather(&marked.unwrap_or_default())?;
-        let wishes: Vec<Option<(u64, u64)>> = all.iter().map(|bytes| wish(bytes)).collect();
-        let colors: BTreeSet<u64> = wishes.iter().flatten().map(|(color, _)| *color).collect();
+        let all_keys: Vec<Option<(u64, u64)>> =
+            all.iter().map(|bytes| color_and_key(bytes)).collect();
+        let colors: BTreeSet<u64> = all_keys.iter().flatten().map(|(color, _)| *color).collect();
         let number = color.map(|color| colors.range(..color).count() as c_int);
         let mut members: Vec<usize> = (0..self.size)
-            .filter(|rank| wishes[*rank].is_some_and(|(theirs, _)| Some(theirs) == color))
+            .filter(|rank| all_keys[*rank].is_some_and(|(theirs, _)| Some(theirs) == color))
             .collect();
-        members.sort_by_key(|rank| wishes[*rank].map(|(_, key)| key));
+        members.sort_by_key(|rank| all_keys[*rank].map(|(_, key)| key));
         let place = members.iter().position(|rank| *rank == self.rank).unwrap_or(0);
         let Some(group) = self.raw.split(number, place as c_int)? else {
             return Ok(None);
@@ -241,7 +245,7 @@ impl Comm for MpiComm {
     }
 
     fn allgather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        // What is short travels with the lengths.
+        // Short contributions travel with the lengths.
         let blocks = self.allgather_blocks(bytes)?;
         let lens: Vec<u64> = blocks.iter().map(|(len, _)| *len).collect();
         if lens.iter().all(|len| *len <= INLINE as u64) {
@@ -269,7 +273,8 @@ impl Comm for MpiComm {
         let lens = number::alltoall(&self.raw, &lens)?;
         let mut received = vec![Vec::new(); size];
         received[rank] = std::mem::take(&mut parts[rank]);
-        // Each rank begins with its right neighbour, lest all talk to the same one at a time.
+        // Each rank begins with its right neighbour, so that not all send to the same one at a
+        // time.
         let from = (1..size).map(|step| (rank + size - step) % size).filter(|from| lens[*from] > 0);
         let receives = from
             .map(|from| Ok((from, self.start_receive(from, lens[from] as usize)?)))
@@ -341,8 +346,8 @@ impl Comm for MpiComm {
         tasks()
     }
 
-    /// MPI ends the job when a process dies, so nobody is left to ask. But messages under way only get
-    /// on while somebody is inside of the library: looking for one lets it work.
+    /// MPI ends the job when a process dies, so there is nothing to ask. But messages under way
+    /// only make progress while the process is inside of the library: a probe lets it work.
     fn health(&self) -> Result<(), CommError> {
         let mut found = 0;
         // SAFETY: the communicator exists; the status is not asked for.
@@ -358,8 +363,8 @@ impl Comm for MpiComm {
     }
 }
 
-/// The color and key of a rank, as sent; `None` if it wants to be in no group.
-fn wish(bytes: &[u8]) -> Option<(u64, u64)> {
+/// The color and key of a rank, as sent; `None` if it is in no group.
+fn color_and_key(bytes: &[u8]) -> Option<(u64, u64)> {
     let (words, _) = bytes.as_chunks::<8>();
     let [color, key] = words else { return None };
     Some((u64::from_le_bytes(*color), u64::from_le_bytes(*key)))

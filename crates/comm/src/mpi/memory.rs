@@ -1,4 +1,4 @@
-//! Nodes of an MPI job, and memory that the processes on one share.
+//! Nodes of an MPI job, and memory that the processes of a node share.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -11,16 +11,16 @@ use super::comm::MpiComm;
 use crate::comm::{Comm, Reduction};
 use crate::error::CommError;
 use crate::ext::CommExt;
-use crate::memory::{Mapping, NodeMemory, ranks_of, reserve};
+use crate::shm::{Mapping, NodeMemory, ranks_of, reserve};
 
-/// The variable that makes nodes smaller than they are.
+/// The variable that simulates smaller nodes.
 const RANKS_PER_NODE: &str = "STRIATE_RANKS_PER_NODE";
 
-/// What tells a machine from others, and one start of it from the next.
+/// Identifies a machine and its boot.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What the ranks of a node have in common, and other ranks have not: the machine, or a share of it where nodes are
-/// made smaller. To ask MPI for it would take another communicator.
+/// Identifies the node of this rank: the machine, or a share of it where nodes are simulated.
+/// Asking MPI for it would take another communicator.
 pub(super) fn node_of(rank: usize) -> Result<Vec<u8>, CommError> {
     static MACHINE: OnceLock<Vec<u8>> = OnceLock::new();
     let machine = MACHINE.get_or_init(|| {
@@ -46,13 +46,13 @@ pub(super) fn node_of(rank: usize) -> Result<Vec<u8>, CommError> {
 struct Address {
     process: u64,
     descriptor: u64,
-    /// Tells the memory from anything else that may have the same descriptor.
+    /// Distinguishes the memory from anything else that may have the same descriptor.
     inode: u64,
 }
 
 /// Memory of a node. Collective over all ranks of `comm`.
 ///
-/// The first rank of each node makes it, and the others open it through `/proc`. They tell each other
+/// The first rank of each node makes it, and the others open it through `/proc`. All ranks agree on
 /// whether it worked, so that all nodes have such memory or none.
 pub(super) fn node_memory(
     comm: &MpiComm,
@@ -77,7 +77,7 @@ pub(super) fn node_memory(
         (None, Some(address)) => address.open(len, spare).ok(),
         (_, None) => None,
     };
-    // Nobody has to find the descriptor of the first rank any more once all ranks are here.
+    // Once all ranks are here, none needs the descriptor of the first rank any more.
     let everywhere = comm.reduce_u64(Reduction::Min, u64::from(mapping.is_some()))?;
     Ok(mapping
         .filter(|_| everywhere == 1)
@@ -98,7 +98,7 @@ impl Address {
         let memory = OpenOptions::new().read(true).write(true).open(path)?;
         let found = rustix::fs::fstat(&memory)?;
         if found.st_ino != self.inode || (found.st_size as u64) < (len + spare) as u64 {
-            // Another namespace of processes, where the number means something else.
+            // In another PID namespace the number belongs to another process.
             return Err(Errno::STALE.into());
         }
         Ok(Mapping::shared(memory, len, spare)?)

@@ -1,4 +1,4 @@
-//! Reductions of numbers, and what other collectives need to know about lengths.
+//! Reductions of numbers, and the exchange of lengths for other collectives.
 
 use std::ffi::{c_int, c_void};
 use std::mem::size_of_val;
@@ -13,7 +13,7 @@ use crate::error::CommError;
 /// Numbers that go through MPI in one call.
 const CHUNK: usize = 1 << 27;
 
-/// A number that MPI knows.
+/// A number type of MPI.
 ///
 /// # Safety
 ///
@@ -67,7 +67,8 @@ fn allreduce<N: MpiNumber>(
         let (_, all) = collective(comm, "MPI_Iallreduce", buffers, |(mine, all), request| {
             let (from, to) = (mine.as_ptr().cast::<c_void>(), all.as_mut_ptr().cast());
             let (count, raw) = (mine.len() as c_int, comm.raw());
-            // SAFETY: both buffers have as many numbers of the datatype as told, and do not overlap.
+            // SAFETY: both buffers have as many numbers of the datatype as told, and do not
+            // overlap.
             unsafe { ffi::MPI_Iallreduce(from, to, count, N::datatype(), operation, raw, request) }
         })?;
         chunk.copy_from_slice(&all);
@@ -77,7 +78,8 @@ fn allreduce<N: MpiNumber>(
 
 /// Combines unsigned integers of all ranks, element by element.
 ///
-/// MPICH 4.0 compares them as if they were signed. So they are mapped to signed ones in the same order.
+/// MPICH 4.0 compares them as if they were signed. So they are mapped to signed ones in the same
+/// order.
 pub(super) fn allreduce_u64(
     comm: &RawComm,
     with: Reduction,
@@ -104,7 +106,7 @@ pub(super) fn allreduce_i64(
     allreduce(comm, with, values)
 }
 
-/// Combines floating-point numbers of all ranks; MPI has no bits of them to combine.
+/// Combines floating-point numbers of all ranks; MPI has no bitwise operations on them.
 pub(super) fn allreduce_f64(
     comm: &RawComm,
     with: Reduction,
@@ -119,7 +121,7 @@ pub(super) fn allreduce_f64(
     allreduce(comm, Reduction::Min, values)
 }
 
-/// Gives `root` the numbers of all ranks, others an empty list.
+/// Gives `root` the numbers of all ranks, and the other ranks an empty list.
 pub(super) fn gather(
     comm: &RawComm,
     root: usize,
@@ -132,7 +134,8 @@ pub(super) fn gather(
     let (_, all) = collective(comm, "MPI_Igather", buffers, |(mine, all), request| {
         let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
         let (root, raw) = (root as c_int, comm.raw());
-        // SAFETY: one number is sent, and there is room for one of each rank where they are received.
+        // SAFETY: one number is sent, and there is room for one of each rank where they are
+        // received.
         unsafe { ffi::MPI_Igather(from, 1, datatype, to, 1, datatype, root, raw, request) }
     })?;
     Ok(all)

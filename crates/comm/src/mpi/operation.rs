@@ -1,10 +1,10 @@
 //! [`Operation`]: one nonblocking send or receive of MPI, which owns its buffer.
 //!
-//! The buffer lives on the heap and is not touched until MPI is done with it, whatever becomes of the
-//! operation; that is all the safety of this file rests on.
+//! The buffer is on the heap and is not touched until MPI has finished with it, whatever happens to
+//! the operation; the safety of this file rests on that.
 //!
-//! The receiver always knows how many bytes may come. Open MPI 4.1 crashes in its own wait when a long
-//! message between processes of a node does not fit, so MPI never gets to see one that does not.
+//! The receiver always knows how many bytes may arrive. Open MPI 4.1 crashes in its own wait when a
+//! long message between processes of a node does not fit, so MPI never gets such a message.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -30,8 +30,8 @@ pub(super) struct Operation {
     _session: Arc<Session>,
 }
 
-// SAFETY: a handle may be used from any thread, by one at a time, and the buffer belongs to nobody else.
-// For which threads may call MPI at all, see the module `mpi`.
+// SAFETY: a handle may be used from any thread, by one at a time, and the buffer belongs to this
+// value alone. For which threads may call MPI at all, see the module `mpi`.
 unsafe impl Send for Operation {}
 
 impl Operation {
@@ -54,7 +54,7 @@ impl Operation {
         Ok(request)
     }
 
-    /// Starts to receive a message of at most `capacity` bytes; the sender sees to it that it fits.
+    /// Starts to receive a message of at most `capacity` bytes; the sender makes sure that it fits.
     pub(super) fn receive(
         comm: &RawComm,
         from: usize,
@@ -63,8 +63,8 @@ impl Operation {
     ) -> Result<Self, CommError> {
         let bytes = Bytes::new(capacity)?;
         let mut request = Self::new(comm, room(capacity)?, true);
-        // SAFETY: the buffer has room for as many bytes as described, and nobody else looks at it until
-        // MPI is done.
+        // SAFETY: the buffer has space for as many bytes as described, and no other code reads it
+        // until MPI is done.
         check("MPI_Irecv", unsafe {
             let address = request.buffer.as_mut_ptr().cast();
             let (count, datatype) = (bytes.count, bytes.datatype);
@@ -104,8 +104,8 @@ impl Operation {
         let mut looks = 0;
         let mut code = ffi::MPI_SUCCESS as c_int;
         while done == 0 && code == ffi::MPI_SUCCESS as c_int && (in_task() || !tasks.is_empty()) {
-            // SAFETY: the list has as many entries as told, all started; the other places outlive the
-            // call.
+            // SAFETY: the list has as many entries as told, all started; the other places outlive
+            // the call.
             code = unsafe {
                 let (requests, index) = (raw.as_mut_ptr(), &raw mut index);
                 ffi::MPI_Testany(count, requests, index, &raw mut done, &raw mut status)
@@ -131,15 +131,15 @@ impl Operation {
         Ok((index as usize, operations[index as usize].finish(&status)?))
     }
 
-    /// Takes a receive back; gives its message if that has come before.
+    /// Cancels a receive; returns its message if that has arrived before.
     pub(super) fn cancel(&mut self) -> Option<Vec<u8>> {
         if !self.is_active() {
             return None;
         }
         let mut status = no_status();
         let mut cancelled: c_int = 0;
-        // SAFETY: the request is under way, and a receive: the wait ends at once, with the message if it
-        // has begun to arrive, without it otherwise. The places outlive the calls.
+        // SAFETY: the request is under way, and a receive: the wait ends at once, with the message
+        // if it has begun to arrive, without it otherwise. The places outlive the calls.
         unsafe {
             ffi::MPI_Cancel(&raw mut self.raw);
             ffi::MPI_Wait(&raw mut self.raw, &raw mut status);
@@ -175,7 +175,7 @@ impl Drop for Operation {
             unsafe { ffi::MPI_Test(&raw mut self.raw, &raw mut done, ffi::RSMPI_STATUS_IGNORE) };
         }
         if self.is_active() {
-            // A send that goes on: MPI reads the buffer for nobody knows how long, so it is never freed.
+            // A send that goes on: MPI reads the buffer for an unknown time, so it is never freed.
             // SAFETY: the request is under way, and is not used again.
             unsafe { ffi::MPI_Request_free(&raw mut self.raw) };
         } else {

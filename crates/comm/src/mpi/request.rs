@@ -1,9 +1,9 @@
 //! [`MpiRequest`]: a message of a caller, sent or received by one or two operations of MPI.
 //!
-//! A short message goes as it is. A long one is announced by a short one, which tells its length and the
-//! tag under which it follows. So the receiver learns the length of what does
-//! not fit, needs no more memory than comes, and messages still meet receives in the order in which both
-//! were started. The last byte of what is sent tells which of the two it is.
+//! A short message is sent as it is. A long one is announced by a short one, which has its length
+//! and the tag under which it follows. So the receiver learns the length of a message that does not
+//! fit, needs no more memory than arrives, and messages still match receives in the order in which
+//! both were started. The last byte that is sent says which of the two it is.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::session::RawComm;
 use crate::error::{CommError, check_length};
 use crate::request::Pending;
 
-/// Bytes of a message that needs no announcement; libraries send so much without asking the receiver.
+/// Bytes of a message that needs no announcement; libraries send so much without a handshake.
 const SHORT: usize = 4000;
 
 /// Ends a short message.
@@ -29,7 +29,7 @@ pub(super) struct MpiRequest {
     stage: Stage,
 }
 
-/// What the current operation is for.
+/// The purpose of the current operation.
 #[derive(Debug)]
 enum Stage {
     SendShort,
@@ -107,7 +107,8 @@ impl MpiRequest {
         }
     }
 
-    /// Goes on after the current operation, which gave `bytes`; returns the message if that was the last.
+    /// Goes on after the current operation, which gave `bytes`; returns the message if that was the
+    /// last.
     fn advance(&mut self, mut bytes: Vec<u8>) -> Result<Option<Vec<u8>>, CommError> {
         match std::mem::replace(&mut self.stage, Stage::SendLong) {
             Stage::SendShort => {
@@ -140,7 +141,7 @@ impl Drop for MpiRequest {
             && let Some(bytes) = self.current.cancel()
             && let Some((len, tag)) = announced(&bytes)
         {
-            // The message is on its way, and the sender waits until someone takes it.
+            // The message is on its way, and the sender waits until it is received.
             let _ = Operation::receive(long, *from, tag, len).and_then(|mut lost| lost.wait());
         }
     }

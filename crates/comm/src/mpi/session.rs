@@ -12,7 +12,7 @@ use ::mpi::ffi;
 use crate::error::CommError;
 use crate::task::Tasks;
 
-/// How long a rank that failed waits for the others to finish by themselves.
+/// How long a rank that failed waits for the other ranks to finish by themselves.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a launcher is given to read a last message.
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Session {
 /// The session that all communicators of the process share.
 static CURRENT: Mutex<Weak<Session>> = Mutex::new(Weak::new());
 
-/// What this process has begun, on all communicators.
+/// The tasks of this process, on all communicators.
 pub(super) fn tasks() -> &'static Arc<Tasks> {
     static TASKS: OnceLock<Arc<Tasks>> = OnceLock::new();
     TASKS.get_or_init(Arc::default)
@@ -55,7 +55,7 @@ pub(super) fn check(call: &'static str, code: c_int) -> Result<(), CommError> {
 }
 
 impl Session {
-    /// Initialises MPI, or joins who has.
+    /// Initialises MPI, unless that is done.
     pub(super) fn start() -> Result<Arc<Self>, CommError> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = current.upgrade() {
@@ -71,13 +71,13 @@ impl Session {
         Ok(session)
     }
 
-    /// A communicator of all ranks over which they leave. Collective.
+    /// A communicator of all ranks for the end of the job. Collective.
     pub(super) fn exit(self: &Arc<Self>) -> Result<RawComm, CommError> {
         // SAFETY: the world exists during the session.
         unsafe { RawComm::duplicate(self, ffi::RSMPI_COMM_WORLD) }
     }
 
-    /// Waits for all ranks to come here; one that failed does not wait for ever.
+    /// Waits for all ranks; one that failed does not wait for ever.
     pub(super) fn leave(
         &self,
         exit: &RawComm,
@@ -113,7 +113,7 @@ impl Session {
     /// Ends the job with a message that names the rank.
     #[allow(clippy::unused_self, reason = "MPI has to be initialised")]
     pub(super) fn abort(&self, rank: usize, reason: &str) -> ! {
-        // In one piece, because other ranks write to the same place; and whether it can be said or not.
+        // In one write, because other ranks write to the same terminal; errors of it are ignored.
         let text = format!("rank {rank} failed: {reason}; the MPI job is ended\n");
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         wait_for_reader();
@@ -124,7 +124,7 @@ impl Session {
     }
 }
 
-/// Waits until the launcher has read what this rank said on standard error: one that ends a job drops
+/// Waits until the launcher has read this rank's standard error: a launcher that ends a job drops
 /// what is still in the pipe.
 pub fn wait_for_reader() {
     let start = Instant::now();
@@ -132,28 +132,29 @@ pub fn wait_for_reader() {
     while unread() > 0 && start.elapsed() < READING {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // And has handed it on.
+    // And has passed it on.
     std::thread::sleep(HANDING_ON);
 }
 
-/// A communicator that is ours: errors on it return, and it is freed with this value.
+/// A communicator of our own: errors on it are returned, and it is freed with this value.
 #[derive(Debug)]
 pub(super) struct RawComm {
     raw: ffi::MPI_Comm,
-    /// Whether it is not to be freed: a collective on it was given up, and may go on for ever, or it is not ours.
+    /// Whether it is not to be freed: a collective on it was cancelled, and may go on for ever, or
+    /// it is not our own.
     abandoned: AtomicBool,
     session: Arc<Session>,
 }
 
-// SAFETY: a handle names a communicator from any thread. MPI was initialised for several threads, or the
-// caller keeps to those that the application promised, as the module says.
+// SAFETY: a handle names a communicator from any thread. MPI was initialised for several threads,
+// or the caller keeps to those that the application promised, as the module says.
 unsafe impl Send for RawComm {}
 // SAFETY: as above; one thread uses a communicator at a time, as the contract of `Comm` says.
 unsafe impl Sync for RawComm {}
 
 impl RawComm {
-    /// A communicator of the ranks of `raw`. What the application has attached to it does not come along, as it would
-    /// with a duplicate: this one may be kept for longer. Collective.
+    /// A communicator of the ranks of `raw`. Unlike a duplicate it has no attributes of the
+    /// application, since it may live longer. Collective.
     ///
     /// # Safety
     ///
@@ -175,12 +176,14 @@ impl RawComm {
         Self::adopt(session, copy)
     }
 
-    /// A communicator of the application, for as long as a call lasts. It keeps its error handler, and is not freed.
+    /// A communicator of the application, for as long as a call lasts. It keeps its error handler,
+    /// and is not freed.
     pub(super) fn lent(session: &Arc<Session>, raw: ffi::MPI_Comm) -> Self {
         Self { raw, abandoned: AtomicBool::new(true), session: Arc::clone(session) }
     }
 
-    /// The ranks with the same `color`, in order of `key`; `None` makes no communicator. Collective.
+    /// The ranks with the same `color`, in order of `key`; `None` makes no communicator.
+    /// Collective.
     pub(super) fn split(
         &self,
         color: Option<c_int>,
@@ -205,7 +208,7 @@ impl RawComm {
         Ok(comm)
     }
 
-    /// Says that a collective on it was given up.
+    /// Records that a collective on it was cancelled.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -232,10 +235,11 @@ impl RawComm {
         Ok(size as usize)
     }
 
-    /// The largest tag that can be sent. It is the same everywhere; Open MPI tells it of the world and its duplicates only.
+    /// The largest tag that can be sent. It is the same for all communicators; Open MPI has the
+    /// attribute on the world and its duplicates only.
     #[allow(clippy::unused_self, reason = "MPI has to be initialised")]
     pub(super) fn max_tag(&self) -> Result<u32, CommError> {
-        /// What the standard promises at least.
+        /// The minimum of the standard.
         const PROMISED: u32 = 32767;
         let mut value: *const c_int = std::ptr::null();
         let mut found: c_int = 0;
@@ -252,11 +256,11 @@ impl RawComm {
 
 impl Drop for RawComm {
     fn drop(&mut self) {
-        // The application may have finalised MPI before, and the communicator with it. Open MPI 4.1 crashes
-        // if one is freed that a collective is still under way on: that one is left to it.
+        // The application may have finalised MPI before, and the communicator with it. Open MPI 4.1
+        // crashes if one is freed that a collective is still under way on: that one is left to it.
         if !is_finalized() && !self.abandoned.load(Ordering::Relaxed) {
-            // SAFETY: it exists, and this is its last use. MPI calls this collective, but libraries only
-            // drop a reference, and operations under way complete first.
+            // SAFETY: it exists, and this is its last use. MPI calls this collective, but libraries
+            // only drop a reference, and operations under way complete first.
             let _ = unsafe { ffi::MPI_Comm_free(&raw mut self.raw) };
         }
     }

@@ -1,8 +1,8 @@
 //! [`ThreadComm`]: the communicator of ranks that are threads.
 //!
-//! Every collective is a *meeting*: each rank leaves its contribution, the last to arrive works out what
-//! it comes to, and all get the same outcome. Buffers are moved, not copied, wherever the caller hands
-//! them over.
+//! In every collective each rank leaves its contribution, the last rank to arrive computes the
+//! outcome, and all get the same. Buffers are moved, not copied, wherever the caller gives them
+//! away.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,22 +13,22 @@ use super::mailbox::{Inbox, Outcome, Source, Ticket};
 use super::reduce::{Reducible, reduce};
 use crate::comm::{Comm, Reduction, Request};
 use crate::error::{CommError, check_length, check_rank};
-use crate::memory::{Mapping, NodeMemory, number_nodes};
 use crate::request::Pending;
+use crate::shm::{Mapping, NodeMemory, number_nodes};
 use crate::task::Tasks;
 
-/// Ranks that act together.
+/// The ranks of a communicator.
 #[derive(Debug)]
 struct Group {
     number: u64,
-    /// Rank in the world of each rank.
+    /// The rank in the job of each rank.
     members: Vec<usize>,
     nodes: Vec<usize>,
-    /// What has been contributed to the next meeting, by rank.
-    meeting: Mutex<Vec<Option<Contribution>>>,
+    /// The contributions to the next collective, by rank.
+    contributions: Mutex<Vec<Option<Contribution>>>,
 }
 
-/// What a rank brings to a meeting.
+/// What a rank contributes to a collective.
 struct Contribution {
     call: &'static str,
     value: Box<dyn Any + Send>,
@@ -43,15 +43,15 @@ impl std::fmt::Debug for Contribution {
 
 impl Group {
     fn new(job: &Job, members: Vec<usize>, nodes: &[usize]) -> Self {
-        let meeting = Mutex::new(members.iter().map(|_| None).collect());
-        Self { number: job.number_group(), members, nodes: number_nodes(nodes), meeting }
+        let contributions = Mutex::new(members.iter().map(|_| None).collect());
+        Self { number: job.number_group(), members, nodes: number_nodes(nodes), contributions }
     }
 
-    fn meeting(&self) -> MutexGuard<'_, Vec<Option<Contribution>>> {
-        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn contributions(&self) -> MutexGuard<'_, Vec<Option<Contribution>>> {
+        self.contributions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The error for those who depend on a rank that is gone; `None` if it was no member.
+    /// The error of calls that depend on a rank that has ended; `None` if it was no member.
     fn error(&self, end: &End) -> Option<CommError> {
         let rank = self.members.iter().position(|member| *member == end.rank)?;
         let reason = end.failure.clone().unwrap_or_else(|| "it has ended".to_owned());
@@ -69,7 +69,7 @@ impl Group {
     }
 }
 
-/// A rank's end of a group.
+/// The communicator of one rank.
 #[derive(Debug)]
 struct ThreadComm {
     job: Arc<Job>,
@@ -91,7 +91,7 @@ pub(super) fn world(nodes: &[usize], node_memory: bool) -> (Arc<Job>, Vec<Arc<dy
     (job, comms)
 }
 
-/// The communicator of a job of one rank, which has begun this.
+/// The communicator of a job of one rank, which has these tasks.
 pub(super) fn alone(tasks: Arc<Tasks>) -> Arc<dyn Comm> {
     let job = Arc::new(Job::new(vec![tasks], true));
     let group = Arc::new(Group::new(&job, vec![0], &[0]));
@@ -113,7 +113,7 @@ impl Pending for ThreadRequest {}
 struct Receive {
     job: Arc<Job>,
     group: Arc<Group>,
-    /// Receiver's rank in the world.
+    /// The receiver's rank in the job.
     at: usize,
     source: Source,
     capacity: usize,
@@ -121,7 +121,7 @@ struct Receive {
 }
 
 impl Receive {
-    /// The error if the sender is gone, or any rank failed.
+    /// The error if the sender has ended, or any rank has failed.
     fn fault_by(&self, end: &End) -> Option<CommError> {
         let stops = end.failure.is_some() || end.rank == self.group.members[self.source.from];
         if stops { self.group.error(end) } else { None }
@@ -156,8 +156,9 @@ impl ThreadRequest {
 }
 
 impl ThreadComm {
-    /// Waits until all ranks have made the same call; `combine` sees what they gave, in order of rank.
-    fn meet<C: Send + 'static, R: Send + Sync + 'static>(
+    /// Waits until all ranks have made the same call; `combine` gets their contributions, in order
+    /// of rank.
+    fn collective<C: Send + 'static, R: Send + Sync + 'static>(
         &self,
         call: &'static str,
         mine: C,
@@ -171,7 +172,9 @@ impl ThreadComm {
         let mine = Contribution { call, value: Box::new(mine), ticket };
         let outcome = match self.arrive(mine)? {
             Some(all) => self.conclude(call, all, combine),
-            None => self.wait_for(|inbox| inbox.take_outcome(ticket), || self.meeting_fault())?,
+            None => {
+                self.wait_for(|inbox| inbox.take_outcome(ticket), || self.collective_fault())?
+            }
         };
         outcome?.downcast().map_err(|_| mismatch(call, "another type".to_owned()))
     }
@@ -186,28 +189,28 @@ impl ThreadComm {
         self.job.mailboxes[at].wait(&self.job.tasks[at], ready, broken)
     }
 
-    /// Leaves a contribution; the last to arrive gets all of them.
+    /// Leaves a contribution; the last rank to arrive gets all of them.
     fn arrive(&self, mine: Contribution) -> Result<Option<Vec<Contribution>>, CommError> {
-        let mut meeting = self.group.meeting();
-        if let Some(earlier) = &meeting[self.rank] {
+        let mut contributions = self.group.contributions();
+        if let Some(earlier) = &contributions[self.rank] {
             let detail = format!("rank {} is still in {}", self.rank, earlier.call);
             return Err(mismatch(mine.call, detail));
         }
-        meeting[self.rank] = Some(mine);
-        let complete = meeting.iter().all(Option::is_some);
-        Ok(complete.then(|| meeting.iter_mut().filter_map(Option::take).collect()))
+        contributions[self.rank] = Some(mine);
+        let complete = contributions.iter().all(Option::is_some);
+        Ok(complete.then(|| contributions.iter_mut().filter_map(Option::take).collect()))
     }
 
-    /// The error of waiting for a meeting that will never be complete.
+    /// The error of waiting for a collective that will never be complete.
     ///
-    /// One that is complete has taken the contribution of this rank. Its outcome is on the way then, even
-    /// if ranks that have it already are gone.
-    fn meeting_fault(&self) -> Option<CommError> {
+    /// A complete one has taken the contribution of this rank. Its outcome is on the way then, even
+    /// if ranks that have it already have ended.
+    fn collective_fault(&self) -> Option<CommError> {
         let fault = self.group.fault(&self.job)?;
-        self.group.meeting()[self.rank].is_some().then_some(fault)
+        self.group.contributions()[self.rank].is_some().then_some(fault)
     }
 
-    /// Works the outcome out and hands it to the others.
+    /// Computes the outcome and passes it to the other ranks.
     fn conclude<C: 'static, R: Send + Sync + 'static>(
         &self,
         call: &'static str,
@@ -232,13 +235,14 @@ impl ThreadComm {
         with: Reduction,
         values: &mut [N],
     ) -> Result<(), CommError> {
-        let reduced = self.meet(call, (with, values.to_vec()), |given| reduce(call, given))?;
+        let reduced =
+            self.collective(call, (with, values.to_vec()), |given| reduce(call, given))?;
         values.copy_from_slice(&reduced);
         Ok(())
     }
 }
 
-/// What was contributed, if all made the same call.
+/// The contributions, if all ranks made the same call.
 fn values_of<C: 'static>(call: &'static str, all: Vec<Contribution>) -> Result<Vec<C>, CommError> {
     let each = all.into_iter().enumerate();
     each.map(|(rank, contribution)| {
@@ -253,9 +257,9 @@ fn mismatch(call: &'static str, detail: String) -> CommError {
     CommError::Mismatch { call, detail }
 }
 
-/// What is left in `parcel`, which its owner takes once.
-fn take<T: Default>(parcel: &Mutex<T>) -> T {
-    std::mem::take(&mut parcel.lock().unwrap_or_else(PoisonError::into_inner))
+/// What is left in `slot`, which its owner takes once.
+fn take<T: Default>(slot: &Mutex<T>) -> T {
+    std::mem::take(&mut slot.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Comm for ThreadComm {
@@ -272,7 +276,7 @@ impl Comm for ThreadComm {
     }
 
     fn split(&self, color: Option<u64>, key: u64) -> Result<Option<Arc<dyn Comm>>, CommError> {
-        let groups = self.meet("split", (color, key), |given| {
+        let groups = self.collective("split", (color, key), |given| {
             let mut colors = BTreeMap::<u64, Vec<(u64, usize)>>::new();
             for (rank, (color, key)) in given.iter().enumerate() {
                 if let Some(color) = color {
@@ -298,14 +302,14 @@ impl Comm for ThreadComm {
     }
 
     fn barrier(&self) -> Result<(), CommError> {
-        self.meet("barrier", (), |_| Ok(()))?;
+        self.collective("barrier", (), |_| Ok(()))?;
         Ok(())
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), CommError> {
         check_rank(root, self.size())?;
         let mine = if root == self.rank { bytes.clone() } else { Vec::new() };
-        let sent = self.meet("broadcast", mine, |mut given| Ok(given.swap_remove(root)))?;
+        let sent = self.collective("broadcast", mine, |mut given| Ok(given.swap_remove(root)))?;
         if root != self.rank {
             // The last to need the bytes can have them without a copy.
             *bytes = Arc::try_unwrap(sent).unwrap_or_else(|shared| shared.to_vec());
@@ -315,18 +319,18 @@ impl Comm for ThreadComm {
 
     fn gather(&self, root: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
         check_rank(root, self.size())?;
-        let all = self.meet("gather", bytes.to_vec(), |given| Ok(Mutex::new(given)))?;
+        let all = self.collective("gather", bytes.to_vec(), |given| Ok(Mutex::new(given)))?;
         Ok(if root == self.rank { take(&all) } else { Vec::new() })
     }
 
     fn allgather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CommError> {
-        let all = self.meet("allgather", bytes.to_vec(), Ok)?;
+        let all = self.collective("allgather", bytes.to_vec(), Ok)?;
         Ok(Arc::try_unwrap(all).unwrap_or_else(|shared| shared.to_vec()))
     }
 
     fn alltoall(&self, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, CommError> {
         let size = self.size();
-        let all = self.meet("alltoall", parts, |given| {
+        let all = self.collective("alltoall", parts, |given| {
             let wrong = given.iter().position(|parts| parts.len() != size);
             if let Some(rank) = wrong {
                 return Err(CommError::Parts { rank, parts: given[rank].len(), size });
@@ -406,7 +410,7 @@ impl Comm for ThreadComm {
         len: usize,
         spare: usize,
     ) -> Result<Option<NodeMemory>, CommError> {
-        let memory = self.meet("node_memory", len, |given| {
+        let memory = self.collective("node_memory", len, |given| {
             if let Some(rank) = given.iter().position(|other| *other != given[0]) {
                 return Err(mismatch(
                     "node_memory",

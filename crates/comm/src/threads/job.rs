@@ -1,4 +1,4 @@
-//! [`Job`]: what all communicators of a run share: the mailboxes, and who is gone.
+//! [`Job`]: what all communicators of a run share: the mailboxes, and which ranks have ended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::mailbox::Mailbox;
 use crate::task::Tasks;
 
-/// A rank that is gone.
+/// A rank that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct End {
-    /// Its rank in the world.
+    /// Its rank in the job.
     pub(super) rank: usize,
     /// The reason if it failed; `None` if its body returned a value.
     pub(super) failure: Option<String>,
@@ -18,21 +18,21 @@ pub(super) struct End {
 /// The state of a run.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// By rank in the world.
+    /// By rank in the job.
     pub(super) mailboxes: Vec<Mailbox>,
-    /// By rank in the world.
+    /// By rank in the job.
     pub(super) tasks: Vec<Arc<Tasks>>,
-    /// Whether node memory may be had.
+    /// Whether ranks can get node memory.
     pub(super) node_memory: bool,
-    /// In the order in which they went.
+    /// In the order in which they ended.
     ends: Mutex<Vec<End>>,
-    /// Whether there are ends; spares healthy jobs the lock.
+    /// Whether there are any; healthy jobs need not take the lock.
     any_end: AtomicBool,
     groups: AtomicU64,
 }
 
 impl Job {
-    /// For ranks that have begun this.
+    /// Of ranks with these tasks.
     pub(super) fn new(tasks: Vec<Arc<Tasks>>, node_memory: bool) -> Self {
         Self {
             mailboxes: tasks.iter().map(|_| Mailbox::default()).collect(),
@@ -49,7 +49,7 @@ impl Job {
         self.groups.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes that a rank is gone, and tells everybody.
+    /// Records that a rank has ended, and wakes all others.
     pub(super) fn end(&self, rank: usize, failure: Option<String>) {
         self.ends().push(End { rank, failure });
         self.any_end.store(true, Ordering::Release);
@@ -58,7 +58,7 @@ impl Job {
         }
     }
 
-    /// The first end for which `wanted` gives something.
+    /// The first end for which `wanted` returns something.
     pub(super) fn find_end<R>(&self, wanted: impl FnMut(&End) -> Option<R>) -> Option<R> {
         if self.any_end.load(Ordering::Acquire) {
             self.ends().iter().find_map(wanted)

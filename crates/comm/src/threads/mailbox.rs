@@ -1,4 +1,4 @@
-//! [`Mailbox`]: where a rank waits, and where others leave what it waits for.
+//! [`Mailbox`]: where a rank waits, and where other ranks put what it waits for.
 //!
 //! Messages are matched with receives as MPI does it: by sender and tag, in the order in which the
 //! receives were posted, whatever the order in which they are waited for.
@@ -10,11 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::error::CommError;
 use crate::task::{Tasks, in_task, pause};
 
-/// Names what a rank waits for.
+/// Identifies what a rank waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ticket(u64);
 
-/// Where a message comes from.
+/// The source of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Source {
     /// Number of the group.
@@ -24,7 +24,7 @@ pub(super) struct Source {
     pub(super) tag: u32,
 }
 
-/// What a collective came to; the same for all ranks.
+/// The outcome of a collective; the same for all ranks.
 pub(super) type Outcome = Result<Arc<dyn Any + Send + Sync>, CommError>;
 
 /// The mailbox of a rank, which serves all its communicators.
@@ -38,11 +38,11 @@ pub(super) struct Mailbox {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     tickets: u64,
-    /// Messages that met their receive.
+    /// Messages that are matched with a receive.
     messages: HashMap<Ticket, Vec<u8>>,
     /// Collectives that are complete.
     outcomes: HashMap<Ticket, Outcome>,
-    /// Sources with receives or messages that have not met.
+    /// Receives and messages that are not matched yet, by source.
     queues: HashMap<Source, MatchQueue>,
 }
 
@@ -95,7 +95,7 @@ impl Mailbox {
         ticket
     }
 
-    /// Gives a receive up, and its message if that is here.
+    /// Cancels a receive, and drops its message if that has arrived.
     pub(super) fn cancel(&self, source: Source, ticket: Ticket) {
         let inbox = &mut *self.lock();
         inbox.messages.remove(&ticket);
@@ -105,7 +105,7 @@ impl Mailbox {
         inbox.forget_empty(source);
     }
 
-    /// Leaves a message for the receive that matches it.
+    /// Puts a message, for the receive that matches it.
     pub(super) fn put_message(&self, source: Source, message: Vec<u8>) {
         let inbox = &mut *self.lock();
         let queue = inbox.queues.entry(source).or_default();
@@ -118,14 +118,14 @@ impl Mailbox {
         inbox.forget_empty(source);
     }
 
-    /// Leaves the outcome of a collective.
+    /// Puts the outcome of a collective.
     pub(super) fn put_outcome(&self, ticket: Ticket, outcome: Outcome) {
         self.lock().outcomes.insert(ticket, outcome);
         self.changed.notify_all();
     }
 
-    /// Waits until `ready` finds what it looks for, or `broken` knows that it will not come; lets the
-    /// rank's tasks get on meanwhile.
+    /// Waits until `ready` returns something, or `broken` knows that it will not; the rank's tasks
+    /// run meanwhile.
     pub(super) fn wait<R>(
         &self,
         tasks: &Tasks,
@@ -135,7 +135,7 @@ impl Mailbox {
         let mut inbox = self.lock();
         let mut looks = 0;
         loop {
-            // In this order, so that what a rank left before it went still counts.
+            // In this order, so that what a rank sent before it ended still counts.
             let fault = broken();
             if let Some(found) = ready(&mut inbox) {
                 return Ok(found);
@@ -148,23 +148,23 @@ impl Mailbox {
                 pause(tasks, looks)?;
                 looks = looks.saturating_add(1);
                 inbox = self.lock();
-                // What came meanwhile woke nobody.
+                // What arrived meanwhile has woken no waiter.
                 continue;
             }
             inbox = self.changed.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Makes whoever sleeps here ask again.
+    /// Makes the rank that sleeps here look again.
     pub(super) fn wake(&self) {
-        // Taking the lock orders this after the questions of one who is about to sleep.
+        // Taking the lock orders this after the look of a rank that is about to sleep.
         drop(self.lock());
         self.changed.notify_all();
     }
 }
 
 impl Inbox {
-    /// Keeps the table as small as what is under way.
+    /// Removes an empty entry.
     fn forget_empty(&mut self, source: Source) {
         if self.queues.get(&source).is_some_and(|q| q.posted.is_empty() && q.unexpected.is_empty())
         {

@@ -5,12 +5,12 @@ use crate::error::CommError;
 
 /// A number that can be reduced.
 pub(super) trait Reducible: Copy + Send + Sync + 'static {
-    /// What a value counts as.
+    /// The value to be combined.
     fn prepare(self, _with: Reduction) -> Self {
         self
     }
 
-    /// Two values as one.
+    /// Combines two values.
     fn combine(self, with: Reduction, other: Self) -> Self;
 }
 
@@ -50,7 +50,7 @@ impl Reducible for f64 {
     }
 }
 
-/// Combines what all ranks gave; they must agree on the operation and the length.
+/// Combines the values of all ranks, which must agree on the operation and the length.
 pub(super) fn reduce<N: Reducible>(
     call: &'static str,
     given: Vec<(Reduction, Vec<N>)>,

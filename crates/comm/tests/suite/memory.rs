@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use striate_comm::{Comm, CommError, NodeMemory, futex};
+use striate_comm::shm::futex;
+use striate_comm::{Comm, CommError, NodeMemory};
 
 /// The word at an index.
 #[allow(clippy::cast_ptr_alignment, reason = "the memory starts at a page")]
 fn word(memory: &NodeMemory, index: usize) -> &AtomicU32 {
     assert!((index + 1) * 4 <= memory.len());
-    // SAFETY: the word lies inside of the memory, which lives as long as the reference and is only used
-    // through such words in these checks.
+    // SAFETY: the word lies inside of the memory, which lives as long as the reference and is only
+    // used through such words in these checks.
     unsafe { memory.as_ptr().cast::<AtomicU32>().add(index).as_ref() }
 }
 

@@ -68,7 +68,8 @@ pub(crate) fn to_oneself(comm: &Arc<dyn Comm>) -> Result<(), CommError> {
 
 pub(crate) fn wait_any(comm: &Arc<dyn Comm>) -> Result<(), CommError> {
     let (rank, size) = (comm.rank(), comm.size());
-    // Each rank in turn gets two messages of all others; the second is sent when the first has come.
+    // Each rank in turn gets two messages of all others; the second is sent when the first has
+    // come.
     for turn in 0..size {
         if rank == turn {
             let senders: Vec<usize> = (0..size).filter(|other| *other != rank).collect();

@@ -45,7 +45,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("random programs", random::programs),
 ];
 
-/// Bytes that tell who made them.
+/// Bytes that identify the rank that made them.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut random = random::Random::new(seed);
     let mut bytes: Vec<u8> =

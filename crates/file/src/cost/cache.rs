@@ -1,8 +1,9 @@
-//! Costs that were tried out before: kept in a note for a day, so that not every process has to.
+//! Measured costs, cached in a file for a day.
 //!
-//! A program that is started again and again would spend more on trying out what things cost than it gains by
-//! knowing. Costs belong to a device of a machine since it was started; a build without optimisation copies
-//! slower, and has its own. What was measured in a busy hour counts for the day, so it is measured with care (`try_file`).
+//! A program that is started again and again would spend more time on measuring costs than it gains
+//! by knowing them. Costs belong to a device of a machine since its last boot; a build without
+//! optimisation copies slower, and has its own. A measurement of a busy hour is used for a day, so
+//! disturbances are kept out of it (`try_file`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,31 +12,31 @@ use std::time::Duration;
 use super::{COSTS, Costs};
 use crate::user_cache;
 
-/// The first line of a note.
+/// The first line of a cache file.
 const VERSION: &str = "striate-costs 2";
 
-/// How long a note counts.
+/// How long a cache file is valid.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The costs of a device, if they were tried out lately; else those that `try_out` finds, which are kept.
+/// The cached costs of a device, or else those that `try_out` measures, which are cached.
 pub(crate) fn recall(device: u64, try_out: impl FnOnce() -> Costs) -> Costs {
     recall_in(user_cache::directory().as_deref(), device, try_out)
 }
 
 fn recall_in(directory: Option<&Path>, device: u64, try_out: impl FnOnce() -> Costs) -> Costs {
     let key = key(device);
-    let path = directory.map(|directory| note(directory, &key));
+    let path = directory.map(|directory| cache_file(directory, &key));
     let known = path.as_deref().and_then(user_cache::read);
     if let Some(costs) = known.and_then(|text| parse(&text, &key, user_cache::now())) {
         return costs;
     }
     let costs = try_out();
-    // Without a note, the next process tries again.
-    let _ = path.map(|path| user_cache::write(&path, &written(&costs, &key, user_cache::now())));
+    // Without a cache file, the next process measures again.
+    let _ = path.map(|path| user_cache::write(&path, &to_text(&costs, &key, user_cache::now())));
     costs
 }
 
-fn note(directory: &Path, key: &str) -> PathBuf {
+fn cache_file(directory: &Path, key: &str) -> PathBuf {
     directory.join(format!("costs-{:016x}", user_cache::hash(key.as_bytes())))
 }
 
@@ -46,7 +47,7 @@ fn key(device: u64) -> String {
     format!("{host} {} {device} {build} {}", start.trim(), env!("CARGO_PKG_VERSION"))
 }
 
-fn written(costs: &Costs, key: &str, now: u64) -> String {
+fn to_text(costs: &Costs, key: &str, now: u64) -> String {
     let mut text = format!("{VERSION}\n{key}\n{now}\n");
     for number in costs.to_array() {
         let _ = writeln!(text, "{number:e}");
@@ -56,17 +57,17 @@ fn written(costs: &Costs, key: &str, now: u64) -> String {
     text
 }
 
-/// What a note says, if it is whole, meant and not too old.
+/// The costs in a cache file, if it is undamaged, has this key, and is not too old.
 fn parse(text: &str, key: &str, now: u64) -> Option<Costs> {
     let (body, sum) = text.strip_suffix('\n')?.rsplit_once('\n')?;
     let whole = format!("{:016x}", user_cache::hash(format!("{body}\n").as_bytes())) == sum;
     let mut lines = body.lines();
-    let meant = lines.next()? == VERSION && lines.next()? == key;
+    let matches_key = lines.next()? == VERSION && lines.next()? == key;
     let age = Duration::from_millis(now.checked_sub(lines.next()?.parse().ok()?)?);
     let numbers: Vec<f64> = lines.map(|line| line.parse().ok()).collect::<Option<_>>()?;
     let numbers: [f64; COSTS] = numbers.try_into().ok()?;
     let sane = numbers.iter().all(|number| number.is_finite() && *number > 0.0);
-    (whole && meant && sane && age < VALID).then(|| Costs::from_array(numbers))
+    (whole && matches_key && sane && age < VALID).then(|| Costs::from_array(numbers))
 }
 
 #[cfg(test)]
@@ -78,21 +79,21 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_tried_out_once() {
+    fn costs_are_measured_once() {
         let place = tempfile::tempdir().unwrap();
         let directory = Some(place.path());
         assert_eq!(recall_in(directory, 7, some), some());
-        let again = || panic!("they are known");
+        let again = || panic!("they are cached");
         assert_eq!(recall_in(directory, 7, again), some());
-        // Of another device nothing is known; nor without a place for notes.
+        // Another device has no cached costs; nor is there a cache without a directory.
         assert_eq!(recall_in(directory, 8, Costs::default), Costs::default());
         assert_eq!(recall_in(None, 7, Costs::default), Costs::default());
         assert_eq!(recall_in(Some("/dev/null/x".as_ref()), 7, some), some());
     }
 
     #[test]
-    fn what_is_damaged_old_or_not_meant_is_no_note() {
-        let text = written(&some(), "key", 1000);
+    fn damaged_old_or_foreign_cache_files_are_ignored() {
+        let text = to_text(&some(), "key", 1000);
         assert_eq!(parse(&text, "key", 1000), Some(some()));
         assert_eq!(parse(&text, "other", 1000), None);
         assert_eq!(parse(&text, "key", 999), None);
@@ -105,7 +106,7 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(parse(&String::from_utf8_lossy(&bytes), "key", 1000), None, "{at}");
         }
-        let wrong = written(&Costs { write_op: 0.0, ..some() }, "key", 1000);
+        let wrong = to_text(&Costs { write_op: 0.0, ..some() }, "key", 1000);
         assert_eq!(parse(&wrong, "key", 1000), None);
     }
 }

@@ -1,502 +1,333 @@
-//! How ranks carry out an access together: meet, decide alike, carry out, end alike.
+//! The steps that collective reads and writes have in common; `collective_read.rs` and
+//! `collective_write.rs` are the recipes made of them.
+//!
+//! A collective call is *describe → propose → choose → execute → agree*. Each rank describes its
+//! part of the access. If that is cheaper than a rendezvous, it carries its part out at once. Then
+//! all ranks exchange proposals; from these every rank chooses the same method (a pure function,
+//! [`plan_collective`]). They execute it, and end alike: if one rank fails, all do.
 
-use std::ops::Range;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
 use striate_comm::task::in_task;
+use striate_comm::{Comm, available_cores};
 use striate_datatype::{Boundary, Point};
 use striate_layout::characteristics::Method;
-use striate_store::AlignedBuffer;
+use striate_layout::file_domain::Domains;
+use striate_store::Counts;
 use striate_store::store::Store;
 
-use super::independent::{
-    ContiguousRequest, Guard, IndependentPlan, read_independently, write_independently,
-};
+use super::accounting::TwoPhaseReport;
+use super::describe::ContiguousRequest;
 use crate::access::FileSide;
-use crate::cost_model::PieceSize;
-use crate::hints::{Exchange, Switch};
+use crate::cost_model::{CostModel, CostTable, PieceSize};
+use crate::direction::PerDirection;
+use crate::hints::Exchange;
 use crate::memory::Shape;
 use crate::method::two_phase::plan::Groups;
-use crate::method::two_phase::window_ring::{RingMemory, WindowRing};
-use crate::method::two_phase::{Holes, Outcome, TwoPhaseCall, guarded};
-use crate::method_selection::{Setting, candidates, choose};
-use crate::rendezvous::{EncodedProposal, Proposal, declined, disagree};
-use crate::write_behind::{ExcludingStore, WriteBehind};
-use crate::{CallReport, File, FileError, Memory, MemoryMut, Stats};
+use crate::method::two_phase::window_ring::WindowRing;
+use crate::method::two_phase::{Holes, TwoPhaseCall, TwoPhaseOutcome};
+use crate::method_selection::{CollectivePlan, Setting, candidates, plan_collective};
+use crate::rendezvous::{EncodedProposal, Proposal, Rendezvous, error_of, share_error};
+use crate::{Direction, File, FileError};
 
-/// The ring of this rank's group, and how far it has turned.
+/// What a file keeps from one collective call to the next.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct CollectiveState {
+    pub(super) rendezvous: Rendezvous,
+    /// The collective buffers, made by the first call that needs them.
+    pub(super) ring: Option<RingState>,
+    /// What this rank tells the others in its next collective call, then what all have told.
+    pub(super) note: u8,
+    /// Draws the points at which boundary sums are taken.
+    pub(super) seed: u64,
+    pub(super) calls: u64,
+    /// The costs, the same on all ranks, so that they also come to the same decisions without a
+    /// rendezvous.
+    pub(super) costs: CostTable,
+    /// What rank 0 learns from collective calls.
+    pub(super) model: CostModel,
+    /// Whether the last contiguous request of a collective call was better made without a
+    /// rendezvous.
+    alone: PerDirection<Cell<Option<AloneAnswer>>>,
+    /// The proposal of a rank that has carried out its part.
+    empty_proposals: PerDirection<Option<EncodedProposal>>,
+}
+
+/// Whether requests of a size are better made without a rendezvous.
+#[derive(Clone, Copy, Debug)]
+struct AloneAnswer {
+    size: PieceSize,
+    is_better: bool,
+}
+
+impl CollectiveState {
+    pub(super) fn new(rendezvous: Rendezvous, seed: u64) -> Self {
+        Self {
+            rendezvous,
+            ring: None,
+            note: 0,
+            seed,
+            calls: 0,
+            costs: CostTable::default(),
+            model: CostModel::default(),
+            alone: PerDirection::default(),
+            empty_proposals: PerDirection::default(),
+        }
+    }
+
+    /// The same for a nonblocking call. The ring and the counts are handed over when the call runs.
+    pub(super) fn for_task(&mut self) -> Self {
+        Self {
+            costs: self.costs,
+            model: self.model.clone(),
+            ..Self::new(self.rendezvous.for_task(), self.seed)
+        }
+    }
+
+    /// Forgets what follows from the hints, which have changed.
+    pub(super) fn hints_have_changed(&mut self) {
+        self.ring = None;
+        self.alone = PerDirection::default();
+    }
+}
+
+/// The ring of windows of this rank's group, and the number of its next window.
+#[derive(Debug)]
+pub(super) struct RingState {
     groups: Groups,
-    ring: WindowRing,
-    first: u64,
+    windows: WindowRing,
+    next: u64,
 }
 
-/// Whether the ranks meet in a collective call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Synchronisation {
-    Rendezvous,
-    /// Each does its part, and goes on.
-    Elided,
+impl RingState {
+    /// A two-phase call in it.
+    pub(super) fn call<'a>(
+        &'a self,
+        comm: &'a dyn Comm,
+        store: &'a dyn Store,
+        domains: &'a Domains,
+        file: &'a FileSide,
+        holes: &'a Holes,
+    ) -> TwoPhaseCall<'a> {
+        let Self { groups, windows, next } = self;
+        TwoPhaseCall { comm, store, groups, domains, ring: windows, first: *next, file, holes }
+    }
+
+    /// The file domains of an access to this range.
+    pub(super) fn domains(&self, range: std::ops::Range<u64>) -> Domains {
+        self.groups.domains(range)
+    }
 }
 
-/// What a rank wants of a collective call.
-pub(super) enum RankAccess {
-    /// One request, for which it waits for nobody.
-    ContiguousRequest(ContiguousRequest),
+/// A rank's part of a collective call.
+pub(super) enum CollectiveAccess {
+    /// One request, for which no rendezvous is needed.
+    Contiguous(ContiguousRequest),
     /// These bytes of the file, or an error in place of them.
-    Side(Result<FileSide, FileError>),
+    Described(Result<FileSide, FileError>),
 }
 
-/// What a collective call hands to the direction that knows the memory.
-pub(super) enum Step<'a> {
-    ContiguousRequest {
-        store: &'a dyn Store,
-        plain: &'a ContiguousRequest,
-        /// Where a write may wait.
-        behind: Option<&'a Arc<WriteBehind>>,
-    },
-    Alone {
-        store: &'a dyn Store,
-        side: &'a FileSide,
-        way: &'a IndependentPlan,
-        buffer: &'a mut Option<AlignedBuffer>,
-    },
-    TwoPhase {
-        call: &'a TwoPhaseCall<'a>,
-        remote: &'a [(usize, FileSide)],
-    },
-}
-
-/// How a meeting went.
-enum Agreement {
+/// What the proposals of all ranks come to.
+pub(super) enum Agreement {
     /// This rank cannot take part.
     Failed(FileError),
-    /// Another cannot, or has failed early.
-    SomeoneFailed,
-    /// All have done their parts.
-    Over,
-    Agreed(Agreed),
+    /// Another rank cannot take part, or has failed before.
+    OtherFailed,
+    /// All ranks have carried out their parts.
+    AllDone,
+    /// There is something to do together.
+    Reached(Agreed),
 }
 
-struct Agreed {
-    /// What is left for this rank to do.
-    side: FileSide,
+/// What is left to do, and what all ranks know of it.
+pub(super) struct Agreed {
+    /// This rank's part.
+    pub(super) side: FileSide,
     proposals: Vec<Proposal>,
-    /// The point at which this call's boundary sums are taken.
+    /// Determines the point at which the boundary sums of this call were taken.
     seed: u64,
 }
 
-/// Writes one request, or has it wait.
-fn write_plain(
-    store: &dyn Store,
-    plain: &ContiguousRequest,
-    behind: Option<&Arc<WriteBehind>>,
-    from: &Memory<'_>,
-) -> Result<Outcome, FileError> {
-    let bytes = &from.bytes()[plain.memory.clone()];
-    let waits = match behind {
-        Some(behind) => behind.put(plain.offset, bytes)?,
-        None => false,
-    };
-    if !waits {
-        store.write_at(plain.offset, bytes)?;
-    }
-    let resent = if waits { from.len() } else { 0 };
-    Ok(Outcome { bytes: from.len(), resent, ..Outcome::default() })
-}
-
 impl File {
-    /// Writes one request of this rank alone.
-    pub(super) fn write_plain_alone(
-        &mut self,
-        plain: &ContiguousRequest,
-        from: &Memory<'_>,
-    ) -> Result<u64, FileError> {
-        let len = plain.memory.len() as u64;
-        let may_wait = self.may_wait(len);
-        if !may_wait && !self.needs_guard() {
-            // Most writes of most programs are this, and no more.
-            self.store.inner().write_at(plain.offset, &from.bytes()[plain.memory.clone()])?;
-            self.account_plain(plain, len);
-            return Ok(len);
-        }
-        self.carry_out_plain(true, may_wait, plain, &[], &mut |work| match work {
-            Step::ContiguousRequest { store, plain, behind } => {
-                write_plain(store, plain, behind, from)
-            }
-            Step::Alone { .. } | Step::TwoPhase { .. } => {
-                Err(FileError::caller("one request became something else"))
-            }
-        })
+    /// Whether this call at a view skips the rendezvous. All ranks get the same answer.
+    pub(super) fn elides_rendezvous(&mut self, direction: Direction) -> Result<bool, FileError> {
+        Ok(self.collective.rendezvous.elision.elides(self.handle.comm.as_ref(), direction)?)
     }
 
-    pub(super) fn read_together(
-        &mut self,
-        offset: u64,
-        mut to: MemoryMut<'_>,
-    ) -> Result<u64, FileError> {
-        const CALL: &str = "read_at_all";
-        if self.ranks(false)? == Synchronisation::Elided {
-            if self.plain(offset, &to.shape).is_none()
-                && let Ok(side) = self.side(CALL, offset, &to.shape)
-            {
-                self.ask_to_meet(false, &side, &to.shape);
-            }
-            return self.read_at(offset, to);
-        }
-        let checked =
-            self.check_mode(false, CALL).and_then(|()| self.overlap(CALL, offset, &to.shape));
-        match checked {
-            Ok(None) => {
-                let part = self.part(false, Synchronisation::Rendezvous, CALL, offset, &to.shape);
-                self.read_part(part, to)
-            }
-            Ok(Some((overlap, mut room))) => {
-                let side = Ok(overlap.side().clone());
-                let read = self.read_side_together(side, (&mut room).into())?;
-                overlap.hand_on(&room[..read as usize], &mut to)
-            }
-            Err(error) => self.read_side_together(Err(error), to),
-        }
-    }
-
-    pub(super) fn read_side_together(
-        &mut self,
-        side: Result<FileSide, FileError>,
-        to: MemoryMut<'_>,
-    ) -> Result<u64, FileError> {
-        self.read_part(RankAccess::Side(side), to)
-    }
-
-    fn read_part(&mut self, part: RankAccess, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
-        let shape = to.shape.clone();
-        self.together(false, part, &shape, &mut |work| match work {
-            Step::ContiguousRequest { store, plain, .. } => {
-                let bytes = store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
-                Ok(Outcome { bytes: bytes as u64, ..Outcome::default() })
-            }
-            Step::Alone { store, side, way, buffer } => {
-                let bytes = read_independently(store, side, &mut to, way, buffer)?;
-                Ok(Outcome { bytes, ..Outcome::default() })
-            }
-            Step::TwoPhase { call, remote } => call.read(&mut to, remote),
-        })
-    }
-
-    pub(super) fn write_together(
-        &mut self,
-        offset: u64,
-        from: &Memory<'_>,
-    ) -> Result<u64, FileError> {
-        let ranks = self.ranks(true)?;
-        let part = self.part(true, ranks, "write_at_all", offset, &from.shape);
-        self.write_part(ranks, part, from)
-    }
-
-    /// Whether the ranks meet in this call at a view. All ranks know the same.
-    fn ranks(&mut self, write: bool) -> Result<Synchronisation, FileError> {
-        let is_spared = self.meeting.spare(self.comm.as_ref(), write)?;
-        Ok(if is_spared { Synchronisation::Elided } else { Synchronisation::Rendezvous })
-    }
-
-    /// Has the ranks meet for the next calls, if it would have been better for this one.
-    fn ask_to_meet(&self, write: bool, side: &FileSide, shape: &Shape) {
-        if side.len() > 0 && !self.needs_nobody(write, side, shape) {
-            self.meeting.ask();
-        }
-    }
-
-    pub(super) fn write_side_together(
-        &mut self,
-        side: Result<FileSide, FileError>,
-        from: &Memory<'_>,
-    ) -> Result<u64, FileError> {
-        self.write_part(Synchronisation::Rendezvous, RankAccess::Side(side), from)
-    }
-
-    fn write_part(
-        &mut self,
-        ranks: Synchronisation,
-        part: RankAccess,
-        from: &Memory<'_>,
-    ) -> Result<u64, FileError> {
-        let mut work = |work: Step<'_>| match work {
-            Step::ContiguousRequest { store, plain, behind } => {
-                write_plain(store, plain, behind, from)
-            }
-            Step::Alone { store, side, way, buffer } => {
-                write_independently(store, side, from, way, buffer)?;
-                Ok(Outcome { bytes: side.len(), ..Outcome::default() })
-            }
-            Step::TwoPhase { call, remote } => call.write(from, remote),
-        };
-        match ranks {
-            Synchronisation::Rendezvous => {
-                let done = self.together(true, part, &from.shape, &mut work);
-                if let (Err(_), Some(behind)) = (&done, &self.behind) {
-                    // Everyone has an error now.
-                    behind.forget_failure();
-                }
-                done
-            }
-            Synchronisation::Elided => self.write_apart(part, &from.shape, &mut work),
-        }
-    }
-
-    /// Writes this rank's part of a collective call for which nobody meets.
-    fn write_apart(
-        &mut self,
-        part: RankAccess,
-        shape: &Shape,
-        work: &mut dyn FnMut(Step<'_>) -> Result<Outcome, FileError>,
-    ) -> Result<u64, FileError> {
-        self.join_background();
-        let unmet = self.meeting.last_unmet();
-        let (Some(behind), Some(call)) = (self.behind.clone(), unmet) else {
-            return Err(FileError::caller("ranks that have no memory in common did not meet"));
-        };
-        match part {
-            RankAccess::ContiguousRequest(plain) => {
-                let range = plain.offset..plain.offset + plain.memory.len() as u64;
-                let turn = behind.announce(self.comm.as_ref(), call, range)?;
-                let may_wait = self.may_wait(plain.memory.len() as u64);
-                self.carry_out_plain(true, may_wait, &plain, &turn.taken, work)
-            }
-            RankAccess::Side(Ok(side)) => {
-                let range = side.range().unwrap_or(0..0);
-                self.ask_to_meet(true, &side, shape);
-                let turn = behind.announce_roughly(self.comm.as_ref(), call, range)?;
-                let method = self.best_alone(true, &side, shape);
-                self.carry_out_alone(true, &side, method, &turn.taken, work)
-            }
-            RankAccess::Side(Err(error)) => {
-                drop(behind.announce(self.comm.as_ref(), call, 0..0)?);
-                Err(error)
-            }
-        }
-    }
-
-    /// [`File::decline`] where the other ranks write, or read, at their views: if they do not meet for it, they need not
-    /// know.
-    pub fn decline_access(&mut self, write: bool, error: FileError) -> FileError {
-        self.carry_out_pending();
-        match self.ranks(write) {
-            Err(error) => error,
-            Ok(Synchronisation::Rendezvous) => self.decline(error),
-            Ok(Synchronisation::Elided) if write => {
-                let nothing = RankAccess::Side(Err(error));
-                declined(self.write_apart(nothing, &Memory::from(&[]).shape, &mut |_| {
-                    Ok(Outcome::default())
-                }))
-            }
-            Ok(Synchronisation::Elided) => error,
-        }
-    }
-
-    fn part(
+    /// Describes this rank's part of a call at the view. It is one contiguous request if that is
+    /// better made without a rendezvous, or if there is none (`elided`).
+    pub(super) fn describe_part(
         &self,
-        write: bool,
-        ranks: Synchronisation,
+        direction: Direction,
+        elided: bool,
         call: &'static str,
         offset: u64,
         shape: &Shape,
-    ) -> RankAccess {
-        if let Err(error) = self.check_mode(write, call) {
-            return RankAccess::Side(Err(error));
+    ) -> CollectiveAccess {
+        if let Err(error) = self.handle.check_mode(direction, call) {
+            return CollectiveAccess::Described(Err(error));
         }
-        match self.plain(offset, shape) {
-            Some(plain)
-                if ranks == Synchronisation::Elided
-                    || self.request_needs_nobody(write, shape.len()) =>
-            {
-                RankAccess::ContiguousRequest(plain)
+        match self.contiguous_request(offset, shape) {
+            Some(request) if elided || self.request_is_better_alone(direction, shape.len()) => {
+                CollectiveAccess::Contiguous(request)
             }
-            _ => RankAccess::Side(self.side(call, offset, shape)),
+            _ => CollectiveAccess::Described(self.describe(call, offset, shape)),
         }
     }
 
-    /// A collective call, and how long it took, if that is measured.
-    fn together(
-        &mut self,
-        write: bool,
-        part: RankAccess,
+    /// Requests a rendezvous for the next calls, if this one should have had it.
+    pub(super) fn request_rendezvous_if_better(
+        &self,
+        direction: Direction,
+        side: &FileSide,
         shape: &Shape,
-        work: &mut dyn FnMut(Step<'_>) -> Result<Outcome, FileError>,
-    ) -> Result<u64, FileError> {
-        // What is begun takes as long as the program lets it.
-        let clock = self.clock.clone().filter(|_| !in_task());
-        let Some(clock) = clock else { return self.carry_out_together(write, part, shape, work) };
-        let (start, before) = (Instant::now(), clock.elapsed());
-        let done = self.carry_out_together(write, part, shape, work);
-        let io = clock.elapsed().saturating_sub(before);
-        self.usage.exchange += start.elapsed().saturating_sub(io);
-        done
+    ) {
+        if side.len() > 0 && !self.is_better_alone(direction, side, shape) {
+            self.collective.rendezvous.elision.request_rendezvous();
+        }
     }
 
-    /// A collective call: do what needs nobody, meet, decide, carry out the rest, conclude.
-    fn carry_out_together(
-        &mut self,
-        write: bool,
-        part: RankAccess,
+    /// Whether a rank carries out its part at once: nothing is to be gained by other ranks, or the
+    /// access costs less than a rendezvous.
+    pub(super) fn is_better_alone(
+        &self,
+        direction: Direction,
+        side: &FileSide,
         shape: &Shape,
-        work: &mut dyn FnMut(Step<'_>) -> Result<Outcome, FileError>,
-    ) -> Result<u64, FileError> {
-        let comm = Arc::clone(&self.comm);
-        if write {
-            // What is read back must not be under way from this rank; the others do the same.
-            self.join_background();
-        }
-        self.meeting.catch_up(comm.as_ref(), write)?;
-        let early = match &part {
-            RankAccess::ContiguousRequest(plain) => {
-                let may_wait = write && self.may_wait(plain.memory.len() as u64);
-                Some(self.carry_out_plain(write, may_wait, plain, &[], work))
-            }
-            RankAccess::Side(Ok(side)) if self.needs_nobody(write, side, shape) => {
-                let method = self.best_alone(write, side, shape);
-                Some(self.carry_out_alone(write, side, method, &[], work))
-            }
-            RankAccess::Side(_) => None,
-        };
-        let Agreed { side, proposals, seed } =
-            match self.meet(write, part, shape, early.as_ref())? {
-                Agreement::Over => {
-                    let may_be_spared = !write || self.behind.is_some();
-                    self.meeting.was_idle(may_be_spared.then_some(write));
-                    return early.unwrap_or(Ok(0));
-                }
-                Agreement::Failed(error) => {
-                    return disagree(comm.as_ref(), early.unwrap_or(Ok(0)).and(Err(error)));
-                }
-                Agreement::SomeoneFailed => return disagree(comm.as_ref(), early.unwrap_or(Ok(0))),
-                Agreement::Agreed(agreed) => agreed,
-            };
-        self.meeting.was_idle(None);
-        let mut taking_part = proposals.iter().filter(|proposal| proposal.len > 0);
-        let Some(first) = taking_part.next() else { return early.unwrap_or(Ok(0)) };
-        let range = taking_part
-            .fold(first.low..first.high, |all, one| all.start.min(one.low)..all.end.max(one.high));
-        // Only a write needs to know about holes.
-        let point = write.then(|| Point::new(seed));
-        let whole = point.as_ref().map(|p| p.interval(range.start as i64..range.end as i64));
-        let tiled =
-            whole == Some(proposals.iter().map(|proposal| proposal.boundary).sum::<Boundary>());
-
-        let mut setting = self.setting_together(write);
-        setting.tiled = tiled;
-        let reads_back = proposals.iter().all(|proposal| proposal.reads_back);
-        let mut methods = candidates(&self.hints, &setting, !self.atomic, reads_back);
-        if methods.len() > 1 && proposals.iter().all(|proposal| proposal.pieces <= 1) {
-            // One request is one request, unless it can be made together with those of others.
-            methods.retain(|method| matches!(method, Method::Posix | Method::TwoPhase));
-        }
-        // The costs of rank 0 count, so that all decide alike.
-        let (method, estimate) = choose(&methods, &proposals, &proposals[0].costs, &setting);
-        let start = Instant::now();
-        let done = if method == Method::TwoPhase {
-            self.two_phase(&side, range, point.as_ref().map(|point| (point, tiled)), work)
-        } else {
-            let local = self.carry_out_alone(write, &side, method, &[], work);
-            self.meeting.conclude(comm.as_ref(), local)
-        };
-        // What goes on beside the program takes as long as the program lets it.
-        if methods.len() > 1 && done.is_ok() && !in_task() {
-            let took = start.elapsed().as_secs_f64();
-            // Rank 0's experience counts: it is kept by the size of its own pieces.
-            let size = PieceSize::of(proposals[0].len, proposals[0].pieces);
-            self.model.learn(write, size, method, estimate, took);
-            self.empty_proposals = [None, None];
-        }
-        match early {
-            Some(early) => done.and(early),
-            None => done,
-        }
-    }
-
-    /// Whether nothing is gained by waiting for the others: they are asked for nothing, or the access
-    /// costs less than to meet.
-    fn needs_nobody(&self, write: bool, side: &FileSide, shape: &Shape) -> bool {
-        if let Some(answer) = self.may_do_alone(write) {
+    ) -> bool {
+        if let Some(answer) = self.hints_decide_alone(direction) {
             return answer;
         }
         let size = PieceSize::of(side.len(), 1);
         if side.regions() == 1 && shape.runs() == 1 {
-            return self.is_less_than_to_meet(write, size);
+            return self.is_cheaper_than_rendezvous(direction, size);
         }
-        self.estimate_alone(write, side, shape).1 < self.costs.costs(write, size).meet
+        let seconds = self.estimate_alone(direction, side, shape).1;
+        seconds < self.collective.costs.costs(direction, size).rendezvous
     }
 
-    /// Whether everything must be done alone, or nothing may; `None` if it depends on the access.
-    fn may_do_alone(&self, write: bool) -> Option<bool> {
-        let setting = Setting { tiled: true, ..self.setting_together(write) };
-        let methods = candidates(&self.hints, &setting, !self.atomic, self.reads_back);
+    /// The same for one request of so many bytes.
+    fn request_is_better_alone(&self, direction: Direction, len: u64) -> bool {
+        let size = PieceSize::of(len, 1);
+        let known = self.collective.alone.get(direction);
+        if let Some(answer) = known.get()
+            && answer.size == size
+        {
+            return answer.is_better;
+        }
+        let is_better = self
+            .hints_decide_alone(direction)
+            .unwrap_or_else(|| self.is_cheaper_than_rendezvous(direction, size));
+        known.set(Some(AloneAnswer { size, is_better }));
+        is_better
+    }
+
+    /// Whether every part must be carried out alone, or none may; `None` if it depends on the
+    /// access.
+    fn hints_decide_alone(&self, direction: Direction) -> Option<bool> {
+        let setting = Setting { tiled: true, ..self.collective_setting(direction) };
+        let (hints, handle) = (&self.handle.hints, &self.handle);
+        let methods = candidates(hints, &setting, !handle.atomic, handle.reads_back);
         if !methods.contains(&Method::TwoPhase) {
             return Some(true);
         }
         (methods.len() == 1).then_some(false)
     }
 
-    /// Whether to meet costs more than one request: what is one stays one, so only the system call counts;
-    /// the bytes have to move anyway.
-    fn is_less_than_to_meet(&self, write: bool, size: PieceSize) -> bool {
-        let costs = self.costs.costs(write, size);
-        let op = if write { costs.contended_op } else { costs.read_op };
-        op < costs.meet
+    /// Whether a rendezvous costs more than one request. The request stays one by any method, so
+    /// only the system call counts; the bytes have to be moved anyway.
+    fn is_cheaper_than_rendezvous(&self, direction: Direction, size: PieceSize) -> bool {
+        let costs = self.collective.costs.costs(direction, size);
+        let request = if direction.is_write() { costs.contended_op } else { costs.read_op };
+        request < costs.rendezvous
     }
 
-    /// The same for one request of so many bytes.
-    fn request_needs_nobody(&self, write: bool, len: u64) -> bool {
-        let size = PieceSize::of(len, 1);
-        let known = &self.alone[usize::from(write)];
-        if let Some((of, answer)) = known.get()
-            && of == size
-        {
-            return answer;
-        }
-        let answer =
-            self.may_do_alone(write).unwrap_or_else(|| self.is_less_than_to_meet(write, size));
-        known.set(Some((size, answer)));
-        answer
-    }
-
-    fn setting_together(&self, write: bool) -> Setting {
-        let (ranks, nodes) = (self.comm.size(), self.nodes());
-        let shares_memory = self.hints.exchange == Exchange::Auto && nodes < ranks;
-        let ring = self.exchange.as_ref();
+    fn collective_setting(&self, direction: Direction) -> Setting {
+        let (ranks, nodes) = (self.handle.comm.size(), self.handle.node_count());
+        let shares_memory = self.handle.hints.exchange == Exchange::Auto && nodes < ranks;
+        let ring = self.collective.ring.as_ref();
         Setting {
             in_memory: ring.map_or(shares_memory, |ring| ring.groups.in_memory),
-            ..self.setting(write, ranks, nodes)
+            ..self.setting(direction, ranks, nodes)
         }
     }
 
-    fn nodes(&self) -> usize {
-        self.comm.nodes().iter().max().map_or(1, |max| max + 1)
+    /// What a method is chosen by besides the proposals.
+    pub(super) fn setting(&self, direction: Direction, ranks: usize, nodes: usize) -> Setting {
+        let hints = &self.handle.hints;
+        Setting {
+            direction,
+            capabilities: self.handle.store.capabilities(),
+            ranks_per_node: ranks as f64 / nodes as f64,
+            nodes: nodes as f64,
+            cores: available_cores() as f64,
+            in_memory: true,
+            new_rings: if self.collective.ring.is_some() { 0.0 } else { 1.0 },
+            tiled: false,
+            window: hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
+            sieve_buffer: hints.sieve_buffer(direction) as f64,
+            list_regions: hints.list_regions as f64,
+        }
     }
 
-    /// Shows the others what is left to do, and learns the same of them.
-    fn meet(
+    /// The numbers of an access, as other ranks would get them.
+    pub(super) fn proposal(
+        &self,
+        direction: Direction,
+        side: &FileSide,
+        shape: &Shape,
+    ) -> Proposal {
+        let range = side.range().unwrap_or(0..0);
+        let regions = side.regions();
+        let pieces = regions.max(shape.runs());
+        let size = PieceSize::of(side.len(), pieces);
+        // Rank 0 proposes what it has learned since the file was opened.
+        let costs = match self.handle.comm.rank() {
+            0 => self.collective.model.table().optimistic_costs(direction, size),
+            _ => self.collective.costs.costs(direction, size),
+        };
+        Proposal {
+            failed: false,
+            reads_back: self.handle.reads_back,
+            note: self.collective.note,
+            len: side.len(),
+            low: range.start,
+            high: range.end,
+            boundary: Boundary::default(),
+            regions,
+            pieces,
+            costs,
+        }
+    }
+
+    /// Proposes what is left of this rank's part, and learns the proposals of all ranks. `early` is
+    /// the result of a part that was carried out already.
+    pub(super) fn propose(
         &mut self,
-        write: bool,
-        part: RankAccess,
+        direction: Direction,
+        access: CollectiveAccess,
         shape: &Shape,
         early: Option<&Result<u64, FileError>>,
     ) -> Result<Agreement, FileError> {
-        let comm = Arc::clone(&self.comm);
-        self.calls += 1;
-        let seed = self.seed.wrapping_add(self.calls);
-        if matches!(early, Some(Ok(_))) && self.note == 0 {
-            let proposal = self.empty_proposal(write);
-            return Ok(match self.meeting.attend(comm.as_ref(), &proposal)? {
-                None => Agreement::Over,
-                Some(proposals) => self.agree(proposals, FileSide::nothing(), seed),
+        let comm = Arc::clone(&self.handle.comm);
+        self.collective.calls += 1;
+        let seed = self.collective.seed.wrapping_add(self.collective.calls);
+        if matches!(early, Some(Ok(_))) && self.collective.note == 0 {
+            let proposal = self.empty_proposal(direction);
+            let proposals = self.collective.rendezvous.propose_nothing(comm.as_ref(), &proposal)?;
+            return Ok(match proposals {
+                None => Agreement::AllDone,
+                Some(proposals) => self.agreement(proposals, FileSide::nothing(), seed),
             });
         }
-        let left = match (part, early) {
-            (RankAccess::Side(side), None) => side.and_then(|side| {
+        let left = match (access, early) {
+            (CollectiveAccess::Described(side), None) => side.and_then(|side| {
                 let boundary = match side.range() {
-                    Some(range) if write => side.boundary(&range, &Point::new(seed))?,
+                    Some(range) if direction.is_write() => {
+                        side.boundary(&range, &Point::new(seed))?
+                    }
                     _ => Boundary::default(),
                 };
                 Ok((boundary, side))
@@ -507,194 +338,179 @@ impl File {
             Ok((boundary, side)) => Proposal {
                 boundary: *boundary,
                 failed: early.is_some_and(Result::is_err),
-                ..self.proposal(side, shape, write)
+                ..self.proposal(direction, side, shape)
             },
             Err(_) => Proposal { failed: true, ..Proposal::default() },
         };
-        let proposals = self.meeting.show(comm.as_ref(), proposal)?;
-        Ok(self.agree(proposals, left.map(|(_, side)| side), seed))
+        let proposals = self.collective.rendezvous.propose(comm.as_ref(), proposal)?;
+        Ok(self.agreement(proposals, left.map(|(_, side)| side), seed))
     }
 
-    /// What a meeting comes to.
-    fn agree(
+    fn agreement(
         &mut self,
         proposals: Vec<Proposal>,
         left: Result<FileSide, FileError>,
         seed: u64,
     ) -> Agreement {
-        self.note = proposals.iter().fold(0, |all, proposal| all | proposal.note);
+        self.collective.note = proposals.iter().fold(0, |all, proposal| all | proposal.note);
         match left {
             Err(error) => Agreement::Failed(error),
-            Ok(_) if proposals.iter().any(|proposal| proposal.failed) => Agreement::SomeoneFailed,
-            Ok(side) => Agreement::Agreed(Agreed { side, proposals, seed }),
+            Ok(_) if proposals.iter().any(|proposal| proposal.failed) => Agreement::OtherFailed,
+            Ok(side) => Agreement::Reached(Agreed { side, proposals, seed }),
         }
     }
 
-    /// What a rank shows that has done its part; made again after there was something to learn.
-    fn empty_proposal(&mut self, write: bool) -> EncodedProposal {
-        let known = &self.empty_proposals[usize::from(write)];
-        if let Some(proposal) = known {
-            return proposal.clone();
+    /// The proposal of a rank that has carried out its part; made again when there was something to
+    /// learn.
+    fn empty_proposal(&mut self, direction: Direction) -> EncodedProposal {
+        if let Some(known) = self.collective.empty_proposals.get(direction) {
+            return known.clone();
         }
-        let costs = self.model.known().hopeful_costs(write, PieceSize::of(0, 0));
-        let proposal = Proposal { reads_back: self.reads_back, costs, ..Proposal::default() };
-        self.empty_proposals[usize::from(write)].insert(proposal.into()).clone()
+        let size = PieceSize::of(0, 0);
+        let costs = self.collective.model.table().optimistic_costs(direction, size);
+        let reads_back = self.handle.reads_back;
+        let proposal = Proposal { reads_back, costs, ..Proposal::default() };
+        self.collective.empty_proposals.get_mut(direction).insert(proposal.into()).clone()
     }
 
-    /// This rank's part, as one request, which may wait if it is a write; what is taken is left out.
-    fn carry_out_plain(
+    /// Ends a call in which there is nothing to do together.
+    pub(super) fn end_without_plan(
         &mut self,
-        write: bool,
-        may_wait: bool,
-        plain: &ContiguousRequest,
-        taken: &[Range<u64>],
-        work: &mut dyn FnMut(Step<'_>) -> Result<Outcome, FileError>,
+        direction: Direction,
+        agreement: Agreement,
+        early: Option<Result<u64, FileError>>,
     ) -> Result<u64, FileError> {
-        let range = plain.offset..plain.offset + plain.memory.len() as u64;
-        let done = guarded(|| {
-            let guard = if write { self.guard_plain(range)? } else { Guard::None };
-            // Who sieves must find everything in the file.
-            let is_locked = matches!(guard, Guard::Locked { .. });
-            let may_wait = may_wait && !is_locked && taken.is_empty();
-            let behind = self.behind.as_ref().filter(|_| may_wait);
-            let around = ExcludingStore { store: self.store.inner(), taken };
-            let store = around.if_needed();
-            let done = work(Step::ContiguousRequest { store, plain, behind })?;
-            drop(guard);
-            Ok(done)
-        })?;
-        if done.resent > 0 {
-            self.account_waiting(done.resent);
-        } else {
-            self.account_plain(plain, done.bytes);
+        let early = early.unwrap_or(Ok(0));
+        let comm = self.handle.comm.as_ref();
+        match agreement {
+            Agreement::Failed(error) => share_error(comm, early.and(Err(error))),
+            Agreement::OtherFailed => share_error(comm, early),
+            Agreement::AllDone | Agreement::Reached(_) => {
+                // Later writes are put in order by write-behind; reads need no order.
+                let may_be_elided = !direction.is_write() || self.write_behind.is_some();
+                let idle = may_be_elided.then_some(direction);
+                self.collective.rendezvous.elision.record_call(idle);
+                early
+            }
         }
-        Ok(done.bytes)
     }
 
-    /// Whether a write of so many bytes may wait for others.
-    fn may_wait(&mut self, len: u64) -> bool {
-        let Some(behind) = &self.behind else { return false };
-        if in_task() || !WriteBehind::is_for(len) {
-            return false;
-        }
-        let is_one_of_many =
-            self.small_writes.goes_on() || self.hints.write_behind == Switch::Enable;
-        is_one_of_many && behind.is_ready()
-    }
-
-    /// Keeps count of a write that waits where all ranks put theirs.
-    fn account_waiting(&mut self, bytes: u64) {
-        let stats = Stats { calls: 1, wanted: bytes, resent: bytes, ..Stats::default() };
-        self.stats += stats;
-        self.usage.count(Method::TwoPhase);
-        let (method, in_memory) = (Method::TwoPhase, Some(true));
-        self.last = Some(CallReport { method, domains: None, in_memory, stats });
-    }
-
-    /// This rank's part, by a method that needs nobody else; what is taken is left out.
-    fn carry_out_alone(
+    /// Chooses how the call is carried out; `None` if no rank has anything left to do. All ranks
+    /// choose the same.
+    pub(super) fn choose(
         &mut self,
-        write: bool,
-        side: &FileSide,
-        method: Method,
-        taken: &[Range<u64>],
-        work: &mut dyn FnMut(Step<'_>) -> Result<Outcome, FileError>,
-    ) -> Result<u64, FileError> {
-        let before = self.store.counts();
-        let way = self.way_of(method, write, side);
-        let local = self.with_buffer(write, side, method, |file, buffer| {
-            let around = ExcludingStore { store: file.store.as_ref(), taken };
-            let store = around.if_needed();
-            guarded(|| work(Step::Alone { store, side, way: &way, buffer }))
-        });
-        self.account(write, side, method, before, None, 0);
-        local.map(|outcome| outcome.bytes)
+        direction: Direction,
+        agreed: &Agreed,
+    ) -> Option<CollectivePlan> {
+        self.collective.rendezvous.elision.record_call(None);
+        let setting = self.collective_setting(direction);
+        let (hints, atomic) = (&self.handle.hints, self.handle.atomic);
+        plan_collective(&agreed.proposals, agreed.seed, hints, setting, atomic)
     }
 
-    /// The rest of a call, in two phases. A write comes with the point at which holes are looked for,
-    /// and whether it is known that there are none.
-    pub(super) fn two_phase(
+    /// Rank 0 learns from a call how good the estimate of its method was. Not from a nonblocking
+    /// one, which takes as long as the program lets it.
+    pub(super) fn learn(
         &mut self,
-        side: &FileSide,
-        range: std::ops::Range<u64>,
-        write: Option<(&Point, bool)>,
-        work: &mut dyn FnMut(Step<'_>) -> Result<Outcome, FileError>,
-    ) -> Result<u64, FileError> {
-        let comm = Arc::clone(&self.comm);
-        let before = self.store.counts();
-        let mut ring = match self.exchange.take() {
-            Some(ring) => ring,
-            None => disagree(comm.as_ref(), self.make_ring())?,
-        };
-        let domains = ring.groups.domains(range);
-        let holes = match write {
-            Some((point, tiled)) => Holes::find(comm.as_ref(), &domains, side, point, tiled)?,
-            None => Holes::None,
-        };
-        let store = Arc::clone(&self.store);
-        let call = TwoPhaseCall {
-            comm: comm.as_ref(),
-            store: store.as_ref(),
-            groups: &ring.groups,
-            domains: &domains,
-            ring: &ring.ring,
-            first: ring.first,
-            file: side,
-            holes: &holes,
-        };
-        let remote = call.descriptions()?;
-        let outcome = work(Step::TwoPhase { call: &call, remote: &remote })?;
-        let own = ring.groups.aggregator[ring.groups.group_of(comm.rank())];
-        ring.first += own.map_or(0, |own| domains.windows(own));
-
-        let local = match outcome.error {
-            Some(error) => Err(error),
-            None => Ok(outcome.bytes),
-        };
-        let done = if ring.groups.ranks.len() == 1 && comm.size() > 1 {
-            // Everyone has waited for the last window: all see the same.
-            if ring.ring.has_failed() { disagree(comm.as_ref(), local) } else { local }
-        } else {
-            self.meeting.conclude(comm.as_ref(), local)
-        };
-        if done.is_err() {
-            ring.ring.forget_failure();
+        direction: Direction,
+        plan: &CollectivePlan,
+        start: Instant,
+        done: &Result<u64, FileError>,
+    ) {
+        if plan.had_choice && done.is_ok() && !in_task() {
+            let took = start.elapsed().as_secs_f64();
+            self.collective.model.learn(direction, plan.size, plan.method, plan.estimate, took);
+            self.collective.empty_proposals = PerDirection::default();
         }
-        let report = (ring.groups.kind.name(), ring.groups.in_memory);
-        self.account(write.is_some(), side, Method::TwoPhase, before, Some(report), outcome.resent);
-        self.exchange = Some(ring);
-        done
+    }
+
+    /// The ring of the calls before, or a new one. Collective.
+    pub(super) fn take_ring(&mut self) -> Result<RingState, FileError> {
+        match self.collective.ring.take() {
+            Some(ring) => Ok(ring),
+            None => share_error(self.handle.comm.as_ref(), self.make_ring()),
+        }
     }
 
     /// Decides how data travels, and makes the ring; collective.
-    pub(super) fn make_ring(&self) -> Result<Ring, FileError> {
-        let comm = self.comm.as_ref();
-        let capabilities = self.store.capabilities();
+    fn make_ring(&self) -> Result<RingState, FileError> {
+        let (comm, hints) = (self.handle.comm.as_ref(), &self.handle.hints);
+        let capabilities = self.handle.store.capabilities();
         let ranks = comm.size();
-        let shared_by_some = comm.nodes().iter().max().is_some_and(|max| max + 1 < ranks);
-        if self.hints.exchange == Exchange::Auto && shared_by_some {
-            let groups = Groups::new(comm.nodes(), true, &self.hints, &capabilities);
-            let window = groups.window.get() as usize;
-            let len = WindowRing::len(ranks, groups.slots, window);
-            if let Some(memory) = comm.node_memory(len)? {
-                let ring = WindowRing::new(RingMemory::Node(memory), ranks, groups.slots, window);
-                let mixed = groups.ranks.len() > 1;
-                let ring = if mixed { ring.impatient() } else { ring };
-                return Ok(Ring { groups, ring, first: 0 });
+        let some_share_memory = comm.nodes().iter().max().is_some_and(|max| max + 1 < ranks);
+        if hints.exchange == Exchange::Auto && some_share_memory {
+            let groups = Groups::new(comm.nodes(), true, hints, &capabilities);
+            let (slots, window) = (groups.slots, groups.window.get() as usize);
+            if let Some(memory) = comm.node_memory(WindowRing::len(ranks, slots, window))? {
+                let sends_messages = groups.ranks.len() > 1;
+                let windows = WindowRing::shared(memory, ranks, slots, window, sends_messages);
+                return Ok(RingState { groups, windows, next: 0 });
             }
         }
-        let groups = Groups::new(comm.nodes(), false, &self.hints, &capabilities);
+        let groups = Groups::new(comm.nodes(), false, hints, &capabilities);
         let window = groups.window.get() as usize;
         // A rank that does not aggregate needs the table only.
         let window = if groups.aggregator[comm.rank()].is_some() { window } else { 0 };
-        let ring = WindowRing::own(ranks, groups.slots, window);
-        let ring = ring.ok_or_else(|| FileError::NoMemory {
+        let windows = WindowRing::private(ranks, groups.slots, window);
+        let windows = windows.ok_or_else(|| FileError::NoMemory {
             call: "collective buffering",
             what: format!(
                 "{} buffers of {window} bytes; cb_buffer_size may be smaller",
                 groups.slots
             ),
         })?;
-        Ok(Ring { groups, ring, first: 0 })
+        Ok(RingState { groups, windows, next: 0 })
+    }
+
+    /// Ends a two-phase call alike on all ranks, counts it, and puts the ring back. Collective.
+    pub(super) fn finish_two_phase(
+        &mut self,
+        direction: Direction,
+        side: &FileSide,
+        mut ring: RingState,
+        domains: &Domains,
+        outcome: TwoPhaseOutcome,
+        before: Counts,
+    ) -> Result<u64, FileError> {
+        let comm = Arc::clone(&self.handle.comm);
+        let own = ring.groups.aggregator[ring.groups.group_of(comm.rank())];
+        ring.next += own.map_or(0, |own| domains.windows(own));
+        let local = match outcome.error {
+            Some(error) => Err(error),
+            None => Ok(outcome.bytes),
+        };
+        let done = if ring.groups.ranks.len() == 1 && comm.size() > 1 {
+            // All ranks have waited for the last window: all know the same.
+            if ring.windows.has_failed() { share_error(comm.as_ref(), local) } else { local }
+        } else {
+            self.collective.rendezvous.conclude(comm.as_ref(), local)
+        };
+        if done.is_err() {
+            ring.windows.clear_failure();
+        }
+        let counts = self.handle.store.counts() - before;
+        let report = TwoPhaseReport {
+            domains: ring.groups.kind.name(),
+            in_memory: ring.groups.in_memory,
+            resent: outcome.resent,
+        };
+        self.accounting.record_call(direction, side, Method::TwoPhase, counts, Some(report));
+        self.collective.ring = Some(ring);
+        done
+    }
+
+    /// [`File::decline`] where the other ranks read or write at their views: if that call skips the
+    /// rendezvous, they are not told.
+    pub fn decline_access(&mut self, direction: Direction, error: FileError) -> FileError {
+        self.complete_pending();
+        match self.elides_rendezvous(direction) {
+            Err(error) => error,
+            Ok(false) => self.decline(error),
+            Ok(true) if direction.is_write() => {
+                let nothing = CollectiveAccess::Described(Err(error));
+                error_of(self.write_elided(nothing, &(&[]).into()))
+            }
+            Ok(true) => error,
+        }
     }
 }

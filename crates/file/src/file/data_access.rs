@@ -1,10 +1,10 @@
-//! Blocking data access: at explicit offsets and at the individual pointer, alone and together.
+//! Blocking data access: at explicit offsets and at the individual pointer, independent and
+//! collective.
 
-use striate_store::store::{Placement, Store};
+use striate_store::store::Placement;
 
-use super::independent::{read_independently, write_independently};
-use crate::access::FileSide;
-use crate::{File, FileError, Memory, MemoryMut};
+use super::collective::CollectiveAccess;
+use crate::{Direction, File, FileError, Memory, MemoryMut};
 
 impl File {
     /// Reads at `offset` etypes. Returns the bytes read.
@@ -15,30 +15,22 @@ impl File {
         to: impl Into<MemoryMut<'m>>,
     ) -> Result<u64, FileError> {
         let mut to = to.into();
-        self.check_mode(false, "read_at")?;
-        self.let_catch_up();
-        if let Some(plain) = self.plain(offset, &to.shape) {
-            let store = self.store.inner();
-            let read = store.read_at(plain.offset, &mut to.bytes()[plain.memory.clone()])?;
-            self.account_plain(&plain, read as u64);
-            return Ok(read as u64);
+        self.handle.check_mode(Direction::Read, "read_at")?;
+        self.wait_for_late_ranks();
+        if let Some(request) = self.contiguous_request(offset, &to.shape) {
+            return self.read_contiguous(&request, &mut to);
         }
         self.read_at_in_pieces(offset, to)
     }
 
     fn read_at_in_pieces(&mut self, offset: u64, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
-        if let Some((overlap, mut room)) = self.overlap("read_at", offset, &to.shape)? {
-            let read = self.read_side(overlap.side(), (&mut room).into())?;
-            return overlap.hand_on(&room[..read as usize], &mut to);
+        let overlapping = self.describe_overlapping("read_at", offset, &to.shape)?;
+        if let Some((overlapping, mut buffer)) = overlapping {
+            let read = self.read_described(overlapping.side(), &mut (&mut buffer).into())?;
+            return overlapping.copy_to(&buffer[..read as usize], &mut to);
         }
-        let side = self.side("read_at", offset, &to.shape)?;
-        self.read_side(&side, to)
-    }
-
-    fn read_side(&mut self, side: &FileSide, mut to: MemoryMut<'_>) -> Result<u64, FileError> {
-        self.independent(false, side, &to.shape.clone(), |store, way, buffer| {
-            read_independently(store, side, &mut to, way, buffer)
-        })
+        let side = self.describe("read_at", offset, &to.shape)?;
+        self.read_described(&side, &mut to)
     }
 
     /// Writes at `offset` etypes. Returns the bytes written: all.
@@ -49,148 +41,131 @@ impl File {
         from: impl Into<Memory<'m>>,
     ) -> Result<u64, FileError> {
         let from = from.into();
-        self.check_mode(true, "write_at")?;
-        self.let_catch_up();
-        if let Some(plain) = self.plain(offset, &from.shape) {
-            return self.write_plain_alone(&plain, &from);
+        self.handle.check_mode(Direction::Write, "write_at")?;
+        self.wait_for_late_ranks();
+        if let Some(request) = self.contiguous_request(offset, &from.shape) {
+            return self.write_contiguous_alone(&request, &from);
         }
         self.write_at_in_pieces(offset, &from)
     }
 
     fn write_at_in_pieces(&mut self, offset: u64, from: &Memory<'_>) -> Result<u64, FileError> {
-        let side = self.side("write_at", offset, &from.shape)?;
-        self.independent(true, &side, &from.shape, |store, way, buffer| {
-            write_independently(store, &side, from, way, buffer)?;
-            Ok(side.len())
-        })
+        let side = self.describe("write_at", offset, &from.shape)?;
+        self.write_described(&side, from)
     }
 
-    /// Reads at `offset` etypes, together with the other ranks. Collective.
+    /// Reads at `offset` etypes. Collective.
     pub fn read_at_all<'m>(
         &mut self,
         offset: u64,
         to: impl Into<MemoryMut<'m>>,
     ) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        self.read_together(offset, to.into())
+        self.complete_pending();
+        self.read_collective(offset, to.into())
     }
 
-    /// Writes at `offset` etypes, together with the other ranks. Collective.
+    /// Writes at `offset` etypes. Collective.
     pub fn write_at_all<'m>(
         &mut self,
         offset: u64,
         from: impl Into<Memory<'m>>,
     ) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        self.write_together(offset, &from.into())
+        self.complete_pending();
+        self.write_collective(offset, &from.into())
     }
 
-    /// Reads at the individual pointer and moves it on.
+    /// Reads at the individual pointer and advances it.
     pub fn read<'m>(&mut self, to: impl Into<MemoryMut<'m>>) -> Result<u64, FileError> {
-        let bytes = self.read_at(self.position, to)?;
-        self.move_on(bytes);
+        let bytes = self.read_at(self.pointers.individual, to)?;
+        self.advance(bytes);
         Ok(bytes)
     }
 
-    /// Writes at the individual pointer and moves it on.
+    /// Writes at the individual pointer and advances it.
     pub fn write<'m>(&mut self, from: impl Into<Memory<'m>>) -> Result<u64, FileError> {
-        let bytes = self.write_at(self.position, from)?;
-        self.move_on(bytes);
+        let bytes = self.write_at(self.pointers.individual, from)?;
+        self.advance(bytes);
         Ok(bytes)
     }
 
-    /// Reads at the individual pointer, together with the other ranks, and moves it on. Collective.
+    /// Reads at the individual pointer and advances it. Collective.
     pub fn read_all<'m>(&mut self, to: impl Into<MemoryMut<'m>>) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        let bytes = self.read_together(self.position, to.into())?;
-        self.move_on(bytes);
+        let bytes = self.read_at_all(self.pointers.individual, to)?;
+        self.advance(bytes);
         Ok(bytes)
     }
 
-    /// Writes at the individual pointer, together with the other ranks, and moves it on. Collective.
+    /// Writes at the individual pointer and advances it. Collective.
     pub fn write_all<'m>(&mut self, from: impl Into<Memory<'m>>) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        let bytes = self.write_together(self.position, &from.into())?;
-        self.move_on(bytes);
+        let bytes = self.write_at_all(self.pointers.individual, from)?;
+        self.advance(bytes);
         Ok(bytes)
     }
 
-    /// Reads the bytes that `place` describes, whatever the view.
+    /// Reads the bytes that `placement` describes, whatever the view.
     pub fn read_in<'m>(
         &mut self,
-        place: &Placement,
+        placement: &Placement,
         to: impl Into<MemoryMut<'m>>,
     ) -> Result<u64, FileError> {
-        let to = to.into();
-        self.check_mode(false, "read_in")?;
-        self.let_catch_up();
-        let side = Self::placed("read_in", place, &to.shape)?;
-        self.read_side(&side, to)
+        let mut to = to.into();
+        self.handle.check_mode(Direction::Read, "read_in")?;
+        self.wait_for_late_ranks();
+        let side = Self::describe_placement("read_in", placement, &to.shape)?;
+        self.read_described(&side, &mut to)
     }
 
-    /// Writes the bytes that `place` describes, whatever the view.
+    /// Writes the bytes that `placement` describes, whatever the view.
     pub fn write_in<'m>(
         &mut self,
-        place: &Placement,
+        placement: &Placement,
         from: impl Into<Memory<'m>>,
     ) -> Result<u64, FileError> {
         let from = from.into();
-        self.check_mode(true, "write_in")?;
-        self.let_catch_up();
-        let side = Self::placed("write_in", place, &from.shape)?;
-        self.independent(true, &side, &from.shape, |store, way, buffer| {
-            write_independently(store, &side, &from, way, buffer)?;
-            Ok(side.len())
-        })
+        self.handle.check_mode(Direction::Write, "write_in")?;
+        self.wait_for_late_ranks();
+        let side = Self::describe_placement("write_in", placement, &from.shape)?;
+        self.write_described(&side, &from)
     }
 
-    /// Reads the bytes that `place` describes, whatever the view, together with the other ranks, each
-    /// of which has a place of its own. Collective.
+    /// Reads the bytes that `placement` describes, whatever the view. Collective; each rank has a
+    /// placement of its own.
     pub fn read_in_all<'m>(
         &mut self,
-        place: &Placement,
+        placement: &Placement,
         to: impl Into<MemoryMut<'m>>,
     ) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        let to = to.into();
-        let side = self
-            .check_mode(false, "read_in_all")
-            .and_then(|()| Self::placed("read_in_all", place, &to.shape));
-        self.read_side_together(side, to)
+        self.complete_pending();
+        self.read_placed("read_in_all", Ok(placement), to.into())
     }
 
-    /// Writes the bytes that `place` describes, whatever the view, together with the other ranks,
-    /// each of which has a place of its own. Collective.
+    /// Writes the bytes that `placement` describes, whatever the view. Collective; each rank has a
+    /// placement of its own.
     pub fn write_in_all<'m>(
         &mut self,
-        place: &Placement,
+        placement: &Placement,
         from: impl Into<Memory<'m>>,
     ) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        let from = from.into();
-        let side = self
-            .check_mode(true, "write_in_all")
-            .and_then(|()| Self::placed("write_in_all", place, &from.shape));
-        self.write_side_together(side, &from)
+        self.complete_pending();
+        self.write_placed("write_in_all", Ok(placement), &from.into())
     }
 
-    /// As [`File::read_in_all`], for callers with something to agree on: a rank may bring an error instead
-    /// of an access, with which all ranks then end, and a note, of which all get the bitwise or. It costs
-    /// no more than without. Collective.
+    /// As [`File::read_in_all`], for callers with something to agree on: a rank may bring an error
+    /// instead of an access, with which all ranks then end, and a note, of which all get the
+    /// bitwise or. It costs no more than without. Collective.
     pub fn read_noted(
         &mut self,
         access: Result<(&Placement, MemoryMut<'_>), FileError>,
         note: u8,
     ) -> Result<(u64, u8), FileError> {
-        let (side, to) = match access {
-            Ok((place, to)) => (self.check_mode(false, "read_noted").map(|()| place), to),
+        let (placement, to) = match access {
+            Ok((placement, to)) => (Ok(placement), to),
             Err(error) => (Err(error), (&mut []).into()),
         };
-        let side = side.and_then(|place| Self::placed("read_noted", place, &to.shape));
-        self.carry_out_pending();
-        self.note = note;
-        let bytes = self.read_side_together(side, to);
-        let noted = std::mem::take(&mut self.note);
+        self.complete_pending();
+        self.collective.note = note;
+        let bytes = self.read_placed("read_noted", placement, to);
+        let noted = std::mem::take(&mut self.collective.note);
         Ok((bytes?, noted))
     }
 
@@ -200,19 +175,45 @@ impl File {
         access: Result<(&Placement, Memory<'_>), FileError>,
         note: u8,
     ) -> Result<(u64, u8), FileError> {
-        let (side, from) = match access {
-            Ok((place, from)) => (self.check_mode(true, "write_noted").map(|()| place), from),
+        let (placement, from) = match access {
+            Ok((placement, from)) => (Ok(placement), from),
             Err(error) => (Err(error), (&[]).into()),
         };
-        let side = side.and_then(|place| Self::placed("write_noted", place, &from.shape));
-        self.carry_out_pending();
-        self.note = note;
-        let bytes = self.write_side_together(side, &from);
-        let noted = std::mem::take(&mut self.note);
+        self.complete_pending();
+        self.collective.note = note;
+        let bytes = self.write_placed("write_noted", placement, &from);
+        let noted = std::mem::take(&mut self.collective.note);
         Ok((bytes?, noted))
     }
 
-    pub(super) fn move_on(&mut self, bytes: u64) {
-        self.position += bytes / self.view.etype().size();
+    fn read_placed(
+        &mut self,
+        call: &'static str,
+        placement: Result<&Placement, FileError>,
+        mut to: MemoryMut<'_>,
+    ) -> Result<u64, FileError> {
+        let side = placement.and_then(|placement| {
+            self.handle.check_mode(Direction::Read, call)?;
+            Self::describe_placement(call, placement, &to.shape)
+        });
+        self.read_with_rendezvous(CollectiveAccess::Described(side), &mut to)
+    }
+
+    fn write_placed(
+        &mut self,
+        call: &'static str,
+        placement: Result<&Placement, FileError>,
+        from: &Memory<'_>,
+    ) -> Result<u64, FileError> {
+        let side = placement.and_then(|placement| {
+            self.handle.check_mode(Direction::Write, call)?;
+            Self::describe_placement(call, placement, &from.shape)
+        });
+        self.write_with_rendezvous(CollectiveAccess::Described(side), from)
+    }
+
+    /// Advances the individual pointer.
+    pub(super) fn advance(&mut self, bytes: u64) {
+        self.pointers.individual += bytes / self.view.etype().size();
     }
 }

@@ -1,8 +1,10 @@
-//! [`IoThreads`]: independent calls that go on while the program does, on a few threads of the process.
+//! Nonblocking independent calls, carried out by a few I/O threads of the process;
+//! [`BackgroundCalls`] counts those of a file.
 //!
-//! A thread for each call would be too many for a program that begins thousands, so all files of a process
-//! share a few. They are made when there is work and none is free, and end when there has been none for a
-//! while. Nobody joins them: a process may exit or fork at any time, and a child makes threads of its own.
+//! A thread for each call would be too many for a program that starts thousands, so all files of a
+//! process share a few. Threads are started when there is work and none is free, and end when there
+//! has been none for a while. They are never joined: a process may exit or fork at any time, and a
+//! child process starts threads of its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -23,16 +25,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What of a file's calls is under way, and what those that are done have cost.
+/// How many nonblocking independent calls of a file are under way, and what the complete ones have
+/// cost.
 #[derive(Debug, Default)]
-pub(super) struct IoThreads {
+pub(super) struct BackgroundCalls {
     /// Calls under way; changed under the lock only.
     under_way: AtomicUsize,
     spent: Mutex<Stats>,
     done: Condvar,
 }
 
-impl IoThreads {
+impl BackgroundCalls {
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.load(Ordering::Acquire) == 0
     }
@@ -50,16 +53,16 @@ impl IoThreads {
         self.done.notify_all();
     }
 
-    /// Waits until nothing is under way, and returns what was spent since the last time. A task lets
-    /// others get on meanwhile; one that is given up does not wait.
+    /// Waits until no call is under way, and returns what they have cost since the last time. In a
+    /// task, other tasks run meanwhile; a task that is cancelled does not wait.
     pub(super) fn join(&self, tasks: &Tasks) -> Stats {
         let mut spent = lock(&self.spent);
         while !self.is_idle() {
             if in_task() {
                 drop(spent);
-                let given_up = pause(tasks, 0).is_err();
+                let cancelled = pause(tasks, 0).is_err();
                 spent = lock(&self.spent);
-                if given_up {
+                if cancelled {
                     break;
                 }
             } else {
@@ -90,13 +93,13 @@ struct JobQueue {
 
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The pool of this process. It lives as long as the process; one that a parent process had is left alone,
-/// since its threads are not here and its locks may be taken.
+/// The pool of this process. It lives as long as the process; one of a parent process is left
+/// alone, since its threads do not exist in the child and its locks may be held.
 fn pool() -> &'static Pool {
     let process = std::process::id();
     loop {
         let found = POOL.load(Ordering::Acquire);
-        // SAFETY: whatever is stored there came from a box that is never freed.
+        // SAFETY: every pointer stored there came from a box that is never freed.
         if let Some(pool) = unsafe { found.as_ref() }
             && pool.process == process
         {
@@ -106,13 +109,13 @@ fn pool() -> &'static Pool {
         let fresh = Box::into_raw(Box::new(fresh));
         let order = (Ordering::AcqRel, Ordering::Acquire);
         if POOL.compare_exchange(found, fresh, order.0, order.1).is_err() {
-            // SAFETY: it was just made and nobody else has seen it.
+            // SAFETY: it was just made, and no other thread has seen it.
             drop(unsafe { Box::from_raw(fresh) });
         }
     }
 }
 
-/// Has a thread carry out `job`; does it here if no thread can be had.
+/// Has a thread run `job`; the calling thread runs it if no thread can be started.
 pub(super) fn submit(job: Job) {
     let pool = pool();
     let mut work = lock(&pool.work);
@@ -131,7 +134,7 @@ pub(super) fn submit(job: Job) {
         work = lock(&pool.work);
         work.threads -= 1;
     }
-    // The threads that there are come to it when they are done.
+    // The running threads take it when they are free.
     if work.threads == 0 {
         let jobs = std::mem::take(&mut work.jobs);
         drop(work);
@@ -172,7 +175,7 @@ mod tests {
 
     #[test]
     fn many_jobs_need_few_threads() {
-        let background = Arc::new(IoThreads::default());
+        let background = Arc::new(BackgroundCalls::default());
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         for _ in 0..200 {
             background.begin();

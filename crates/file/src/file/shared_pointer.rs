@@ -1,11 +1,13 @@
-//! The pointer that all ranks share: a number of etypes that each rank can move on alone.
+//! [`SharedPointer`]: a number of etypes that all ranks share and each rank can advance alone; and
+//! the file pointers.
 //!
-//! It lies where the ranks have memory in common anyway, if they have. Ranks of several nodes keep it in a file beside
-//! theirs ([`SidecarPointer`]), as ROMIO does.
+//! Ranks of one node keep it in their shared memory. Ranks of several nodes keep it in a hidden
+//! file next to theirs ([`SidecarPointer`]), as ROMIO does.
 //!
-//! There are two numbers, of which one counts. A new view puts the pointer at 0: rank 0 clears the other
-//! number *before* the ranks meet, and all change over to it when they have met. So nobody sees the old
-//! number behind the meeting, nobody adds to the new one before it, and one meeting is enough.
+//! There are two numbers, of which one is current. A new view puts the pointer at 0: rank 0 clears
+//! the other number *before* the rendezvous of that call, and all ranks switch to it after. So no
+//! rank uses the old number after the rendezvous, none advances the new one before it, and one
+//! rendezvous is enough.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +16,9 @@ use striate_comm::Comm;
 
 use super::sidecar_pointer::SidecarPointer;
 use crate::location::Location;
-use crate::method::two_phase::window_ring::{POINTERS, WindowRing};
-use crate::rendezvous::{Proposal, Rendezvous, disagree, someone_declined};
-use crate::{File, FileError, Memory, MemoryMut};
+use crate::node_state::{NodeState, POINTERS};
+use crate::rendezvous::{Proposal, Rendezvous, check_declined, share_error};
+use crate::{Direction, File, FileError, Memory, MemoryMut};
 
 /// Where to put the shared pointer; offsets are in etypes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,78 +31,96 @@ pub enum Seek {
     End(i64),
 }
 
+/// The file pointers of a rank.
+#[derive(Debug)]
+pub(super) struct Pointers {
+    /// In etypes.
+    pub(super) individual: u64,
+    pub(super) shared: SharedPointer,
+}
+
+impl Pointers {
+    /// At the start of the file.
+    pub(super) fn new(comm: &dyn Comm, rendezvous: &Rendezvous) -> Self {
+        Self { individual: 0, shared: SharedPointer::new(comm, rendezvous) }
+    }
+
+    /// For a file that does not use them.
+    pub(super) fn none() -> Self {
+        Self { individual: 0, shared: SharedPointer::private() }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct SharedPointer {
     storage: PointerStorage,
-    /// Which number counts.
+    /// Which number is current.
     current: usize,
 }
 
 #[derive(Debug)]
 enum PointerStorage {
     /// There is only one rank.
-    Here([AtomicU64; POINTERS]),
-    Room(Arc<WindowRing>),
-    SidecarPointer(SidecarPointer),
-    /// Ranks have no memory in common, and nobody knows where their file lies.
-    Nowhere,
+    Private([AtomicU64; POINTERS]),
+    /// Memory of the node.
+    Node(Arc<NodeState>),
+    Sidecar(SidecarPointer),
+    /// The ranks share no memory, and it is not known where their file lies.
+    None,
 }
 
 impl SharedPointer {
-    /// Finds a place for it, if there is one already.
-    pub(super) fn new(comm: &dyn Comm, meeting: &Rendezvous) -> Self {
-        let storage = match meeting.room() {
-            Some(room) => PointerStorage::Room(Arc::clone(room)),
-            None if comm.size() == 1 => {
-                PointerStorage::Here(std::array::from_fn(|_| AtomicU64::new(0)))
-            }
-            None => PointerStorage::Nowhere,
+    /// In memory, if the ranks share it.
+    fn new(comm: &dyn Comm, rendezvous: &Rendezvous) -> Self {
+        let storage = match rendezvous.node() {
+            Some(node) => PointerStorage::Node(Arc::clone(node)),
+            None if comm.size() == 1 => return Self::private(),
+            None => PointerStorage::None,
         };
         Self { storage, current: 0 }
     }
 
-    /// Keeps it beside the file, if there is no better place; all ranks give the same number.
-    pub(super) fn keep_beside(&mut self, place: &Location, number: u64) {
-        if matches!(self.storage, PointerStorage::Nowhere) {
-            self.storage = PointerStorage::SidecarPointer(SidecarPointer::new(place, number));
+    fn private() -> Self {
+        let numbers = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { storage: PointerStorage::Private(numbers), current: 0 }
+    }
+
+    /// Uses a sidecar file, if the ranks share no memory; all ranks give the same number.
+    pub(super) fn use_sidecar(&mut self, location: &Location, number: u64) {
+        if matches!(self.storage, PointerStorage::None) {
+            self.storage = PointerStorage::Sidecar(SidecarPointer::new(location, number));
         }
     }
 
     fn check(&self) -> Result<(), FileError> {
         match self.storage {
-            PointerStorage::Nowhere => Err(FileError::Argument {
+            PointerStorage::None => Err(FileError::Argument {
                 call: "shared pointer",
-                reason: "there is no place for one that ranks of several nodes share".into(),
+                reason: "ranks of several nodes cannot share one for a store of the caller".into(),
             }),
             _ => Ok(()),
         }
     }
 
-    /// For a file that has no use for it.
-    pub(super) fn none() -> Self {
-        Self {
-            storage: PointerStorage::Here(std::array::from_fn(|_| AtomicU64::new(0))),
-            current: 0,
-        }
-    }
-
     fn add_to(&self, which: usize, n: u64) -> Result<u64, FileError> {
         match &self.storage {
-            PointerStorage::Here(numbers) => Ok(numbers[which].fetch_add(n, Ordering::AcqRel)),
-            PointerStorage::Room(room) => Ok(room.pointer(which).fetch_add(n, Ordering::AcqRel)),
-            PointerStorage::SidecarPointer(beside) => beside.add(which, n),
-            PointerStorage::Nowhere => Ok(0),
+            PointerStorage::Private(numbers) => Ok(numbers[which].fetch_add(n, Ordering::AcqRel)),
+            PointerStorage::Node(node) => {
+                Ok(node.pointers.get(which).fetch_add(n, Ordering::AcqRel))
+            }
+            PointerStorage::Sidecar(sidecar) => sidecar.add(which, n),
+            PointerStorage::None => Ok(0),
         }
     }
 
-    /// Moves it on, and returns where it was.
+    /// Advances it, and returns where it was.
     pub(super) fn add(&self, etypes: u64) -> Result<u64, FileError> {
         self.check()?;
         self.add_to(self.current, etypes)
     }
 
-    /// Sets it; nobody else uses it now.
+    /// Sets it, while no other rank uses it.
     pub(super) fn set(&self, etypes: u64) -> Result<(), FileError> {
         self.set_to(self.current, etypes)
     }
@@ -113,77 +133,73 @@ impl SharedPointer {
         Ok(())
     }
 
-    /// For one rank, before all meet: makes the other number 0.
+    /// For one rank, before a rendezvous: clears the other number.
     pub(super) fn prepare_reset(&self) -> Result<(), FileError> {
         self.set_to(1 - self.current, 0)
     }
 
-    /// For all, when they have met.
+    /// For all ranks, after the rendezvous: switches to the other number.
     pub(super) const fn reset(&mut self) {
         self.current = 1 - self.current;
     }
 
-    /// Gives up the place; for one rank, when no other uses it any more.
+    /// Removes the sidecar file, if there is one; for one rank, when no other uses it any more.
     pub(super) fn free(&mut self) {
-        if let PointerStorage::SidecarPointer(beside) =
-            std::mem::replace(self, Self::none()).storage
-        {
-            beside.remove();
+        if let PointerStorage::Sidecar(sidecar) = std::mem::replace(self, Self::private()).storage {
+            sidecar.remove();
         }
     }
 }
 
 impl File {
-    /// Moves the shared pointer on by so many etypes, and returns where it was. Not collective: each rank
-    /// that asks gets etypes of its own.
+    /// Advances the shared pointer by so many etypes, and returns where it was. Not collective:
+    /// each rank that asks gets etypes of its own.
     pub fn take_shared(&mut self, etypes: u64) -> Result<u64, FileError> {
-        self.shared.add(etypes)
+        self.pointers.shared.add(etypes)
     }
 
-    /// Moves the shared pointer on by the etypes of all ranks, and returns where this rank's are: behind
-    /// those of the ranks before it. Collective.
+    /// Advances the shared pointer by the etypes of all ranks, and returns where this rank's are:
+    /// behind those of the ranks before it. Collective.
     pub fn take_ordered(&mut self, etypes: u64) -> Result<u64, FileError> {
-        self.carry_out_pending();
-        let comm = Arc::clone(&self.comm);
-        let proposals =
-            self.meeting.show(comm.as_ref(), Proposal { len: etypes, ..Proposal::default() })?;
-        someone_declined(comm.as_ref(), &proposals)?;
-        let sum = |proposals: &[Proposal]| {
-            proposals.iter().fold(0u64, |sum, proposal| sum.wrapping_add(proposal.len))
-        };
+        self.complete_pending();
+        let comm = Arc::clone(&self.handle.comm);
+        let proposal = Proposal { len: etypes, ..Proposal::default() };
+        let all = self.collective.rendezvous.propose(comm.as_ref(), proposal)?;
+        check_declined(comm.as_ref(), &all)?;
+        let sum = |all: &[Proposal]| all.iter().fold(0u64, |sum, one| sum.wrapping_add(one.len));
         let taken = match comm.rank() {
-            0 => self.shared.add(sum(&proposals)),
+            0 => self.pointers.shared.add(sum(&all)),
             _ => Ok(0),
         };
-        let first = self.tell(taken)?;
-        Ok(first.wrapping_add(sum(&proposals[..comm.rank()])))
+        let first = self.broadcast_number(taken)?;
+        Ok(first.wrapping_add(sum(&all[..comm.rank()])))
     }
 
     /// Moves the shared pointer. Collective; all ranks give the same.
     pub fn seek_shared(&mut self, to: Seek) -> Result<(), FileError> {
-        self.carry_out_pending();
-        let comm = Arc::clone(&self.comm);
+        self.complete_pending();
+        let comm = Arc::clone(&self.handle.comm);
         let (len, low) = match to {
             Seek::Start(offset) => (0, offset),
             Seek::Current(offset) => (1, offset as u64),
             Seek::End(offset) => (2, offset as u64),
         };
-        let proposals =
-            self.meeting.show(comm.as_ref(), Proposal { len, low, ..Proposal::default() })?;
-        someone_declined(comm.as_ref(), &proposals)?;
-        if proposals.iter().any(|proposal| (proposal.len, proposal.low) != (len, low)) {
+        let proposal = Proposal { len, low, ..Proposal::default() };
+        let all = self.collective.rendezvous.propose(comm.as_ref(), proposal)?;
+        check_declined(comm.as_ref(), &all)?;
+        if all.iter().any(|one| (one.len, one.low) != (len, low)) {
             return Err(FileError::NotSame { call: "seek_shared", what: "offsets" });
         }
-        // All are here, so nobody moves the pointer meanwhile.
+        // All ranks are in this call, so none moves the pointer meanwhile.
         let moved = match comm.rank() {
             0 => self.seek_shared_alone(to),
             _ => Ok(0),
         };
-        self.tell(moved).map(drop)
+        self.broadcast_number(moved).map(drop)
     }
 
     fn seek_shared_alone(&self, to: Seek) -> Result<u64, FileError> {
-        self.shared.check()?;
+        self.pointers.shared.check()?;
         let (from, by) = match to {
             Seek::Start(offset) => (offset, 0),
             Seek::Current(by) => (self.position_shared()?, by),
@@ -193,70 +209,70 @@ impl File {
             call: "seek_shared",
             reason: "the position would lie before the start of the view".into(),
         })?;
-        self.shared.set(target)?;
+        self.pointers.shared.set(target)?;
         Ok(target)
     }
 
-    /// Gives every rank what rank 0 brings. Collective.
-    fn tell(&mut self, number: Result<u64, FileError>) -> Result<u64, FileError> {
-        let comm = Arc::clone(&self.comm);
+    /// Gives every rank the number of rank 0, or an error. Collective.
+    fn broadcast_number(&mut self, number: Result<u64, FileError>) -> Result<u64, FileError> {
+        let comm = Arc::clone(&self.handle.comm);
         let (failed, low) = (number.is_err(), *number.as_ref().unwrap_or(&0));
-        let proposals =
-            self.meeting.show(comm.as_ref(), Proposal { failed, low, ..Proposal::default() })?;
-        if proposals.iter().any(|proposal| proposal.failed) {
-            disagree(comm.as_ref(), number)
+        let proposal = Proposal { failed, low, ..Proposal::default() };
+        let all = self.collective.rendezvous.propose(comm.as_ref(), proposal)?;
+        if all.iter().any(|one| one.failed) {
+            share_error(comm.as_ref(), number)
         } else {
-            Ok(proposals[0].low)
+            Ok(all[0].low)
         }
     }
 
-    /// The shared pointer, in etypes. Not collective: other ranks may move it on meanwhile.
+    /// The shared pointer, in etypes. Not collective: other ranks may advance it meanwhile.
     pub fn position_shared(&self) -> Result<u64, FileError> {
-        self.shared.add(0)
+        self.pointers.shared.add(0)
     }
 
-    /// Reads at the shared pointer, which moves on by what was asked for.
+    /// Reads at the shared pointer, which advances by what was asked for.
     pub fn read_shared<'m>(&mut self, to: impl Into<MemoryMut<'m>>) -> Result<u64, FileError> {
         let to = to.into();
-        self.check_mode(false, "read_shared")?;
+        self.handle.check_mode(Direction::Read, "read_shared")?;
         let etypes = self.whole_etypes("read_shared", to.len())?;
         let offset = self.take_shared(etypes)?;
         self.read_at(offset, to)
     }
 
-    /// Writes at the shared pointer, which moves on.
+    /// Writes at the shared pointer, which advances.
     pub fn write_shared<'m>(&mut self, from: impl Into<Memory<'m>>) -> Result<u64, FileError> {
         let from = from.into();
-        self.check_mode(true, "write_shared")?;
+        self.handle.check_mode(Direction::Write, "write_shared")?;
         let etypes = self.whole_etypes("write_shared", from.len())?;
         let offset = self.take_shared(etypes)?;
         self.write_at(offset, from)
     }
 
-    /// Reads at the shared pointer, each rank behind what the ranks before it read; the pointer moves
-    /// on by what all asked for. Collective.
+    /// Reads at the shared pointer, each rank behind what the ranks before it read; the pointer
+    /// advances by what all asked for. Collective.
     pub fn read_ordered<'m>(&mut self, to: impl Into<MemoryMut<'m>>) -> Result<u64, FileError> {
         let to = to.into();
-        let offset = self.offset_ordered(false, "read_ordered", to.len())?;
+        let offset = self.offset_ordered(Direction::Read, "read_ordered", to.len())?;
         self.read_at_all(offset, to)
     }
 
-    /// Writes at the shared pointer, each rank behind what the ranks before it write; the pointer moves
-    /// on. Collective.
+    /// Writes at the shared pointer, each rank behind what the ranks before it write; the pointer
+    /// advances. Collective.
     pub fn write_ordered<'m>(&mut self, from: impl Into<Memory<'m>>) -> Result<u64, FileError> {
         let from = from.into();
-        let offset = self.offset_ordered(true, "write_ordered", from.len())?;
+        let offset = self.offset_ordered(Direction::Write, "write_ordered", from.len())?;
         self.write_at_all(offset, from)
     }
 
     fn offset_ordered(
         &mut self,
-        write: bool,
+        direction: Direction,
         call: &'static str,
         bytes: u64,
     ) -> Result<u64, FileError> {
-        let etypes = self.check_mode(write, call).and_then(|()| self.whole_etypes(call, bytes));
-        match etypes {
+        let checked = self.handle.check_mode(direction, call);
+        match checked.and_then(|()| self.whole_etypes(call, bytes)) {
             Ok(etypes) => self.take_ordered(etypes),
             Err(error) => Err(self.decline(error)),
         }

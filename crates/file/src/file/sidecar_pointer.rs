@@ -1,31 +1,34 @@
-//! [`SidecarPointer`]: the numbers of a shared pointer in a file beside the file, for ranks that have no memory in common.
+//! [`SidecarPointer`]: the numbers of a shared pointer in a hidden file next to the file, for ranks
+//! without shared memory.
 //!
-//! A window of MPI would do as well, and every file of ranks on several nodes would have to make one when it is opened,
-//! since a shared pointer is moved by one rank alone. Few programs have a use for it, and Open MPI 4.1 makes windows
-//! of communicators that have no rank in common under one name, if they share a node: then opens fail or crash. A file is
-//! made when somebody first moves the pointer. It goes when the file is closed; a job that is killed before leaves it.
+//! An MPI window would do as well, but every file of ranks on several nodes would have to make one
+//! when it is opened, since a shared pointer is advanced by one rank alone; few programs use it;
+//! and Open MPI 4.1 gives windows of communicators that have no rank in common the same name if
+//! they share a node, so that opens fail or crash. The file is made when a rank first advances the
+//! pointer, and removed when the file is closed; a job that is killed before leaves it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use striate_store::store::{LockKind, Store};
 
 use crate::location::Location;
-use crate::method::two_phase::window_ring::POINTERS;
+use crate::node_state::POINTERS;
 use crate::{ErrorKind, FileError, Hints, Mode};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct SidecarPointer {
-    place: Location,
+    location: Location,
     /// Open from its first use on.
     store: Mutex<Option<Arc<dyn Store>>>,
 }
 
 impl SidecarPointer {
-    /// SidecarPointer the file at `place`; all ranks that have it open give the same number, and other ones another.
-    pub(super) fn new(place: &Location, number: u64) -> Self {
-        let place = place.hidden_beside(&format!("pointers-{number:016x}"));
-        Self { place, store: Mutex::default() }
+    /// Next to the file at `location`. All ranks that have opened it together give the same number,
+    /// and others another.
+    pub(super) fn new(location: &Location, number: u64) -> Self {
+        let location = location.hidden_sibling(&format!("pointers-{number:016x}"));
+        Self { location, store: Mutex::default() }
     }
 
     /// Adds to a number, which is 0 at first, and returns what it was before.
@@ -34,7 +37,7 @@ impl SidecarPointer {
         let Some(store) = self.store(n != 0)? else { return Ok(0) };
         let _lock = store.lock(0..POINTERS as u64 * LEN, LockKind::Exclusive)?;
         let (at, mut bytes) = (which as u64 * LEN, [0; size_of::<u64>()]);
-        // What was not written yet is missing, or reads as zeros.
+        // Numbers that were not written yet are missing, or read as zeros.
         store.read_at(at, &mut bytes)?;
         let before = u64::from_le_bytes(bytes);
         if n != 0 {
@@ -43,23 +46,24 @@ impl SidecarPointer {
         Ok(before)
     }
 
-    /// The file; `None` if there is none and it is not to be made.
-    fn store(&self, make: bool) -> Result<Option<Arc<dyn Store>>, FileError> {
+    /// The file; `None` if there is none and it is not to be created.
+    fn store(&self, create: bool) -> Result<Option<Arc<dyn Store>>, FileError> {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = &*store {
             return Ok(Some(Arc::clone(store)));
         }
         let both = Mode::READ | Mode::WRITE;
-        let mode = if make { both | Mode::CREATE } else { both };
-        match self.place.open(mode, &Hints::default(), make) {
+        let mode = if create { both | Mode::CREATE } else { both };
+        match self.location.open(mode, &Hints::default(), create) {
             Ok(opened) => Ok(Some(Arc::clone(store.insert(opened.store)))),
-            Err(error) if !make && error.kind() == ErrorKind::NoSuchFile => Ok(None),
+            Err(error) if !create && error.kind() == ErrorKind::NoSuchFile => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Removes the file, if somebody has made it. If that fails, it is left, and nothing is wrong with anything else.
+    /// Removes the file, if a rank has created it. If that fails, it is left over, which does no
+    /// harm.
     pub(super) fn remove(&self) {
-        let _ = self.place.delete();
+        let _ = self.location.delete();
     }
 }

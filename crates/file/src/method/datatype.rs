@@ -1,4 +1,4 @@
-//! One request that carries the descriptions of both sides; the store expands them.
+//! Datatype I/O: one request that carries the descriptions of both sides; the store expands them.
 
 use striate_store::store::{Store, TypedRequest};
 

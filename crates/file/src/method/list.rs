@@ -1,4 +1,4 @@
-//! Requests that carry lists of regions, up to so many file regions each.
+//! List I/O: requests that carry lists of regions, up to a limit of file regions each.
 
 use striate_layout::characteristics::PIECES_PER_LIST_REQUEST;
 use striate_store::store::{Region, Store};
@@ -8,7 +8,7 @@ use crate::access::FileSide;
 use crate::memory::{ContentMut, Memory, MemoryMut, Shape};
 use crate::method::posix::pieces;
 
-/// Hands the pieces on in requests of at most `limit` file regions, until `carry_out` says stop.
+/// Calls `carry_out` with requests of at most `limit` file regions, until it returns `false`.
 fn requests(
     file: &FileSide,
     shape: &Shape,

@@ -1,4 +1,4 @@
-//! One request per piece that is contiguous in memory and in the file.
+//! The posix method: one request per piece that is contiguous in memory and in the file.
 
 use striate_datatype::{Cursor, Piece, Pieces};
 use striate_store::store::Store;

@@ -1,12 +1,12 @@
 //! Data sieving: large contiguous requests that span the regions.
 //!
-//! The range of the access is cut into windows of the buffer's size; those without a wanted byte are
-//! left out. A read picks the wanted bytes out of a window. A write changes them in it: it reads the
-//! window, changes it and writes it back, under a lock, since what lies between the regions may be
-//! written by somebody else meanwhile. A window whose every byte is wanted is not read first.
+//! The range of the access is cut into windows of the buffer's size; those without a wanted byte
+//! are left out. A read copies the wanted bytes out of a window. A write is a read-modify-write of
+//! the window, under a lock, since another rank may write the bytes between the regions meanwhile.
+//! A window of which all bytes are wanted is not read first.
 //!
-//! Ranks that interleave would queue for the same lock one window after the other, so each starts at
-//! a window of its own and comes round.
+//! Ranks whose regions interleave would queue for the same lock one window after the other, so each
+//! starts at a window of its own and wraps around.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::access::{CopyBuffer, FileSide, put, take};
 use crate::memory::{Memory, MemoryMut};
 
 /// The windows that hold wanted bytes, with how many: from the `first`-th on (modulo their number),
-/// then those before it. Gaps of any length are jumped over.
+/// then those before it. Gaps of any length are skipped at once.
 fn wanted_windows(
     file: &FileSide,
     size: u64,
@@ -65,9 +65,9 @@ pub(crate) fn read(
     Ok(total)
 }
 
-/// What a sieved write needs to know of its surroundings.
+/// In which order a sieved write visits its windows, and whether it locks them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WritePlan {
+pub(crate) struct WindowOrder {
     /// The window to start with.
     pub(crate) first: u64,
     /// Whether the caller holds a lock on the whole range.
@@ -79,21 +79,22 @@ pub(crate) fn write(
     file: &FileSide,
     from: &Memory<'_>,
     buffer: &mut AlignedBuffer,
-    plan: &WritePlan,
+    plan: &WindowOrder,
 ) -> Result<(), FileError> {
     let mut scratch = CopyBuffer::default();
     for (window, bytes) in wanted_windows(file, buffer.len() as u64, plan.first) {
         let len = (window.end - window.start) as usize;
         let window_buffer = &mut buffer[..len];
         let has_gaps = bytes < len as u64;
-        // A full window changes nothing of others, but must not come between their read and write.
+        // A window without gaps changes no other bytes, but must not come between the read and the
+        // write of another rank.
         let kind = if has_gaps { LockKind::Exclusive } else { LockKind::Shared };
         let lock = (!plan.locked).then(|| store.lock(window.clone(), kind)).transpose()?;
         if has_gaps {
             let got = store.read_at(window.start, window_buffer)?;
             window_buffer[got..].fill(0);
         }
-        // SAFETY: the buffer is ours alone.
+        // SAFETY: this call alone uses the buffer.
         unsafe {
             put(file, from, window.start, window_buffer.as_mut_ptr(), len, &mut scratch)?;
         }

@@ -1,32 +1,31 @@
 //! Two-phase: ranks exchange data so that aggregators read and write large contiguous windows.
 //!
-//! Ranks form groups that share a ring of windows ([`window_ring`]); who owns which part of the file is
-//! the [`plan`]'s. A rank puts its bytes of its own group's windows straight from user memory into
-//! the ring, and sends those of other groups' windows, packed straight from user memory, to a
-//! *delegate* in that group, who puts them for it. The delegate knows where they belong from the
-//! sender's description, exchanged once per call; no list of offsets ever travels, and no header
-//! comes with the data, since both sides compute its length. Reads go the other way. What a rank has
-//! under way to others is bounded by its share of the windows ([`exchange`]).
+//! Ranks form groups that share a ring of windows ([`window_ring`]); the [`plan`] says which group
+//! owns which part of the file. A rank copies its bytes of its own group's windows straight from
+//! user memory into the ring, and sends those of other groups' windows, packed straight from user
+//! memory, to a *delegate* in that group, which copies them for it. The delegate knows where they
+//! belong from the sender's description, exchanged once per call; no list of offsets ever travels,
+//! and data has no header, since both sides compute its length. Reads go the other way. What a rank
+//! has under way to other ranks is bounded by its share of the windows ([`exchange`]).
 //!
-//! # Why nobody waits for ever
+//! # Progress
 //!
-//! Ranks work through windows in order of their index in their domain, and leave an index when they
-//! have handed over or taken all its bytes. A rank at the lowest index needs the ring's slots, which
-//! ranks at no higher index free, and ranks at the same index, who send and receive at the same time.
-//! So some rank gets on, and so all do. A rank that fails goes on with the protocol without moving data, and the error
-//! is agreed at the end.
+//! Ranks go through windows in order of their index in their domain, and leave an index when they
+//! have sent or received all its bytes. A rank at the lowest index needs slots of the ring, which
+//! ranks at no higher index free, and ranks at the same index, which send and receive at the same
+//! time. So at least one rank makes progress, and in the end all do. A rank that fails goes on with
+//! the protocol without moving data, and the error is agreed at the end.
 
 pub(crate) mod plan;
-pub(crate) mod waiter;
 pub(crate) mod window_ring;
 
 mod exchange;
 mod holes;
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
+use striate_comm::shm::Waiter;
 use striate_comm::{Comm, CommError};
 use striate_datatype::Datatype;
 use striate_layout::file_domain::Domains;
@@ -36,11 +35,11 @@ use crate::access::{
     CopyBuffer, FileSide, gather_from, put, put_stream, scatter_to, take, take_stream,
 };
 use crate::memory::{Memory, MemoryMut};
+use crate::method::guarded;
 use crate::{ErrorKind, FileError};
 use exchange::{DataExchange, Transfer};
 pub(crate) use holes::Holes;
 use plan::Groups;
-use waiter::Waiter;
 use window_ring::{RingEntry, WindowRing};
 
 /// One two-phase call of one rank.
@@ -56,15 +55,16 @@ pub(crate) struct TwoPhaseCall<'a> {
     pub(crate) holes: &'a Holes,
 }
 
-/// Bytes that travelled, and what went wrong on this rank.
+/// The result of a two-phase call on one rank.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct TwoPhaseOutcome {
     pub(crate) resent: u64,
     pub(crate) bytes: u64,
     pub(crate) error: Option<FileError>,
 }
 
-/// Someone whose bytes this rank puts into or takes from its group's windows.
+/// A rank whose bytes this rank copies into or out of its group's windows: itself, or one that it
+/// is the delegate of.
 struct Participant<'a> {
     rank: usize,
     file: &'a FileSide,
@@ -72,7 +72,7 @@ struct Participant<'a> {
     next: Option<u64>,
 }
 
-/// A part of this rank's bytes that belongs to another group.
+/// The part of this rank's bytes that belongs to another group's domain.
 struct RemotePart {
     aggregator: u64,
     delegate: usize,
@@ -93,15 +93,6 @@ fn next_window(domains: &Domains, aggregator: u64, file: &FileSide, from: u64) -
     }
 }
 
-/// Runs `work`, whose panic is an error.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(FileError::Panicked(text.unwrap_or_else(|| "no reason given".into())))
-    })
-}
-
 impl TwoPhaseCall<'_> {
     fn aggregator(&self) -> Option<u64> {
         self.groups.aggregator[self.groups.group_of(self.comm.rank())]
@@ -118,9 +109,9 @@ impl TwoPhaseCall<'_> {
         self.first + self.aggregator().map_or(0, |own| self.domains.windows(own))
     }
 
-    /// The ranks of other groups that this rank is the delegate of, with their descriptions. The
-    /// ranks send them to each other here: collective.
-    pub(crate) fn descriptions(&self) -> Result<Vec<(usize, FileSide)>, FileError> {
+    /// Sends this rank's description to its delegates in other groups; returns the ranks that this
+    /// rank is the delegate of, with their descriptions. Collective.
+    pub(crate) fn exchange_descriptions(&self) -> Result<Vec<(usize, FileSide)>, FileError> {
         let groups = self.groups;
         if groups.ranks.len() == 1 {
             return Ok(Vec::new());
@@ -183,8 +174,8 @@ impl TwoPhaseCall<'_> {
         self.ring.pass_read(participant.rank, next, self.end());
     }
 
-    fn watch(&self, helper: bool) -> Waiter<'_> {
-        if helper { Waiter::Helper } else { Waiter::Rank(self.comm) }
+    fn waiter(&self, helper: bool) -> Waiter<'_> {
+        if helper { Waiter::HelperThread } else { Waiter::Rank(self.comm) }
     }
 
     /// Carries out a collective write.
@@ -192,7 +183,7 @@ impl TwoPhaseCall<'_> {
         &self,
         from: &Memory<'_>,
         remote: &[(usize, FileSide)],
-    ) -> Result<Outcome, FileError> {
+    ) -> Result<TwoPhaseOutcome, FileError> {
         let first_error = FirstError::new(self.ring);
         let alone = !self.groups.in_memory;
         let result = std::thread::scope(|scope| {
@@ -210,7 +201,7 @@ impl TwoPhaseCall<'_> {
             Ok::<_, CommError>(result? + written?)
         });
         let resent = result?;
-        Ok(Outcome { resent, bytes: self.file.len(), error: first_error.into_error() })
+        Ok(TwoPhaseOutcome { resent, bytes: self.file.len(), error: first_error.into_error() })
     }
 
     fn exchange_for_write(
@@ -238,7 +229,7 @@ impl TwoPhaseCall<'_> {
                 self.enter(participant.rank, g, first_error, alone, &mut resent)?;
                 if participant.rank == self.comm.rank() {
                     let bytes = first_error.attempt(|| {
-                        // SAFETY: the slot is entered and long enough; ranks put at their own bytes.
+                        // SAFETY: the slot is entered and long enough; ranks write their own bytes.
                         unsafe {
                             put(participant.file, from, window.start, slot, len, &mut scratch)
                         }
@@ -288,7 +279,7 @@ impl TwoPhaseCall<'_> {
         Ok(resent)
     }
 
-    /// The bytes of this rank that other groups' windows with this index hold; moves on to the next.
+    /// The bytes of this rank in other groups' windows with this index; advances to the next ones.
     fn transfers(&self, remote_parts: &mut [RemotePart], index: u64) -> Vec<Transfer> {
         let mut transfers = Vec::new();
         for part in remote_parts.iter_mut().filter(|part| part.next == Some(index)) {
@@ -299,7 +290,7 @@ impl TwoPhaseCall<'_> {
         transfers
     }
 
-    /// Waits until window `g` may be put into; meanwhile writes complete ones.
+    /// Waits until window `g` may be copied into; meanwhile writes complete ones.
     fn enter(
         &self,
         participant: usize,
@@ -309,7 +300,7 @@ impl TwoPhaseCall<'_> {
         resent: &mut u64,
     ) -> Result<(), CommError> {
         let holes = self.holes.in_window(self.aggregator(), g - self.first);
-        self.ring.wait_for(self.watch(false), || {
+        self.ring.wait_for(self.waiter(false), || {
             loop {
                 match self.ring.enter(participant, g, holes) {
                     RingEntry::Open => return Some(()),
@@ -329,7 +320,7 @@ impl TwoPhaseCall<'_> {
         let window = self.window(g);
         let len = (window.end - window.start) as usize;
         first_error.attempt(|| {
-            // SAFETY: this rank alone prepares the slot; others wait until it is prepared.
+            // SAFETY: this rank alone prepares the slot; the other ranks wait until it is prepared.
             let slot = unsafe { std::slice::from_raw_parts_mut(self.ring.slot(g), len) };
             let got = self.store.read_at(window.start, slot)?;
             slot[got..].fill(0);
@@ -337,13 +328,14 @@ impl TwoPhaseCall<'_> {
         });
     }
 
-    /// Writes a complete window, if there is one; returns the bytes in it that were not this rank's.
+    /// Writes a complete window, if there is one; returns the bytes in it that were not this
+    /// rank's.
     fn write_one(&self, first_error: &FirstError<'_>) -> Option<u64> {
         let g = self.ring.claim_write(self.groups.writers, self.end())?;
         let window = self.window(g);
         let len = (window.end - window.start) as usize;
         first_error.attempt(|| {
-            // SAFETY: the window is complete and claimed by this rank: nobody changes it.
+            // SAFETY: the window is complete and claimed by this rank: no rank changes it.
             let slot = unsafe { std::slice::from_raw_parts(self.ring.slot(g), len) };
             Ok(self.store.write_at(window.start, slot)?)
         });
@@ -351,7 +343,7 @@ impl TwoPhaseCall<'_> {
             let own = self.file.within(&window);
             self.ring.bytes_put(g).saturating_sub(own.end - own.start)
         } else {
-            // Counted by those who sent them.
+            // Counted by the ranks that sent them.
             0
         };
         self.ring.written(g);
@@ -364,7 +356,7 @@ impl TwoPhaseCall<'_> {
         helper: bool,
     ) -> Result<u64, CommError> {
         let mut resent = 0;
-        self.ring.wait_for(self.watch(helper), || {
+        self.ring.wait_for(self.waiter(helper), || {
             loop {
                 if let Some(sent) = self.write_one(first_error) {
                     resent += sent;
@@ -383,12 +375,12 @@ impl TwoPhaseCall<'_> {
         &self,
         to: &mut MemoryMut<'_>,
         remote: &[(usize, FileSide)],
-    ) -> Result<Outcome, FileError> {
+    ) -> Result<TwoPhaseOutcome, FileError> {
         let first_error = FirstError::new(self.ring);
         let alone = !self.groups.in_memory;
         let mut participants = self.participants(remote);
         self.ring.begin_reads(self.first);
-        // Before anyone reads ahead: what nobody needs is not read.
+        // Before a rank reads ahead: windows that no rank needs are not read.
         for participant in &participants {
             self.pass_read(participant);
         }
@@ -406,7 +398,7 @@ impl TwoPhaseCall<'_> {
             result
         });
         let (bytes, resent) = result?;
-        Ok(Outcome { resent, bytes, error: first_error.into_error() })
+        Ok(TwoPhaseOutcome { resent, bytes, error: first_error.into_error() })
     }
 
     fn exchange_for_read(
@@ -420,7 +412,7 @@ impl TwoPhaseCall<'_> {
         let mut exchange = DataExchange::new(self.comm, self.groups.under_way());
         let mut scratch = CopyBuffer::default();
         let (mut total, mut resent) = (0, 0);
-        // StreamBuffers that this rank read itself and has not taken from yet.
+        // Windows that this rank has read itself and not copied from yet.
         let mut read_here = Vec::new();
         while let Some(index) = lowest(participants, &remote_parts) {
             let g = self.first + index;
@@ -428,7 +420,7 @@ impl TwoPhaseCall<'_> {
             let here = |participant: &Participant<'_>| participant.next == Some(index);
             let mut slot: &[u8] = &[];
             if participants.iter().any(here) {
-                let got = self.ring.wait_for(self.watch(false), || {
+                let got = self.ring.wait_for(self.waiter(false), || {
                     loop {
                         if let Some(got) = self.ring.bytes_read(g) {
                             return Some(got);
@@ -439,7 +431,8 @@ impl TwoPhaseCall<'_> {
                         read_here.push(self.read_one(&[(0, self.file)], first_error)?);
                     }
                 })?;
-                // SAFETY: the window has been read, and stays until the last participant has taken.
+                // SAFETY: the window has been read, and stays until the last participant has copied
+                // its bytes.
                 slot = unsafe {
                     std::slice::from_raw_parts(self.ring.slot(g).cast_const(), got as usize)
                 };
@@ -486,11 +479,11 @@ impl TwoPhaseCall<'_> {
         }
         self.ring.notify();
         exchange.finish()?;
-        self.ring.wait_for(self.watch(false), || self.ring.all_taken(self.end()).then_some(()))?;
+        self.ring.wait_for(self.waiter(false), || self.ring.all_taken(self.end()).then_some(()))?;
         Ok((total, resent))
     }
 
-    /// Reads the next window that somebody needs, or that one of `ahead_for` will.
+    /// Reads the next window that a participant needs, or that one of `ahead_for` will need.
     fn read_one(
         &self,
         ahead_for: &[(usize, &FileSide)],
@@ -504,7 +497,8 @@ impl TwoPhaseCall<'_> {
         let window = self.window(g);
         let len = (window.end - window.start) as usize;
         let got = first_error.attempt(|| {
-            // SAFETY: the window is claimed by this rank; nobody looks at it before it is ready.
+            // SAFETY: the window is claimed by this rank; no other rank reads it before it is
+            // ready.
             let slot = unsafe { std::slice::from_raw_parts_mut(self.ring.slot(g), len) };
             Ok(self.store.read_at(window.start, slot)?)
         });
@@ -519,7 +513,7 @@ impl TwoPhaseCall<'_> {
     ) -> Result<(), CommError> {
         let own = std::iter::once((self.comm.rank(), self.file));
         let all: Vec<_> = own.chain(remote.iter().map(|(rank, file)| (*rank, file))).collect();
-        self.ring.wait_for(self.watch(true), || {
+        self.ring.wait_for(self.waiter(true), || {
             loop {
                 if self.read_one(&all, first_error).is_some() {
                     continue;
@@ -540,8 +534,8 @@ fn lowest(participants: &[Participant<'_>], remote_parts: &[RemotePart]) -> Opti
     here.chain(remote_parts.iter().filter_map(|part| part.next)).min()
 }
 
-/// What went wrong on this rank. After the first error nothing is attempted any more, but the
-/// protocol goes on, so that nobody waits.
+/// The first error on this rank. After an error in the group no data is moved any more, but the
+/// protocol goes on, so that no rank waits for ever.
 struct FirstError<'a> {
     ring: &'a WindowRing,
     error: Mutex<Option<FileError>>,
@@ -554,7 +548,7 @@ impl<'a> FirstError<'a> {
         Self { ring, error: Mutex::new(None), abandoned }
     }
 
-    /// Does `work` unless somebody in the group has failed; `None` if it was not done.
+    /// Runs `work` unless a rank of the group has failed; `None` if it was not run, or failed.
     fn attempt<T>(&self, work: impl FnOnce() -> Result<T, FileError>) -> Option<T> {
         if self.ring.has_failed() {
             return None;
@@ -571,7 +565,7 @@ impl<'a> FirstError<'a> {
         }
     }
 
-    /// The ranks cannot reach each other: even the protocol ends.
+    /// The ranks cannot reach each other: the protocol ends as well.
     fn abandon(&self) {
         self.abandoned.store(true, std::sync::atomic::Ordering::SeqCst);
         self.ring.fail();
@@ -586,7 +580,7 @@ impl<'a> FirstError<'a> {
     }
 }
 
-/// A description as it travels: displacement, start, length, type.
+/// A description in its encoded form: displacement, start, length, type.
 fn encode(placement: &Placement) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in [placement.displacement, placement.start, placement.len] {
@@ -597,7 +591,8 @@ fn encode(placement: &Placement) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8]) -> Result<Placement, FileError> {
-    let malformed = || FileError::View { reason: "a description arrived garbled".into() };
+    let malformed =
+        || FileError::View { reason: "a description of another rank is malformed".into() };
     let (numbers, datatype) = bytes.split_at_checked(24).ok_or_else(malformed)?;
     let number = |i: usize| {
         let bytes = numbers[8 * i..8 * i + 8].try_into().map_err(|_| malformed())?;

@@ -1,8 +1,9 @@
-//! [`Cache`]: samples that count for a while, in the process and in a file of the user's.
+//! [`Cache`]: samples that are valid for a while, in the process and in a file in the user's cache
+//! directory.
 //!
-//! Samples belong to a machine, a size and a set of targets. A probe in which a target failed is not
-//! kept: who mends it shall see that at once. Files that cannot be read, written or understood are as
-//! good as none.
+//! Samples belong to a machine, a size and a set of targets. A probe in which a target failed is
+//! not cached, so that a repaired target is seen at once. Files that cannot be read, written or
+//! parsed are ignored.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::user_cache::{self, hash, now};
 type SamplesByKey = HashMap<(Option<PathBuf>, String), SampleFile>;
 
 /// Those of this process.
-static HERE: LazyLock<Mutex<SamplesByKey>> = LazyLock::new(Mutex::default);
+static IN_PROCESS: LazyLock<Mutex<SamplesByKey>> = LazyLock::new(Mutex::default);
 
 /// The samples of a set of targets.
 #[derive(Debug)]
@@ -42,13 +43,13 @@ impl Cache {
 
     /// The samples in the order of the targets, and their age, if they are not too old.
     pub(super) fn recall(&self, valid: Duration) -> Option<(Duration, Vec<Sample>)> {
-        let fresh = |kept: SampleFile| {
-            let age = Duration::from_millis(now().checked_sub(kept.time)?);
+        let fresh = |cached: SampleFile| {
+            let age = Duration::from_millis(now().checked_sub(cached.time)?);
             let samples: HashMap<&String, &Sample> =
-                kept.samples.iter().map(|(name, sample)| (name, sample)).collect();
+                cached.samples.iter().map(|(name, sample)| (name, sample)).collect();
             let samples: Option<Vec<Sample>> =
                 self.names.iter().map(|name| samples.get(name).copied().copied()).collect();
-            (age < valid && kept.key == self.key).then_some((age, samples?))
+            (age < valid && cached.key == self.key).then_some((age, samples?))
         };
         if valid.is_zero() || self.names.is_empty() {
             return None;
@@ -56,17 +57,17 @@ impl Cache {
         self.in_process().and_then(fresh).or_else(|| self.in_file().and_then(fresh))
     }
 
-    /// Keeps what was measured, if all of it was.
-    pub(super) fn keep(&self, targets: &[Measured]) {
+    /// Caches the samples, if all targets were measured.
+    pub(super) fn store(&self, targets: &[Measured]) {
         let samples = self.names.iter().zip(targets);
         let samples =
             samples.map(|(name, measured)| Some((name.clone(), *measured.outcome.as_ref().ok()?)));
         let Some(samples) = samples.collect::<Option<Vec<_>>>() else { return };
-        let kept = SampleFile { time: now(), key: self.key.clone(), samples };
-        // Without a file, the samples are kept in this process.
-        let _ = self.path().map(|path| user_cache::write(&path, &kept.to_text()));
-        let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-        here.insert((self.directory.clone(), self.key.clone()), kept);
+        let cached = SampleFile { time: now(), key: self.key.clone(), samples };
+        // Without a file, the samples are cached in this process.
+        let _ = self.path().map(|path| user_cache::write(&path, &cached.to_text()));
+        let mut in_process = IN_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        in_process.insert((self.directory.clone(), self.key.clone()), cached);
     }
 
     fn path(&self) -> Option<PathBuf> {
@@ -74,22 +75,22 @@ impl Cache {
     }
 
     fn in_process(&self) -> Option<SampleFile> {
-        let here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-        here.get(&(self.directory.clone(), self.key.clone())).cloned()
+        let in_process = IN_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        in_process.get(&(self.directory.clone(), self.key.clone())).cloned()
     }
 
     fn in_file(&self) -> Option<SampleFile> {
         SampleFile::from_text(&user_cache::read(&self.path()?)?)
     }
 
-    /// Forgets what this process knows, as if it had just begun.
+    /// Clears the cache of this process, as in a new one.
     #[cfg(test)]
     pub(super) fn forget(&self) {
-        let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-        here.remove(&(self.directory.clone(), self.key.clone()));
+        let mut in_process = IN_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        in_process.remove(&(self.directory.clone(), self.key.clone()));
     }
 
-    /// The file that samples are kept in.
+    /// The file of the samples.
     #[cfg(test)]
     pub(super) fn file(&self) -> PathBuf {
         self.path().unwrap()

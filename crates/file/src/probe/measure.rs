@@ -1,8 +1,8 @@
 //! Measures targets, several at once, each in bounded time.
 //!
 //! The bytes are written by threads of their own, which are not waited for longer than the limit: a
-//! write that hangs in the system cannot be called back. Such a thread ends when the system lets it,
-//! and removes its file then.
+//! write that hangs in the system cannot be cancelled. Such a thread ends when the system call
+//! returns, and removes its file then.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -23,11 +23,11 @@ const PIECE: usize = 4 << 20;
 /// How long a target that has reached its limit may take to notice.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a target that was asked to stop may take to remove its file. Whoever asked waits; local files have no name
-/// any more, and what stays on servers goes with a later probe.
+/// How long a target that was asked to stop may take to remove its file, while the caller waits.
+/// Local files have no name any more, and files left on servers are removed by a later probe.
 const FAREWELL: Duration = Duration::from_millis(700);
 
-/// How often it is looked whether the probe shall stop.
+/// How often the request to stop is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How far a target has come.
@@ -69,7 +69,8 @@ pub(super) fn measure_all(
     results.into_iter().map(unwrap).collect()
 }
 
-/// How many are measured at once: as many as allowed, but not some alone at the end if it can be even.
+/// How many are measured at once: as many as allowed, but not some alone at the end if it can be
+/// even.
 fn lanes(targets: usize, at_once: usize) -> usize {
     let rounds = targets.div_ceil(at_once.max(1)).max(1);
     targets.div_ceil(rounds).max(1)
@@ -106,7 +107,7 @@ fn measure(
         let (progress, data) = (Arc::clone(&progress), Arc::clone(data));
         move || {
             let outcome = write_all(&target, &options, &data, &progress);
-            // Whoever does not wait any more has decided already.
+            // A caller that does not wait any more has recorded the outcome already.
             let _ = sender.send(outcome);
         }
     };
@@ -147,14 +148,14 @@ fn wait<T>(
     }
 }
 
-/// What a target that does not come to an end has reached.
+/// The result of a target that has not finished.
 fn so_far(progress: &Progress) -> Option<Sample> {
     let bytes = progress.bytes.load(Ordering::Acquire);
     let seconds = progress.start.get()?.elapsed().as_secs_f64();
     (bytes > 0 && seconds > 0.0).then_some(Sample { bytes, seconds, direct: false })
 }
 
-/// Writes to a target; around the page cache, if that works.
+/// Writes to a target; bypasses the page cache, if that works.
 fn write_all(
     target: &StorageTarget,
     options: &ProbeOptions,
@@ -169,7 +170,7 @@ fn write_all(
         other => other?,
     };
     if options.stores.is_none() && target.is_remote() && target.number().is_none_or(|n| n == 0) {
-        // A favour to others; the target was measured.
+        // For other users of the servers; the target was measured.
         let _ = sweep(target);
     }
     Ok(sample)

@@ -21,14 +21,15 @@ pub trait TargetStores: Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     fn open(&self, target: &StorageTarget) -> Result<Arc<dyn Store>, FileError>;
 }
 
-/// How targets are measured, and how long what was measured counts.
+/// How targets are measured, and how long samples are valid.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
     /// `nc_probe`: whether datasets choose among their targets. *Automatic*: if there are several.
     pub when: Switch,
     /// `nc_probe_size`: bytes that are written to each target, rounded up to whole pages.
     pub size: u64,
-    /// `nc_probe_delta`: the part of the highest aggregate that may be given up to use more targets.
+    /// `nc_probe_delta`: the part of the highest aggregate that may be given up to use more
+    /// targets.
     pub delta: f64,
     /// `nc_probe_valid`: how long samples count. With 0, targets are measured in any case.
     pub valid: Duration,
@@ -36,12 +37,12 @@ pub struct ProbeOptions {
     pub limit: Duration,
     /// How many targets a rank measures at once.
     pub at_once: usize,
-    /// The directory in which samples are kept beyond the end of the process. `None`:
+    /// The directory in which samples are cached beyond the end of the process. `None`:
     /// `$STRIATE_CACHE_DIR`, else `$XDG_CACHE_HOME/striate`, else `~/.cache/striate`.
     pub cache: Option<PathBuf>,
     /// Once it is set, the probe ends in order, with [`FileError::Interrupted`].
     pub stop: Option<Arc<AtomicBool>>,
-    /// Counts the bytes that this process writes, for whoever shows progress.
+    /// Counts the bytes that this process writes, for progress displays.
     pub written: Option<Arc<AtomicU64>>,
     /// Where the data goes, if not to files on the targets; for tests and simulations.
     pub stores: Option<Arc<dyn TargetStores>>,
@@ -112,7 +113,7 @@ impl ProbeOptions {
         }
     }
 
-    /// The size in whole pages, so that all of it can go around the page cache.
+    /// The size in whole pages, so that all of it can bypass the page cache.
     pub(super) fn whole_size(&self) -> u64 {
         let page = AlignedBuffer::PAGE as u64;
         self.size.clamp(1, 1 << 40).next_multiple_of(page)

@@ -1,7 +1,7 @@
-//! What was measured, as text: between ranks, and in the file that keeps it.
+//! Samples as text: in messages between ranks, and in the cache file.
 //!
-//! Lines of fields with tabs between them. A kept file carries its version and ends with a hash of all
-//! before, so that damage is noticed.
+//! Lines of fields with tabs between them. A cache file has a version and ends with a hash of
+//! everything before, so that damage is noticed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use std::time::Duration;
 use super::Sample;
 use crate::user_cache::hash;
 
-/// The first line of a kept file.
+/// The first line of a cache file.
 const VERSION: &str = "striate-probe 1";
 
-/// What rank 0 says first.
+/// What rank 0 broadcasts first.
 #[derive(Debug, PartialEq)]
 pub(super) struct ProbeStart {
     /// Of the targets and the size.
     pub(super) fingerprint: u64,
-    /// How old the samples are that are known, and the samples in the order of the targets.
-    pub(super) kept: Option<(Duration, Vec<Sample>)>,
+    /// The age of the cached samples, and the samples in the order of the targets.
+    pub(super) cached: Option<(Duration, Vec<Sample>)>,
 }
 
 impl ProbeStart {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{}\n", self.fingerprint);
-        if let Some((age, samples)) = &self.kept {
+        if let Some((age, samples)) = &self.cached {
             let _ = writeln!(text, "{}", age.as_millis());
             for sample in samples {
                 let _ = writeln!(text, "{}", line(sample));
@@ -36,14 +36,14 @@ impl ProbeStart {
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(bytes).ok()?.lines();
         let fingerprint = lines.next()?.parse().ok()?;
-        let kept = match lines.next() {
+        let cached = match lines.next() {
             Some(age) => {
                 let samples = lines.map(sample).collect::<Option<Vec<_>>>()?;
                 Some((Duration::from_millis(age.parse().ok()?), samples))
             }
             None => None,
         };
-        Some(Self { fingerprint, kept })
+        Some(Self { fingerprint, cached })
     }
 }
 
@@ -159,7 +159,7 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn kept() -> SampleFile {
+    fn cached() -> SampleFile {
         let sample = |bytes, seconds| Sample { bytes, seconds, direct: bytes % 2 == 0 };
         let samples = vec![("/a\tb\\n\n#3".into(), sample(7, 0.1)), ("b".into(), sample(8, 3e-9))];
         SampleFile { time: 17, key: "host\n16\n/a".into(), samples }
@@ -172,21 +172,21 @@ mod tests {
         assert_eq!(from_bytes(&to_bytes(&results, false)), (results.clone(), false));
         assert_eq!(from_bytes(&to_bytes(&results, true)), (results, true));
         assert_eq!(from_bytes(b"\xFFnoise\n1\tok\tx\n"), (Vec::new(), false));
-        for kept in [None, Some((Duration::from_millis(5), vec![sample, sample]))] {
-            let told = ProbeStart { fingerprint: u64::MAX, kept };
-            assert_eq!(ProbeStart::from_bytes(&told.to_bytes()), Some(told));
+        for cached in [None, Some((Duration::from_millis(5), vec![sample, sample]))] {
+            let start = ProbeStart { fingerprint: u64::MAX, cached };
+            assert_eq!(ProbeStart::from_bytes(&start.to_bytes()), Some(start));
         }
         assert_eq!(ProbeStart::from_bytes(b""), None);
     }
 
     #[test]
-    fn kept_samples_read_back() {
-        assert_eq!(SampleFile::from_text(&kept().to_text()), Some(kept()));
+    fn cached_samples_read_back() {
+        assert_eq!(SampleFile::from_text(&cached().to_text()), Some(cached()));
     }
 
     #[test]
     fn damage_is_noticed() {
-        let text = kept().to_text();
+        let text = cached().to_text();
         for end in 0..text.len() {
             assert_eq!(SampleFile::from_text(&text[..end]), None, "{end}");
         }

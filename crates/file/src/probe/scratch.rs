@@ -1,9 +1,8 @@
-//! [`ScratchFile`]: the file that a probe writes, of which nothing remains.
+//! [`ScratchFile`]: the file that a probe writes, which is removed in any case.
 //!
-//! A local file loses its name as soon as it is open: it goes away with its descriptor, however the
-//! process ends. Files on servers have no such life, so they are removed when they are dropped, after
-//! errors and panics, too. If the process is killed, the next probe of the servers removes what is
-//! left, a day later ([`sweep`]).
+//! A local file is unlinked as soon as it is open: it is freed with its descriptor, however the
+//! process ends. Files on servers are removed when they are dropped, after errors and panics, too.
+//! If the process is killed, a probe of the servers a day later removes them ([`sweep`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,10 +18,10 @@ use crate::hints::Switch;
 use crate::location::{Location, OpenedStore};
 use crate::{FileError, Hints, Mode, StorageTarget};
 
-/// What the names of such files begin with.
+/// The prefix of the names of such files.
 pub(super) const NAME: &str = ".striate-probe-";
 
-/// Files that are older belong to a process that is gone.
+/// Older files belong to a process that has ended.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
 /// A file to write to; `store` is closed before the file is removed.
@@ -54,14 +53,14 @@ impl Named {
 impl Drop for Named {
     fn drop(&mut self) {
         if self.is_there {
-            // It may not have been made; and what cannot be removed now is told by nobody better.
+            // It may not exist; if it cannot be removed, a later probe tries again.
             let _ = self.place.delete();
         }
     }
 }
 
 impl ScratchFile {
-    /// Opens a new file on the target, around the page cache if asked for and possible.
+    /// Opens a new file on the target, bypassing the page cache if asked for and possible.
     pub(super) fn open(
         target: &StorageTarget,
         stores: Option<&dyn TargetStores>,
@@ -99,7 +98,7 @@ impl ScratchFile {
     }
 }
 
-/// A name that nobody has.
+/// A new name.
 fn unique_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +106,7 @@ fn unique_name() -> String {
     format!("{NAME}{}-{number}-{random:016x}", std::process::id())
 }
 
-/// Removes what probes that were killed have left on servers.
+/// Removes the files of killed probes from servers.
 pub(super) fn sweep(target: &StorageTarget) -> Result<(), FileError> {
     let Location::Servers(url) = Location::new(&target.path(NAME))? else { return Ok(()) };
     let client = Client::shared(&url)?;

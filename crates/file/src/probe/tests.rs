@@ -293,7 +293,7 @@ fn samples_from_the_future_and_of_others_do_not_count() {
 }
 
 #[test]
-fn without_a_directory_samples_are_kept_in_the_process() {
+fn without_a_directory_samples_are_cached_in_the_process() {
     let place = tempfile::tempdir().unwrap();
     let blocked = place.path().join("file");
     fs::write(&blocked, b"").unwrap();

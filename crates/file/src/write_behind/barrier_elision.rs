@@ -1,141 +1,265 @@
-//! [`BarrierElision`]: how ranks that do not meet for their collective calls come together again.
+//! [`BarrierElision`]: when ranks skip the rendezvous of a collective call, and how they come back
+//! to it.
 //!
-//! Ranks that never need anybody stop to meet (`collective.rs`). One that would rather do the next call together with the others, because
-//! its part has become one of many pieces, cannot just go to a meeting: the others are at other calls, and would not
-//! come. So all count their calls in memory that they share, each in a line of its own, before they look whether somebody has
-//! *asked*. Who asks says so, looks how far the others are, and then says from which call on all meet: the one behind the
-//! last that anybody has begun. Because one writes before it looks and the other looks after it wrote, a rank that has not seen the
-//! question is among those that were looked at, and whoever has seen it waits for the answer. So all come to the same call.
+//! A collective call begins with a rendezvous at which ranks propose what they want to do together.
+//! Where programs make one contiguous request per rank and call, no rank proposes anything, call
+//! after call, and the rendezvous costs more than the requests. So after [`IDLE_BEFORE`] such calls
+//! in the same direction the next [`FIRST_ELIDED`] calls skip it; then there is one rendezvous, and
+//! if again no rank proposes anything, twice as many skip it, up to [`MOST_ELIDED`]. All ranks
+//! count the same calls, so all skip the same ones.
+//!
+//! A rank whose access is better carried out together with others (its part now has many pieces)
+//! can request a rendezvous. It cannot just wait at one: the other ranks are at other calls. So all
+//! ranks count the calls that they begin in shared memory, each in a cache line of its own,
+//! *before* they look whether a rendezvous is requested. The rank that requests one marks that,
+//! looks how far the others are, and then writes from which call on all ranks wait: the one after
+//! the last that any rank has begun. Because one writes before it looks and the other looks after
+//! it wrote, a rank that has not seen the request is among those that were looked at, and a rank
+//! that has seen it waits for the number of the call. So all ranks wait at the same call.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use striate_comm::{Comm, CommError, NodeMemory};
+use striate_comm::shm::{Backoff, BackoffPolicy, Counters, Section};
+use striate_comm::{Comm, CommError};
 
-/// Calls by which a rank may be ahead of another, so that one who asks does not do many more alone.
+use crate::Direction;
+
+/// Calls in a row, in one direction and without a proposal, after which the rendezvous is skipped.
+const IDLE_BEFORE: u32 = 4;
+
+/// Calls in a row that skip the rendezvous, at first and at most. Without shared memory no rank
+/// could request one, and it stays at the first.
+const FIRST_ELIDED: u32 = 64;
+const MOST_ELIDED: u32 = 4096;
+
+/// Calls by which a rank may be ahead of another one, so that a rank that requests a rendezvous
+/// soon gets it.
 const AHEAD: u64 = 256;
 
-/// Somebody has asked, and is looking how far the others are.
-const ASKED: u64 = u64::MAX;
+/// A rank has requested a rendezvous, and is looking how far the others are.
+const REQUESTED: u64 = u64::MAX;
 
-/// How long somebody lets others run before he sleeps between two looks, and how long he sleeps.
-const LET_RUN: Duration = Duration::from_micros(200);
-const NAP: Duration = Duration::from_micros(100);
-
-/// A number in a line of its own; zero at first, as fresh memory is.
-#[repr(C, align(64))]
-struct CallCounter(AtomicU64);
-
-/// Bytes of memory that so many ranks must have in common: the call to meet from, and the last call of each.
-pub(crate) const fn memory_for(ranks: usize) -> usize {
-    (ranks + 1) * size_of::<CallCounter>()
-}
+const BACKOFF: BackoffPolicy = BackoffPolicy {
+    yield_for: Duration::from_micros(200),
+    burst: 0,
+    sleep: Duration::from_micros(100),
+};
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct BarrierElision {
-    memory: NodeMemory,
-    at: usize,
-    rank: usize,
-    ranks: usize,
-    /// Calls so far, and those at the last meeting. All ranks have the same.
-    calls: u64,
-    met: u64,
-    /// A call that all ranks have begun, as far as this one has looked.
-    seen: u64,
+    calls: Option<SharedCalls>,
+    /// The direction of the last collective calls.
+    direction: Direction,
+    /// Calls of it so far, one after the other, in which no rank proposed anything.
+    idle: u32,
+    /// Calls of it to come that skip the rendezvous, and how many that will be the next time.
+    remaining: u32,
+    next: u32,
+    /// Whether calls have skipped it since the last rendezvous.
+    elided_last: bool,
+    /// Writes so far that have skipped it.
+    writes: u64,
 }
 
 impl BarrierElision {
-    /// In memory of `memory_for` from `at` on, which is zero.
-    pub(crate) fn new(memory: NodeMemory, at: usize, rank: usize, ranks: usize) -> Self {
-        assert!(at.is_multiple_of(64) && memory.len() >= at + memory_for(ranks), "the lines fit");
-        Self { memory, at, rank, ranks, calls: 0, met: 0, seen: 0 }
+    /// Bytes of shared memory for so many ranks.
+    pub(crate) const fn bytes(ranks: usize) -> usize {
+        SharedCalls::bytes(ranks)
     }
 
-    fn lines(&self) -> &[CallCounter] {
-        let first = self.memory.as_ptr().as_ptr().wrapping_add(self.at).cast();
-        // SAFETY: they lie in the memory, at a multiple of 64 from the start of a page, and all of them is atomic.
-        unsafe { std::slice::from_raw_parts(first, self.ranks + 1) }
-    }
-
-    fn meet_from(&self) -> &AtomicU64 {
-        &self.lines()[0].0
-    }
-
-    fn begun(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.lines()[1..].iter().map(|line| &line.0)
-    }
-
-    /// Makes everything as it was at first: all ranks do, before they meet for another file.
-    pub(crate) fn begin_anew(&mut self) {
-        (self.calls, self.met, self.seen) = (0, 0, 0);
-        if self.rank == 0 {
-            self.lines().iter().for_each(|line| line.0.store(0, Ordering::SeqCst));
+    /// For this rank; in a section of that many zeroed bytes, if the ranks share memory.
+    pub(crate) fn new(section: Option<Section>, rank: usize, ranks: usize) -> Self {
+        Self {
+            calls: section.map(|section| SharedCalls::new(section, rank, ranks)),
+            direction: Direction::Read,
+            idle: 0,
+            remaining: 0,
+            next: FIRST_ELIDED,
+            elided_last: false,
+            writes: 0,
         }
     }
 
-    /// Begins a call for which nobody would meet; whether it stays so. All ranks are told the same.
-    pub(crate) fn stays(&mut self, comm: &dyn Comm) -> Result<bool, CommError> {
-        self.calls += 1;
-        let call = self.calls;
-        if self.seen + AHEAD < call {
-            self.seen = wait_for(comm, || {
-                let last = self.begun().map(|begun| begun.load(Ordering::Relaxed)).enumerate();
-                let least = last.filter(|(rank, _)| *rank != self.rank).map(|(_, call)| call).min();
-                let least = least.unwrap_or(call);
-                // Long enough not to wait for each of the next calls.
+    /// The same for a nonblocking call, which goes on beside others. All ranks begin such calls
+    /// alike.
+    pub(crate) fn for_task(&mut self) -> Self {
+        self.remaining = 0;
+        Self { idle: 0, ..self.clone() }
+    }
+
+    /// Makes it as it was at first. All ranks do, before they open the next file.
+    pub(crate) fn reset(&mut self) {
+        (self.elided_last, self.writes, self.idle) = (false, 0, 0);
+        (self.remaining, self.next) = (0, FIRST_ELIDED);
+        if let Some(calls) = &mut self.calls {
+            calls.reset();
+        }
+    }
+
+    /// A call of this direction may skip the rendezvous and no rank has proposed anything; or
+    /// (`None`) it was another. All ranks say the same.
+    pub(crate) fn record_call(&mut self, idle: Option<Direction>) {
+        self.idle = match idle {
+            None => 0,
+            Some(direction) if direction == self.direction => self.idle.saturating_add(1),
+            Some(_) => 1,
+        };
+        self.direction = idle.unwrap_or(self.direction);
+        if self.idle < IDLE_BEFORE {
+            self.next = FIRST_ELIDED;
+        } else {
+            self.remaining = self.next;
+            if self.calls.is_some() {
+                self.next = (2 * self.remaining).min(MOST_ELIDED);
+            }
+        }
+    }
+
+    /// Whether this collective call skips the rendezvous. All ranks get the same answer.
+    pub(crate) fn elides(
+        &mut self,
+        comm: &dyn Comm,
+        direction: Direction,
+    ) -> Result<bool, CommError> {
+        if self.remaining == 0 || self.direction != direction {
+            return Ok(false);
+        }
+        if let Some(calls) = &mut self.calls
+            && !calls.begin(comm)?
+        {
+            self.remaining = 0;
+            return Ok(false);
+        }
+        self.remaining -= 1;
+        self.writes += u64::from(direction.is_write());
+        self.elided_last = true;
+        Ok(true)
+    }
+
+    /// For a rank that should have proposed something in this call: the next calls do not skip the
+    /// rendezvous.
+    pub(crate) fn request_rendezvous(&self) {
+        if let Some(calls) = &self.calls {
+            calls.request_rendezvous();
+        }
+    }
+
+    /// Whether ranks may still be at a call that must come before a call of this direction.
+    pub(crate) fn must_catch_up(&self, direction: Direction) -> bool {
+        self.elided_last && (direction.is_write() || self.direction.is_write())
+    }
+
+    /// The number of the last write that skipped the rendezvous, if ranks may still be at it.
+    pub(crate) fn last_elided_write(&self) -> Option<u64> {
+        (self.elided_last && self.direction.is_write()).then_some(self.writes)
+    }
+
+    /// A rendezvous begins.
+    pub(crate) const fn begin_rendezvous(&mut self) {
+        (self.remaining, self.elided_last) = (0, false);
+    }
+
+    /// All ranks were at the rendezvous.
+    pub(crate) fn end_rendezvous(&mut self) {
+        if let Some(calls) = &mut self.calls {
+            calls.end_rendezvous();
+        }
+    }
+}
+
+/// The number from which on all ranks wait, in front of the numbers of the calls that each has
+/// begun last.
+const WAIT_FROM: usize = 0;
+
+/// The calls that ranks begin without a rendezvous, in shared memory.
+#[derive(Clone, Debug)]
+struct SharedCalls {
+    counters: Counters,
+    rank: usize,
+    /// Calls so far, and at the last rendezvous. All ranks have the same.
+    begun: u64,
+    at_rendezvous: u64,
+    /// A call that all other ranks have begun, as far as this one has looked.
+    begun_by_others: u64,
+}
+
+impl SharedCalls {
+    const fn bytes(ranks: usize) -> usize {
+        Counters::bytes(1 + ranks)
+    }
+
+    fn new(section: Section, rank: usize, ranks: usize) -> Self {
+        let counters = Counters::new(section, 1 + ranks);
+        Self { counters, rank, begun: 0, at_rendezvous: 0, begun_by_others: 0 }
+    }
+
+    fn wait_from(&self) -> &AtomicU64 {
+        self.counters.get(WAIT_FROM)
+    }
+
+    /// The calls that the ranks have begun last.
+    fn of_ranks(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.counters.iter().skip(1)
+    }
+
+    fn reset(&mut self) {
+        (self.begun, self.at_rendezvous, self.begun_by_others) = (0, 0, 0);
+        if self.rank == 0 {
+            self.counters.reset();
+        }
+    }
+
+    /// Begins a call that would skip the rendezvous; returns whether it does.
+    fn begin(&mut self, comm: &dyn Comm) -> Result<bool, CommError> {
+        let backoff = Backoff::new(BACKOFF);
+        self.begun += 1;
+        let call = self.begun;
+        if self.begun_by_others + AHEAD < call {
+            self.begun_by_others = backoff.poll(comm, || {
+                let all = self.of_ranks().map(|begun| begun.load(Ordering::Relaxed)).enumerate();
+                let others = all.filter(|(rank, _)| *rank != self.rank).map(|(_, call)| call);
+                let least = others.min().unwrap_or(call);
+                // Far enough not to wait again in each of the next calls.
                 (least + AHEAD / 2 >= call).then_some(least)
             })?;
         }
-        self.lines()[1 + self.rank].0.store(call, Ordering::Release);
+        self.counters.get(1 + self.rank).store(call, Ordering::Release);
         fence(Ordering::SeqCst);
-        match self.meet_from().load(Ordering::Acquire) {
-            ASKED => {
-                let from = wait_for(comm, || {
-                    Some(self.meet_from().load(Ordering::Acquire)).filter(|&from| from != ASKED)
+        match self.wait_from().load(Ordering::Acquire) {
+            REQUESTED => {
+                let from = backoff.poll(comm, || {
+                    let from = self.wait_from().load(Ordering::Acquire);
+                    (from != REQUESTED).then_some(from)
                 })?;
                 Ok(call < from)
             }
-            // What was asked before the last meeting is settled.
-            from => Ok(call < from || from <= self.met),
+            // A request from before the last rendezvous is fulfilled.
+            from => Ok(call < from || from <= self.at_rendezvous),
         }
     }
 
-    /// Asks for a meeting: after the call that has begun, as soon as all can come.
-    pub(crate) fn ask(&self) {
-        let before = self.meet_from().load(Ordering::Acquire);
-        let is_settled = before <= self.met;
-        if !is_settled
+    /// Requests a rendezvous after the call that has begun, at the first call that all ranks can
+    /// wait at.
+    fn request_rendezvous(&self) {
+        let before = self.wait_from().load(Ordering::Acquire);
+        let is_fulfilled = before <= self.at_rendezvous;
+        if !is_fulfilled
             || self
-                .meet_from()
-                .compare_exchange(before, ASKED, Ordering::SeqCst, Ordering::Relaxed)
+                .wait_from()
+                .compare_exchange(before, REQUESTED, Ordering::SeqCst, Ordering::Relaxed)
                 .is_err()
         {
             return;
         }
         fence(Ordering::SeqCst);
-        let last = self.begun().map(|begun| begun.load(Ordering::Acquire)).max();
-        self.meet_from().store(last.unwrap_or(0) + 1, Ordering::Release);
+        let last = self.of_ranks().map(|begun| begun.load(Ordering::Acquire)).max();
+        self.wait_from().store(last.unwrap_or(0) + 1, Ordering::Release);
     }
 
-    /// All have met.
-    pub(crate) const fn have_met(&mut self) {
-        self.met = self.calls;
-    }
-}
-
-/// Looks until there is something, as long as all ranks are there.
-fn wait_for<T>(comm: &dyn Comm, look: impl Fn() -> Option<T>) -> Result<T, CommError> {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return Ok(found);
-        }
-        std::thread::yield_now();
-        if start.elapsed() > LET_RUN {
-            comm.health()?;
-            std::thread::sleep(NAP);
-        }
+    const fn end_rendezvous(&mut self) {
+        self.at_rendezvous = self.begun;
     }
 }
 
@@ -145,57 +269,61 @@ mod tests {
 
     use super::*;
 
-    /// Ranks that ask now and then, whenever they please, and are late as they please, meet at the same calls.
+    fn shared_calls(comm: &dyn Comm) -> Result<SharedCalls, CommError> {
+        let len = SharedCalls::bytes(comm.size());
+        let memory = comm.node_memory(len)?.expect("threads share all memory");
+        Ok(SharedCalls::new(memory.section(0, len), comm.rank(), comm.size()))
+    }
+
+    /// Ranks that request a rendezvous at any time, and are late at any time, wait at the same
+    /// calls.
     #[test]
-    fn all_come_to_the_same_meetings() {
+    fn all_ranks_wait_at_the_same_calls() {
         for ranks in 2..5 {
-            let met = Threads::new(ranks)
+            let waited = Threads::new(ranks)
                 .try_run(|comm| {
-                    let memory = comm.node_memory(memory_for(ranks))?;
-                    let memory = memory.expect("threads share all memory");
-                    let mut apart = BarrierElision::new(memory, 0, comm.rank(), ranks);
-                    let mut meetings = Vec::new();
+                    let mut calls = shared_calls(comm.as_ref())?;
+                    let mut waited = Vec::new();
                     let mut draw = 7 + comm.rank() as u64;
                     for call in 0..20_000 {
                         draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
                         if (draw >> 33).is_multiple_of(500) {
                             std::thread::sleep(Duration::from_micros(50));
                         }
-                        if !apart.stays(comm.as_ref())? {
+                        if !calls.begin(comm.as_ref())? {
                             comm.barrier()?;
-                            apart.have_met();
-                            meetings.push(call);
+                            calls.end_rendezvous();
+                            waited.push(call);
                         } else if (draw >> 40).is_multiple_of(100) {
-                            apart.ask();
+                            calls.request_rendezvous();
                         }
                     }
-                    Ok::<_, CommError>(meetings)
+                    Ok::<_, CommError>(waited)
                 })
                 .unwrap();
-            assert!(met.iter().all(|one| *one == met[0]), "{ranks} ranks");
-            assert!(met[0].len() > 50, "they met {} times", met[0].len());
+            assert!(waited.iter().all(|one| *one == waited[0]), "{ranks} ranks");
+            assert!(waited[0].len() > 50, "they waited {} times", waited[0].len());
         }
     }
 
     #[test]
-    fn nobody_gets_far_ahead() {
-        let calls = AtomicU64::new(0);
+    fn no_rank_gets_far_ahead() {
+        let made = AtomicU64::new(0);
         Threads::new(2)
             .try_run(|comm| {
-                let memory = comm.node_memory(memory_for(2))?.expect("threads share all memory");
-                let mut apart = BarrierElision::new(memory, 0, comm.rank(), 2);
+                let mut calls = shared_calls(comm.as_ref())?;
                 for call in 1..=1000 {
                     if comm.rank() == 0 {
-                        assert!(apart.stays(comm.as_ref())?);
-                        calls.store(call, Ordering::SeqCst);
+                        assert!(calls.begin(comm.as_ref())?);
+                        made.store(call, Ordering::SeqCst);
                         continue;
                     }
                     if call % 200 == 1 {
                         std::thread::sleep(Duration::from_millis(10));
                     }
-                    let ahead = calls.load(Ordering::SeqCst).saturating_sub(call - 1);
+                    let ahead = made.load(Ordering::SeqCst).saturating_sub(call - 1);
                     assert!(ahead <= AHEAD, "{ahead} at {call}");
-                    assert!(apart.stays(comm.as_ref())?);
+                    assert!(calls.begin(comm.as_ref())?);
                 }
                 Ok::<_, CommError>(())
             })

@@ -1,15 +1,18 @@
-//! [`CallLogs`]: what ranks write in collective calls for which nobody meets, so that later calls win.
+//! [`CallLogs`]: what ranks write in collective calls without a rendezvous, so that later calls
+//! win.
 //!
-//! Where ranks write together without meeting, one of them may be some calls ahead of another. If the late one came to
-//! bytes that a later call has written, and wrote over them, the file would hold what no order of calls leaves there. So
-//! each rank announces its bytes before it writes them, and then looks at what the others have announced. Who finds that a
-//! later call of another rank has announced some of his bytes leaves them out; who finds that an earlier call is still
-//! writing some of his waits for it. All wait for earlier calls only, so nobody waits in a circle.
+//! Without a rendezvous a rank may be some calls ahead of another one. If the late rank came to
+//! bytes that a later call has written, and overwrote them, the file would hold what no order of
+//! calls leaves there. So each rank announces its bytes before it writes them, and then looks at
+//! what the others have announced. If a later call of another rank has announced some of its bytes,
+//! it leaves them out; if an earlier call is still writing some of them, it waits for that. All
+//! ranks wait for earlier calls only, so there is no cycle of waits.
 //!
-//! There is no lock: a rank's call_log is written by that rank alone. Of two ranks that announce at the same time at least one
-//! sees the other, because both look after they have announced. If the earlier call sees the later, it leaves its bytes out; if it does not,
-//! the later one sees it, and waits. A rank waits before it is more than
-//! [`CALLS`] ahead of another, so what somebody still has to look at is not overwritten.
+//! There is no lock: the log of a rank is written by that rank alone. Of two ranks that announce at
+//! the same time at least one sees the other, because both look after they have announced. If the
+//! earlier call sees the later one, it leaves its bytes out; if it does not, the later one sees it,
+//! and waits. A rank waits before it is more than [`CALLS`] ahead of another one, so no entry is
+//! overwritten that a rank still has to look at.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -31,20 +34,20 @@ impl AnnouncedRange {
         self.end.store(range.end, Ordering::Relaxed);
     }
 
-    /// What it is, if some of these bytes are among it.
+    /// The announced range, if it overlaps this one.
     fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
         (start < range.end && range.start < end).then_some(start..end)
     }
 }
 
-/// What a rank has announced; zero at first, as fresh memory is.
+/// The last calls of a rank; zero at first, as fresh memory is.
 #[repr(C, align(64))]
 pub(super) struct CallLog {
     /// The last call it has announced.
     call: AtomicU64,
-    /// The last call it has done with.
-    done: AtomicU64,
+    /// The last call it has finished.
+    finished: AtomicU64,
     entries: [AnnouncedRange; CALLS as usize],
 }
 
@@ -52,7 +55,7 @@ pub(super) struct CallLog {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Conflicts {
     /// Bytes that later calls have written or will write.
-    pub(super) taken: Vec<Range<u64>>,
+    pub(super) overwritten: Vec<Range<u64>>,
     /// Ranks to wait for, and the calls in which they write.
     pub(super) writing: Vec<(usize, u64)>,
 }
@@ -62,9 +65,9 @@ impl CallLog {
         &self.entries[(call % CALLS) as usize]
     }
 
-    /// Whether it has done with this call.
-    pub(super) fn has_done(&self, call: u64) -> bool {
-        self.done.load(Ordering::Acquire) >= call
+    /// Whether it has finished this call.
+    pub(super) fn has_finished(&self, call: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= call
     }
 
     /// The last call it has announced.
@@ -72,46 +75,50 @@ impl CallLog {
         self.call.load(Ordering::Acquire)
     }
 
-    /// Whether it is in no call.
+    /// Whether it is not in a call.
     pub(super) fn is_idle(&self) -> bool {
-        self.has_done(self.announced())
+        self.has_finished(self.announced())
     }
 
     pub(super) fn finish(&self) {
-        self.done.store(self.call.load(Ordering::Relaxed), Ordering::Release);
+        self.finished.store(self.call.load(Ordering::Relaxed), Ordering::Release);
     }
 }
 
-/// The call_logs of all ranks.
+/// The logs of all ranks.
 #[derive(Clone, Copy)]
 pub(super) struct CallLogs<'a>(pub(super) &'a [CallLog]);
 
 impl CallLogs<'_> {
-    /// The last call that all ranks but one have done with; for a rank alone, all calls.
-    pub(super) fn done_by_others(self, rank: usize) -> u64 {
+    /// The last call that all ranks but this one have finished; for a single rank, all calls.
+    pub(super) fn finished_by_others(self, rank: usize) -> u64 {
         let others = self.0.iter().enumerate().filter(|(other, _)| *other != rank);
-        others.map(|(_, call_log)| call_log.done.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
+        others
+            .map(|(_, call_log)| call_log.finished.load(Ordering::Acquire))
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
-    /// Announces what `rank` writes in `call`, which is one more than its last one. All others have done with the call that
-    /// was [`CALLS`] before: none of them still looks at what this takes the place of.
+    /// Announces what `rank` writes in `call`, which is one more than its last one. All others have
+    /// finished the call that was [`CALLS`] before: none of them still looks at the entry that this
+    /// one replaces.
     pub(super) fn announce(self, rank: usize, call: u64, range: Range<u64>) -> Conflicts {
         let mine = &self.0[rank];
         mine.entry(call).set(&range);
         mine.call.store(call, Ordering::Release);
-        // First to announce, then to look: see the module.
+        // The announcement comes before the look: see the module.
         fence(Ordering::SeqCst);
         let mut conflicts = Conflicts::default();
         for (other, call_log) in self.0.iter().enumerate().filter(|(other, _)| *other != rank) {
             let last = call_log.call.load(Ordering::Acquire);
             if last < call {
-                if !call_log.has_done(last) && call_log.entry(last).overlap(&range).is_some() {
+                if !call_log.has_finished(last) && call_log.entry(last).overlap(&range).is_some() {
                     conflicts.writing.push((other, last));
                 }
                 continue;
             }
             let later = (call + 1..=last).filter_map(|later| call_log.entry(later).overlap(&range));
-            conflicts.taken.extend(later);
+            conflicts.overwritten.extend(later);
         }
         conflicts
     }
@@ -124,7 +131,7 @@ mod tests {
     fn call_logs<const RANKS: usize>() -> [CallLog; RANKS] {
         std::array::from_fn(|_| CallLog {
             call: AtomicU64::new(0),
-            done: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
             entries: std::array::from_fn(|_| AnnouncedRange::default()),
         })
     }
@@ -138,14 +145,17 @@ mod tests {
         assert_eq!(call_logs.announce(0, 2, 5..15), Conflicts::default());
         // Rank 0 is still writing, but in a later call.
         let late = call_logs.announce(1, 1, 0..20);
-        assert_eq!((late.taken.len(), &late.taken[0], late.writing.len()), (1, &(5..15), 0));
-        // Of the same call, nobody is first; of an earlier one, rank 1 is under way.
+        assert_eq!(
+            (late.overwritten.len(), &late.overwritten[0], late.writing.len()),
+            (1, &(5..15), 0)
+        );
+        // Calls with the same number do not wait for each other; rank 1 is still in an earlier one.
         let writing = vec![(1, 1)];
-        assert_eq!(call_logs.announce(2, 2, 0..20), Conflicts { taken: vec![], writing });
-        assert!(all[0].has_done(1) && !all[0].has_done(2) && !all[1].has_done(1));
+        assert_eq!(call_logs.announce(2, 2, 0..20), Conflicts { overwritten: vec![], writing });
+        assert!(all[0].has_finished(1) && !all[0].has_finished(2) && !all[1].has_finished(1));
         all[1].finish();
-        assert!(all[1].has_done(1));
-        // What does not overlap is nobody's business, nor is a call without bytes.
+        assert!(all[1].has_finished(1));
+        // What does not overlap is no conflict, nor is a call without bytes.
         assert_eq!(call_logs.announce(1, 2, 20..30), Conflicts::default());
         all[1].finish();
         assert_eq!(call_logs.announce(1, 3, 0..0), Conflicts::default());
@@ -156,14 +166,14 @@ mod tests {
         let all = call_logs::<2>();
         let call_logs = CallLogs(&all);
         for call in 1..=CALLS {
-            assert!(call_logs.done_by_others(0) + CALLS >= call);
+            assert!(call_logs.finished_by_others(0) + CALLS >= call);
             assert_eq!(call_logs.announce(0, call, call..call + 1), Conflicts::default());
             all[0].finish();
         }
-        assert_eq!(call_logs.done_by_others(0), 0);
-        assert_eq!(call_logs.announce(1, 1, 0..1000).taken.len() as u64, CALLS - 1);
-        assert_eq!(call_logs.done_by_others(0), 0, "it is still looking");
+        assert_eq!(call_logs.finished_by_others(0), 0);
+        assert_eq!(call_logs.announce(1, 1, 0..1000).overwritten.len() as u64, CALLS - 1);
+        assert_eq!(call_logs.finished_by_others(0), 0, "it has not finished its call");
         all[1].finish();
-        assert_eq!((call_logs.done_by_others(0), call_logs.done_by_others(1)), (1, CALLS));
+        assert_eq!((call_logs.finished_by_others(0), call_logs.finished_by_others(1)), (1, CALLS));
     }
 }

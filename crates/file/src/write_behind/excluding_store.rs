@@ -1,33 +1,34 @@
-//! [`ExcludingStore`]: a store that writes around bytes that are another's.
+//! [`ExcludingStore`]: a store whose writes leave out some byte ranges, which a later call has
+//! written.
 
 use std::ops::Range;
 
 use striate_store::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 use striate_store::{StoreError, expand};
 
-/// A store whose writes leave some bytes as they are.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct ExcludingStore<'a> {
     pub(crate) store: &'a dyn Store,
-    /// In any order; they may overlap.
-    pub(crate) taken: &'a [Range<u64>],
+    /// The ranges, in any order; they may overlap.
+    pub(crate) excluded: &'a [Range<u64>],
 }
 
 impl<'a> ExcludingStore<'a> {
-    /// This, or the store itself where nothing is taken.
+    /// This, or the store itself where nothing is excluded.
     pub(crate) fn if_needed(&'a self) -> &'a dyn Store {
-        if self.taken.is_empty() { self.store } else { self }
+        if self.excluded.is_empty() { self.store } else { self }
     }
 }
 
-/// The parts of `range` that lie in none of `taken`.
-fn rest(range: Range<u64>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
+/// The parts of `range` that lie in none of `excluded`.
+fn without(range: Range<u64>, excluded: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut parts = vec![range];
-    for hole in taken.iter().filter(|hole| !hole.is_empty()) {
+    for hole in excluded.iter().filter(|hole| !hole.is_empty()) {
         let cut = |part: Range<u64>| {
             let before = part.start..part.end.min(hole.start);
-            let behind = part.start.max(hole.end)..part.end;
-            [before, behind]
+            let after = part.start.max(hole.end)..part.end;
+            [before, after]
         };
         parts = parts.into_iter().flat_map(cut).filter(|part| !part.is_empty()).collect();
     }
@@ -65,7 +66,7 @@ impl Store for ExcludingStore<'_> {
 
     fn write_at(&self, offset: u64, buffer: &[u8]) -> Result<(), StoreError> {
         let end = offset.saturating_add(buffer.len() as u64);
-        for part in rest(offset..end, self.taken) {
+        for part in without(offset..end, self.excluded) {
             let bytes = &buffer[(part.start - offset) as usize..(part.end - offset) as usize];
             self.store.write_at(part.start, bytes)?;
         }
@@ -104,19 +105,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_stays(
-            taken in prop::collection::vec((0..100u64, 0..30u64), 0..6),
+        fn excluded_bytes_stay(
+            excluded in prop::collection::vec((0..100u64, 0..30u64), 0..6),
             (offset, len) in (0..100u64, 0..60usize),
         ) {
             let store = MemoryStore::new("bytes");
             store.write_at(0, &[1; 200]).unwrap();
-            let taken: Vec<_> = taken.into_iter().map(|(start, len)| start..start + len).collect();
-            ExcludingStore { store: &store, taken: &taken }.write_at(offset, &vec![2; len]).unwrap();
+            let excluded: Vec<_> = excluded.into_iter().map(|(start, len)| start..start + len).collect();
+            ExcludingStore { store: &store, excluded: &excluded }.write_at(offset, &vec![2; len]).unwrap();
             let mut found = [0; 200];
             store.read_at(0, &mut found).unwrap();
             for (i, byte) in (0..).zip(found) {
-                let is_taken = taken.iter().any(|range| range.contains(&i));
-                let is_written = (offset..offset + len as u64).contains(&i) && !is_taken;
+                let is_excluded = excluded.iter().any(|range| range.contains(&i));
+                let is_written = (offset..offset + len as u64).contains(&i) && !is_excluded;
                 prop_assert_eq!(byte, if is_written { 2 } else { 1 });
             }
         }

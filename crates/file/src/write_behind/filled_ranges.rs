@@ -1,11 +1,12 @@
-//! [`FilledRanges`]: which bytes of a window have been put there.
+//! [`FilledRanges`]: which bytes of a window have been written to it.
 
 use std::ops::Range;
 
-/// FilledRanges that a window can have at a time.
+/// Ranges that a window can have at a time.
 const MOST: usize = 16;
 
-/// Ranges that neither touch nor overlap, ascending. Of a fixed size, since it lies in memory that processes share.
+/// Ranges that neither touch nor overlap, ascending. Of a fixed size, since it lies in memory that
+/// processes share.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FilledRanges {
@@ -17,7 +18,7 @@ impl FilledRanges {
     /// Adds a range, which is not empty; returns whether there was room for it.
     pub(super) fn add(&mut self, range: Range<u32>) -> bool {
         let count = self.count as usize;
-        // Those it touches become one with it.
+        // The ranges that it touches are merged with it.
         let first = self.list[..count].partition_point(|(_, end)| *end < range.start);
         let last = self.list[..count].partition_point(|(start, _)| *start <= range.end);
         if first == last {
@@ -36,8 +37,8 @@ impl FilledRanges {
         true
     }
 
-    /// Whether all bytes of a window of this length are there.
-    pub(super) fn are_whole(&self, len: u32) -> bool {
+    /// Whether they cover a window of this length.
+    pub(super) fn cover(&self, len: u32) -> bool {
         self.list[..self.count as usize] == [(0, len)]
     }
 
@@ -54,28 +55,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_the_bytes_that_were_put(
+        fn the_ranges_are_the_bytes_that_were_added(
             puts in prop::collection::vec((0..100u32, 1..30u32), 0..60),
         ) {
-            let (mut spans, mut bytes) = (FilledRanges::default(), [false; 200]);
+            let (mut ranges, mut bytes) = (FilledRanges::default(), [false; 200]);
             for (start, len) in puts {
-                let before = spans;
-                if spans.add(start..start + len) {
+                let before = ranges;
+                if ranges.add(start..start + len) {
                     bytes[start as usize..(start + len) as usize].fill(true);
                 } else {
                     prop_assert_eq!(before.count as usize, MOST);
-                    prop_assert_eq!(spans, before);
+                    prop_assert_eq!(ranges, before);
                 }
                 let mut found = [false; 200];
-                for span in spans.iter() {
-                    found[span].fill(true);
+                for range in ranges.iter() {
+                    found[range].fill(true);
                 }
                 prop_assert_eq!(found, bytes);
                 let runs = bytes.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
-                prop_assert_eq!(spans.iter().count(), runs);
+                prop_assert_eq!(ranges.iter().count(), runs);
             }
-            spans.add(0..200);
-            prop_assert!(spans.are_whole(200) && !spans.are_whole(201));
+            ranges.add(0..200);
+            prop_assert!(ranges.cover(200) && !ranges.cover(201));
         }
     }
 }

@@ -1,8 +1,10 @@
-//! [`OpenFileEntry`]: which files this process has open, so that nothing waits where somebody else looks.
+//! [`OpenFileEntry`]: which files this process has open, so that nothing waits where the same file
+//! is opened twice.
 //!
-//! MPI asks for a synchronisation before what was written by one opening of a file is read by another. Programs get
-//! along without, since file systems show them the bytes; libraries open a file twice and rely on it. So what waits in
-//! one opening is written when another is made in the same process, and from then on nothing waits in either.
+//! MPI asks for a synchronisation before what was written through one handle of a file is read
+//! through another. Programs get along without it, since file systems show them the bytes;
+//! libraries open a file twice and rely on it. So what waits in one open file is written when it is
+//! opened once more in the same process, and from then on nothing waits in either.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -15,9 +17,10 @@ struct OpenFile {
     number: u64,
     /// Device and inode.
     file: (u64, u64),
-    behind: Weak<WriteBehind>,
-    /// What ranks of one opening have in common, where they are threads: the memory.
-    opening: usize,
+    write_behind: Weak<WriteBehind>,
+    /// Where its ranks share memory in this process: the same for ranks that are threads and opened
+    /// it together.
+    memory: usize,
 }
 
 #[derive(Default)]
@@ -32,38 +35,37 @@ fn entries() -> MutexGuard<'static, OpenFiles> {
     OPEN_FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An opening of a file in this process, as long as this value lives.
+/// An open file of this process, as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct OpenFileEntry {
     number: u64,
 }
 
 impl OpenFileEntry {
-    /// Tells that a file is open. `None` if nobody can know which file it is; then nothing may wait.
-    pub(crate) fn new(file: &PosixFile, behind: Option<&Arc<WriteBehind>>) -> Option<Self> {
+    /// Registers an open file. `None` if it cannot be told which file it is; then nothing may wait.
+    pub(crate) fn new(file: &PosixFile, write_behind: Option<&Arc<WriteBehind>>) -> Option<Self> {
         let Some(file) = file.identity() else {
-            if let Some(behind) = behind {
-                behind.retire();
+            if let Some(write_behind) = write_behind {
+                write_behind.disable();
             }
             return None;
         };
         let mut entries = entries();
         entries.last += 1;
         let number = entries.last;
-        // Without memory, an opening is like no other.
-        let opening =
-            behind.map_or(usize::MAX, |behind| behind.shared.memory.as_ptr().addr().get());
+        // Without shared memory, it is different from all others.
+        let memory = write_behind.map_or(usize::MAX, |one| one.shared.address());
         let is_other = |entry: &&OpenFile| {
-            entry.file == file && (entry.opening != opening || opening == usize::MAX)
+            entry.file == file && (entry.memory != memory || memory == usize::MAX)
         };
         let others: Vec<_> =
-            entries.list.iter().filter(is_other).map(|entry| entry.behind.clone()).collect();
-        let weak = behind.map_or_else(Weak::new, Arc::downgrade);
-        entries.list.push(OpenFile { number, file, behind: weak, opening });
+            entries.list.iter().filter(is_other).map(|entry| entry.write_behind.clone()).collect();
+        let weak = write_behind.map_or_else(Weak::new, Arc::downgrade);
+        entries.list.push(OpenFile { number, file, write_behind: weak, memory });
         drop(entries);
         if !others.is_empty() {
-            for one in others.iter().filter_map(Weak::upgrade).chain(behind.cloned()) {
-                one.retire();
+            for one in others.iter().filter_map(Weak::upgrade).chain(write_behind.cloned()) {
+                one.disable();
             }
         }
         Some(Self { number })
@@ -76,11 +78,12 @@ impl Drop for OpenFileEntry {
     }
 }
 
-/// Writes what waits of all files that this process has open: for a process that ends without closing them.
+/// Writes what waits of all files that this process has open: for a process that ends without
+/// closing them.
 pub fn flush_all_files() {
     let waiting: Vec<_> =
-        entries().list.iter().filter_map(|entry| entry.behind.upgrade()).collect();
-    for behind in waiting {
-        behind.settle_all();
+        entries().list.iter().filter_map(|entry| entry.write_behind.upgrade()).collect();
+    for write_behind in waiting {
+        write_behind.flush();
     }
 }

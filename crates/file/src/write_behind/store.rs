@@ -1,4 +1,5 @@
-//! The file as the ranks see it: what waits of the bytes that a request touches is written before.
+//! The [`Store`] of write-behind: what waits of the bytes that a request touches is written before
+//! the request.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -24,65 +25,65 @@ impl Store for WriteBehind {
     }
 
     fn len(&self) -> Result<u64, StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.len()
     }
 
     fn set_len(&self, len: u64) -> Result<(), StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.set_len(len)
     }
 
     fn preallocate(&self, len: u64) -> Result<(), StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.preallocate(len)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.settle_all();
-        self.check()?;
+        self.flush();
+        self.check_failure()?;
         self.file.sync()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
-        self.settle(&(offset..offset.saturating_add(buffer.len() as u64)));
+        self.flush_range(&(offset..offset.saturating_add(buffer.len() as u64)));
         let read = self.file.read_at(offset, buffer)?;
-        if read == buffer.len() || self.shared.head().waiting.load(Ordering::Acquire) == 0 {
+        if read == buffer.len() || self.shared.header().waiting.load(Ordering::Acquire) == 0 {
             return Ok(read);
         }
-        // What waits further on makes the file longer, and what lies before it zeros.
-        self.settle_all();
+        // What waits beyond makes the file longer, with zeros before it.
+        self.flush();
         self.file.read_at(offset, buffer)
     }
 
     fn write_at(&self, offset: u64, buffer: &[u8]) -> Result<(), StoreError> {
-        self.settle(&(offset..offset.saturating_add(buffer.len() as u64)));
-        self.one_by_one(buffer.len(), || self.file.write_at(offset, buffer))
+        self.flush_range(&(offset..offset.saturating_add(buffer.len() as u64)));
+        self.write_in_turn(buffer.len(), || self.file.write_at(offset, buffer))
     }
 
     fn read_list(&self, regions: &[Region], memory: &mut [u8]) -> Result<u64, StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.read_list(regions, memory)
     }
 
     fn write_list(&self, regions: &[Region], memory: &[u8]) -> Result<(), StoreError> {
-        self.settle(&range_of(regions));
+        self.flush_range(&range_of(regions));
         self.file.write_list(regions, memory)
     }
 
     fn read_typed(&self, request: &TypedRequest, memory: &mut [u8]) -> Result<u64, StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.read_typed(request, memory)
     }
 
     fn write_typed(&self, request: &TypedRequest, memory: &[u8]) -> Result<(), StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.write_typed(request, memory)
     }
 
-    /// Who locks changes what lies between, or wants nobody to come between: nothing may wait then.
+    /// A lock is taken for a read-modify-write or for atomic mode: nothing may wait then.
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn Lock + '_>, StoreError> {
-        self.settle_all();
+        self.flush();
         self.file.lock(range, kind)
     }
 }

@@ -1,5 +1,5 @@
-//! Checks of collective calls that were begun, and of the shared pointer, for ranks of any kind: each is a
-//! collective function, which all ranks run in a directory of theirs.
+//! Checks of nonblocking collective calls, and of the shared pointer, for ranks of any kind: each
+//! is a collective function, which all ranks run in a directory of theirs.
 #![allow(unreachable_pub, reason = "a program of its own, too")]
 
 use std::path::Path;
@@ -15,11 +15,11 @@ pub type Check = fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError>;
 /// All checks.
 pub const CHECKS: &[(&str, Check)] = &[
     ("requests of two files are waited for crosswise", crosswise),
-    ("a blocking call lets what was begun get on", beside_a_blocking_call),
-    ("requests get on by progress alone", by_progress),
+    ("a blocking call lets nonblocking ones make progress", during_a_blocking_call),
+    ("requests complete by progress alone", by_progress),
     ("calls of one file keep their order", in_order),
     ("a file with requests is dropped", dropped),
-    ("a call that was begun fails alike", fails_alike),
+    ("a nonblocking call fails alike on all ranks", fails_alike),
     ("the shared pointer", shared_pointer),
 ];
 
@@ -84,7 +84,7 @@ fn crosswise(comm: &Arc<dyn Comm>, directory: &Path) -> Result<(), FileError> {
     })
 }
 
-fn beside_a_blocking_call(comm: &Arc<dyn Comm>, directory: &Path) -> Result<(), FileError> {
+fn during_a_blocking_call(comm: &Arc<dyn Comm>, directory: &Path) -> Result<(), FileError> {
     each_method(comm, |hints| {
         let mut a = interleaved(comm, &directory.join("a"), hints)?;
         let mut b = interleaved(comm, &directory.join("b"), hints)?;
@@ -138,7 +138,7 @@ fn in_order(comm: &Arc<dyn Comm>, directory: &Path) -> Result<(), FileError> {
         assert_eq!(got?, back.len() as u64);
         assert!(back == data(comm.rank(), 5));
         file.wait(write).1?;
-        // What is begun and not waited for is done before the next collective call.
+        // A request that is not waited for is completed before the next collective call.
         let _request = file.iwrite_at_all(0, data(comm.rank(), 7));
         check(&mut file, 7)?;
         file.close()
@@ -153,7 +153,7 @@ fn dropped(comm: &Arc<dyn Comm>, directory: &Path) -> Result<(), FileError> {
         for _ in 0..=comm.rank() {
             file.progress();
         }
-        // Nobody waits: the calls are lost.
+        // The calls are not waited for, and are lost.
         drop((first, second, file));
         comm.barrier()?;
         let mut file = interleaved(comm, &directory.join("b"), hints)?;

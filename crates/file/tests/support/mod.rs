@@ -1,5 +1,5 @@
-//! What the tests of files share: numbers from a seed, a watchdog, random views and memory with their
-//! plain twins.
+//! What the tests of files share: numbers from a seed, a watchdog, random views and memory with
+//! their plain twins.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
 #[path = "../../../datatype/tests/twin/mod.rs"]
@@ -85,7 +85,8 @@ pub fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Ends the process, naming what it was at, if that lasts too long: a test that hangs must say where.
+/// Ends the process, naming what it was at, if that lasts too long: a test that hangs must say
+/// where.
 pub struct Watchdog {
     at: Arc<Mutex<(Instant, String)>>,
     done: Arc<AtomicBool>,
@@ -102,7 +103,7 @@ impl Watchdog {
                 std::thread::sleep(Duration::from_millis(100));
                 let (since, what) = shared.lock().unwrap().clone();
                 if since.elapsed() > limit && !ended.load(Ordering::SeqCst) {
-                    // Not by a macro: what those print is kept until the test ends.
+                    // Not by a macro, whose output is captured until the test ends.
                     let text = format!("watchdog: {what} lasts longer than {limit:?}\n");
                     let _ = std::io::stderr().write_all(text.as_bytes());
                     std::process::abort();
@@ -289,7 +290,7 @@ pub fn random_views(random: &mut Random, ranks: usize) -> Vec<Option<PlainView>>
     let leaf = || Box::new(Notation::Bytes(unit));
     let ranks = ranks as u64;
     match random.below(8) {
-        // Each cell of a tile belongs to a rank or to nobody.
+        // Each cell of a tile belongs to one rank or to none.
         0 | 1 => {
             let cells = random.from(1, 60);
             let holes = random.pick(&[0, 0, 20, 70]);
@@ -363,12 +364,12 @@ pub fn random_views(random: &mut Random, ranks: usize) -> Vec<Option<PlainView>>
                 })
                 .collect()
         }
-        // Everyone sees the same.
+        // All ranks have the same view.
         6 => {
             let view = any_view(random, unit);
             vec![Some(view); ranks as usize]
         }
-        // Everyone sees what they like.
+        // Each rank has a view of its own.
         _ => (0..ranks).map(|_| Some(any_view(random, unit))).collect(),
     }
 }

@@ -1,8 +1,9 @@
-//! [`DataExchange`]: bytes that travel between ranks, in pieces, with a limit on what is under way.
+//! [`DataExchange`]: messages with data between ranks, in pieces, with a limit on the bytes under
+//! way.
 //!
-//! A rank sends and receives at the same time, so none waits to send to one that waits to send to it.
-//! A piece counts as under way until its receiver says that it has taken it: without that, libraries
-//! of messages keep short ones somewhere, however many they are.
+//! A rank sends and receives at the same time, so two ranks never wait to send to each other. A
+//! piece counts as under way until its receiver acknowledges it: without that, message libraries
+//! buffer short ones, however many they are.
 
 use std::ops::Range;
 
@@ -10,29 +11,30 @@ use striate_comm::{Comm, CommError, Request};
 
 /// Messages with data.
 const PIECE: u32 = 1;
-/// Messages that say that a piece was taken.
-const TAKEN: u32 = 2;
+/// Acknowledgements of pieces.
+const ACKNOWLEDGE: u32 = 2;
 
-/// Pieces are not made smaller than this for the sake of taking turns.
+/// Pieces are not made smaller than this in order to interleave transfers.
 const SHORT: u64 = 32 << 10;
 
-/// Bytes that go to or come from another rank, as positions in the stream of whose access it is.
+/// Bytes that go to or come from another rank, as positions in the stream of the access that they
+/// belong to.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
     /// The other rank.
     pub(crate) rank: usize,
     /// Bytes that are still to be moved.
     pub(crate) range: Range<u64>,
-    /// Where the receiver expects the end, which it does not reach at the end of the file, or if the
+    /// The end that the receiver expects; it is not reached at the end of the file, or if the
     /// sender failed.
     pub(crate) expected: u64,
 }
 
-/// What a request under way is for.
+/// The purpose of a request under way.
 enum Purpose {
     Sending,
-    /// A piece of so many bytes is taken.
-    Taken(u64),
+    /// The acknowledgement of a piece of so many bytes.
+    Acknowledged(u64),
     /// A piece of an incoming transfer.
     Piece(usize),
 }
@@ -62,9 +64,9 @@ impl<'a> DataExchange<'a> {
         }
     }
 
-    /// Hands all outgoing bytes over, and takes all incoming ones. `pack` fills a piece of an outgoing
-    /// transfer and says whether it could; `unpack` gets those of an incoming transfer, and an empty one where
-    /// the sender has no more.
+    /// Sends all outgoing bytes, and receives all incoming ones. `pack` fills a piece of an
+    /// outgoing transfer and returns whether it could; `unpack` gets those of an incoming transfer,
+    /// and an empty one where the sender has no more.
     pub(crate) fn run(
         &mut self,
         outgoing: &mut [Transfer],
@@ -76,7 +78,7 @@ impl<'a> DataExchange<'a> {
             self.expect(transfer, from)?;
         }
         let mut left = incoming.len();
-        // In turn, so that nobody gets everything first.
+        // In turn, so that no receiver gets everything first.
         let mut turn = 0;
         let mut to_send = outgoing.len();
         loop {
@@ -104,11 +106,14 @@ impl<'a> DataExchange<'a> {
             let (index, bytes) = self.comm.wait_any(&mut self.requests)?;
             match self.purposes.remove(index) {
                 Purpose::Sending => {}
-                Purpose::Taken(bytes) => self.under_way -= bytes,
+                Purpose::Acknowledged(bytes) => self.under_way -= bytes,
                 Purpose::Piece(number) => {
                     let transfer = &mut incoming[number];
                     unpack(transfer, &bytes);
-                    self.push(self.comm.send(transfer.rank, TAKEN, Vec::new())?, Purpose::Sending);
+                    self.push(
+                        self.comm.send(transfer.rank, ACKNOWLEDGE, Vec::new())?,
+                        Purpose::Sending,
+                    );
                     transfer.range.start += bytes.len() as u64;
                     if bytes.is_empty() || transfer.range.is_empty() {
                         left -= 1;
@@ -120,7 +125,7 @@ impl<'a> DataExchange<'a> {
         }
     }
 
-    /// Waits until everything is taken.
+    /// Waits until everything is acknowledged.
     pub(crate) fn finish(self) -> Result<(), CommError> {
         self.requests.into_iter().try_for_each(|request| self.comm.wait(request).map(drop))
     }
@@ -134,8 +139,8 @@ impl<'a> DataExchange<'a> {
     fn send(&mut self, to: usize, message: Vec<u8>) -> Result<(), CommError> {
         let bytes = message.len() as u64;
         self.under_way += bytes;
-        let taken = self.comm.receive(to, TAKEN, 0)?;
-        self.push(taken, Purpose::Taken(bytes));
+        let taken = self.comm.receive(to, ACKNOWLEDGE, 0)?;
+        self.push(taken, Purpose::Acknowledged(bytes));
         let request = self.comm.send(to, PIECE, message)?;
         self.push(request, Purpose::Sending);
         Ok(())

@@ -1,50 +1,51 @@
-//! Which windows of a collective write have bytes that nobody writes.
+//! [`Holes`]: which windows of a collective write have bytes that no rank writes.
 //!
-//! Only these are read back. Whether the accesses of all ranks tile a range is decided from their
-//! descriptions: their boundary sums ([`striate_datatype::Datatype::boundary`]) add up to that of the
-//! range if they do, and, but for a chance of about 2⁻⁶⁰, only then. A range on which ranks overlap
-//! does not count as tiled and is read back, too: that costs time but changes nothing.
+//! Only these are read back before they are written. Whether the accesses of all ranks tile a range
+//! is decided from their descriptions: their boundary sums
+//! ([`striate_datatype::Datatype::boundary`]) add up to that of the range if they do, and, but for
+//! a chance of about 2⁻⁶⁰, only then. A range on which ranks overlap does not count as tiled and is
+//! read back, too: that costs time but changes nothing.
 
 use std::ops::Range;
 
 use striate_comm::{Comm, CommError, Reduction};
-use striate_datatype::{Boundary, Point};
+use striate_datatype::Boundary;
 use striate_layout::file_domain::Domains;
 
 use crate::FileError;
 use crate::access::FileSide;
+use crate::method_selection::HoleCheck;
 
-/// StreamBuffers that are judged one by one, over all aggregators; more are judged in bunches.
-const JUDGED: u64 = 1 << 14;
+/// Windows that are checked one by one, over all aggregators; if there are more, in batches.
+const CHECKED: u64 = 1 << 14;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum Holes {
     /// Every byte is written.
     None,
-    /// For each aggregator, bunches of `bunch` windows.
-    Some { bunch: u64, bunches: u64, holes: Vec<bool> },
+    /// For each aggregator, batches of `batch` windows.
+    Some { batch: u64, batches: u64, holes: Vec<bool> },
 }
 
 impl Holes {
-    /// Judges every window; `tiled` says whether the whole range is known to be. Collective unless
-    /// it is.
+    /// Checks every window. Collective unless the plan knows that the accesses tile the whole
+    /// range.
     pub(crate) fn find(
         comm: &dyn Comm,
         domains: &Domains,
         file: &FileSide,
-        point: &Point,
-        tiled: bool,
+        check: Option<&HoleCheck>,
     ) -> Result<Self, FileError> {
-        if tiled {
+        let Some(HoleCheck { point, .. }) = check.filter(|check| !check.tiled) else {
             return Ok(Self::None);
-        }
+        };
         let rounds = domains.rounds().max(1);
-        let per_aggregator = (JUDGED / domains.aggregators()).max(1);
-        let bunch = rounds.div_ceil(per_aggregator);
-        let bunches = rounds.div_ceil(bunch);
+        let per_aggregator = (CHECKED / domains.aggregators()).max(1);
+        let batch = rounds.div_ceil(per_aggregator);
+        let batches = rounds.div_ceil(batch);
         let mut halves = Vec::new();
-        for ranges in ranges(domains, bunch, bunches) {
+        for ranges in ranges(domains, batch, batches) {
             let mut sum = Boundary::default();
             for range in &ranges {
                 sum += file.boundary(range, point)?;
@@ -53,36 +54,36 @@ impl Holes {
         }
         sum_over_ranks(comm, &mut halves)?;
         let mut holes = Vec::new();
-        for (ranges, halves) in ranges(domains, bunch, bunches).zip(halves.chunks_exact(4)) {
+        for (ranges, halves) in ranges(domains, batch, batches).zip(halves.chunks_exact(4)) {
             let whole: Boundary =
                 ranges.iter().map(|r| point.interval(r.start as i64..r.end as i64)).sum();
             holes.push(join(halves) != whole);
         }
-        Ok(Self::Some { bunch, bunches, holes })
+        Ok(Self::Some { batch, batches, holes })
     }
 
     /// Whether window `index` of the aggregator may have holes.
     pub(crate) fn in_window(&self, aggregator: Option<u64>, index: u64) -> bool {
         match self {
             Self::None => false,
-            Self::Some { bunch, bunches, holes } => {
-                let at = aggregator.unwrap_or(0) * bunches + index / bunch;
+            Self::Some { batch, batches, holes } => {
+                let at = aggregator.unwrap_or(0) * batches + index / batch;
                 holes.get(at as usize).copied().unwrap_or(true)
             }
         }
     }
 }
 
-/// The ranges of each bunch of windows, aggregator by aggregator; neighbours are joined.
+/// The ranges of each batch of windows, aggregator by aggregator; adjacent ones are merged.
 fn ranges(
     domains: &Domains,
-    bunch: u64,
-    bunches: u64,
+    batch: u64,
+    batches: u64,
 ) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
     (0..domains.aggregators()).flat_map(move |aggregator| {
-        (0..bunches).map(move |b| {
+        (0..batches).map(move |b| {
             let mut ranges: Vec<Range<u64>> = Vec::new();
-            for index in b * bunch..(b + 1) * bunch {
+            for index in b * batch..(b + 1) * batch {
                 let Some(window) = domains.window(aggregator, index) else { break };
                 match ranges.last_mut() {
                     Some(last) if last.end == window.start => last.end = window.end,
@@ -94,7 +95,7 @@ fn ranges(
     })
 }
 
-/// Residues are added by ranks as 64-bit numbers: halves do not overflow.
+/// Residues are added over the ranks as 64-bit numbers: sums of halves do not overflow.
 fn split(sum: Boundary) -> [u64; 4] {
     let [a, b] = sum.to_words();
     [a & 0xffff_ffff, a >> 32, b & 0xffff_ffff, b >> 32]

@@ -1,6 +1,6 @@
-//! Who does what in a two-phase call: groups of ranks, their file domains and windows.
+//! [`Groups`]: which ranks aggregate in two-phase calls, and their file domains and windows.
 //!
-//! A *group* is a set of ranks that share a ring of windows: the ranks of a node, or one rank alone
+//! A *group* is a set of ranks that share a ring of windows: the ranks of a node, or a single rank
 //! where data travels by messages. A group that aggregates owns a file domain. Everything here is
 //! pure: every rank computes the same plan from the same numbers.
 
@@ -12,17 +12,18 @@ use striate_store::store::Capabilities;
 
 use crate::hints::{DomainChoice, Hints};
 
-/// The window of a ring that ranks share, by default, and what it has for each of them at least: the ring stays in the
-/// cores' caches, and a rank has something to do between two meetings.
+/// The default window of a ring that ranks share, and what it has for each of them at least: the
+/// ring stays in the caches of the cores, and a rank copies enough bytes between two accesses to
+/// the ring's state.
 const SHARED_WINDOW: u64 = 256 << 10;
 const SHARE: u64 = 32 << 10;
-/// StreamBuffers in such a ring.
+/// Windows in such a ring.
 const SHARED_SLOTS: usize = 4;
-/// The window of an aggregator that works alone, by default, as in \[CHING\].
+/// The default window of an aggregator that works alone, as in \[CHING\].
 const OWN_WINDOW: u64 = 4 << 20;
 /// Two: one is exchanged while the other is written.
 const OWN_SLOTS: usize = 2;
-/// Bytes that a rank may have under way to others, at least.
+/// Bytes that a rank may have under way to other ranks, at least.
 const UNDER_WAY: u64 = 64 << 10;
 /// The unit of aligned domains where nothing is known of stripes.
 const PAGE: u64 = 4096;
@@ -115,8 +116,8 @@ impl Groups {
         }
     }
 
-    /// Bytes that a rank may have under way to others: two windows for each aggregator, shared out
-    /// among the ranks.
+    /// Bytes that a rank may have under way to other ranks: two windows for each aggregator,
+    /// divided among the ranks.
     pub(crate) fn under_way(&self) -> u64 {
         let window = self.window.get();
         let ranks = self.ranks.iter().map(Vec::len).sum::<usize>().max(1) as u64;
@@ -128,7 +129,8 @@ impl Groups {
         self.ranks.iter().position(|ranks| ranks.binary_search(&rank).is_ok()).unwrap_or(0)
     }
 
-    /// Who deals with `rank`'s bytes in another group's domain, dealt out evenly.
+    /// The rank of a group that handles `rank`'s bytes in the group's domain; the ranks of a group
+    /// share this evenly.
     pub(crate) fn delegate(&self, group: usize, rank: usize) -> usize {
         let ranks = &self.ranks[group];
         ranks[rank % ranks.len()]

@@ -1,8 +1,9 @@
 //! [`NodeMemory`]: memory that the ranks of a node share.
 //!
-//! Ranks that are threads share anonymous memory; ranks that are processes map the same memfd, which
-//! has its pages reserved before anyone touches them. A node that is full answers "no" when memory is
-//! asked for, rather than with a signal in the middle of a transfer. Spare memory behind it is asked for apart.
+//! Ranks that are threads share anonymous memory; ranks that are processes map the same memfd. Its
+//! pages are reserved before a rank touches them, so that a node without memory is an answer of
+//! [`Comm::node_memory`](crate::Comm::node_memory) and not a signal in the middle of a transfer.
+//! Spare memory behind it is reserved only when a rank asks for it.
 
 use std::ffi::c_void;
 use std::fs;
@@ -14,10 +15,12 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use super::CACHE_LINE;
+
 /// A share in the memory of a node, from [`Comm::node_memory`](crate::Comm::node_memory).
 ///
-/// It hands out a raw address only. The ranks write to it at the same time, so how they take turns is
-/// theirs to settle: with atomics inside of the memory, [`futex`](crate::futex), or collectives.
+/// It hands out a raw address only. The ranks use it at the same time, so they have to synchronise
+/// by what the [module](crate::shm) has for it, or by collectives.
 #[derive(Clone, Debug)]
 pub struct NodeMemory {
     mapping: Arc<Mapping>,
@@ -43,13 +46,14 @@ impl NodeMemory {
         self.mapping.len
     }
 
-    /// Number of bytes behind those, which must not be touched before this rank has called [`NodeMemory::populate`].
+    /// Number of bytes behind those, which must not be touched before this rank has called
+    /// [`NodeMemory::populate`].
     pub fn spare(&self) -> usize {
         self.mapping.spare
     }
 
-    /// Makes the spare bytes usable for this rank; returns whether it worked. Not collective: every rank that uses them
-    /// asks by itself, and may be refused where others were not.
+    /// Makes the spare bytes usable for this rank; returns whether it worked. Not collective: every
+    /// rank that uses them asks by itself, and may be refused although another rank was not.
     pub fn populate(&self) -> bool {
         self.mapping.populate()
     }
@@ -57,6 +61,13 @@ impl NodeMemory {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The part of `len` bytes from `at` on, which is a multiple of a cache line.
+    pub fn section(&self, at: usize, len: usize) -> Section {
+        let fits = at.checked_add(len).is_some_and(|end| end <= self.len());
+        assert!(fits && at.is_multiple_of(CACHE_LINE), "the section lies in the memory");
+        Section { memory: self.clone(), at, len }
     }
 
     /// Which of the node's ranks this one is.
@@ -67,6 +78,37 @@ impl NodeMemory {
     /// The ranks of the node, ascending.
     pub fn ranks(&self) -> &[usize] {
         &self.ranks
+    }
+}
+
+/// A part of a node's memory, which begins at a cache line; made by [`NodeMemory::section`].
+#[derive(Clone, Debug)]
+pub struct Section {
+    memory: NodeMemory,
+    at: usize,
+    len: usize,
+}
+
+impl Section {
+    /// Its first byte. Valid for as long as a clone of this value lives.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        // SAFETY: inside of the memory, as was checked when it was made.
+        unsafe { self.memory.as_ptr().add(self.at) }
+    }
+
+    /// Number of bytes.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing in it.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The memory that it is a part of.
+    pub const fn memory(&self) -> &NodeMemory {
+        &self.memory
     }
 }
 
@@ -96,8 +138,8 @@ pub(crate) struct Mapping {
     spare: usize,
 }
 
-// SAFETY: the mapping belongs to no thread, and this type neither reads nor writes it; whoever uses the
-// raw address answers for doing it in turn.
+// SAFETY: the mapping belongs to no thread, and this type neither reads nor writes it; the users of
+// the raw address synchronise among themselves.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; through a shared reference there is only the address and the length.
 unsafe impl Sync for Mapping {}
@@ -113,8 +155,8 @@ impl Mapping {
             rustix::mm::mmap_anonymous(ptr::null_mut(), total, access, MapFlags::PRIVATE)
         }?;
         let mapping = Self::at(address, len, spare)?;
-        // SAFETY: the range is the mapping just made; the advice does not change what it holds. It is
-        // only advice: a kernel without huge pages may refuse.
+        // SAFETY: the range is the mapping just made; the advice does not change what it holds. It
+        // is only advice: a kernel without huge pages may refuse.
         let _ = unsafe { rustix::mm::madvise(address, len.max(1), Advice::LinuxHugepage) };
         Ok(mapping)
     }
@@ -124,7 +166,8 @@ impl Mapping {
     pub(crate) fn shared(memory: impl AsFd, len: usize, spare: usize) -> Result<Self, Errno> {
         let total = total(len, spare)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: as for anonymous memory. Nobody shortens the file: only its makers know of it.
+        // SAFETY: as for anonymous memory. The file is not shortened: only the ranks that made it
+        // know of it.
         let address = unsafe {
             rustix::mm::mmap(ptr::null_mut(), total, access, MapFlags::SHARED, memory, 0)
         }?;
@@ -136,7 +179,8 @@ impl Mapping {
         Ok(Self { address, len, spare })
     }
 
-    /// Gets pages for the spare bytes: where there are none to be had, it says so, and touching them would be a signal.
+    /// Reserves pages for the spare bytes; returns whether there were enough. Without, touching
+    /// them may raise a signal.
     fn populate(&self) -> bool {
         let first = self.len / PAGE * PAGE;
         let len = self.len + self.spare - first;
@@ -159,15 +203,16 @@ impl Drop for Mapping {
     }
 }
 
-/// What advice on memory counts in.
+/// The granularity of advice on memory.
 const PAGE: usize = 4096;
 
-/// Bytes to be mapped; there are no mappings of none.
+/// Bytes to be mapped, at least one: a mapping cannot be empty.
 fn total(len: usize, spare: usize) -> Result<usize, Errno> {
     len.checked_add(spare).map(|total| total.max(1)).ok_or(Errno::NOMEM)
 }
 
-/// Makes zeroed memory, with its pages reserved, and spare bytes behind, that other processes can map.
+/// Makes zeroed memory, with its pages reserved, and spare bytes behind, that other processes can
+/// map.
 #[cfg_attr(not(feature = "mpi"), allow(dead_code, reason = "for ranks that are processes"))]
 pub(crate) fn reserve(len: usize, spare: usize) -> Result<OwnedFd, Errno> {
     check_available(len)?;
@@ -177,14 +222,15 @@ pub(crate) fn reserve(len: usize, spare: usize) -> Result<OwnedFd, Errno> {
     Ok(memory)
 }
 
-/// Bytes that are not worth asking for.
+/// Memory up to this size is taken without asking how much is available.
 const LITTLE: usize = 1 << 20;
 
-/// Refuses what the machine does not have.
+/// Refuses more than the machine has available.
 ///
-/// The kernel grants more than there is and kills somebody later; reserving pages would make it do so.
+/// The kernel grants more than there is, and kills a process when the pages are touched or
+/// reserved.
 fn check_available(len: usize) -> Result<(), Errno> {
-    // To ask takes as long as everything else that makes so little.
+    // Asking takes as long as everything else that makes a small mapping.
     if len <= LITTLE {
         return Ok(());
     }
@@ -194,7 +240,7 @@ fn check_available(len: usize) -> Result<(), Errno> {
     }
 }
 
-/// Bytes that programs can still have; `None` if the kernel does not say.
+/// Bytes that programs can still allocate; `None` if the kernel does not tell.
 fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -233,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_lacks_is_refused() {
+    fn more_than_the_machine_has_is_refused() {
         assert_eq!(Mapping::anonymous(1 << 60, 0).unwrap_err(), Errno::NOMEM);
         assert_eq!(reserve(1 << 60, 0).unwrap_err(), Errno::NOMEM);
         assert_eq!(Mapping::anonymous(1, usize::MAX).unwrap_err(), Errno::NOMEM);

@@ -1,8 +1,9 @@
-//! Methods that hand memory to the store as it is, for memory that makes or takes its stream itself: a
-//! buffer at a time, which stays in a core's cache.
+//! [`StreamBuffers`]: access for memory that makes or takes its stream itself, one buffer at a
+//! time.
 //!
-//! Where a core has nothing else to do, a thread takes part in long accesses: it makes and writes every
-//! other window, or reads the next while the last one is taken.
+//! A buffer stays in a core's cache while it is converted and written. Where there are more cores
+//! than ranks, a second thread takes part in long accesses: it makes and writes every other buffer,
+//! or reads the next one while the last one is converted.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +16,15 @@ use striate_store::store::Store;
 use crate::access::FileSide;
 use crate::{FileError, Gather, Scatter};
 
-/// Bytes of a stream that are made at once for a local file.
+/// Bytes of a buffer for a local file.
 const LOCAL: u64 = 512 << 10;
-/// The same with a thread, which has to be woken for each.
-const BESIDE: u64 = 1 << 20;
-/// The same for servers, where a request costs a way there and back.
+/// The same with a second thread, which has to be woken for each.
+const WITH_THREAD: u64 = 1 << 20;
+/// The same for servers, where a request costs a round trip.
 const REMOTE: u64 = 4 << 20;
-/// StreamBuffers from which on a thread pays.
+/// Buffers of an access from which on a second thread pays.
 const LONG: u64 = 8;
-/// Buffers that go round between two threads.
+/// Buffers that two threads exchange.
 const BUFFERS: usize = 3;
 
 /// Reads or writes a part of the access between a buffer and the store; returns the bytes moved.
@@ -31,12 +32,12 @@ pub(super) trait Move: Fn(&FileSide, &mut [u8]) -> Result<u64, FileError> + Sync
 
 impl<F: Fn(&FileSide, &mut [u8]) -> Result<u64, FileError> + Sync> Move for F {}
 
-/// What the access of a stream needs.
+/// See the module.
 pub(super) struct StreamBuffers<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) side: &'a FileSide,
-    /// Whether there is a core for another thread.
-    pub(super) beside: bool,
+    /// Whether there is a core for a second thread.
+    pub(super) spare_core: bool,
     pub(super) buffer: &'a mut Option<AlignedBuffer>,
 }
 
@@ -46,17 +47,17 @@ impl StreamBuffers<'_> {
         self.side.len().clamp(1, most)
     }
 
-    /// The size of windows if a thread is to work on them.
-    fn size_beside(&self) -> Option<u64> {
-        let size = self.size().max(BESIDE);
-        (self.beside && self.side.len() >= LONG * size).then_some(size)
+    /// The size of buffers if a second thread works on them.
+    fn size_with_thread(&self) -> Option<u64> {
+        let size = self.size().max(WITH_THREAD);
+        (self.spare_core && self.side.len() >= LONG * size).then_some(size)
     }
 
-    /// The buffer that is kept from call to call.
-    fn kept(&mut self) -> &mut AlignedBuffer {
+    /// The buffer that is reused from call to call.
+    fn reused_buffer(&mut self) -> &mut AlignedBuffer {
         let size = self.size() as usize;
         match self.buffer {
-            Some(kept) if (size..=REMOTE as usize).contains(&kept.len()) => {}
+            Some(buffer) if (size..=REMOTE as usize).contains(&buffer.len()) => {}
             _ => *self.buffer = Some(AlignedBuffer::new(size)),
         }
         self.buffer.get_or_insert_with(|| AlignedBuffer::new(size))
@@ -69,10 +70,10 @@ impl StreamBuffers<'_> {
         carry_out: &impl Move,
     ) -> Result<(), FileError> {
         let (side, size) = (self.side, self.size());
-        if let Some(size) = self.size_beside() {
-            return write_beside(side, size, source, carry_out);
+        if let Some(size) = self.size_with_thread() {
+            return write_with_thread(side, size, source, carry_out);
         }
-        let buffer = self.kept();
+        let buffer = self.reused_buffer();
         for range in ranges(side.len(), size) {
             let window = &mut buffer[..(range.end - range.start) as usize];
             source.gather(range.start, window)?;
@@ -88,12 +89,12 @@ impl StreamBuffers<'_> {
         carry_out: &impl Move,
     ) -> Result<u64, FileError> {
         let (side, size) = (self.side, self.size());
-        if let Some(size) = self.size_beside() {
+        if let Some(size) = self.size_with_thread() {
             return std::thread::scope(|scope| {
-                read_beside(scope, side, size as usize, target, carry_out)
+                read_with_thread(scope, side, size as usize, target, carry_out)
             });
         }
-        let buffer = self.kept();
+        let buffer = self.reused_buffer();
         let mut total = 0;
         for range in ranges(side.len(), size) {
             let window = &mut buffer[..(range.end - range.start) as usize];
@@ -112,22 +113,23 @@ fn ranges(len: u64, size: u64) -> impl Iterator<Item = Range<u64>> {
     (0..len).step_by(size as usize).map(move |start| start..len.min(start + size))
 }
 
-/// A buffer, which part of the stream it holds, and how much of that.
+/// A buffer, the part of the stream it holds, and how many bytes of that the file had.
 type Full = (AlignedBuffer, Range<u64>, u64);
 
-/// The buffers that go round between two threads.
+/// The buffers that two threads exchange.
 fn round(size: usize) -> (SyncSender<AlignedBuffer>, Receiver<AlignedBuffer>) {
     let (free, freed) = sync_channel(BUFFERS);
     for _ in 0..BUFFERS {
-        // There is room for all, and the receiver is here.
+        // The channel has space for all, and the receiver exists.
         let _ = free.send(AlignedBuffer::new(size));
     }
     (free, freed)
 }
 
-/// Two threads take the next window in turn, and each makes and writes it: what a core made is in its own
-/// cache when it is written, and while one is in the file system the other makes its next.
-fn write_beside(
+/// Two threads take the next part in turn, and each makes and writes it: a part is in the cache of
+/// the core that writes it, and while one thread is in the file system the other makes its next
+/// part.
+fn write_with_thread(
     side: &FileSide,
     size: u64,
     source: &dyn Gather,
@@ -161,7 +163,7 @@ fn write_beside(
     })
 }
 
-fn read_beside<'scope>(
+fn read_with_thread<'scope>(
     scope: &'scope Scope<'scope, '_>,
     side: &'scope FileSide,
     size: usize,
@@ -172,7 +174,7 @@ fn read_beside<'scope>(
     let (full, filled) = sync_channel::<Full>(BUFFERS);
     let reader = scope.spawn(move || {
         for range in ranges(side.len(), size as u64) {
-            // The other side failed if it gives nothing back, or takes nothing.
+            // The other thread failed if it returns no buffer, or takes none.
             let Ok(mut buffer) = freed.recv() else { break };
             let len = range.end - range.start;
             let got = carry_out(&side.part(range.clone())?, &mut buffer[..len as usize])?;
