@@ -274,6 +274,26 @@ impl<'a> Action<'a> {
         }
     }
 
+    /// The open file of an operation on one file that is open already, to be replaced by another one.
+    #[inline]
+    pub const fn file_mut(&mut self) -> Option<&mut &'a Arc<OpenFile>> {
+        match self {
+            Self::Close { file, .. }
+            | Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::Seek { file, .. }
+            | Self::Sync { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Allocate { file, .. }
+            | Self::Duplicate { file, .. }
+            | Self::Control { file, .. }
+            | Self::Map { file, .. }
+            | Self::Stat { of: Of::File(file), .. }
+            | Self::Notice { of: Of::File(file) } => Some(file),
+            _ => None,
+        }
+    }
+
     /// Whether stages only have notice of it: the call itself is made elsewhere.
     #[inline]
     pub const fn is_notice(&self) -> bool {

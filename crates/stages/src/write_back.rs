@@ -222,21 +222,6 @@ impl Stage for WriteBack {
     }
 }
 
-/// The open file that an operation on one file is about.
-fn file_of<'a>(op: &Op<'a>) -> Option<&'a Arc<OpenFile>> {
-    match &op.action {
-        Action::Close { file, .. }
-        | Action::Seek { file, .. }
-        | Action::Sync { file, .. }
-        | Action::Truncate { file, .. }
-        | Action::Allocate { file, .. }
-        | Action::Control { file, .. }
-        | Action::Map { file, .. }
-        | Action::Notice { of: Of::File(file) } => Some(file),
-        _ => None,
-    }
-}
-
 impl WriteBack {
     /// All but reads and writes.
     fn call_other(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
@@ -292,7 +277,7 @@ impl WriteBack {
             }
             Action::Control { command, .. } if *command != libc::F_SETFL => next.call(op),
             _ => {
-                let Some(file) = file_of(op) else { return next.call(op) };
+                let Some(file) = op.action.file() else { return next.call(op) };
                 if let (Action::Map { .. }, Some(handle)) =
                     (&op.action, file.state::<WriteBackHandle>(next.slot()))
                 {

@@ -2,20 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use names::{NameStep, NamesProgram, Observed, PathForm, tree};
+use name_steps::{MADE, NameStep, NamesProgram, Observed, PathForm, make, read, tree};
 use striate_stack::{
     Configuration, Function, Kind, Kinds, Next, Op, Outcome, Placed, Stack, Stage,
 };
 use striate_stages::recover::{Fate, Wanted, recover, unpack};
-
-const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
 
 fn configuration(root: &Path, stage: &str) -> Configuration {
     let root = root.display();
@@ -25,23 +22,6 @@ fn configuration(root: &Path, stage: &str) -> Configuration {
 
 fn program(root: &Path, stage: &str) -> NamesProgram {
     NamesProgram::new(configuration(root, stage).build().unwrap(), root)
-}
-
-fn make(program: &mut NamesProgram, path: &str, bytes: &[u8]) {
-    program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
-    let slot = program.last();
-    assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
-    program.close(slot).unwrap();
-}
-
-fn read(program: &mut NamesProgram, path: &str) -> Observed {
-    if let Err(error) = program.open(path, PathForm::Absolute, libc::O_RDONLY, 0) {
-        return Observed::Error(error.raw_os_error());
-    }
-    let slot = program.last();
-    let bytes = program.step(&NameStep::Read(slot, 100_000, None));
-    program.close(slot).unwrap();
-    bytes
 }
 
 fn files(root: &Path) -> Vec<String> {
@@ -174,7 +154,7 @@ impl Stage for Counter {
     }
 
     fn classification(&self) -> striate_stack::Classification {
-        names::Nothing.classification()
+        name_steps::Nothing.classification()
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
@@ -261,7 +241,7 @@ impl Stage for Full {
     }
 
     fn classification(&self) -> striate_stack::Classification {
-        names::Nothing.classification()
+        name_steps::Nothing.classification()
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {

@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, PathForm};
+use name_steps::{NameStep, NamesProgram, PathForm};
 
 const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
 

@@ -5,16 +5,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
-#[path = "names/random.rs"]
-mod random;
+mod name_steps;
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, PathForm, plain, tree};
-use random::{Dice, step};
+use name_steps::random::{Dice, step};
+use name_steps::{NameStep, NamesProgram, PathForm, plain, tree};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

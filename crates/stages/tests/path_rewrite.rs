@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use names::{NameStep, NamesProgram, Observed, PathForm, tree};
+use name_steps::{NameStep, NamesProgram, Observed, PathForm, tree};
 use rustix::io::Errno;
 use striate_stack::{
     Action, Configuration, Function, Kind, Kinds, Next, Of, Op, Outcome, Placed, Stack, Stage,
@@ -304,7 +303,7 @@ impl Stage for Refusing {
     }
 
     fn classification(&self) -> striate_stack::Classification {
-        names::Nothing.classification()
+        name_steps::Nothing.classification()
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {

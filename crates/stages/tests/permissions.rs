@@ -5,16 +5,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
-#[path = "names/random.rs"]
-mod random;
+mod name_steps;
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, Observed, PathForm, plain, tree};
-use random::{Dice, step};
+use name_steps::random::{Dice, step};
+use name_steps::{NameStep, NamesProgram, Observed, PathForm, plain, tree};
 use rustix::io::Errno;
 use striate_stages::recover::{Wanted, recover};
 

@@ -5,14 +5,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use names::{NamesProgram, PathForm, tree};
+use name_steps::{NamesProgram, PathForm, tree};
 use striate_stack::Configuration;
 use striate_stages::recover::{Report, Wanted, finish_moves, recover, unpack};
 
@@ -259,8 +258,8 @@ fn files_that_leave_what_a_rule_is_for_go_home_first() {
     let mut program = NamesProgram::new(places.configuration.build().unwrap(), &places.root);
     program.open("x", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, b"planted", None).unwrap();
-    let renamed = program.step(&names::NameStep::Rename("x".into(), "../outside/y".into(), 0));
-    assert_eq!(renamed, names::Observed::Number(0));
+    let renamed = program.step(&name_steps::NameStep::Rename("x".into(), "../outside/y".into(), 0));
+    assert_eq!(renamed, name_steps::Observed::Number(0));
     // As if it was killed: there is nothing to be recovered.
     drop(program);
     assert_eq!(std::fs::read(outside.join("y")).unwrap(), b"planted");

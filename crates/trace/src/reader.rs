@@ -405,6 +405,16 @@ impl Records {
     }
 }
 
+/// What an iterator over records returns for a step: nothing comes after the end or after damage.
+pub(crate) fn until_damage<T>(
+    ended: &mut bool,
+    step: Result<Option<T>, Damage>,
+) -> Option<Result<T, Damage>> {
+    let next = step.transpose();
+    *ended = !matches!(next, Some(Ok(_)));
+    next
+}
+
 impl Iterator for Records {
     type Item = Result<Record, Damage>;
 
@@ -412,8 +422,7 @@ impl Iterator for Records {
         if self.ended {
             return None;
         }
-        let next = self.step().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let step = self.step();
+        until_damage(&mut self.ended, step)
     }
 }

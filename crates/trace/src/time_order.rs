@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use crate::block::BlockInfo;
 use crate::call::Record;
-use crate::reader::{Damage, Records, Trace};
+use crate::reader::{Damage, Records, Trace, until_damage};
 
 /// The records of some blocks of one shard, as they are in the file. After damage there is nothing more.
 #[derive(Debug)]
@@ -44,9 +44,8 @@ impl Iterator for ShardRecords {
         if self.ended {
             return None;
         }
-        let next = self.step().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let step = self.step();
+        until_damage(&mut self.ended, step)
     }
 }
 

@@ -12,6 +12,7 @@
 pub mod actor;
 mod image;
 pub mod kills;
+mod library;
 pub mod scripts;
 mod stacks;
 mod timed;
@@ -19,6 +20,7 @@ mod timed;
 use std::time::Duration;
 
 pub use self::image::Image;
+pub use self::library::{TestedLibrary, build_library};
 pub use self::stacks::{STACKS, Stack};
 pub use self::timed::{Ended, run};
 

@@ -37,7 +37,7 @@ impl Combine {
         if matches!(op.action, Action::CopyRange { .. } | Action::SendFile { .. }) {
             return self.transfer(op, next);
         }
-        let Some(file) = file_of(&op.action) else { return next.call(op) };
+        let Some(file) = op.action.file() else { return next.call(op) };
         let Some(handle) = open_handle(file, next) else { return self.forward(op, next) };
         if !handle.is_materialized() {
             match self.buffered(op, file, handle, next) {
@@ -362,24 +362,5 @@ fn control(file: &Arc<OpenFile>, command: i32, argument: i32) -> Here {
             Ok(Ok(0))
         }
         _ => Err(NeedsFile),
-    }
-}
-
-/// The open file that an operation is about.
-fn file_of<'a>(action: &Action<'a>) -> Option<&'a Arc<OpenFile>> {
-    match action {
-        Action::Close { file, .. }
-        | Action::Read { file, .. }
-        | Action::Write { file, .. }
-        | Action::Seek { file, .. }
-        | Action::Sync { file, .. }
-        | Action::Truncate { file, .. }
-        | Action::Allocate { file, .. }
-        | Action::Duplicate { file, .. }
-        | Action::Control { file, .. }
-        | Action::Map { file, .. }
-        | Action::Stat { of: Of::File(file), .. }
-        | Action::Notice { of: Of::File(file) } => Some(file),
-        _ => None,
     }
 }

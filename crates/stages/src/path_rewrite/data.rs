@@ -9,7 +9,7 @@ use striate_calls::Function;
 use striate_process::lock::lock;
 use striate_stack::descriptors::{borrow, high_copy};
 use striate_stack::{
-    Action, End, Next, Of, Op, OpenFile, Outcome, StatInto, Target, replace_descriptor,
+    Action, End, Next, Op, OpenFile, Outcome, StatInto, Target, replace_descriptor,
 };
 
 use super::claim::Patience;
@@ -74,7 +74,7 @@ pub(super) fn disguise(into: &mut StatInto<'_>, handle: BorrowedFd<'_>, there: &
 impl PathRewrite {
     /// An operation on an open file.
     pub(super) fn data(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        let Some(file) = file_of(&mut op.action).map(|file| *file) else { return next.call(op) };
+        let Some(file) = op.action.file_mut().map(|file| *file) else { return next.call(op) };
         let Some(FileState::Moved(handle)) = left(file, next) else { return next.call(op) };
         let moved = &handle.moved;
         match op.action {
@@ -323,12 +323,12 @@ fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<Own
 
 /// Calls the next stages with the file as they know it.
 fn as_inner<'a>(op: &mut Op<'a>, handle: &'a RewriteHandle, next: Next<'_>) -> Outcome {
-    let Some(place) = file_of(&mut op.action) else { return next.call(op) };
+    let Some(place) = op.action.file_mut() else { return next.call(op) };
     let inner = handle.inner(place);
     let outer = std::mem::replace(place, inner);
     let route = std::mem::replace(&mut op.route, inner.route());
     let outcome = next.call(op);
-    if let Some(place) = file_of(&mut op.action) {
+    if let Some(place) = op.action.file_mut() {
         *place = outer;
     }
     op.route = route;
@@ -357,23 +357,4 @@ fn stays(function: Function) -> bool {
             | Function::Utimens
             | Function::SyncFileRange
     )
-}
-
-/// The open file that an operation is about.
-fn file_of<'o, 'a>(action: &'o mut Action<'a>) -> Option<&'o mut &'a Arc<OpenFile>> {
-    match action {
-        Action::Close { file, .. }
-        | Action::Read { file, .. }
-        | Action::Write { file, .. }
-        | Action::Seek { file, .. }
-        | Action::Sync { file, .. }
-        | Action::Truncate { file, .. }
-        | Action::Allocate { file, .. }
-        | Action::Duplicate { file, .. }
-        | Action::Control { file, .. }
-        | Action::Map { file, .. }
-        | Action::Stat { of: Of::File(file), .. }
-        | Action::Notice { of: Of::File(file) } => Some(file),
-        _ => None,
-    }
 }

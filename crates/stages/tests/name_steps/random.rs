@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub)]
 
-use super::names::{NameStep, PathForm};
+use super::{NameStep, PathForm};
 
 /// Numbers that look random and are the same every time.
 pub struct Dice(u64);
