@@ -1,4 +1,4 @@
-//! What only stages do that hold files: containers that stay, errors, limits, threads.
+//! combine beyond transparency: containers that stay, errors, limits, threads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -108,7 +108,7 @@ fn what_cannot_be_written_out_stays_in_the_log() {
     let mut program = program(&root, &stage);
     make(&mut program, "a/lost", b"not lost");
     make(&mut program, "fine", b"fine");
-    // Somebody else removes the directory.
+    // Another process removes the directory.
     std::fs::remove_dir(root.join("a")).unwrap();
     assert!(program.finish(true).is_err());
     assert_eq!(std::fs::read(root.join("fine")).unwrap(), b"fine");
@@ -464,7 +464,8 @@ fn stages_of_one_process_do_not_meet_in_hidden_files() {
     assert_eq!(std::fs::read_dir(root).unwrap().count(), 0);
 }
 
-/// Where a directory stands for `/`, files that stages open for themselves are those of the program.
+/// Where a directory stands for `/`, files that stages open for themselves are those of the
+/// program.
 #[test]
 fn stages_choose_by_paths_beneath_the_root() {
     struct Opens(AtomicUsize);
@@ -518,7 +519,8 @@ fn stages_choose_by_paths_beneath_the_root() {
         stack.share(&file).unwrap();
         stack.finish().unwrap();
         assert!(root.join(name).is_file());
-        // It is opened again for the program, by the path that this said; and written out, by the one that the kernel tells.
+        // It is opened again for the program, by the path that this said; and written out, by the
+        // one that the kernel tells.
         assert_eq!(opens.0.load(Ordering::Relaxed), if rooted { 2 } else { 1 });
     }
 }

@@ -1,5 +1,7 @@
-//! A process is copied while stages hold files: both go on by themselves. It is alone in its process, because the
-//! copy has the locks of all files that other tests have open.
+//! `fork` while stages buffer files: both processes continue on their own.
+//!
+//! The test has a process of its own, because the forked process has the locks of all files that
+//! other tests have open.
 
 #![allow(clippy::unwrap_used)]
 

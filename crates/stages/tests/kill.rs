@@ -1,4 +1,4 @@
-//! A program is killed at any moment; what it had closed is there after recovery, whole.
+//! A program is killed at any moment: what it had closed is there after recovery, complete.
 //!
 //! `STRIATE_ROUNDS=200` for more.
 

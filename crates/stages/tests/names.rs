@@ -1,7 +1,7 @@
-//! Random sequences of operations on names and files, through stages that keep files elsewhere and without
-//! them: every return value and the trees at the end are the same.
+//! Random sequences of operations on names and files, through stages that keep files elsewhere and
+//! without them: every return value and the trees at the end are the same.
 //!
-//! `STRIATE_CASES=100000` for more, `STRIATE_CASE=17` for one, which is told.
+//! `STRIATE_CASES=100000` for more, `STRIATE_CASE=17` for one, whose steps are printed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ enum Look {
     AndWho,
 }
 
-/// Who files are: each is told to be one thing as long as it lives, and no two are told to be the same. The file
+/// Identities of files: each file has one as long as it lives, and no two have the same. The file
 /// system does not use numbers again.
 #[derive(Default)]
 struct Who {

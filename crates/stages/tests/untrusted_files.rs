@@ -1,7 +1,8 @@
-//! Journals and logs that somebody else could have put there make nobody write a file: not the stage, not the end of a
-//! run, not the recovery; and it is said why.
+//! Journals and logs that another user could have planted cause no write: neither by the stage, nor
+//! by the end of a run, nor by recovery; and the reason is reported.
 //!
-//! Where the test is run by the superuser, they are another user's; else only permissions, links and destinations are wrong.
+//! For the superuser they belong to another user; otherwise only permissions, links and
+//! destinations are wrong.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +27,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A directory that files belong to, a fast place, and something beside them that nobody may write to.
+/// A directory that files belong to, a fast place, and a file outside that must not be written to.
 struct PlantedFiles {
     _all: tempfile::TempDir,
     root: PathBuf,
@@ -295,7 +296,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
             recover(&places.configuration, std::slice::from_ref(&places.root), Wanted::Finish);
         is_refused_as_log(&places, &report, reason);
         std::fs::rename(&moved, &log).unwrap();
-        // Nor are its files brought to where it says by who unpacks it.
+        // Nor does unpacking bring its files to where it says.
         let told = unpack(&log, None, Wanted::Finish).unwrap_err().to_string();
         assert!(told.contains(reason), "{told}");
     };
@@ -318,7 +319,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
     if is_root() {
         chown(&log, Some(NOBODY), None).unwrap();
         refused("belongs to user 65534, not to the caller (user 0)");
-        // Who says where files go may have them.
+        // A caller that chooses the directory may have them.
         let into = places.fast.join("into");
         let unpacked = unpack(&log, Some(&into), Wanted::Finish).unwrap();
         assert_eq!((unpacked.files.len(), unpacked.failures()), (1, 0), "{unpacked}");

@@ -1,4 +1,4 @@
-//! [`LayerRecords`]: the calls of layers in a trace.
+//! [`LayerRecords`]: an iterator over the calls of layers in a trace.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,8 @@ use crate::block::{BlockInfo, Content};
 use crate::layer_codec::{LayerDecoder, LayerRecord};
 use crate::reader::{Damage, Trace, until_damage};
 
-/// Calls of layers as they are in the file: in the order in which they ended. After damage there is nothing more.
+/// Calls of layers as they are in the file: in the order in which they ended. After damage there is
+/// nothing more.
 #[derive(Debug)]
 pub struct LayerRecords {
     trace: Trace,

@@ -1,4 +1,4 @@
-//! [`Trace`]: a trace that is read, up to where it is damaged.
+//! [`Trace`]: reads the trace of one process, up to where it is damaged.
 
 use std::fs::File;
 use std::io;
@@ -49,7 +49,7 @@ pub enum TraceError {
         /// How many there are.
         count: usize,
     },
-    /// Not even who recorded it can be read.
+    /// Not even its header can be read.
     #[error("{}: {damage}", path.display())]
     Damaged {
         /// The file.
@@ -127,7 +127,7 @@ impl Trace {
         &self.path
     }
 
-    /// Who recorded it.
+    /// The process that recorded it.
     pub const fn header(&self) -> &Header {
         &self.header
     }
@@ -201,8 +201,8 @@ impl Trace {
         }
     }
 
-    /// Where its blocks of records are, by its index, or by going through it if it has none because the
-    /// process was killed. The damage where that ended, if it did.
+    /// Where its blocks of records are, by its index, or by going through it if it has none because
+    /// the process was killed. The damage where that ended, if it did.
     pub fn blocks(&self) -> (Vec<BlockInfo>, Option<Damage>) {
         let (mut blocks, damage) = self.all_blocks();
         blocks.retain(|block| !block.is_of_layer());

@@ -1,4 +1,4 @@
-//! [`InOrder`]: the records of all shards of a trace, merged.
+//! [`InOrder`]: the records of all shards of a trace, merged in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -7,7 +7,8 @@ use crate::block::BlockInfo;
 use crate::call::Record;
 use crate::reader::{Damage, Records, Trace, until_damage};
 
-/// The records of some blocks of one shard, as they are in the file. After damage there is nothing more.
+/// The records of some blocks of one shard, as they are in the file. After damage there is nothing
+/// more.
 #[derive(Debug)]
 pub struct ShardRecords {
     blocks: VecDeque<(u64, u32)>,

@@ -1,7 +1,8 @@
 //! [`build_library`]: the library of a package, built for the tests that load it into programs.
 //!
-//! Cargo builds no library for tests that is not linked with them. So the tests ask Cargo for it, in the target directory
-//! and with the profile of the running test, where everything that it needs is built already.
+//! Cargo builds no library for tests that is not linked with them. So the tests ask Cargo for it,
+//! in the target directory and with the profile of the running test, where everything that it needs
+//! is built already.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

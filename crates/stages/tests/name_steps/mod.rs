@@ -1,4 +1,4 @@
-//! Programs that do things with names, run through a stack; and the same without any.
+//! [`NamesProgram`]: a program that works with names, through a stack or without one.
 
 #![allow(clippy::unwrap_used, unreachable_pub, dead_code)]
 

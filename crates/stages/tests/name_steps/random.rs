@@ -1,4 +1,4 @@
-//! Random programs.
+//! Random steps for [`NamesProgram`](super::NamesProgram).
 
 #![allow(unreachable_pub)]
 
