@@ -1,10 +1,11 @@
-//! [`Detail`]: arguments of calls that have no fields of their own.
+//! [`Detail`]: the arguments of notices, which have no fields of their own.
 
-/// What else a notice said, as far as its function has such arguments. `docs/trace-format.md` has the table.
+/// What else a notice said, as far as its function has such arguments. `docs/trace-format.md` has
+/// the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail<P> {
-    /// A second text: the new name of `link`, where a symbolic link leads (`symlink`, `readlink`), the name of an
-    /// extended attribute.
+    /// A second text: the new name of `link`, where a symbolic link leads (`symlink`, `readlink`),
+    /// the name of an extended attribute.
     pub text: Option<P>,
     /// `AT_…`, or what the call has for flags.
     pub flags: i32,

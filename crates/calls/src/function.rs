@@ -1,11 +1,11 @@
-//! [`Function`]: which function of the C library the program called.
+//! [`Function`]: the function of the C library that the program called.
 
 use crate::kind::Kind;
 
 macro_rules! functions {
     ($($code:literal $name:ident $text:literal $kind:ident;)*) => {
-        /// The function that the program called. Its forms for large files, for fortified programs and
-        /// for other versions of the C library are one function.
+        /// The function that the program called. Its forms for large files, for fortified programs
+        /// and for other versions of the C library are one function.
         ///
         /// The numbers are part of the format of traces: they are never given to another function.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! [`Kind`]: what an operation does; [`Kinds`]: a set of them.
+//! [`Kind`]: what an operation does, whichever function asked for it; [`Kinds`]: a set of kinds.
 
 /// What an operation does, whichever function the program called for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +40,8 @@ pub enum Kind {
     CopyRange,
     /// Sends bytes of a file to a descriptor within the kernel.
     SendFile,
-    /// Is about to do something else with a file or a name: what is held back has to be there first.
+    /// Is about to do something else with a file or a name: what is held back has to be there
+    /// first.
     Notice,
 }
 

@@ -1,18 +1,19 @@
-//! Calls of layers above POSIX: [`LayerFunction`], which function the program called there; [`LayerCall`], such
-//! a call; [`ForeignCall`], how another library in the process tells of one.
+//! Calls of layers above POSIX (MPI-IO): [`LayerFunction`], [`LayerCall`], and the C interface
+//! [`ForeignCall`].
 //!
-//! A layer (MPI-IO) is a library of its own, whose calls on files reach the stack as all others do. What the stack
-//! cannot see is which call of the program they were made for, so the layer tells of its calls when they have ended.
-//! They do not pass through stages: there is nothing to answer, change or delay, only to take down
-//! ([`Stage::layer_call`](crate::Stage::layer_call)).
+//! A layer is a library of its own, whose calls on files reach the stack as all others do. The
+//! stack cannot see which call of the program caused them, so the layer reports each of its calls
+//! when it has ended, through two C functions of the preloaded library ([`BEGIN`], [`TELL`]). A
+//! reported call does not pass through stages: there is nothing to answer, change or delay, only to
+//! record.
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
 macro_rules! functions {
     ($($code:literal $name:ident $text:literal $sort:ident $together:ident;)*) => {
-        /// A function of a layer above POSIX. Its form for large counts and those of other languages are one
-        /// function.
+        /// A function of a layer above POSIX. Its form for large counts and those of other
+        /// languages are one function.
         ///
         /// The numbers are part of the format of traces: they are never given to another function.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -153,7 +154,8 @@ pub struct LayerCall<'c> {
     pub function: LayerFunction,
     /// The file: an absolute path, or a name of another sort (`striate://…`).
     pub path: &'c Path,
-    /// What tells apart the files that the process has open in this layer; 0 if the call is on none.
+    /// What tells apart the files that the process has open in this layer; 0 if the call is on
+    /// none.
     pub file: u64,
     /// Where, as the call said it: in units of the view if there is one.
     pub offset: Option<i64>,
@@ -169,8 +171,8 @@ pub struct LayerCall<'c> {
     pub end: u64,
 }
 
-/// The function by which another library in the process learns when its call begins: a [`Begin`]. The time is not
-/// said in any unit; 0 means that nobody takes calls down.
+/// The function by which another library in the process learns when its call begins: a [`Begin`].
+/// The time is not said in any unit; 0 means that no stage records calls.
 pub const BEGIN: &CStr = c"striate_preload_layer_begin";
 /// The function by which it tells of the call when it has ended: a [`Tell`].
 pub const TELL: &CStr = c"striate_preload_layer_call";

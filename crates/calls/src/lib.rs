@@ -1,9 +1,10 @@
-//! The calls that programs make on files, as everything that intercepts, records, counts or repeats them names them.
+//! Names and numbers of the calls that programs make on files.
 //!
-//! A [`Function`] is a function of the C library, a [`Kind`] what several of them have in common, and a
-//! [`LayerFunction`](layer::LayerFunction) a function of a library above POSIX (MPI-IO). Their numbers are part of the
-//! formats of traces and counters, and [`layer`] has what two libraries in one process tell each other. The crate depends
-//! on nothing, so that the MPI-IO library and readers of traces use these names without the interception itself.
+//! A [`Function`] is a function of the C library, a [`Kind`] groups functions that do the same, and
+//! a [`LayerFunction`](layer::LayerFunction) is a function of a library above POSIX (MPI-IO). Their
+//! numbers are part of the formats of traces and counters; [`layer`] also has the C interface by
+//! which the MPI-IO library reports its calls. The crate depends on nothing, so that readers of
+//! traces and the MPI-IO library use these names without linking the interception.
 
 mod detail;
 mod function;

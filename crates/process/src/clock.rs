@@ -1,8 +1,8 @@
-//! A clock that costs little to read.
+//! A clock that is cheap to read: ticks of the processor's time stamp counter.
 //!
-//! To ask the kernel's clock takes longer than many a call takes to record, so stages read the processor's
-//! counter where it runs at one rate on all cores, and note now and then what time it is ([`Moment`]).
-//! Two moments say how long a tick lasts.
+//! Reading the kernel's clock takes longer than recording many a call. So times are ticks of the
+//! counter where it runs at one rate on all cores, and nanoseconds otherwise. A [`Moment`] is a
+//! point in time by both clocks; two moments give the length of a tick.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -52,8 +52,8 @@ fn counter_is_constant() -> bool {
 pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     if source() == Source::Counter {
-        // SAFETY: every x86-64 has the instruction, and systems that forbid it to programs say that the
-        // counter is not constant.
+        // SAFETY: every x86-64 has the instruction, and systems that forbid it to programs say that
+        // the counter is not constant.
         return unsafe { std::arch::x86_64::_rdtsc() };
     }
     monotonic()
@@ -69,7 +69,8 @@ pub fn wall() -> u64 {
     ask(libc::CLOCK_REALTIME)
 }
 
-/// By the C library, which knows how to ask even where the kernel's own page for that is hidden (Valgrind).
+/// By the C library, which knows how to ask even where the kernel's own page for that is hidden
+/// (Valgrind).
 fn ask(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the time. It cannot fail for these clocks.

@@ -1,12 +1,15 @@
-//! What code needs that runs inside of processes of other programs, and of files that it writes there.
+//! For code that runs inside processes of other programs: clock, limits, locks, messages, and files
+//! written whole.
 //!
-//! Code of a library that is loaded into a program must neither end that program nor slow it down: a message must not raise
-//! `SIGPIPE` ([`say`], [`StartupStderr`]), a file must not reach a limit ([`limits`]), and a lock should cost nothing while there is
-//! one thread ([`lock`]). [`clock`] reads the time cheaply, [`Origin`] says which process this is, [`part_file`] gives a
-//! file its name when it is whole, and [`reopen`] opens a file again only if it is still the same one.
+//! A library that is loaded into a program must neither end nor slow down that program: a message
+//! must not raise `SIGPIPE` ([`say`], [`StartupStderr`]), a file must not reach `RLIMIT_FSIZE`
+//! ([`limits`]), and a lock should cost nothing while the process has one thread ([`lock`]).
+//! [`clock`] reads the time cheaply, [`Origin`] names a process, [`part_file`] gives a file its
+//! name when it is complete, and [`reopen`] opens a file again only if it is still the same inode.
 //!
-//! Its users are the interception (`striate-stack`), what it writes down (`striate-trace`) and the MPI-IO library, which
-//! have nothing else in common.
+//! The crate stands alone because its users have nothing else in common: the interception
+//! (`striate-stack`), the trace format (`striate-trace`), commands that write files, and the MPI-IO
+//! library, which needs the lock and the messages but no stack.
 
 pub mod clock;
 pub mod limits;

@@ -1,17 +1,19 @@
-//! Limits of this process: that of file sizes (`RLIMIT_FSIZE`), for stages that answer writes before the kernel does, and
-//! for files of their own; that of descriptors (`RLIMIT_NOFILE`), for descriptors of their own.
+//! Resource limits of this process: file size (`RLIMIT_FSIZE`) and number of descriptors
+//! (`RLIMIT_NOFILE`).
 //!
-//! The kernel answers a write beyond the limit with fewer bytes, or with `EFBIG` and a signal that ends the program. A
-//! stage that holds bytes back hands such a write on, so that the kernel says it of the file that the program means. A
-//! file of a stage's own (a log, a trace) must not reach the limit at all: the signal would be the program's.
+//! The kernel answers a write beyond the limit of file sizes with fewer bytes, or with `EFBIG` and
+//! a signal that ends the program. A stage that buffers forwards such a write, so that the kernel
+//! answers for the file that the program means. A file of a stage's own (a log, a trace) must not
+//! reach the limit at all: the signal would hit the program.
 //!
-//! To ask the kernel at every write would cost as much as the write that is saved. The limit is asked for when a stack
-//! is made, when files are opened, and by doors when the program changes it ([`refresh`]); before that, what is held
-//! back is settled, because it was answered under the old limit. A limit that another process sets (`prlimit`) is
-//! noticed at the next open.
+//! Asking the kernel at every write would cost as much as the write that is saved. The limit is
+//! read when a stack is built, when files are opened, and by doors when the program changes it
+//! ([`refresh`]); before such a change, what is buffered is written out, because it was answered
+//! under the old limit. A limit that another process sets (`prlimit`) is noticed at the next open.
 //!
-//! The limit of descriptors is one of numbers: what is open above it stays open. So what a stage keeps goes above it, as
-//! far as the process may raise it (`with_more_descriptors`), and a program that has used up its own loses nothing.
+//! The limit of descriptors is a limit of numbers: a descriptor above it stays open. So descriptors
+//! of stages get numbers above it, as far as the process may raise it ([`with_more_descriptors`]),
+//! and a program at its limit loses none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,7 +34,8 @@ pub fn refresh() -> u64 {
     limit
 }
 
-/// Whether a file of a stage's own may be as long as this: to go beyond the limit would end the program.
+/// Whether a file of a stage's own may be as long as this: to go beyond the limit would end the
+/// program.
 pub fn admit(length: u64) -> std::io::Result<()> {
     if length > file_size() {
         return Err(rustix::io::Errno::FBIG.into());

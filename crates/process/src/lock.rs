@@ -1,8 +1,12 @@
-//! [`Lock`]: a mutual exclusion that costs next to nothing while nobody else can come.
+//! [`Lock`]: a mutex that costs next to nothing while no other thread can contend.
 //!
-//! Every write of a program passes two locks, and one that nobody contends still takes two atomic operations
-//! (16 ns together on some machines). The C library knows whether there is another thread at all ([`SingleThreaded`]), and a
-//! door may have been promised that its threads come one at a time; where that is so, plain loads and stores do.
+//! Every write of a program passes two locks, and an uncontended mutex still takes two atomic
+//! operations (16 ns together on some machines). The C library knows whether the process has a
+//! second thread ([`SingleThreaded`]), and an MPI program may have promised that its threads call
+//! one at a time; then plain loads and stores are enough ([`Uncontended`]).
+//!
+//! It is here because two libraries without anything else in common use it: the stages, and the
+//! MPI-IO library.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -17,17 +21,19 @@ use crate::single_thread::is_single_threaded;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// Held, and somebody waits for it.
+/// Held, and another thread waits for it.
 const AWAITED: u32 = 2;
 
-/// How long somebody sleeps, at most, before he looks again: nobody wakes him where the promise was broken.
+/// How long a waiting thread sleeps at most before it tries again: no wake-up comes where the
+/// promise was broken.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// Who knows whether another thread can come while this one has the lock.
+/// Knows whether another thread can contend for a lock while this one holds it.
 ///
 /// # Safety
 ///
-/// While it says that none can, none does. It may say so until another thread begins, and not again.
+/// While it says that none can, none does. It may say so until another thread begins, and not
+/// again.
 pub unsafe trait Uncontended {
     /// Whether none can.
     fn is_uncontended() -> bool;
@@ -53,11 +59,11 @@ pub struct Lock<T, A = SingleThreaded> {
     uncontended: PhantomData<fn() -> A>,
 }
 
-// SAFETY: only who holds the lock gets at the value, one thread at a time.
+// SAFETY: only the thread that holds the lock accesses the value, one at a time.
 unsafe impl<T: Send, A: Uncontended> Sync for Lock<T, A> {}
 
 impl<T, A: Uncontended> Lock<T, A> {
-    /// A lock that nobody holds.
+    /// A lock that is free.
     pub const fn new(value: T) -> Self {
         Self {
             state: AtomicU32::new(FREE),
@@ -75,7 +81,7 @@ impl<T, A: Uncontended> Lock<T, A> {
         Locked { lock: self }
     }
 
-    /// Takes it if nobody has it.
+    /// Takes it if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Locked<'_, T, A>> {
         self.take().then(|| Locked { lock: self })
@@ -107,7 +113,7 @@ impl<T, A: Uncontended> Lock<T, A> {
     }
 }
 
-/// While it lives, nobody else has the value.
+/// While it lives, no other thread has the value.
 #[derive(Debug)]
 pub struct Locked<'l, T, A: Uncontended = SingleThreaded> {
     lock: &'l Lock<T, A>,
@@ -148,7 +154,7 @@ fn wake(state: &AtomicU32) {
     let _ = futex::wake(state, futex::Flags::PRIVATE, 1);
 }
 
-/// A lock whose holder died is taken all the same: what it protects is never half done.
+/// Locks a mutex, also one whose holder panicked: what these mutexes protect is never half done.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! [`Origin`]: which process counted or recorded something.
+//! [`Origin`]: the process that counted or recorded something.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -44,8 +44,8 @@ thread_local! {
     static ACTED: RefCell<Option<Origin>> = const { RefCell::new(None) };
 }
 
-/// Builds stages for a process that is acted out by this one: what they count or record is told to be that
-/// process's. A replay has a stack for each recorded process.
+/// Builds stages for a process that is acted out by this one: what they count or record is told to
+/// be that process's. A replay has a stack for each recorded process.
 pub fn building_for<T>(origin: &Origin, build: impl FnOnce() -> T) -> T {
     let before = ACTED.replace(Some(origin.clone()));
     let built = build();
@@ -67,8 +67,8 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
     bytes.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect()
 }
 
-/// The rank that a launcher gave this process. To be asked while the process starts: later the program
-/// may be changing its environment.
+/// The rank that a launcher gave this process. To be asked while the process starts: later the
+/// program may be changing its environment.
 pub fn rank() -> Option<u32> {
     RANKS.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }

@@ -1,7 +1,9 @@
-//! [`PartFile`]: a file that has another name, `.NAME.part-…` beside its own, until it is whole.
+//! [`PartFile`]: a file under a temporary name, `.NAME.part-…` in the same directory, until it is
+//! complete.
 //!
-//! What has its name stays what it is if the process fails, is killed, or the disk is full. The part is locked as long as
-//! somebody writes it; [`remove_parts`] removes those of processes that were killed.
+//! The file that has the name stays unchanged if the process fails, is killed, or the disk is full.
+//! A part file is locked while it is written; [`remove_parts`] removes those of processes that were
+//! killed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -44,9 +46,9 @@ impl PartFile {
             let path = directory(name).join(own);
             let file = File::options().write(true).create_new(true).open(&path)?;
             let part = Self { path, file, finished: false };
-            // Where locks are not known nobody removes parts, either.
+            // Where locks are not supported, part files are not removed, either.
             let _ = flock(&part.file, FlockOperation::NonBlockingLockExclusive);
-            // Somebody may have taken it for one that was left, before it was locked.
+            // Another process may have taken it for a leftover before it was locked.
             if part.file.metadata()?.nlink() > 0 {
                 return Ok(part);
             }

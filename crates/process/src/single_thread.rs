@@ -1,4 +1,4 @@
-//! Whether this is the only thread of the process, as the C library knows it (`__libc_single_threaded`).
+//! Whether the process has one thread, as the C library knows it (`__libc_single_threaded`).
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

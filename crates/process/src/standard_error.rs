@@ -1,9 +1,9 @@
 //! [`say`]: a message on standard error that cannot end the program.
 //!
-//! The code of a door runs in programs of others. A write to a pipe that nobody reads any more raises `SIGPIPE`,
-//! which ends a program that did nothing about it, and [`eprintln!`] panics where the signal is ignored. Neither
-//! may happen for the sake of a message, so the signal is blocked in this thread and taken back before the
-//! thread goes on. The system is called directly: functions of the C library may be the program's, or a door's.
+//! A write to a pipe without a reader raises `SIGPIPE`, which ends a program that does not handle
+//! it, and [`eprintln!`] panics where the signal is ignored. A message must cause neither, so the
+//! signal is blocked in this thread and consumed before the thread continues. System calls are made
+//! directly: the C library's functions may be the program's or a door's.
 
 use std::ffi::c_long;
 use std::fmt;
@@ -18,7 +18,8 @@ type Signals = u64;
 
 const PIPE: Signals = 1 << (SIGPIPE - 1);
 
-/// Says something on standard error, in one piece where the system takes it so. Nobody is told if it cannot be said.
+/// Writes a message to standard error, in one piece where the system takes it so. A failure to
+/// write is ignored.
 pub fn say(message: fmt::Arguments<'_>) {
     write_without_signal(message.to_string().as_bytes());
 }

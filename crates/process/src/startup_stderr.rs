@@ -1,10 +1,11 @@
-//! [`StartupStderr`]: standard error, as long as it is the one that the process started with.
+//! [`StartupStderr`]: standard error, as long as it is the file that the process started with.
 //!
-//! Programs close it, and the next file they open has its number: what is said must not go there.
+//! A program that closes descriptor 2 gets that number for the next file it opens: messages must
+//! not go there.
 
 use crate::standard_error::write_without_signal;
 
-/// Where a stage says something to people.
+/// Where stages write messages for users.
 #[derive(Debug)]
 pub struct StartupStderr {
     /// Device and inode.
@@ -12,12 +13,12 @@ pub struct StartupStderr {
 }
 
 impl StartupStderr {
-    /// What standard error is now.
+    /// Remembers what standard error is now.
     pub fn new() -> Self {
         Self { place: place() }
     }
 
-    /// Says something, if that is still the same. Nobody is told if it cannot be said.
+    /// Writes a message, if it is still the same file. A failure to write is ignored.
     pub fn say(&self, text: &str) {
         if !text.is_empty() && self.place.is_some() && self.place == place() {
             write_without_signal(text.as_bytes());

@@ -1,17 +1,21 @@
-//! Whom a thread serves: a door that carries out calls of many processes says for which one it does so, and who records
-//! calls can tell them apart.
+//! The thread on whose behalf this thread works: [`for_caller`].
+//!
+//! A process that carries out calls of many processes (the mount) names the calling thread for each
+//! request, so that a stage that records calls writes them to the trace of the process that made
+//! them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process serves others at all: who does not is not to pay for asking.
+/// Whether this process works for others at all: other processes do not pay for the thread-local.
 static SERVES: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CALLER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Does something for a thread of another process, by its number in the kernel; 0 if that is not known.
+/// Does something for a thread of another process, by its number in the kernel; 0 if that is not
+/// known.
 pub fn for_caller<T>(thread: u32, act: impl FnOnce() -> T) -> T {
     /// Also if it panics.
     struct Restored(u32);

@@ -1,4 +1,5 @@
-//! [`Classification`]: what sort of optimisation a stage is, as \[SCHMIDTKE\] sorts them.
+//! [`Classification`]: what a stage touches and what it does to files, in the categories of
+//! \[SCHMIDTKE\].
 
 use std::fmt;
 

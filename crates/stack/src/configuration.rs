@@ -207,7 +207,8 @@ impl Configuration {
         &self.stages
     }
 
-    /// This stack above another: calls pass through its stages first. Each stage keeps the files that it is for.
+    /// This stack above another: calls pass through its stages first. Each stage keeps the files
+    /// that it is for.
     pub fn above(&self, base: &Self) -> Result<Self, ConfigurationError> {
         let stages = [self, base].into_iter().flat_map(|configuration| {
             configuration.stages.iter().cloned().map(|mut stage| {

@@ -1,10 +1,10 @@
-//! A thread of a stage with a descriptor table of its own.
+//! Descriptor tables of threads that belong to a stage: [`leave_table`], [`SharedDescriptor`].
 //!
-//! The kernel gives whoever opens something the lowest number that is free. A thread of a stage that opens files while the
-//! program runs would take numbers that the program gets without the stage, if only for a moment: `close(1)` and `open`,
-//! and something else is standard output. So such a thread leaves the table ([`leave_table`]). Descriptors that are in the
-//! program's table ([`SharedDescriptor`]) it fetches from there when it needs them, and it leaves it to the program's threads to
-//! close them.
+//! The kernel answers an open with the lowest free descriptor. A thread of a stage that opens files
+//! while the program runs would take numbers that the program gets without the stage, if only for a
+//! moment: after `close(1)` and `open` another file would be standard output. So such a thread
+//! leaves the program's table ([`leave_table`]). It fetches descriptors of the program's table
+//! ([`SharedDescriptor`]) when it needs them, and the program's threads close them.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -23,10 +23,11 @@ thread_local! {
 /// Descriptors of the program's table that a thread apart does not need any more.
 static UNUSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// Gives this thread a table of its own, with nothing in it. `sample` is a descriptor of the program's table: an error if
-/// such cannot be fetched from here. The thread ends then.
+/// Gives this thread a table of its own, with nothing in it. `sample` is a descriptor of the
+/// program's table: an error if such cannot be fetched from here. The thread ends then.
 pub fn leave_table(sample: RawFd) -> Result<(), Errno> {
-    // SAFETY: a call without memory. From here on no number means what it meant to this thread, which has none of them.
+    // SAFETY: a call without memory. From here on no number means what it meant to this thread,
+    // which has none of them.
     let left = unsafe {
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE)
     };
@@ -47,7 +48,7 @@ fn fetch(number: RawFd) -> Result<OwnedFd, Errno> {
 pub fn close_unused() {
     if !HAS_OWN_TABLE.get() {
         for number in std::mem::take(&mut *lock(&UNUSED)) {
-            // SAFETY: whoever owned it has left it here.
+            // SAFETY: its owner has left it here.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
         }
     }

@@ -1,7 +1,9 @@
-//! The numbers of descriptors that stages have in the program's table.
+//! Descriptors of stages in the program's table: their high numbers, and their protection.
 //!
-//! A program that closes everything from 3 on, as many do when they become daemons, closes what it has opened itself. What
-//! stages have open is none of its business: doors ask [`may_close`] first, and answer as if there were nothing.
+//! A descriptor that a stage keeps open has a high number ([`high`]), so that the program gets the
+//! numbers that it gets without the stage. A program that closes all descriptors from 3 on, as
+//! daemons do, must not close those of stages: a door asks [`may_close`] before it closes one, and
+//! otherwise answers `EBADF`.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,8 @@ use striate_process::limits;
 use crate::descriptor_table::has_own_table;
 use crate::gate::is_within_itself;
 
-/// Descriptors of stages are from here on, where they do not take the numbers that a program expects …
+/// Descriptors of stages are from here on, where they do not take the numbers that a program
+/// expects …
 const HIGH: RawFd = 640;
 /// … or, where the process may not have so many, as far up as there are any.
 const LOWEST: RawFd = 3;
@@ -34,7 +37,7 @@ pub(crate) fn note(number: RawFd) {
     }
 }
 
-/// Nobody has it any more, or the program has it.
+/// It is closed, or the program has it.
 #[inline]
 pub fn forget(number: RawFd) {
     if let Some((word, bit)) = place(number)
@@ -62,7 +65,8 @@ pub fn may_close(number: RawFd) -> bool {
     within
 }
 
-/// What is left of a range of numbers without those that stages have, in parts with both ends. All of it for stages.
+/// What is left of a range of numbers without those that stages have, in parts with both ends. All
+/// of it for stages.
 pub fn without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
     let mut parts = Vec::new();
     let mut from = Some(first);
@@ -79,12 +83,12 @@ pub fn without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
     parts
 }
 
-/// Moves a descriptor to a high number, if there is one. Every descriptor that a stage keeps goes this way, and every one
-/// that it has while the program's own call opens something: the program gets the lowest number that is free, as it would
-/// without the stage.
+/// Moves a descriptor to a high number, if there is one. Every descriptor that a stage keeps goes
+/// this way, and every one that it has while the program's own call opens something: the program
+/// gets the lowest number that is free, as it would without the stage.
 pub fn high(descriptor: OwnedFd) -> OwnedFd {
     let high = || rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH);
-    // What is above the limit of descriptors is in nobody's way.
+    // A number above the limit of descriptors is never one of the program's.
     let moved = high().or_else(|_| limits::with_more_descriptors(high));
     let moved = moved.unwrap_or_else(|_| high_within_limit(descriptor));
     note(moved.as_raw_fd());
@@ -122,8 +126,8 @@ pub fn high_copy(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 
 /// A descriptor of the program, for as long as its call lasts.
 pub fn borrow<'a>(directory: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: it is the program's descriptor, or stands for the current directory. The program answers
-    // for it while its call lasts.
+    // SAFETY: it is the program's descriptor, or stands for the current directory. The program
+    // answers for it while its call lasts.
     unsafe { BorrowedFd::borrow_raw(directory) }
 }
 

@@ -18,8 +18,8 @@ const MOST: usize = 0x7fff_f000;
 /// Carries out an operation.
 #[inline]
 pub fn perform(op: &mut Op<'_>) -> Outcome {
-    // Nearly all are transfers of one part, at an offset or where nobody has taken the position. They have a
-    // way of their own, since all others together need many registers.
+    // Nearly all are transfers of one part, at an offset or where no stage has taken the position.
+    // They have a way of their own, since all others together need many registers.
     let (numbers, file, memory, at) = match &op.action {
         Action::Read { file, memory, at, flags: 0 } => {
             ([libc::SYS_read, libc::SYS_pread64], file, memory, *at)

@@ -1,11 +1,12 @@
-//! [`Gate`]: who is within a stack, and how all are kept out while the process is copied.
+//! [`Gate`]: the threads that are inside a stack, and their exclusion while the process forks.
 //!
-//! Whoever enters counts itself in a slot of its own ([`thread_slot`](crate::thread_slot)), so that threads do not wait for
-//! each other's memory. The slots also tell when all who may have seen something have left ([`Gate::busy`]).
+//! A thread that enters counts itself in a slot of its own ([`thread_slot`](crate::thread_slot)),
+//! so that threads do not contend for a cache line. The slots also tell when all threads that may
+//! have seen an old value have left ([`Gate::busy`]), as in read-copy-update.
 //!
-//! A thread that enters must be seen before it looks whether the gate is closed. It does not make sure of
-//! that itself, which takes longer than all else it does here: who closes the gate, which is rare, has the
-//! kernel do it for all threads (`membarrier`).
+//! A thread that enters must be visible before it checks whether the gate is closed. A full fence
+//! for that would cost more than the rest of the entry, so the thread that closes the gate, which
+//! is rare, lets the kernel order the memory accesses of all threads (`membarrier`).
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -24,25 +25,26 @@ const PATIENCE: u32 = 500;
 /// The mark of a thread whose memory may be in use by a child process (`vfork`).
 const LENT: u32 = 1 << 31;
 
-/// Whether the kernel lets one thread make sure of what all others have seen: whoever looks pays for it, and
-/// who has a slot to itself passes with plain loads and stores.
+/// Whether the kernel orders the accesses of all threads for one of them (`membarrier`): then the
+/// thread that closes pays, and a thread with a slot of its own passes with plain loads and stores.
 static ONE_SIDED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the kernel for that. It may be refused: then everybody pays, with atomic additions.
+/// Registers for that. If it is refused, every thread pays, with atomic additions.
 fn ask_for_barriers() {
     let asked = membarrier(MembarrierCommand::RegisterPrivateExpedited);
     ONE_SIDED.store(asked.is_ok(), Ordering::Relaxed);
 }
 
-/// From here on whoever passes the gate sees what was stored before, or was within and is seen to be.
+/// From here on every thread that passes the gate sees what was stored before, or is seen to be
+/// inside.
 fn let_all_see() {
     fence(Ordering::SeqCst);
     if ONE_SIDED.load(Ordering::Relaxed)
         && !is_single_threaded()
         && membarrier(MembarrierCommand::PrivateExpedited).is_err()
     {
-        // The program has locked itself in since it was granted. From now on everybody pays; what was under way
-        // has been seen long before this is over.
+        // The program has restricted itself (seccomp) since. From now on every thread pays; what
+        // was under way has been seen long before this is over.
         ONE_SIDED.store(false, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -98,7 +100,8 @@ pub(crate) struct Gate {
     slots: [GateSlot; SLOTS],
 }
 
-/// While it lives, this thread is within a stack: what the process does from here on, it does for itself.
+/// While it lives, this thread is within a stack: what the process does from here on, it does for
+/// itself.
 #[derive(Debug)]
 pub struct Within<'s> {
     /// The count of the thread; where it is, it stays while the thread lives.
@@ -109,11 +112,13 @@ pub struct Within<'s> {
 impl Drop for Within<'_> {
     #[inline]
     fn drop(&mut self) {
-        // In this order: who is called by a signal in between must not find the slot taken and itself outside.
+        // In this order: a signal handler in between must not find the slot taken and itself
+        // outside.
         if let Some(slot) = self.slot {
             slot.leave();
         }
-        // SAFETY: it is the memory of this thread; the pointer keeps this type from going to another.
+        // SAFETY: it is the memory of this thread; the pointer keeps this type from going to
+        // another.
         let within = unsafe { &*self.thread_state };
         within.set(within.get() - 1);
     }
@@ -162,14 +167,15 @@ impl Gate {
         thread_state::with(|thread_state| {
             let within = thread_state.within.get();
             thread_state.within.set(within + 1);
-            // Who is within has passed the gate already; to wait there again could be for ever.
+            // A thread that is inside has passed the gate already; to wait there again could be for
+            // ever.
             let slot = (within == 0).then(|| self.pass(thread_state));
             Within { thread_state: &raw const thread_state.within, slot }
         })
     }
 
-    /// The same for a call of the program; `None` if it comes from within, or from a process other than
-    /// `process` on memory that was lent to it.
+    /// The same for a call of the program; `None` if it comes from within, or from a process other
+    /// than `process` on memory that was lent to it.
     #[inline]
     pub(crate) fn enter_from_outside(&self, process: &AtomicU32) -> Option<Within<'_>> {
         thread_state::with(|thread_state| {
@@ -207,7 +213,8 @@ impl Gate {
         }
     }
 
-    /// Keeps all out, and waits until nobody is within. The caller is not within, and is so from now on.
+    /// Keeps all threads out, and waits until none is inside. The caller is not inside before, and
+    /// is afterwards.
     pub(crate) fn close(&self) {
         thread_state::with(|thread_state| thread_state.within.set(thread_state.within.get() + 1));
         wait_until(|| {
@@ -234,14 +241,14 @@ impl Gate {
         taken
     }
 
-    /// The slots that somebody is within by now. Who was there when something was taken away has
-    /// left when each of the slots has been free once since.
+    /// The slots of threads that are inside now. A thread that was inside when something was taken
+    /// away has left when each of the slots has been free once since.
     pub(crate) fn busy(&self) -> u64 {
         let_all_see();
         self.taken()
     }
 
-    /// Waits until all have left who are within now. The caller is not within.
+    /// Waits until all threads that are inside now have left. The caller is not inside.
     pub(crate) fn wait_for_others(&self) {
         let mut busy = self.busy();
         for round in 0_u32.. {
@@ -359,7 +366,8 @@ mod tests {
         gate.wait_for_others();
     }
 
-    /// Threads that enter and leave until they are told to stop. With `crowded` they have no slots of their own.
+    /// Threads that enter and leave until they are told to stop. With `crowded` they have no slots
+    /// of their own.
     fn while_threads_enter(
         crowded: bool,
         gate: &Gate,

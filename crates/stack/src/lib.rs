@@ -1,14 +1,15 @@
-//! The stack: calls of a program that somebody intercepted, on their way through stages to storage
+//! Interception: calls of a program on files, on their way through stages to the kernel
 //! (\[SCHMIDTKE\]).
 //!
-//! An [`Op`] is one call. A [`Stage`] says which it wants to see, of which files; it answers, changes, drops,
-//! splits or delays them, and forwards what it wants done to the [`Next`]; the last one hands it to the kernel.
-//! What nobody wants takes the short way. A [`Stack`] is built from a [`Configuration`],
-//! whose stages are those of a table ([`StageTable`]): this crate has none itself.
+//! An [`Op`] is one call. A [`Stage`] names the operations and files that it wants; it answers,
+//! changes, drops, splits or delays them and forwards what is to be done to [`Next`]; the last
+//! stage forwards to the kernel. An operation that no stage wants goes to the kernel at once. A
+//! [`Stack`] is built from a [`Configuration`], whose stages come from a [`StageTable`]: this crate
+//! has no stages, they are in `striate-stages`.
 //!
-//! Whoever lets calls of programs in is a door: it knows which descriptor stands for which [`OpenFile`],
-//! and tells the stack when others begin to see a file ([`Stack::share`]), when the process is copied and when
-//! it ends.
+//! A *door* is the code that brings calls of programs here (preloaded library, mount, replay). It
+//! maps descriptors to [`OpenFile`]s, and reports when a file becomes visible to other processes
+//! ([`Stack::share`]), when the process forks and when it ends.
 
 mod caller;
 pub mod classification;

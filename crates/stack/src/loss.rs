@@ -1,16 +1,18 @@
-//! [`Loss`]: bytes that a program has written and that a stage could not bring to storage before the process ended.
+//! [`Loss`]: bytes that a program has written and that a stage could not bring to storage before
+//! the process ended.
 //!
-//! A stage that holds something back has answered calls before storage has. Where storage refuses later, the next call on
-//! the file says so; where there is no next call, the end of the process is the only place left to say it: stages list
-//! what they could not hand on ([`Stage::losses`](crate::Stage::losses)), the stack writes that to standard error, and the
-//! door ends the process with [`LOSS_STATUS`].
+//! A stage that buffers has answered calls before storage has. If storage fails later, the next
+//! call on the file returns the error. If there is no next call, stages list what they could not
+//! forward ([`Stage::losses`](crate::Stage::losses)), the stack writes the list to standard error
+//! when the process ends, and the door ends the process with [`LOSS_STATUS`].
 
 use std::fmt;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// The status of a process that would have ended with 0, but has lost something: `EX_IOERR` of `sysexits.h`.
+/// The status of a process that would have ended with 0, but has lost something: `EX_IOERR` of
+/// `sysexits.h`.
 pub const LOSS_STATUS: i32 = 74;
 
 /// Of so many files of a stage each is named.
@@ -46,7 +48,8 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What is said of the losses of a stage: a line for each of the first files, and one for all others.
+/// What is said of the losses of a stage: a line for each of the first files, and one for all
+/// others.
 pub(crate) fn describe(stage: &str, losses: &[Loss]) -> String {
     use fmt::Write as _;
     let mut text = String::new();

@@ -6,9 +6,10 @@ use std::ops::{Deref, Range};
 
 use smallvec::SmallVec;
 
-/// The program's memory of one call: parts in the order in which their bytes meet those of the file.
+/// The program's memory of one call: parts in the order in which their bytes meet those of the
+/// file.
 ///
-/// It is the program that vouches for the memory, as it does towards the kernel: whoever makes one
+/// The program vouches for the memory, as it does towards the kernel: the caller of a constructor
 /// promises that the parts stay there, and are not changed by others, for as long as it lives.
 #[derive(Clone, Debug)]
 pub struct Memory<'a> {
@@ -50,7 +51,8 @@ impl<'a> Memory<'a> {
         Self { parts, length, of: PhantomData }
     }
 
-    /// Memory of several parts, whose lengths together are no more than a call can say (`isize::MAX`).
+    /// Memory of several parts, whose lengths together are no more than a call can say
+    /// (`isize::MAX`).
     ///
     /// # Safety
     /// As [`Memory::from_raw`], for each part.
@@ -89,8 +91,8 @@ impl<'a> Memory<'a> {
         self.length == 0
     }
 
-    /// Whether it may be there at all: the first page and the kernel's half of the memory never are. What is
-    /// not is left to the kernel, which says so.
+    /// Whether it may be there at all: the first page and the kernel's half of the memory never
+    /// are. What is not is left to the kernel, which says so.
     #[inline]
     pub fn may_be_there(&self) -> bool {
         self.parts.iter().all(|part| part.iov_base as isize >= 4096 || part.iov_len == 0)
@@ -114,7 +116,7 @@ impl<'a> Memory<'a> {
     /// The parts, to be written from.
     pub fn slices(&self) -> SmallVec<[IoSlice<'_>; 1]> {
         let slice = |part: &libc::iovec| {
-            // SAFETY: who made it promised that the bytes are there.
+            // SAFETY: the constructor's caller promised that the bytes are there.
             IoSlice::new(unsafe { bytes(part) })
         };
         self.parts.iter().map(slice).collect()
@@ -123,7 +125,7 @@ impl<'a> Memory<'a> {
     /// The parts, to be read into.
     pub fn slices_mut(&mut self) -> SmallVec<[IoSliceMut<'_>; 1]> {
         let slice = |part: &libc::iovec| {
-            // SAFETY: as above; and `&mut self` lets nobody else have them meanwhile.
+            // SAFETY: as above; and `&mut self` excludes other users meanwhile.
             IoSliceMut::new(unsafe { bytes_mut(part) })
         };
         self.parts.iter().map(slice).collect()
@@ -201,7 +203,7 @@ unsafe fn bytes<'a>(part: &libc::iovec) -> &'a [u8] {
 }
 
 /// # Safety
-/// The bytes of the part are there for `'a`, and nobody else uses them.
+/// The bytes of the part are there for `'a`, without other users.
 unsafe fn bytes_mut<'a>(part: &libc::iovec) -> &'a mut [u8] {
     if part.iov_len == 0 {
         return &mut [];
@@ -236,7 +238,7 @@ mod tests {
         memory.range(2..100).append_to(1..4, &mut vector);
         assert_eq!(vector, b"def");
         assert!(memory.may_be_there());
-        // SAFETY: nobody looks at it.
+        // SAFETY: it is not accessed.
         let nowhere = unsafe { Memory::from_raw(std::ptr::null_mut(), 8) };
         assert!(!nowhere.may_be_there());
         drop(memory);

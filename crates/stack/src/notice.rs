@@ -1,8 +1,10 @@
-//! Calls that stages only have notice of, and what came of them.
+//! Notices: calls that stages learn of and that the door makes itself (`mmap`, `opendir`, `chmod`
+//! …).
 //!
-//! A door tells stages of such a call before it makes it ([`Stack::announce`](crate::Stack::announce)), so that what they
-//! hold back is there by then, and says what came of it afterwards ([`Stack::completed`](crate::Stack::completed)): stages
-//! that record or count do so then. Of a notice that is a plain call of the stack nobody hears the result.
+//! A door announces such a call before it makes it ([`Stack::announce`](crate::Stack::announce)),
+//! so that stages write out what they buffer, and reports its result afterwards
+//! ([`Stack::completed`](crate::Stack::completed)), which stages record or count. A notice that is
+//! passed by [`Stack::call`](crate::Stack::call) alone has no result.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -70,6 +72,7 @@ pub struct Completed<'c, 'a> {
     pub detail: &'c Detail<&'c Path>,
     /// What came of it.
     pub outcome: Outcome,
-    /// When it began and ended, in ticks. For the first stage what the others had to do counts as well.
+    /// When it began and ended, in ticks. For the first stage what the others had to do counts as
+    /// well.
     pub times: (u64, u64),
 }

@@ -1,4 +1,5 @@
-//! [`Op`]: one call of the program, with what it is about and what it asks for.
+//! [`Op`]: one call of the program, with its function, its file or name, and its arguments
+//! ([`Action`]).
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -12,7 +13,8 @@ use crate::memory::Memory;
 use crate::open_file::OpenFile;
 use crate::route::Route;
 
-/// What came of an operation: what the call returns (a count, a position, a descriptor), or its error.
+/// What came of an operation: what the call returns (a count, a position, a descriptor), or its
+/// error.
 pub type Outcome = Result<u64, Errno>;
 
 /// A name in the file system, as the program gave it.
@@ -75,8 +77,8 @@ pub struct End<'a> {
 /// What is asked for.
 #[derive(Debug)]
 pub enum Action<'a> {
-    /// Open a name. The outcome is a new descriptor. `file` is what will stand for it: stages may leave
-    /// their own state with it already.
+    /// Open a name. The outcome is a new descriptor. `file` is what will stand for it: stages may
+    /// leave their own state with it already.
     Open {
         /// What becomes of it.
         file: &'a Arc<OpenFile>,
@@ -113,8 +115,8 @@ pub enum Action<'a> {
         file: &'a Arc<OpenFile>,
         /// What.
         memory: Memory<'a>,
-        /// Where; at the position of the file, which then moves, if not said. At the end, whatever is said,
-        /// if the file was opened to append.
+        /// Where; at the position of the file, which then moves, if not said. At the end, whatever
+        /// is said, if the file was opened to append.
         at: Option<u64>,
         /// `RWF_…`
         flags: i32,
@@ -185,8 +187,8 @@ pub enum Action<'a> {
         /// Its permissions.
         mode: u32,
     },
-    /// The program is about to list this directory. Only a notice: the outcome is 0, and that of the call follows
-    /// ([`Stack::announce`](crate::Stack::announce)).
+    /// The program is about to list this directory. Only a notice: the outcome is 0, and that of
+    /// the call follows ([`Stack::announce`](crate::Stack::announce)).
     ReadDirectory {
         /// Which.
         target: Target<'a>,
@@ -238,8 +240,9 @@ pub enum Action<'a> {
         /// How many at most.
         length: usize,
     },
-    /// The program is about to do something else. Only a notice: the outcome is 0, or else the bytes are not where the
-    /// name leads just now, and who wants to change them has to open the file.
+    /// The program is about to do something else. Only a notice: the outcome is 0, or else the
+    /// bytes are not where the name leads just now, and a caller that wants to change them has to
+    /// open the file.
     Notice {
         /// With what.
         of: Of<'a>,
@@ -271,6 +274,27 @@ impl<'a> Action<'a> {
             | Self::Unlink { .. }
             | Self::MakeDirectory { .. }
             | Self::ReadDirectory { .. } => None,
+        }
+    }
+
+    /// The open file of an operation on one file that is open already, to be replaced by another
+    /// one.
+    #[inline]
+    pub const fn file_mut(&mut self) -> Option<&mut &'a Arc<OpenFile>> {
+        match self {
+            Self::Close { file, .. }
+            | Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::Seek { file, .. }
+            | Self::Sync { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Allocate { file, .. }
+            | Self::Duplicate { file, .. }
+            | Self::Control { file, .. }
+            | Self::Map { file, .. }
+            | Self::Stat { of: Of::File(file), .. }
+            | Self::Notice { of: Of::File(file) } => Some(file),
+            _ => None,
         }
     }
 
@@ -328,7 +352,7 @@ pub struct Op<'a> {
 }
 
 impl<'a> Op<'a> {
-    /// An operation on an open file, by whoever still wants those of this file.
+    /// An operation on an open file, for the stages that still want those of this file.
     #[inline]
     pub fn on(file: &'a Arc<OpenFile>, function: Function, action: Action<'a>) -> Self {
         Self { function, route: file.route(), action }

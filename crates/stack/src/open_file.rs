@@ -1,4 +1,4 @@
-//! [`OpenFile`]: a file that the program has open, for all its descriptors of one `open`.
+//! [`OpenFile`]: an open file description of the program, for all descriptors of one `open`.
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -14,8 +14,8 @@ use striate_process::lock::{Lock, Locked, lock};
 
 use crate::route::Route;
 
-/// What the kernel calls an open file description: what one `open` made, whichever descriptors of this
-/// process stand for it.
+/// What the kernel calls an open file description: what one `open` made, whichever descriptors of
+/// this process stand for it.
 #[derive(Debug)]
 pub struct OpenFile {
     path: PathBuf,
@@ -97,15 +97,15 @@ impl OpenFile {
         if self.is_settled() { &self.open_to_others } else { &self.full }
     }
 
-    /// The stages that wanted operations on it before it was shared, for what a stage hands on to the
-    /// next when it settles: a stage below may still hold older bytes of the same place.
+    /// The stages that wanted operations on it before it was shared, for what a stage hands on to
+    /// the next when it settles: a stage below may still hold older bytes of the same place.
     pub fn full_route(&self) -> &Route {
         &self.full
     }
 
-    /// Whether others may see the same open file, or look at its bytes by ways that do not pass here:
-    /// another process, a mapping, a lock. From then on nothing may be held back. A stage that holds
-    /// something back asks this while it has its own lock.
+    /// Whether others may see the same open file, or look at its bytes by ways that do not pass
+    /// here: another process, a mapping, a lock. From then on nothing may be held back. A stage
+    /// that holds something back asks this while it has its own lock.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Acquire)
@@ -122,8 +122,8 @@ impl OpenFile {
         self.settled.load(Ordering::Acquire)
     }
 
-    /// Nothing is held back any more: stages that hold something back do not see the file from now on. Until
-    /// then operations of other threads go through them, who know what comes first.
+    /// Nothing is held back any more: stages that hold something back do not see the file from now
+    /// on. Until then operations of other threads pass through them, which keeps the order.
     pub(crate) fn set_settled(&self) {
         self.settled.store(true, Ordering::Release);
     }
@@ -146,8 +146,8 @@ impl OpenFile {
         descriptors.is_empty()
     }
 
-    /// Takes a descriptor away that has been closed by ways that nobody saw: it stands for something else by
-    /// now. What is still held back for it cannot be written.
+    /// Takes a descriptor away that was closed without being intercepted: it stands for something
+    /// else by now. What is still held back for it cannot be written.
     pub fn lose_descriptor(&self, descriptor: RawFd) {
         if self.remove_descriptor(descriptor) {
             self.first.store(-1, Ordering::Release);
@@ -164,14 +164,14 @@ impl OpenFile {
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Errno> {
         match self.raw_descriptor() {
             -1 => Err(Errno::BADF),
-            // SAFETY: descriptors are taken out of the list before they are closed, and whoever works on
-            // a file keeps its last descriptor from being closed meanwhile.
+            // SAFETY: descriptors are taken out of the list before they are closed, and an
+            // operation on a file keeps its last descriptor from being closed meanwhile.
             descriptor => Ok(unsafe { BorrowedFd::borrow_raw(descriptor) }),
         }
     }
 
-    /// Lets all its descriptors stand for what `by` stands for; each keeps its number and whether it is
-    /// closed by `exec`. `opened` is its descriptor if it is being opened just now.
+    /// Lets all its descriptors stand for what `by` stands for; each keeps its number and whether
+    /// it is closed by `exec`. `opened` is its descriptor if it is being opened just now.
     pub fn replace_descriptors(&self, by: &OwnedFd, opened: RawFd) -> Result<(), Errno> {
         let mut descriptors = lock(&self.descriptors).clone();
         if descriptors.is_empty() {
@@ -198,9 +198,10 @@ impl OpenFile {
         self.taken.store(true, Ordering::Release);
     }
 
-    /// Takes the position away from the kernel, for stages that turn calls at the position into calls at
-    /// an offset. The first time this asks the kernel where it is. Nobody else moves it while the cursor
-    /// lives. Of a file that is shared, the kernel has it again when the cursor is dropped.
+    /// Takes the position away from the kernel, for stages that turn calls at the position into
+    /// calls at an offset. The first time this asks the kernel where it is. No other thread moves
+    /// it while the cursor lives. Of a file that is shared, the kernel has it again when the cursor
+    /// is dropped.
     pub fn cursor(&self) -> Result<Cursor<'_>, Errno> {
         let mut position = self.cursor.lock();
         if position.is_none() {
@@ -244,8 +245,8 @@ impl OpenFile {
         self.put_back(&mut self.cursor.lock())
     }
 
-    /// The same for an operation at the position that has reached the kernel, unless a stage is just using
-    /// the position: then it knows what it does.
+    /// The same for an operation at the position that has reached the kernel, unless a stage is
+    /// just using the position: then it knows what it does.
     #[inline]
     pub(crate) fn give_free_position_back(&self) -> Result<(), Errno> {
         if !self.is_position_taken() {
@@ -332,7 +333,8 @@ impl Drop for Cursor<'_> {
 
 /// Lets a descriptor stand for what `by` stands for.
 pub fn replace_descriptor(descriptor: RawFd, by: impl std::os::fd::AsFd) -> Result<(), Errno> {
-    // SAFETY: the program has it open; it is only given back to where it came from, and never closed here.
+    // SAFETY: the program has it open; it is only given back to where it came from, and never
+    // closed here.
     let mut descriptor = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(descriptor) });
     let kept = rustix::io::fcntl_getfd(&*descriptor)?;
     let flags = if kept.contains(rustix::io::FdFlags::CLOEXEC) {

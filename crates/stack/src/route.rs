@@ -1,4 +1,5 @@
-//! [`Route`]: the stages that want operations on a file; [`Paths`]: the files that somebody wants.
+//! [`Route`]: the stages that want operations on a file, by kind; [`Paths`]: the files of a stack
+//! or a stage.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use striate_calls::{Kind, Kinds};
 pub struct Route([u32; Kind::COUNT]);
 
 impl Route {
-    /// Nobody wants anything.
+    /// No stage wants anything.
     pub const NONE: Self = Self([0; Kind::COUNT]);
 
     /// Adds a stage.
@@ -28,19 +29,19 @@ impl Route {
         self.0[kind as usize]
     }
 
-    /// Whether anybody wants a kind.
+    /// Whether any stage wants a kind.
     #[inline]
     pub fn wants(&self, kind: Kind) -> bool {
         self.stages(kind) != 0
     }
 
-    /// The kinds that anybody wants.
+    /// The kinds that any stage wants.
     pub fn kinds(&self) -> Kinds {
         let wanted = Kind::ALL.into_iter().filter(|kind| self.wants(*kind));
         wanted.fold(Kinds::NONE, |kinds, kind| kinds.or(Kinds::of(&[kind])))
     }
 
-    /// Whether nobody wants anything.
+    /// Whether no stage wants anything.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|stages| *stages == 0)
     }
@@ -56,8 +57,8 @@ impl Route {
     }
 }
 
-/// Which paths are meant: those below one that is included, or that match its pattern, without those that
-/// are excluded in the same way.
+/// Which paths are meant: those below one that is included, or that match its pattern, without
+/// those that are excluded in the same way.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// `None`: all.
@@ -115,8 +116,8 @@ impl Paths {
         Self { include: None, exclude, of: None }
     }
 
-    /// Those that `include` covers (all if there is none) and `exclude` does not. Each is an absolute path,
-    /// which stands for all below it, or a pattern (`*.nc`, `/scratch/**/plot_*`).
+    /// Those that `include` covers (all if there is none) and `exclude` does not. Each is an
+    /// absolute path, which stands for all below it, or a pattern (`*.nc`, `/scratch/**/plot_*`).
     pub fn new(include: Option<&[String]>, exclude: &[String]) -> Result<Self, String> {
         let include = include.map(Rules::new).transpose()?;
         Ok(Self { include, exclude: Rules::new(exclude)?, of: None })

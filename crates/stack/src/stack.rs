@@ -1,4 +1,4 @@
-//! [`Stack`]: stages in their order, and which files they want.
+//! [`Stack`]: stages in their order, the files they are for, and the entry point for doors.
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -57,7 +57,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack of these stages for files that `paths` covers. Stages after the 32nd would not be seen.
+    /// A stack of these stages for files that `paths` covers. Stages after the 32nd would not be
+    /// seen.
     pub fn new(paths: Paths, stages: Vec<Placed>) -> Self {
         debug_assert!(stages.len() <= MOST_STAGES);
         gate::prepare();
@@ -79,7 +80,8 @@ impl Stack {
         }
     }
 
-    /// The same with more stages before all others, for whichever files: not only those of the stack.
+    /// The same with more stages before all others, for whichever files: not only those of the
+    /// stack.
     #[must_use]
     pub fn watched_by(mut self, watchers: Vec<Placed>) -> Self {
         self.watchers += watchers.len();
@@ -90,8 +92,8 @@ impl Stack {
         self
     }
 
-    /// The same for a door that calls [`catch_up`](Self::catch_up) when it has answered a write: until then stages
-    /// may put off what the program need not wait for.
+    /// The same for a door that calls [`catch_up`](Self::catch_up) when it has answered a write:
+    /// until then stages may put off what the program need not wait for.
     #[must_use]
     pub fn answering_first(mut self) -> Self {
         self.answers_first = true;
@@ -111,8 +113,9 @@ impl Stack {
         }
     }
 
-    /// The same where a directory stands for `/`: files that stages open for themselves, by the paths that the kernel
-    /// tells, are chosen by the paths beneath it, as those of the program are.
+    /// The same where a directory stands for `/`: files that stages open for themselves, by the
+    /// paths that the kernel tells, are chosen by the paths beneath it, as those of the program
+    /// are.
     #[must_use]
     pub fn rooted_at(mut self, root: PathBuf) -> Self {
         self.root = Some(root);
@@ -149,7 +152,7 @@ impl Stack {
             if placed.paths.cover(path) {
                 let kinds = placed.stage.kinds();
                 routes[0].add(place, kinds);
-                // Whoever holds something back has to know when the file is closed, shared or not.
+                // A stage that holds something back has to learn of the close, shared or not.
                 let left = if placed.stage.holds_back() {
                     placed.stage.kinds_of_shared().and(kinds)
                 } else {
@@ -173,20 +176,21 @@ impl Stack {
         self.gate.enter()
     }
 
-    /// Enters the stack with a call of the program. `None` if it comes from within the stack, or from a
-    /// child process on this one's memory ([`lend`](crate::lend)): then the stack has no part in it.
+    /// Enters the stack with a call of the program. `None` if it comes from within the stack, or
+    /// from a child process on this one's memory ([`lend`](crate::lend)): then the stack has no
+    /// part in it.
     #[inline]
     pub fn enter_from_outside(&self) -> Option<Within<'_>> {
         self.gate.enter_from_outside(&self.process)
     }
 
-    /// Places (as bits) where threads are within now. Who may have seen something that was taken away
-    /// has left when each of these has been free once since.
+    /// Slots (as bits) of threads that are inside now. A thread that may have seen something that
+    /// was taken away has left when each of these has been free once since.
     pub fn busy(&self) -> u64 {
         self.gate.busy()
     }
 
-    /// Waits until all have left who are within now. The caller is not within.
+    /// Waits until all threads that are inside now have left. The caller is not inside.
     pub fn wait_for_others(&self) {
         self.gate.wait_for_others();
     }
@@ -204,8 +208,8 @@ impl Stack {
         Next::new(self, 0).call(op)
     }
 
-    /// Tells stages of a call that is about to be made (a notice, a listing, a mapping). What came of it follows:
-    /// [`completed`](Self::completed).
+    /// Tells stages of a call that is about to be made (a notice, a listing, a mapping). What came
+    /// of it follows: [`completed`](Self::completed).
     pub fn announce(&self, op: &mut Op<'_>) -> Announced {
         let _within = self.enter();
         let _announcing = Announcing::new(op.function);
@@ -249,8 +253,8 @@ impl Stack {
         }
     }
 
-    /// Opens a file for the program; `None` if no stage wants it, or if it is not a regular file: then
-    /// nothing was done.
+    /// Opens a file for the program; `None` if no stage wants it, or if it is not a regular file:
+    /// then nothing was done.
     pub fn open(
         &self,
         function: Function,
@@ -262,7 +266,7 @@ impl Stack {
         if routes[0].is_empty() || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
             return None;
         }
-        // To open a pipe may wait for somebody, and devices are not for stages.
+        // The open of a pipe may block, and devices are not for stages.
         if is_special(target.directory, target.path, flags) {
             return None;
         }
@@ -275,8 +279,9 @@ impl Stack {
         }))
     }
 
-    /// Opens whatever there is: only watchers ([`watched_by`](Self::watched_by)) see it. For what [`open`](Self::open)
-    /// leaves to its caller (directories), where somebody wants to know of that as well.
+    /// Opens whatever there is: only watchers ([`watched_by`](Self::watched_by)) see it. For what
+    /// [`open`](Self::open) leaves to its caller (directories), where watchers want to see that as
+    /// well.
     pub fn open_watched(
         &self,
         function: Function,
@@ -303,9 +308,9 @@ impl Stack {
         Arc::new(OpenFile::new(path, flags, self.routes(path), self.stages.len()))
     }
 
-    /// From now on others may see this file: whatever stages hold back of it goes to storage, the kernel
-    /// has the position again, and stages that hold something back see nothing of it any more but that it
-    /// is closed.
+    /// From now on others may see this file: whatever stages hold back of it goes to storage, the
+    /// kernel has the position again, and stages that hold something back see nothing of it any
+    /// more but that it is closed.
     pub fn share(&self, file: &Arc<OpenFile>) -> Outcome {
         if file.is_settled() {
             return Ok(0);
@@ -323,8 +328,8 @@ impl Stack {
         Ok(0)
     }
 
-    /// A file that the process of this stack has inherited from that of another, which has shared it: the same
-    /// file, of which this process has a descriptor.
+    /// A file that the process of this stack has inherited from that of another, which has shared
+    /// it: the same file, of which this process has a descriptor.
     pub fn inherit(&self, file: &OpenFile, descriptor: RawFd) -> Arc<OpenFile> {
         let routes = self.routes(file.path());
         let heir = OpenFile::new(file.path(), file.flags(), routes, self.stages.len());
@@ -375,8 +380,8 @@ impl Stack {
         first
     }
 
-    /// Waits until no other thread is within the stack, and keeps them out: the process is about to be
-    /// copied. What is held back should be settled right after. The caller is not within yet.
+    /// Waits until no other thread is within the stack, and keeps them out: the process is about to
+    /// be copied. What is held back should be settled right after. The caller is not within yet.
     pub fn close_gate(&self) {
         self.gate.close();
     }
@@ -396,7 +401,8 @@ impl Stack {
         }
     }
 
-    /// The process ends: all is settled, and stages say what they have to say, and what they have lost.
+    /// The process ends: all is settled, and stages say what they have to say, and what they have
+    /// lost.
     pub fn finish(&self) -> Outcome {
         let _within = self.enter();
         let settled = self.settle_all();
@@ -409,7 +415,8 @@ impl Stack {
         settled
     }
 
-    /// Says on standard error what stages could not hand on, now that nobody will ask them any more.
+    /// Writes to standard error what stages could not forward, now that no further call can return
+    /// it.
     pub fn tell_losses(&self) {
         let _within = self.enter();
         for placed in &self.stages {

@@ -1,4 +1,5 @@
-//! [`Stage`]: a part of the way of an operation; [`Next`]: what comes after it.
+//! [`Stage`]: what operations pass through on their way to the kernel; [`Next`]: the stages after
+//! one.
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -17,13 +18,39 @@ use crate::op::{Action, Op, Outcome, Target};
 use crate::open_file::OpenFile;
 use crate::stack::Stack;
 
-/// Something that operations pass through on their way to storage.
+/// Something that operations pass through on their way to the kernel.
 ///
-/// A stage may answer an operation, change it, drop it, make several of it, or delay it; whatever it wants
-/// done it forwards to [`Next`]. It is called by all threads of the program at once.
+/// A stage may answer an operation, change it, drop it, split it or delay it; what is to be done it
+/// forwards to [`Next`].
 ///
-/// What the program observes by its own calls stays what it would be without the stage, unless the
-/// stage's [`Classification`] says otherwise.
+/// # Contract
+///
+/// * **Threads.** Every method may be called by all threads of the program at the same time, and
+///   none may assume that a thread calls again. A stage takes a [`Cursor`](crate::Cursor) before
+///   any lock of its own, and forwards nothing that needs the position while it holds one.
+/// * **Transparency.** What the program observes by its own calls (data, sizes, positions, errors,
+///   identities) is what it would observe without the stage, unless
+///   [`classification`](Self::classification) says otherwise.
+/// * **Operations.** [`call`](Self::call) is called for the kinds of [`kinds`](Self::kinds) on
+///   files that the stage is for, and for no others. It may change the operation while it forwards
+///   it, and restores it before it returns: stages above look at it afterwards.
+/// * **Notices.** An operation for which [`Action::is_notice`](crate::Action::is_notice) holds is
+///   made by the door. The stage writes out what the call would miss and forwards it; an error
+///   keeps the door from making the call.
+/// * **Buffering.** A stage that keeps bytes, names or the position from the stages below returns
+///   `true` from [`holds_back`](Self::holds_back). Then [`settle`](Self::settle) writes out
+///   everything of a file, and [`settle_all`](Self::settle_all) everything of all files and names,
+///   also with an error on the way. While a file [is shared](crate::OpenFile::is_shared) the stage
+///   must keep nothing of it; it checks that under its own lock.
+/// * **Errors.** A write that was answered and cannot be stored later is returned by the next call
+///   on the file that can return it. Without such a call it is one of the [`losses`](Self::losses)
+///   at the end of the process.
+/// * **Processes.** Before `fork` the stack settles everything and excludes all other threads. In
+///   the new process [`start_anew`](Self::start_anew) is called: the stage forgets what belongs to
+///   the parent (files of its own, counts, bytes that could not be written). Descriptors of its own
+///   have high numbers ([`descriptors::high`](crate::descriptors::high)).
+/// * **End.** [`finish`](Self::finish) is called once, after everything was settled. A process that
+///   is killed calls nothing: what has to survive is in files.
 pub trait Stage: Debug + Send + Sync {
     /// The operations that it wants to see.
     fn kinds(&self) -> Kinds;
@@ -31,80 +58,82 @@ pub trait Stage: Debug + Send + Sync {
     /// What sort of stage it is.
     fn classification(&self) -> Classification;
 
-    /// Carries out an operation.
+    /// Carries out an operation: answers it, or forwards it to `next`, changed or not.
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome;
 
-    /// Whether it keeps something from the next stage (bytes, or the position) that others would miss. From
-    /// when a file is shared with others such a stage sees nothing of it any more but that it is closed
+    /// Whether it keeps something from the next stage (bytes, names or the position) that other
+    /// processes would miss. Once a file is shared, such a stage sees only its close
     /// ([`kinds_of_shared`](Self::kinds_of_shared)).
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// What a stage that holds something back sees of a file that is shared. By then all was settled, so it only
-    /// passes on.
+    /// The operations on a shared file that a stage sees which holds something back. Everything was
+    /// settled before, so it only forwards them.
     fn kinds_of_shared(&self) -> Kinds {
         Kinds::of(&[Kind::Close])
     }
 
-    /// Hands all that it holds back of a file to the next stage.
+    /// Forwards everything that it holds back of a file to the next stage.
     fn settle(&self, _file: &Arc<OpenFile>, _next: Next<'_>) -> Outcome {
         Ok(0)
     }
 
-    /// Hands all that it holds back to the next stage, of all files, and of names that are not open any
-    /// more. It goes on when some of it fails, and returns the first error.
+    /// Forwards everything that it holds back to the next stage, of all files, and of names that
+    /// are not open any more. It continues when some of it fails, and returns the first error.
     fn settle_all(&self, _next: Next<'_>) -> Outcome {
         Ok(0)
     }
 
-    /// How many files it holds back, as far as it knows without waiting: it is asked for while all is settled, to show
-    /// how much is left. Bytes of files that the program has open do not count.
+    /// How many closed files it holds back, as far as known without waiting: for a progress bar
+    /// while everything is settled.
     fn buffered_files(&self) -> u64 {
         0
     }
 
-    /// Does what it has put off of an operation on a file, for a door that answers first
+    /// Does what it has deferred of an operation on a file, for a door that answers first
     /// ([`Stack::answering_first`]).
     fn catch_up(&self, _file: &Arc<OpenFile>, _next: Next<'_>) {}
 
-    /// Whether what it leaves with a file ([`OpenFile::set_state`]) is also for a copy of the process that is acted
-    /// out with another stack ([`Stack::inherit`]).
+    /// Whether its state of an open file ([`OpenFile::set_state`]) is also that of a forked process
+    /// which a replay runs with another stack ([`Stack::inherit`]).
     fn is_inherited(&self) -> bool {
         false
     }
 
-    /// This process is a new one, a copy of the one that it was: what is counted or recorded starts anew.
-    /// All was settled before, and no other thread is there.
+    /// This process has been forked: what is counted or recorded starts anew. Everything was
+    /// settled before, and there is no other thread.
     fn start_anew(&self) {}
 
-    /// A call of which it had notice has been made. The stage is at this place of the stack.
+    /// A call that it had a notice of has been made. `place` is the index of the stage in the
+    /// stack.
     fn completed(&self, _done: &Completed<'_, '_>, _place: usize) {}
 
-    /// Whether it wants to be told of calls of layers above POSIX.
+    /// Whether it wants calls of layers above POSIX ([`layer_call`](Self::layer_call)).
     fn wants_layer_calls(&self) -> bool {
         false
     }
 
-    /// The program's call of a layer above POSIX has ended. Only a notice: the calls that it caused have passed
-    /// through the stack. The stage is at this place of it.
+    /// The program's call of a layer above POSIX has ended. The calls that it caused have passed
+    /// through the stack. `place` is the index of the stage in the stack.
     fn layer_call(&self, _call: &LayerCall<'_>, _place: usize) {}
 
-    /// The process ends, after all was settled.
+    /// The process ends, after everything was settled.
     fn finish(&self) {}
 
-    /// What it still holds back of files that the program has been told are written, or has given up without an answer
-    /// that says so. It is asked when the process ends, after [`finish`](Self::finish), or becomes another program.
+    /// Bytes of answered writes that it still holds back, or has dropped without returning an
+    /// error. Called after [`finish`](Self::finish), or before the process becomes another program
+    /// (`exec`).
     fn losses(&self) -> Vec<Loss> {
         Vec::new()
     }
 }
 
-/// The rest of the way of an operation.
+/// The stages after one, and then the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Next<'s> {
     stack: &'s Stack,
-    /// The first stage that may still see it.
+    /// The index of the next stage.
     from: usize,
 }
 
@@ -113,13 +142,13 @@ impl<'s> Next<'s> {
         Self { stack, from }
     }
 
-    /// Whether the door answers first, and then has stages catch up.
+    /// Whether the door answers the program first, and then calls [`Stage::catch_up`].
     #[inline]
     pub const fn answers_first(self) -> bool {
         self.stack.answers_first()
     }
 
-    /// Hands an operation to the next stage that wants it, or to the kernel.
+    /// Forwards an operation to the next stage that wants it, or to the kernel.
     #[inline]
     pub fn call(self, op: &mut Op<'_>) -> Outcome {
         let later = op.route.stages(op.action.kind()) & (u32::MAX << self.from);
@@ -133,24 +162,24 @@ impl<'s> Next<'s> {
         }
     }
 
-    /// Where the stage that was given this keeps its state with files.
+    /// The slot of the stage that was given this, for [`OpenFile::state`].
     #[inline]
     pub const fn slot(self) -> usize {
         self.from - 1
     }
 
-    /// From now on others may see this file: all stages hand on what they hold back of it, and the kernel
-    /// has its position again.
+    /// From now on other processes may see this file: all stages settle it, and the kernel has its
+    /// position again.
     pub fn share(self, file: &Arc<OpenFile>) -> Outcome {
         self.stack.share(file)
     }
 
-    /// A file that a stage is about to open on its own account, by this name.
+    /// A file that a stage is about to open for itself, by this name.
     pub fn file(self, path: &Path, flags: i32) -> Arc<OpenFile> {
         self.stack.file(path, flags)
     }
 
-    /// Opens a file for a stage itself, by way of the stages after it that want it.
+    /// Opens a file for the stage itself, through the stages after it that want it.
     pub fn open(self, target: Target<'_>, flags: i32, mode: u32) -> Result<Arc<OpenFile>, Errno> {
         let file = self.file(target.absolute, flags);
         let action = Action::Open { file: &file, target, flags, mode };
@@ -167,7 +196,7 @@ impl<'s> Next<'s> {
         self.call(&mut Op::on(file, Function::Close, action))
     }
 
-    /// Lets the stages after this one hand on what they hold back of a file.
+    /// Settles a file in the stages after this one.
     pub fn settle(self, file: &Arc<OpenFile>) -> Outcome {
         self.stack.settle_from(self.from, file)
     }

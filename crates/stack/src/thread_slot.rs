@@ -1,7 +1,8 @@
-//! A small number for each thread, so that threads enter, count and record without meeting.
+//! Thread slots: a small number for each running thread, so that threads enter, count and record
+//! without contention.
 //!
-//! A thread takes a free one when it first asks and gives it back when it ends. When all are taken, further
-//! threads share number 0.
+//! A thread takes a free slot at its first use and releases it when it ends. When all are taken,
+//! further threads share slot 0 ([`SHARED_SLOT`]).
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use crate::thread_state::{self, ThreadState};
 
 /// How many numbers there are, with the one that is shared: a bit of a word for each.
 pub const SLOTS: usize = 64;
-/// The number of all who have none of their own.
+/// The slot of all threads that have none of their own.
 pub const SHARED_SLOT: usize = 0;
 /// The same as threads note it.
 const NOTED_SHARED: u32 = SLOTS as u32;
@@ -23,12 +24,12 @@ const ONLY_SHARED: u64 = 1 << SHARED_SLOT;
 /// The process whose threads have taken them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// By which the C library tells that a thread ends. Unlike what `thread_local!` does for it, to ask for
-/// that allocates nothing, so it can be done in the middle of anything.
-/// `None` where there is no such thing: nobody could give a number back, so nobody gets one.
+/// By which the C library tells that a thread ends. Unlike what `thread_local!` does for it, to ask
+/// for that allocates nothing, so it can be done in the middle of anything. `None` where there is
+/// no such key: a slot could not be released, so no thread gets one.
 static THREAD_END_KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 
-/// Has to be called before numbers are asked for: until then nobody gets one.
+/// Has to be called before slots are asked for: until then no thread gets one.
 pub(crate) fn prepare() {
     THREAD_END_KEY.get_or_init(|| {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
@@ -55,8 +56,8 @@ fn own(noted: u32) -> u64 {
     }
 }
 
-/// The number of this thread, below [`SLOTS`]. The caller is within the stack, so that no signal comes in
-/// between.
+/// The number of this thread, below [`SLOTS`]. The caller is within the stack, so that no signal
+/// comes in between.
 #[inline]
 pub fn slot() -> usize {
     thread_state::with(slot_of)

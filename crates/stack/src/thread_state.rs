@@ -1,4 +1,5 @@
-//! [`ThreadState`]: what a thread knows about itself.
+//! [`ThreadState`]: the thread-local state of the interception, at a fixed offset from the thread
+//! pointer.
 
 use std::cell::Cell;
 
@@ -14,9 +15,9 @@ pub(crate) struct ThreadState {
     pub(crate) thread: Cell<u32>,
 }
 
-/// The thread's own memory, at a distance from its register that is known when the program is loaded. What
-/// `thread_local!` makes of it in a library is a call of a function, which would be a good part of what an
-/// operation costs.
+/// The thread's own memory, at a distance from its register that is known when the program is
+/// loaded. What `thread_local!` makes of it in a library is a call of a function, which would be a
+/// good part of what an operation costs.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod own {
     use super::ThreadState;
@@ -38,8 +39,8 @@ mod own {
     #[inline]
     pub(crate) fn with<R>(act: impl FnOnce(&ThreadState) -> R) -> R {
         let thread_state: *const ThreadState;
-        // SAFETY: the register holds where the thread's memory is, and the loader has said how far from
-        // there this part of it is. Neither changes while the thread lives.
+        // SAFETY: the register holds where the thread's memory is, and the loader has said how far
+        // from there this part of it is. Neither changes while the thread lives.
         unsafe {
             std::arch::asm!(
                 "mov {thread_state}, qword ptr fs:[0]",

@@ -1,5 +1,5 @@
-//! What stages cost per call: writes that pass through a stack and plain ones take turns, in blocks of a
-//! thousand, and the medians are compared.
+//! What stages cost per call: writes that pass through a stack and plain ones take turns, in blocks
+//! of a thousand, and the medians are compared.
 //!
 //! `cargo run --release -p striate-stages --example cost`
 #![allow(clippy::unwrap_used, reason = "it may fail loudly")]

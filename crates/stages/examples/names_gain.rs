@@ -4,9 +4,9 @@
 //! cargo run --release -p striate-stages --example names_gain -- [CYCLES] [MICROSECONDS] [DIRECTORY] [FAST]
 //! ```
 //!
-//! Open-write-close cycles of 16 KiB, first plain, then combined, in the same directory; each operation that
-//! reaches storage is delayed. Then one file of 64 MiB in writes of 16 KiB, plain and rewritten to a fast
-//! place that is not delayed.
+//! Open-write-close cycles of 16 KiB, first plain, then combined, in the same directory; each
+//! operation that reaches storage is delayed. Then one file of 64 MiB in writes of 16 KiB, plain
+//! and rewritten to a fast place that is not delayed.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

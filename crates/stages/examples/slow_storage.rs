@@ -59,7 +59,7 @@ fn open(stack: &Stack, path: &Path) -> Result<Arc<OpenFile>, Failed> {
     let text = CString::new(path.as_os_str().as_encoded_bytes())?;
     let target = Target { directory: libc::AT_FDCWD, path: &text, absolute: path };
     let flags = libc::O_RDWR | libc::O_CREAT;
-    Ok(stack.open(Function::Open, target, flags, 0o600).ok_or("nobody wants it")??)
+    Ok(stack.open(Function::Open, target, flags, 0o600).ok_or("no stage wants it")??)
 }
 
 fn close(stack: &Stack, file: &Arc<OpenFile>) -> Outcome {

@@ -1,7 +1,7 @@
 //! What a write costs through write-back, in this process, beside a plain one.
 //!
-//! `cargo run --release -p striate-stages --example write_cost [DIRECTORY [BLOCKS [threads]]]`: with a third
-//! word, the process has a second thread, which sleeps: locks cost more then.
+//! `cargo run --release -p striate-stages --example write_cost [DIRECTORY [BLOCKS [threads]]]`:
+//! with a third word, the process has a second thread, which sleeps: locks cost more then.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;

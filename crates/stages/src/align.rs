@@ -1,10 +1,10 @@
 //! **align**: cuts reads and writes at multiples of a stripe.
 //!
-//! On parallel file systems a request that crosses the boundary of a stripe without need makes two servers
-//! work on parts of a stripe, and locks both. This stage cuts a request at the first boundary it meets and
-//! at the last: what lies between are whole stripes, in one request or several. Requests within one stripe
-//! pass as they are. A request whose memory is in several parts (`writev`) becomes one part, so that what is
-//! below sees one piece.
+//! On parallel file systems a request that crosses the boundary of a stripe without need makes two
+//! servers work on parts of a stripe, and locks both. This stage cuts a request at the first
+//! boundary it meets and at the last: what lies between are whole stripes, in one request or
+//! several. Requests within one stripe pass as they are. A request whose memory is in several parts
+//! (`writev`) becomes one part, so that what is below sees one piece.
 //!
 //! # Options
 //!
@@ -16,18 +16,19 @@
 //!
 //! # What programs observe
 //!
-//! The same. A request of which a later piece fails returns what was done before, as after a short read or
-//! write; the error comes with the next.
+//! The same. A request of which a later piece fails returns what was done before, as after a short
+//! read or write; the error comes with the next.
 //!
 //! # What is late for other processes
 //!
-//! Nothing. But one `write` may reach the file as several: who reads at the same time may see a part of it.
+//! Nothing. But one `write` may reach the file as several: a concurrent reader may see a part of
+//! it.
 //!
 //! # Limits
 //!
-//! Writes to the end of a file (`O_APPEND`) and requests with `RWF_…` flags are not cut: they would not be
-//! one any more. Memory for `O_DIRECT` is not merged. Below write-back, or alone; above it, it would undo
-//! nothing and gain nothing.
+//! Writes to the end of a file (`O_APPEND`) and requests with `RWF_…` flags are not cut: they would
+//! not be one any more. Memory for `O_DIRECT` is not merged. Below write-back, or alone; above it,
+//! it would undo nothing and gain nothing.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! **combine**: many small files as one.
+//! **combine**: buffers small files beyond their close and writes them out many at a time.
 //!
-//! A program that makes many small files pays for each with an open, a write and a close, each of which goes to
-//! storage. This stage buffers such files beyond their close. It answers for them under their names as if they
-//! were there, and writes them out later, many at a time: or never, if the program removes them before.
+//! A program that makes many small files pays for each with an open, a write and a close, each of
+//! which goes to storage. This stage buffers such files beyond their close. It answers for them
+//! under their names as if they were there, and writes them out later, many at a time: or never, if
+//! the program removes them before.
 //!
 //! ```toml
 //! [[stage]]
@@ -15,50 +16,56 @@
 //! unpack = true           # false: the files stay in the log, which is then called a container
 //! ```
 //!
-//! It gains where a request costs much, as with storage behind a network. On a local file system, where to make a
-//! file costs some tens of microseconds, it does not.
+//! It gains where a request costs much, as with storage behind a network. On a local file system,
+//! where to make a file costs some tens of microseconds, it does not.
 //!
-//! **What is buffered**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or `O_EXCL`, on a file
-//! system that the program may write to. Reads, writes, `stat`, `rename` to a name that is free or buffered as
-//! well, `unlink`, `truncate`, opening again: all of that happens here. Anything else makes real files first:
-//! the file in question (`fsync`, a mapping, a lock, `chmod`, `link`, `access`, `exec` of it, two processes that
-//! share a descriptor), those in a directory (listing or removing it), or all (renaming a directory, `fork`,
-//! `exec`, the end of the process, the limits above).
+//! **What is buffered**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or
+//! `O_EXCL`, on a file system that the program may write to. Reads, writes, `stat`, `rename` to a
+//! name that is free or buffered as well, `unlink`, `truncate`, opening again: all of that happens
+//! here. Anything else makes real files first: the file in question (`fsync`, a mapping, a lock,
+//! `chmod`, `link`, `access`, `exec` of it, two processes that share a descriptor), those in a
+//! directory (listing or removing it), or all (renaming a directory, `fork`, `exec`, the end of the
+//! process, the limits above).
 //!
-//! **What others see**: nothing of a buffered file until it is written out. With `threads = 1` files are written out
-//! in the order in which they were made; with more, each may be early by that many.
+//! **What others see**: nothing of a buffered file until it is written out. With `threads = 1`
+//! files are written out in the order in which they were made; with more, each may be early by that
+//! many.
 //!
-//! **When the process is killed**: what was closed is in the log, which the kernel has; `striate stack recover`
-//! makes files of it. What was not closed yet is lost. After a loss of power, only what was synced is there, as
-//! with any file system.
+//! **When the process is killed**: what was closed is in the log, which the kernel has; `striate
+//! stack recover` makes files of it. What was not closed yet is lost. After a loss of power, only
+//! what was synced is there, as with any file system.
 //!
-//! **Errors**: permissions of the directory are checked when a file is opened. What cannot be known then (a full
-//! disk, a quota) shows when files are written out: as the error of the call that made it necessary, and in a
-//! line for each file on standard error at the end, with the status of the process
-//! ([`LOSS_STATUS`](crate::LOSS_STATUS)); the log stays with all that could not be written.
+//! **Errors**: permissions of the directory are checked when a file is opened. What cannot be known
+//! then (a full disk, a quota) shows when files are written out: as the error of the call that made
+//! it necessary, and in a line for each file on standard error at the end, with the status of the
+//! process ([`LOSS_STATUS`](striate_stack::LOSS_STATUS)); the log stays with all that could not be
+//! written.
 //!
-//! **The limit of file sizes** (`RLIMIT_FSIZE`) is that of the files: one that would grow beyond it becomes a real file,
-//! of which the kernel says what it says. The log stays below it, too; what finds no room there is written out.
+//! **The limit of file sizes** (`RLIMIT_FSIZE`) is that of the files: one that would grow beyond it
+//! becomes a real file, of which the kernel says what it says. The log stays below it, too; what
+//! finds no room there is written out.
 //!
-//! **With `unpack = false`** the log gets an index and the name `….combined` in `directory`, which has to be
-//! given. Programs that run with the same stack see its files; `striate stack unpack` makes real files of them.
-//! Listing a directory still makes real files of those in it.
+//! **With `unpack = false`** the log gets an index and the name `….combined` in `directory`, which
+//! has to be given. Programs that run with the same stack see its files; `striate stack unpack`
+//! makes real files of them. Listing a directory still makes real files of those in it.
 //!
-//! **Who a file is**: device and inode that the program was told stay what they are when the file becomes a real
-//! one, for this process and its copies. Other processes, a program that this one becomes by `exec`, and who
-//! lists a directory (`d_ino`) are told the real ones; so a descriptor that was inherited and the name agree there.
-//! Of the files that are real by now, the last million are known.
+//! **Identity**: device and inode that the program was given stay what they are when the file
+//! becomes a real one, for this process and its copies. Other processes, a program that this one
+//! becomes by `exec`, and a process that lists a directory (`d_ino`) are given the real ones; so a
+//! descriptor that was inherited and the name agree there. Of the files that are real by now, the
+//! last million are known.
 //!
-//! **What the log costs**: it is the stage's own file and does not pass the stages after this one, so a throttle
-//! there does not slow it down. It is made, grows by 1 to 32 MiB at a time, and is removed, each by one request; its
-//! bytes are written by the kernel in large pieces, when it likes. With `directory` on a local disk, storage sees
-//! nothing of that.
+//! **What the log costs**: it is the stage's own file and does not pass the stages after this one,
+//! so a throttle there does not slow it down. It is made, grows by 1 to 32 MiB at a time, and is
+//! removed, each by one request; its bytes are written by the kernel in large pieces, when it
+//! likes. With `directory` on a local disk, storage sees nothing of that.
 //!
-//! **Differences that remain**: the time of the last change (`ctime`) of a file is another once it is real; the
-//! time of its last modification is kept. Files in directories with default
-//! access-control lists are not buffered. The times of a directory change when files in it become real. To know
-//! that a name is free, storage is asked once for each. Names by which the program goes around the paths of this stage are not
-//! seen. The log is a hidden file in its directory, which is not there whenever the program lists that.
+//! **Differences that remain**: the time of the last change (`ctime`) of a file is another once it
+//! is real; the time of its last modification is kept. Files in directories with default
+//! access-control lists are not buffered. The times of a directory change when files in it become
+//! real. To know that a name is free, storage is asked once for each. Names by which the program
+//! goes around the paths of this stage are not seen. The log is a hidden file in its directory,
+//! which is not there whenever the program lists that.
 
 mod buffered_file;
 mod container;
@@ -200,7 +207,8 @@ impl Combine {
         self.named.load(Ordering::Acquire) > 0 || self.containers.is_used()
     }
 
-    /// Notes how many names are buffered. The log is one as well: it must not be in the way of the program.
+    /// Notes how many names are buffered. The log is one as well: it must not be in the way of the
+    /// program.
     fn note_names(&self, state: &CombineState) {
         let names = state.names.len() + usize::from(state.log.is_some());
         self.named.store(names, Ordering::Release);
@@ -238,8 +246,8 @@ impl Combine {
         outcome
     }
 
-    /// Puts a file into the log; makes room there if need be; makes a real file of it if that is not
-    /// possible.
+    /// Puts a file into the log; makes room there if need be; makes a real file of it if that is
+    /// not possible.
     fn store(&self, state: &mut CombineState, id: u64, next: Next<'_>) -> Result<(), Errno> {
         match state.store(id) {
             Ok(()) => return Ok(()),
@@ -322,7 +330,7 @@ impl Stage for Combine {
         buffered.saturating_sub(self.progress.written.load(Ordering::Relaxed)) as u64
     }
 
-    /// Whoever was told the identity of a file goes on being told that.
+    /// An identity that the program was given stays the answer.
     fn kinds_of_shared(&self) -> Kinds {
         Kinds::of(&[Kind::Close, Kind::Stat])
     }
@@ -335,7 +343,8 @@ impl Stage for Combine {
             if !handle.is_materialized()
                 && let Err(error) = self.materialize(&mut state, &[id], next)
             {
-                // From now on the stage may not see it any more. At least it is not lost, if it has a name.
+                // From now on the stage may not see it any more. At least it is not lost, if it has
+                // a name.
                 if state.buffered.get(&id).is_some_and(|buffered| buffered.key.is_some()) {
                     let _ = state.store(id);
                 }

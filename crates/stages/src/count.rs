@@ -1,7 +1,7 @@
 //! **count**: calls, errors, bytes, lengths and times, by function and by ending of file names.
 //!
-//! Each thread adds to counters of its own, so that to count costs little more than to read the clock
-//! twice. What counting costs is measured by it, too, at every 64th call of a function.
+//! Each thread adds to counters of its own, so that to count costs little more than to read the
+//! clock twice. What counting costs is measured by it, too, at every 64th call of a function.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -107,13 +107,14 @@ impl Drop for Count {
     fn drop(&mut self) {
         let page = self.page.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !page.is_null() {
-            // SAFETY: it was made by a box, and nobody has it any more.
+            // SAFETY: it was made by a box, and has no user any more.
             drop(unsafe { Box::from_raw(page) });
         }
     }
 }
 
-/// Adds to a counter, and returns what it is then. Those of a slot have one thread that writes them.
+/// Adds to a counter, and returns what it is then. Those of a slot have one thread that writes
+/// them.
 #[inline]
 fn add<const ALONE: bool>(counter: &AtomicU64, value: u64) -> u64 {
     if ALONE {
@@ -129,7 +130,7 @@ fn bucket(length: u64) -> usize {
     ((u64::BITS - length.leading_zeros()) as usize).min(BUCKETS - 1)
 }
 
-/// What a call was, for those who count.
+/// What is counted of a call.
 struct Call<'a> {
     op: &'a Op<'a>,
     outcome: Outcome,

@@ -1,7 +1,8 @@
-//! [`Dentry`]: where a name is, whichever text stands for it.
+//! [`Dentry`]: a name in a directory, identified by the directory's inode and not by a path.
 //!
-//! Stages that keep files elsewhere have to know that `a/x`, `./a/x` and `link_to_a/x` are one name. So a name
-//! is known by the directory it is in (device and inode) and its last part, never by text.
+//! Stages that keep files elsewhere have to know that `a/x`, `./a/x` and `link_to_a/x` are one
+//! name. So a name is identified by the device and inode of its directory and its last component
+//! ([`DentryKey`]).
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -46,8 +47,8 @@ pub(crate) struct Dentry {
 }
 
 impl Dentry {
-    /// The place of a name, itself, even if it is a link; `None` if its directory is not there, or if it cannot
-    /// be that of a regular file (`x/`, `..`).
+    /// The place of a name, itself, even if it is a link; `None` if its directory is not there, or
+    /// if it cannot be that of a regular file (`x/`, `..`).
     pub(crate) fn of(target: Target<'_>) -> Option<Self> {
         Self::new(target.directory, target.path.to_bytes())
     }
@@ -143,7 +144,7 @@ impl Dentry {
 
     /// Whether the program may make and remove names in its directory.
     pub(crate) fn may_change(&self) -> Result<(), Errno> {
-        // A directory that was removed, but is still the current one of somebody.
+        // A directory that was removed, but is still the current one of a process.
         if self.stat.st_nlink == 0 {
             return Err(Errno::NOENT);
         }
@@ -200,7 +201,7 @@ impl Directory {
         Ok(Arc::new(Self::open_by(path)?))
     }
 
-    /// The same, for who does not share it.
+    /// The same, for a caller that does not share it.
     pub(crate) fn open_by(path: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self::new(rustix::fs::open(path, flags, Mode::empty())?)

@@ -1,7 +1,7 @@
 //! **fault**: operations fail, or move fewer bytes than asked for, to see what a program does then.
 //!
-//! Which ones fail depends on how many of their kinds came before, and on `seed`; so a run of one thread
-//! can be repeated.
+//! Which ones fail depends on how many of their kinds came before, and on `seed`; so a run of one
+//! thread can be repeated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

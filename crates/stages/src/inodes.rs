@@ -1,4 +1,4 @@
-//! [`Inodes`]: what a stage knows of files, whichever open files of this process stand for them.
+//! [`Inodes`]: what a stage stores per inode, for all open files of this process on it.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -60,7 +60,7 @@ impl<T> Inodes<T> {
 
 /// What a descriptor stands for, if it is a regular file.
 pub(crate) fn identity(descriptor: RawFd) -> Option<Identity> {
-    // SAFETY: it was just opened, and nobody knows it yet.
+    // SAFETY: it was just opened, and has no other user yet.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     let stat = rustix::fs::fstat(descriptor).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)

@@ -1,4 +1,11 @@
-//! The stages there are, and the table by which a configuration becomes stages ([`STAGE_TABLE`]).
+//! The stages, the table that turns a configuration into stages ([`STAGE_TABLE`]), and [`recover`]
+//! for what they leave.
+//!
+//! One module is one stage, and its comment is the stage's reference: what it does, its options,
+//! what programs observe, and its limits. [`parse_stack`] and [`read_stack`] read a configuration
+//! of these stages. A new stage is a module and an entry of the table. Modules that several stages
+//! use: `dentry` and `trust` (names and files that may be acted upon), `position` (offsets instead
+//! of positions), `inodes` (state per inode), `options` and `size` (values in configurations).
 
 mod align;
 pub mod combine;
@@ -96,8 +103,8 @@ static STAGE_TYPES: &[StageType] = &[
 /// Stages of which several in a row make sense: each may be for other operations.
 const MAY_REPEAT: &[&str] = &["throttle", "fault"];
 
-/// Stages that keep files elsewhere, in the only order that works: what holds files back before they are made
-/// comes before what makes them somewhere else.
+/// Stages that keep files elsewhere, in the only order that works: what holds files back before
+/// they are made comes before what makes them somewhere else.
 const OF_NAMES: &[&str] = &["combine", "path-rewrite"];
 
 /// Stages that know files by what the kernel says they are: they come after those that change that.

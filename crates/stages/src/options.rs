@@ -1,4 +1,4 @@
-//! What stages' tables in configurations have in common: sizes, times, kinds and errors as words.
+//! Values in the options of stages: sizes, times, kinds of operations and errors.
 
 use std::time::Duration;
 

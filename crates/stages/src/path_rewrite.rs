@@ -1,4 +1,5 @@
-//! **path-rewrite**: files are made at a fast place, and go to their destination when they are closed.
+//! **path-rewrite**: files are made at a fast place, and go to their destination when they are
+//! closed.
 //!
 //! ```toml
 //! [[stage]]
@@ -9,49 +10,55 @@
 //! existing = false       # true: files that are there and opened for writing go to the fast place as well
 //! ```
 //!
-//! **What is rewritten**: files under `from` that are made, or opened for writing and emptied. At the destination
-//! there is an empty file meanwhile, the *placeholder*: so names, permissions and errors of the directory are those
-//! of the kernel. The bytes are under `to`, in a directory `.striate-moves`, where they are found by the placeholder's
-//! device and inode: so every process under the same stack finds them, by whichever name, and uses the same
-//! file there. It sees what it would see without the stage: `stat` and `fstat` tell the placeholder's identity
-//! and links, and the size and times of the bytes.
+//! **What is rewritten**: files under `from` that are made, or opened for writing and emptied. At
+//! the destination there is an empty file meanwhile, the *placeholder*: so names, permissions and
+//! errors of the directory are those of the kernel. The bytes are under `to`, in a directory
+//! `.striate-moves`, where they are found by the placeholder's device and inode: so every process
+//! under the same stack finds them, by whichever name, and uses the same file there. It sees what
+//! it would see without the stage: `stat` and `fstat` tell the placeholder's identity and links,
+//! and the size and times of the bytes.
 //!
-//! **When they move**: with the last close of the last process; or when they are shared (`fork`, `exec`, locks, mappings)
-//! or something is done to their name that the kernel has to answer (`truncate`, `chmod`, attributes), if no other
-//! process uses them. Locks and mappings bring a file home because they are meant for processes that are not under
-//! the stack as well, and mappings last longer than descriptors. If another process uses the file as well, it stays for
-//! all of them at the fast place, which serves locks and mappings among them. What nobody uses any more is moved
-//! by the end of any process that used the stage, by the end of `striate run`, by who opens it, and by `striate stack
-//! recover`.
+//! **When they move**: with the last close of the last process; or when they are shared (`fork`,
+//! `exec`, locks, mappings) or something is done to their name that the kernel has to answer
+//! (`truncate`, `chmod`, attributes), if no other process uses them. Locks and mappings bring a
+//! file to its destination because they are meant for processes that are not under the stack as
+//! well, and mappings last longer than descriptors. If another process uses the file as well, it
+//! stays for all of them at the fast place, which serves locks and mappings among them. A file
+//! without a user is moved by the end of any process that used the stage, by the end of `striate
+//! run`, by its next open, and by `striate stack recover`.
 //!
-//! **How they move**: what is closed is copied to a hidden name beside the destination, made durable, and renamed over the
-//! placeholder, so that nobody ever sees half a file; on the same file system it is a rename. Where the inode has
-//! to stay – the file is open, has several names or attributes, is another user's – bytes are copied into the
-//! placeholder, and the journal says so until they are durable. Permissions, owner and times go with it; holes stay
-//! holes. If the fast place is full, the file goes to its destination and the program goes on there, unless other
+//! **How they move**: what is closed is copied to a hidden name beside the destination, made
+//! durable, and renamed over the placeholder, so that no process ever sees half a file; on the same
+//! file system it is a rename. Where the inode has to stay – the file is open, has several names or
+//! attributes, is another user's – bytes are copied into the placeholder, and the journal says so
+//! until they are durable. Permissions, owner and times go with it; holes stay holes. If the fast
+//! place is full, the file goes to its destination and the program goes on there, unless other
 //! processes use it, too: then the program is told that there is no space.
 //!
-//! **What others see**, who are not under the stack: the placeholder, until the move. If they write to it, the file is not
-//! moved: the `close` that would have moved it fails with `ESTALE`, a line on standard error names both files, and
-//! both stay. `striate stack recover` moves it once the other file was removed or given another name.
+//! **What processes see that are not under the stack**: the placeholder, until the move. If they
+//! write to it, the file is not moved: the `close` that would have moved it fails with `ESTALE`, a
+//! line on standard error names both files, and both stay. `striate stack recover` moves it once
+//! the other file was removed or given another name.
 //!
-//! **When the process is killed**: a journal that was written before the file was used says where it belongs. What
-//! the program had written is there, closed or not, as it would be without this stage. What was synced survives a
-//! loss of power if the fast place does. A file that was there before is the one at its destination until its copy at
-//! the fast place is whole, durable and in the journal.
+//! **When the process is killed**: a journal that was written before the file was used says where
+//! it belongs. What the program had written is there, closed or not, as it would be without this
+//! stage. What was synced survives a loss of power if the fast place does. A file that was there
+//! before is the one at its destination until its copy at the fast place is whole, durable and in
+//! the journal.
 //!
-//! **Who is believed**: the fast place is the caller's alone (`fast_place.rs`), and a file goes only below a directory that a
-//! rule names, whatever a journal says.
+//! **What is trusted**: the fast place is writable by the caller alone (`fast_place.rs`), and a
+//! file goes only below a directory that a rule names, whatever a journal says.
 //!
-//! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the fast place, are
-//! seen by the program, and are tried again at the end. With `background` they are told at the end, on standard
-//! error.
+//! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the
+//! fast place, are seen by the program, and are tried again at the end. With `background` they are
+//! told at the end, on standard error.
 //!
-//! **Differences that remain**: a file is another inode after its last close; who is not under the stack and
-//! has the placeholder open does not see the file. A process that has a file open for reading where it belongs sees
-//! what another writes after that one's close. Extended attributes that are set by a descriptor while several
-//! processes use a file are lost. Rules are for paths as the program says them, and for files that are really there: a
-//! link that leads out of `from` is followed, and the file used where it is. Processes of several users need fast
+//! **Differences that remain**: a file is another inode after its last close; a process that is not
+//! under the stack and has the placeholder open does not see the file. A process that has a file
+//! open for reading where it belongs sees what another writes after that one's close. Extended
+//! attributes that are set by a descriptor while several processes use a file are lost. Rules are
+//! for paths as the program says them, and for files that are really there: a link that leads out
+//! of `from` is followed, and the file used where it is. Processes of several users need fast
 //! places of their own.
 
 pub(crate) mod claim;

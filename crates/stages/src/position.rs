@@ -1,9 +1,11 @@
-//! [`CallPosition`]: where a call takes place, for stages that keep the position of files from the kernel.
+//! [`CallPosition`]: the offset of a call, for stages that keep the position of files from the
+//! kernel.
 //!
-//! Stages that have to know offsets turn calls at the position into calls at an offset. The position is then
-//! the [`Cursor`] of the open file. The stages below see offsets only. Two rules keep several such stages
-//! from waiting for each other: who has a cursor forwards nothing that needs one (no call at the position,
-//! no seek); and all take a cursor before any lock of their own.
+//! Stages that need offsets turn calls at the position into calls at an offset. The position is
+//! then the [`Cursor`] of the open file, and the stages below see offsets only. Two rules exclude
+//! deadlocks between several such stages: a stage that holds a cursor forwards nothing that needs
+//! one (no call at the position, no seek), and every stage takes a cursor before any lock of its
+//! own.
 
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ pub(crate) const FAR: u64 = 1 << 43;
 pub(crate) enum CallPosition<'f> {
     /// Where the call says.
     Offset(u64),
-    /// At the position, which nobody else moves meanwhile.
+    /// At the position, which no other thread moves meanwhile.
     Position(Cursor<'f>),
     /// At the position, which the kernel has: the file is shared.
     Kernel,
@@ -86,7 +88,8 @@ pub(crate) fn appends(file: &OpenFile, flags: i32) -> bool {
     file.appends() || flags & libc::RWF_APPEND != 0
 }
 
-/// Forwards a read or a write, whose place is known, at its offset. Afterwards the operation is what it was.
+/// Forwards a read or a write, whose place is known, at its offset. Afterwards the operation is
+/// what it was.
 pub(crate) fn forward_at(op: &mut Op<'_>, next: Next<'_>, offset: Option<u64>) -> Outcome {
     let given = match &mut op.action {
         Action::Read { at, .. } | Action::Write { at, .. } => std::mem::replace(at, offset),
@@ -149,8 +152,8 @@ fn move_to(file: &OpenFile, position: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Forwards a copy from file to file, or to a descriptor, with offsets instead of positions at the ends that
-/// `ours` says. As in the kernel, somebody else may move a position meanwhile.
+/// Forwards a copy from file to file, or to a descriptor, with offsets instead of positions at the
+/// ends that `ours` says. As in the kernel, another thread may move a position meanwhile.
 pub(crate) fn transfer(
     op: &mut Op<'_>,
     next: Next<'_>,

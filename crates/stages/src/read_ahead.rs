@@ -1,9 +1,10 @@
-//! **read-ahead**: reads more than was asked for when the next reads can be told.
+//! **read-ahead**: reads more than was asked for when the next reads can be predicted.
 //!
-//! Where each request takes its time, many small reads are slow even if they come in order. This stage
-//! looks for reads of an open file that follow each other at the same distance: one after the other, or with
-//! a stride, forward or backward. From the third on it reads what several of them want with one read, and
-//! answers the next ones from memory. What lies between strides is read too, and dropped.
+//! Where each request takes its time, many small reads are slow even if they come in order. This
+//! stage looks for reads of an open file that follow each other at the same distance: one after the
+//! other, or with a stride, forward or backward. From the third on it reads what several of them
+//! want with one read, and answers the next ones from memory. What lies between strides is read
+//! too, and dropped.
 //!
 //! # Options
 //!
@@ -17,22 +18,25 @@
 //!
 //! # What programs observe
 //!
-//! Data, positions, ends of files and errors are what they would be without the stage. Whatever this
-//! process does to a file through any of its open files (`write`, `ftruncate`, `copy_file_range` …) drops
-//! what was read ahead of it. Each byte that was read ahead is given out once: who reads the same place
-//! again and again, to see it change, sees it. The end of the file is never told from memory.
+//! Data, positions, ends of files and errors are what they would be without the stage. Whatever
+//! this process does to a file through any of its open files (`write`, `ftruncate`,
+//! `copy_file_range` …) drops what was read ahead of it. Each byte that was read ahead is given out
+//! once: a program that reads the same place again and again, to see it change, sees it. The end of
+//! the file is never told from memory.
 //!
 //! # What is late for other processes
 //!
-//! Nothing. But what other processes write may be seen late here: up to `age_ms` after it was written, in
-//! the bytes that were read ahead. After a lock, a mapping or a `fork` nothing is read ahead of the file any
-//! more, and a file that is opened anew starts with nothing: close-to-open, as on NFS.
+//! Nothing. But what other processes write may be seen late here: up to `age_ms` after it was
+//! written, in the bytes that were read ahead. After a lock, a mapping or a `fork` nothing is read
+//! ahead of the file any more, and a file that is opened anew starts with nothing: close-to-open,
+//! as on NFS.
 //!
 //! # Limits
 //!
-//! It reads ahead when a read comes, not in the background. Strides so large that `waste` or `window` are
-//! exceeded gain nothing. Files that were opened with `O_DIRECT` and reads with `RWF_…` flags pass. When
-//! several threads read one open file at the same time, one of them uses the window and the others pass.
+//! It reads ahead when a read comes, not in the background. Strides so large that `waste` or
+//! `window` are exceeded gain nothing. Files that were opened with `O_DIRECT` and reads with
+//! `RWF_…` flags pass. When several threads read one open file at the same time, one of them uses
+//! the window and the others pass.
 
 mod pattern;
 mod window;
@@ -311,7 +315,7 @@ impl ReadAhead {
         let length = memory.len() as u64;
         let range = place.offset().and_then(|at| Some(at..at.checked_add(length)?));
         let (Some(range), true) = (range, plain) else { return place.read(op, next) };
-        // Who would have to wait reads for itself.
+        // A thread that would have to wait reads for itself.
         let Some(mut ahead) = handle.ahead.try_lock() else { return place.read(op, next) };
         let count = self.read_range(&mut ahead, handle, op, &range, next)?;
         place.advance(count);

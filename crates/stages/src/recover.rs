@@ -1,5 +1,5 @@
-//! What processes that did not end well have left behind is brought to where it belongs: [`recover`]; and
-//! containers are unpacked: [`unpack`].
+//! Recovery of what killed processes left behind: [`recover`]; and unpacking of containers:
+//! [`unpack`].
 
 mod combined;
 mod leftover_logs;
@@ -101,10 +101,10 @@ impl fmt::Display for Report {
 
 /// Finds what the stages of a stack have left behind, and finishes it if that is wanted.
 ///
-/// Logs of `combine` are looked for in its `directory`; without one they are beside the files that were
-/// made, and so in and below each of `places`. Files of `path-rewrite` are found at its fast places.
-/// Containers that are to stay (`unpack = false`) are left alone; logs of such a stage that were not finished
-/// become containers.
+/// Logs of `combine` are looked for in its `directory`; without one they are beside the files that
+/// were made, and so in and below each of `places`. Files of `path-rewrite` are found at its fast
+/// places. Containers that are to stay (`unpack = false`) are left alone; logs of such a stage that
+/// were not finished become containers.
 pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: Wanted) -> Report {
     let mut report = Report::default();
     for (name, options) in configuration.options() {
@@ -133,7 +133,8 @@ pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: Wanted
     report
 }
 
-/// Brings files of `path-rewrite` to their destination that no process uses any more: a run has ended.
+/// Brings files of `path-rewrite` to their destination that no process uses any more: a run has
+/// ended.
 pub fn finish_moves(configuration: &Configuration) -> Report {
     let mut report = Report::default();
     for (name, options) in configuration.options() {

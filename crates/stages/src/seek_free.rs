@@ -1,9 +1,9 @@
 //! **seek-free**: turns all reads and writes into one sequential stream. **It destroys files.**
 //!
-//! A measuring stick for the best case (\[SCHMIDTKE\]): how fast would the program be if it read and wrote each
-//! file from its start to its end? Seeks are dropped, and the offsets of `pread` and `pwrite` are ignored:
-//! bytes go to, and come from, wherever the last call left off. The program is told what it expects:
-//! positions and counts as if all were well.
+//! A measuring stick for the best case (\[SCHMIDTKE\]): how fast would the program be if it read
+//! and wrote each file from its start to its end? Seeks are dropped, and the offsets of `pread` and
+//! `pwrite` are ignored: bytes go to, and come from, wherever the last call left off. The program
+//! is told what it expects: positions and counts as if all were well.
 //!
 //! # Options
 //!
@@ -13,9 +13,9 @@
 //!
 //! # What programs observe
 //!
-//! Positions, counts and ends of files as without the stage. What they read is not what they wrote, unless
-//! all was sequential: programs that look at their data may fail. A read that finds the stream at the end
-//! of the file starts it again.
+//! Positions, counts and ends of files as without the stage. What they read is not what they wrote,
+//! unless all was sequential: programs that look at their data may fail. A read that finds the
+//! stream at the end of the file starts it again.
 //!
 //! # What is late for other processes
 //!
@@ -85,7 +85,7 @@ impl Stage for SeekFree {
             Action::Open { file, .. } => {
                 let file = *file;
                 let descriptor = next.call(op)?;
-                // SAFETY: it was just opened, and nobody knows it yet.
+                // SAFETY: it was just opened, and has no other user yet.
                 let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor as RawFd) };
                 let size = rustix::fs::fstat(fd).map_or(0, |stat| stat.st_size as u64);
                 file.set_state(slot, Lock::<_>::new(Believed { position: 0, size }));

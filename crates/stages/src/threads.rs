@@ -1,7 +1,7 @@
-//! Threads of stages.
+//! Threads that stages start: they receive no signals.
 
-/// Calls a function that starts threads, so that they get none of the signals that are meant for the program:
-/// its handlers expect its own threads.
+/// Calls a function that starts threads, so that they get none of the signals that are meant for
+/// the program: its handlers expect its own threads.
 pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are filled before they are read.
     let before = unsafe {

@@ -1,11 +1,13 @@
 //! **throttle**: requests take as long as on slower storage.
 //!
-//! A request takes `latency` and the time that its bytes take at `bandwidth`, or longer if it really does.
-//! Latencies of requests at the same time pass at the same time; their bytes share the bandwidth.
+//! A request takes `latency` and the time that its bytes take at `bandwidth`, or longer if it
+//! really does. Latencies of requests at the same time pass at the same time; their bytes share the
+//! bandwidth.
 //!
-//! The wait takes no processor from the program: it is a sleep that the kernel does not prolong to save wake-ups. To
-//! be woken up takes some tens of microseconds all the same. So a thread that is the only one to wait wakes up a
-//! little early and waits awake for the rest; of several, all sleep to the end, and are late by that.
+//! The wait takes no processor from the program: it is a sleep that the kernel does not prolong to
+//! save wake-ups. To be woken up takes some tens of microseconds all the same. So a thread that is
+//! the only one to wait wakes up a little early and waits awake for the rest; of several, all sleep
+//! to the end, and are late by that.
 
 use std::num::NonZeroU64;
 use std::sync::Mutex;
@@ -49,7 +51,8 @@ const REQUESTS: Kinds = Kinds::of(&[
     Kind::SendFile,
 ]);
 
-/// From so long before the end on, a thread that waits alone waits awake: to be woken up takes about that long.
+/// From so long before the end on, a thread that waits alone waits awake: to be woken up takes
+/// about that long.
 const AWAKE: Duration = Duration::from_micros(50);
 
 #[derive(Debug, Deserialize)]
@@ -69,8 +72,8 @@ pub(super) struct Throttle {
     bandwidth: Option<u64>,
     /// When the bytes that are on their way will have passed.
     free: Mutex<Option<Instant>>,
-    /// How many threads wait now. A replay has a stage for each process that it acts out: each is alone then, as
-    /// it was.
+    /// How many threads wait now. A replay has a stage for each process that it acts out: each is
+    /// alone then, as it was.
     waiting: AtomicUsize,
 }
 
@@ -151,7 +154,8 @@ fn wait_until(end: Instant, waiting: &AtomicUsize) {
 
 /// Sleeps as precisely as the kernel can. It ends early if a signal comes.
 fn sleep(time: Duration) {
-    // The kernel may otherwise be late by the slack of the thread, 50 µs for most. It belongs to the program.
+    // The kernel may otherwise be late by the slack of the thread, 50 µs for most. It belongs to
+    // the program.
     let slack = current_timer_slack().ok().and_then(NonZeroU64::new);
     if slack.is_some() {
         let _ = set_current_timer_slack(Some(NonZeroU64::MIN));

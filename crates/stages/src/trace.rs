@@ -1,10 +1,11 @@
 //! **trace**: records every call, with all that is needed to repeat it.
 //!
-//! Threads record into a few shards, each with a block in memory. A block goes to the file when it is full, a
-//! second after it was begun if there is another call then, and when all is settled. What a killed process
-//! leaves is a trace up to its last block.
+//! Threads record into a few shards, each with a block in memory. A block goes to the file when it
+//! is full, a second after it was begun if there is another call then, and when all is settled.
+//! What a killed process leaves is a trace up to its last block.
 //!
-//! A process that carries out calls of others ([`for_caller`](crate::for_caller)) records a trace for each of them.
+//! A process that carries out calls of others ([`for_caller`](striate_stack::for_caller)) records a
+//! trace for each of them.
 
 mod callers;
 mod recorded_call;
@@ -90,7 +91,7 @@ impl Recorder {
         Some((self.callers.process_of(thread)?, thread))
     }
 
-    /// Takes a call down, in the trace of whoever made it.
+    /// Records a call, in the trace of the process that made it.
     #[inline]
     fn record(
         &self,
@@ -113,7 +114,7 @@ impl Recorder {
         }
     }
 
-    /// What is known of a file, also of one that was open before anybody recorded it.
+    /// What is known of a file, also of one that was open before the recording began.
     fn known<'f>(&self, file: &'f Arc<OpenFile>, slot: usize) -> Option<&'f TracedState> {
         file.state::<TracedState>(slot).or_else(|| {
             file.set_state(

@@ -1,4 +1,4 @@
-//! Copies from file to file where the kernel cannot.
+//! Copies from file to file by reads and writes, where the kernel's `copy_file_range` cannot.
 
 use rustix::io::Errno;
 use striate_calls::Function;
@@ -7,7 +7,8 @@ use striate_stack::{Action, End, Memory, Next, Op, Outcome};
 /// As much is copied at a time.
 const MOST: usize = 1 << 20;
 
-/// What `copy_file_range` does, by a read and writes: for files that a stage keeps on different file systems.
+/// What `copy_file_range` does, by a read and writes: for files that a stage keeps on different
+/// file systems.
 pub(crate) fn copy_by_hand(from: End<'_>, to: End<'_>, length: usize, next: Next<'_>) -> Outcome {
     let (Some(source), Some(sink)) = (from.file, to.file) else { return Err(Errno::XDEV) };
     if sink.appends() {

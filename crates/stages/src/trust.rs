@@ -1,14 +1,16 @@
-//! Which directories and files a process believes: those that nobody else can have put there.
+//! The check of directories and files that a process acts upon: no other user can have put them
+//! there.
 //!
-//! Journals of path-rewrite and logs of combine make a process write files. Whoever could plant one would write with the
-//! rights of the process that finishes it. So they are believed only if they belong to the caller (its effective user,
-//! whoever that is: a recovery by the superuser does not believe what users have left), and if nobody else can write to
-//! them. A directory is believed if, in addition, nobody else can put another one in its place: every directory on the way
-//! to it belongs to the caller or to the superuser, and is not writable by others, or has the sticky bit, and then what is
-//! taken in it belongs to one of the two.
+//! Journals of path-rewrite and logs of combine make a process write files. Another user who could
+//! plant one would write with the rights of the process that finishes it. So they are trusted only
+//! if they belong to the effective user of the process (recovery by the superuser does not trust
+//! files of users), and if no other user can write to them. A directory is trusted if, in addition,
+//! no other user can replace it: every directory of its path belongs to this user or to the
+//! superuser, and either is not writable by others or has the sticky bit and the entry that is
+//! followed belongs to one of the two.
 //!
-//! Files are checked by the descriptor that is read afterwards ([`check_file`]); directories by their path
-//! ([`check_directory`]), which nobody else can change once it is believed.
+//! Files are checked by the descriptor that is read afterwards ([`check_file`]); directories by
+//! their path ([`check_directory`]), which no other user can change once it has passed.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, OsString};
@@ -32,7 +34,7 @@ const WRITE_OF_OTHERS: u32 = 0o022;
 const ALL_OF_OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// Something is not believed.
+/// A file or directory that is not trusted.
 #[derive(Debug, Error)]
 #[error("{} {reason}", .path.display())]
 pub(crate) struct Distrust {
@@ -63,7 +65,7 @@ enum Reason {
     NotDirectory,
     #[error("is not a regular file")]
     NotRegular,
-    #[error("has {0} names: another one may belong to somebody else")]
+    #[error("has {0} names: another one may belong to another user")]
     Names(u64),
     #[error("is reached by too many symbolic links")]
     Loop,
@@ -81,7 +83,7 @@ impl Distrust {
         matches!(self.reason, Reason::System(Errno::NOENT))
     }
 
-    /// What it is, and why, for who says the path anyway.
+    /// What it is, and why, for a caller that prints the path itself.
     pub(crate) fn into_parts(self) -> (PathBuf, std::io::Error) {
         (self.path.clone(), self.into())
     }
@@ -99,13 +101,13 @@ impl From<Distrust> for std::io::Error {
     fn from(distrust: Distrust) -> Self {
         match distrust.reason {
             Reason::System(error) => error.into(),
-            // Whoever tells it says which file it is about.
+            // The caller prints which file it is about.
             reason => Self::new(std::io::ErrorKind::PermissionDenied, reason),
         }
     }
 }
 
-/// Whom a process writes for.
+/// The user that a process writes for.
 fn caller() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -114,7 +116,8 @@ fn permissions(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
 }
 
-/// Checks the way to a directory, and that it is the caller's alone to write to. Returns its path without links.
+/// Checks the way to a directory, and that it is the caller's alone to write to. Returns its path
+/// without links.
 pub(crate) fn check_directory(path: &Path) -> Result<PathBuf, Distrust> {
     let resolved = check_way(path)?;
     let stat = look(&resolved)?;
@@ -128,7 +131,8 @@ pub(crate) fn check_directory(path: &Path) -> Result<PathBuf, Distrust> {
     Ok(resolved)
 }
 
-/// Checks a directory in one that [`check_directory`] has believed: it is not a link, and nobody else can look into it.
+/// Checks a directory in one that has passed [`check_directory`]: it is not a link, and no other
+/// user can look into it.
 pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
     let stat = look(path)?;
     let (owner, caller, mode) = (stat.st_uid, caller(), permissions(&stat));
@@ -142,7 +146,8 @@ pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
     Err(Distrust::new(path, reason))
 }
 
-/// Checks an open file that is to be believed: a regular one with one name, the caller's, that nobody else can write to.
+/// Checks an open file: a regular one with one name, owned by the caller, that no other user can
+/// write to.
 pub(crate) fn check_file(file: impl AsFd, path: &Path) -> Result<(), Distrust> {
     let stat = check_regular(file, path)?;
     let (owner, caller, mode) = (stat.st_uid, caller(), permissions(&stat));
@@ -168,12 +173,12 @@ pub(crate) fn check_regular(file: impl AsFd, path: &Path) -> Result<Stat, Distru
     Ok(stat)
 }
 
-/// That a file belongs to somebody else than it should.
+/// The error for a file of the wrong owner.
 pub(crate) fn of_another(path: &Path, owner: u32) -> Distrust {
     Distrust::new(path, Reason::Owner { owner, caller: caller() })
 }
 
-/// Opens a file that is to be believed, without following a link or waiting for somebody, and checks it.
+/// Opens a file without following a link or blocking, and checks it.
 pub(crate) fn open_file(path: &Path, flags: OFlags) -> std::io::Result<std::fs::File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -188,7 +193,7 @@ fn look(path: &Path) -> Result<Stat, Distrust> {
     rustix::fs::lstat(path).map_err(|error| Distrust::new(path, Reason::System(error)))
 }
 
-/// Follows a path from the root on, and checks that nobody else can change where it leads.
+/// Follows a path from the root on, and checks that no other user can change where it leads.
 fn check_way(path: &Path) -> Result<PathBuf, Distrust> {
     let parts = |path: &Path| -> Vec<OsString> {
         let parts = path.components().filter_map(|part| match part {
@@ -245,7 +250,8 @@ fn check_way(path: &Path) -> Result<PathBuf, Distrust> {
     Ok(resolved)
 }
 
-/// Opens a directory by a path that had no links in it when it was written down. If it has one now, it leads elsewhere.
+/// Opens a directory by a path that had no links in it when it was written down. If it has one now,
+/// it leads elsewhere.
 pub(crate) fn open_unlinked(path: &Path) -> Result<Directory, std::io::Error> {
     let directory = Directory::open_by(path)?;
     if directory.path() == path {

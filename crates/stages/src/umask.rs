@@ -1,7 +1,7 @@
-//! The permissions that the process takes away from new files.
+//! The file mode creation mask of the process.
 //!
-//! There is no call that only asks for them, and to set them for a moment would show in other threads: the
-//! kernel tells them in `/proc`.
+//! No system call only reads it, and setting it for a moment would be visible to other threads: it
+//! is read from `/proc`.
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;

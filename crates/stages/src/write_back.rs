@@ -1,10 +1,11 @@
 //! **write-back**: collects writes in memory and writes whole blocks.
 //!
-//! Small writes cost a system call each, and a request each where storage is far away. This stage takes
-//! them into a buffer per file, in any order, over any number of files, and hands on blocks: aligned to
-//! `block` bytes, each with one write, as soon as they are full. A sequential stream of small writes
-//! becomes a sequence of aligned block writes. Where the door answers first, as the mount does, the program does not wait
-//! for a full block of such a stream to be written, unless the one before is not written yet (`deferred_block.rs`).
+//! Small writes cost a system call each, and a request each where storage is far away. This stage
+//! takes them into a buffer per file, in any order, over any number of files, and hands on blocks:
+//! aligned to `block` bytes, each with one write, as soon as they are full. A sequential stream of
+//! small writes becomes a sequence of aligned block writes. Where the door answers first, as the
+//! mount does, the program does not wait for a full block of such a stream to be written, unless
+//! the one before is not written yet (`deferred_block.rs`).
 //!
 //! # Options
 //!
@@ -16,41 +17,44 @@
 //!
 //! # What programs observe
 //!
-//! Reads, sizes, positions and seeks are what they would be without the stage: all open files of this
-//! process that stand for one file share one buffer, and reads are put together from the buffer and the
-//! file. A file that was opened to append has its bytes collected where it ended, and written out by an
-//! append, so that bytes of others who append are not overwritten.
+//! Reads, sizes, positions and seeks are what they would be without the stage: all open files of
+//! this process that stand for one file share one buffer, and reads are put together from the
+//! buffer and the file. A file that was opened to append has its bytes collected where it ended,
+//! and written out by an append, so that bytes that other processes append are not overwritten.
 //!
-//! What is buffered is written out by `fsync`, `fdatasync` and `close` of any of the file's descriptors; before
-//! the file is truncated, allocated, renamed, mapped, copied from or to by the kernel, or anything else is
-//! done with it (`chmod`, `utimensat`, …); when it is shared with others (`fork`, locks, mappings); and
-//! when the process ends, if it is not killed. After a mapping, a lock or a `fork` nothing is buffered of the
-//! file any more.
+//! What is buffered is written out by `fsync`, `fdatasync` and `close` of any of the file's
+//! descriptors; before the file is truncated, allocated, renamed, mapped, copied from or to by the
+//! kernel, or anything else is done with it (`chmod`, `utimensat`, …); when it is shared with
+//! others (`fork`, locks, mappings); and when the process ends, if it is not killed. After a
+//! mapping, a lock or a `fork` nothing is buffered of the file any more.
 //!
-//! Not buffered are writes of files that were opened with `O_DIRECT`, `O_SYNC` or `O_DSYNC`, writes with
-//! `RWF_…` flags, writes beyond 8 TiB or the process's limit of file sizes: they go straight through,
-//! after what they overlap.
+//! Not buffered are writes of files that were opened with `O_DIRECT`, `O_SYNC` or `O_DSYNC`, writes
+//! with `RWF_…` flags, writes beyond 8 TiB or the process's limit of file sizes: they go straight
+//! through, after what they overlap.
 //!
 //! # Errors
 //!
-//! That a file cannot be written (`ENOSPC`, `EDQUOT`, `EIO`) is found when a block is written out. The
-//! error is what the next `write`, `fsync` or `close` of the file returns, as on NFS. What could not be
-//! written stays in the buffer, and each of these calls tries again; what `close` cannot write is lost.
-//! What cannot be written at the end of the process, after which no call could say so, is told on standard error
-//! with the file, the bytes and the error, and by the status of the process ([`LOSS_STATUS`](crate::LOSS_STATUS)).
-//! A call that returns no error was told that all is well with what came before, as far as it was written.
+//! That a file cannot be written (`ENOSPC`, `EDQUOT`, `EIO`) is found when a block is written out.
+//! The error is what the next `write`, `fsync` or `close` of the file returns, as on NFS. What
+//! could not be written stays in the buffer, and each of these calls tries again; what `close`
+//! cannot write is lost. What cannot be written at the end of the process, after which no call
+//! could say so, is told on standard error with the file, the bytes and the error, and by the
+//! status of the process ([`LOSS_STATUS`](striate_stack::LOSS_STATUS)). A call that returns no
+//! error was told that all is well with what came before, as far as it was written.
 //!
 //! # What is late for other processes
 //!
-//! Bytes that are buffered, and the size and times that follow from them. They are there after `fsync` or
-//! `close`, not before. A process that is killed (`SIGKILL`) loses what it had not synced or closed.
+//! Bytes that are buffered, and the size and times that follow from them. They are there after
+//! `fsync` or `close`, not before. A process that is killed (`SIGKILL`) loses what it had not
+//! synced or closed.
 //!
 //! # Limits
 //!
-//! A `write` of memory that is not there is a fault of the process rather than `EFAULT`, unless the address
-//! is plainly none (the first page, or of the kernel). The file should be opened only by names that the
-//! stage covers: under another name, for example a link, an open file does not see what is buffered. The
-//! position after a write to the end (`O_APPEND`) is where the file would end if nobody else appended.
+//! A `write` of memory that is not there is a fault of the process rather than `EFAULT`, unless the
+//! address is plainly none (the first page, or of the kernel). The file should be opened only by
+//! names that the stage covers: under another name, for example a link, an open file does not see
+//! what is buffered. The position after a write to the end (`O_APPEND`) is where the file would end
+//! if no other process appended.
 
 mod buffer;
 mod deferred_block;
@@ -188,7 +192,7 @@ impl Stage for WriteBack {
 
     fn catch_up(&self, file: &Arc<OpenFile>, next: Next<'_>) {
         if let Some(handle) = file.state::<WriteBackHandle>(next.slot())
-            // Who has it is writing it.
+            // The thread that holds it is writing it.
             && let Some(mut deferred) = handle.buffer.deferred.try_lock()
         {
             deferred.write(next);
@@ -219,21 +223,6 @@ impl Stage for WriteBack {
         }));
         losses.sort_by(|one, other| one.path.cmp(&other.path));
         losses
-    }
-}
-
-/// The open file that an operation on one file is about.
-fn file_of<'a>(op: &Op<'a>) -> Option<&'a Arc<OpenFile>> {
-    match &op.action {
-        Action::Close { file, .. }
-        | Action::Seek { file, .. }
-        | Action::Sync { file, .. }
-        | Action::Truncate { file, .. }
-        | Action::Allocate { file, .. }
-        | Action::Control { file, .. }
-        | Action::Map { file, .. }
-        | Action::Notice { of: Of::File(file) } => Some(file),
-        _ => None,
     }
 }
 
@@ -292,7 +281,7 @@ impl WriteBack {
             }
             Action::Control { command, .. } if *command != libc::F_SETFL => next.call(op),
             _ => {
-                let Some(file) = file_of(op) else { return next.call(op) };
+                let Some(file) = op.action.file() else { return next.call(op) };
                 if let (Action::Map { .. }, Some(handle)) =
                     (&op.action, file.state::<WriteBackHandle>(next.slot()))
                 {
@@ -328,7 +317,7 @@ impl WriteBack {
         }
     }
 
-    /// Asks about a file while nobody else can write anything of it out.
+    /// Asks about a file while no other thread can write anything of it out.
     fn stat_buffered(
         &self,
         mut buffered: Locked<'_, BufferContents>,
@@ -336,7 +325,7 @@ impl WriteBack {
         next: Next<'_>,
     ) -> Outcome {
         if !self.late_times {
-            // If it fails, whoever writes or closes is told.
+            // If it fails, the next write or close returns the error.
             let _ = buffered.settle(&self.shared, next);
         }
         let outcome = next.call(op)?;

@@ -1,21 +1,18 @@
-//! What only stages do that hold files: containers that stay, errors, limits, threads.
+//! combine beyond transparency: containers that stay, errors, limits, threads.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use names::{NameStep, NamesProgram, Observed, PathForm, tree};
+use name_steps::{MADE, NameStep, NamesProgram, Observed, PathForm, make, read, tree};
 use striate_stack::{
     Configuration, Function, Kind, Kinds, Next, Op, Outcome, Placed, Stack, Stage,
 };
 use striate_stages::recover::{Fate, Wanted, recover, unpack};
-
-const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
 
 fn configuration(root: &Path, stage: &str) -> Configuration {
     let root = root.display();
@@ -25,23 +22,6 @@ fn configuration(root: &Path, stage: &str) -> Configuration {
 
 fn program(root: &Path, stage: &str) -> NamesProgram {
     NamesProgram::new(configuration(root, stage).build().unwrap(), root)
-}
-
-fn make(program: &mut NamesProgram, path: &str, bytes: &[u8]) {
-    program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
-    let slot = program.last();
-    assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
-    program.close(slot).unwrap();
-}
-
-fn read(program: &mut NamesProgram, path: &str) -> Observed {
-    if let Err(error) = program.open(path, PathForm::Absolute, libc::O_RDONLY, 0) {
-        return Observed::Error(error.raw_os_error());
-    }
-    let slot = program.last();
-    let bytes = program.step(&NameStep::Read(slot, 100_000, None));
-    program.close(slot).unwrap();
-    bytes
 }
 
 fn files(root: &Path) -> Vec<String> {
@@ -128,7 +108,7 @@ fn what_cannot_be_written_out_stays_in_the_log() {
     let mut program = program(&root, &stage);
     make(&mut program, "a/lost", b"not lost");
     make(&mut program, "fine", b"fine");
-    // Somebody else removes the directory.
+    // Another process removes the directory.
     std::fs::remove_dir(root.join("a")).unwrap();
     assert!(program.finish(true).is_err());
     assert_eq!(std::fs::read(root.join("fine")).unwrap(), b"fine");
@@ -174,7 +154,7 @@ impl Stage for Counter {
     }
 
     fn classification(&self) -> striate_stack::Classification {
-        names::Nothing.classification()
+        name_steps::Nothing.classification()
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
@@ -261,7 +241,7 @@ impl Stage for Full {
     }
 
     fn classification(&self) -> striate_stack::Classification {
-        names::Nothing.classification()
+        name_steps::Nothing.classification()
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
@@ -484,7 +464,8 @@ fn stages_of_one_process_do_not_meet_in_hidden_files() {
     assert_eq!(std::fs::read_dir(root).unwrap().count(), 0);
 }
 
-/// Where a directory stands for `/`, files that stages open for themselves are those of the program.
+/// Where a directory stands for `/`, files that stages open for themselves are those of the
+/// program.
 #[test]
 fn stages_choose_by_paths_beneath_the_root() {
     struct Opens(AtomicUsize);
@@ -538,7 +519,8 @@ fn stages_choose_by_paths_beneath_the_root() {
         stack.share(&file).unwrap();
         stack.finish().unwrap();
         assert!(root.join(name).is_file());
-        // It is opened again for the program, by the path that this said; and written out, by the one that the kernel tells.
+        // It is opened again for the program, by the path that this said; and written out, by the
+        // one that the kernel tells.
         assert_eq!(opens.0.load(Ordering::Relaxed), if rooted { 2 } else { 1 });
     }
 }

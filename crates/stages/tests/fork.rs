@@ -1,33 +1,15 @@
-//! A process is copied while stages hold files: both go on by themselves. It is alone in its process, because the
-//! copy has the locks of all files that other tests have open.
+//! `fork` while stages buffer files: both processes continue on their own.
+//!
+//! The test has a process of its own, because the forked process has the locks of all files that
+//! other tests have open.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, Observed, PathForm, tree};
-
-const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
-
-fn make(program: &mut NamesProgram, path: &str, bytes: &[u8]) {
-    program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
-    let slot = program.last();
-    assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
-    program.close(slot).unwrap();
-}
-
-fn read(program: &mut NamesProgram, path: &str) -> Observed {
-    if let Err(error) = program.open(path, PathForm::Absolute, libc::O_RDONLY, 0) {
-        return Observed::Error(error.raw_os_error());
-    }
-    let slot = program.last();
-    let bytes = program.step(&NameStep::Read(slot, 100_000, None));
-    program.close(slot).unwrap();
-    bytes
-}
+use name_steps::{MADE, NameStep, NamesProgram, Observed, PathForm, make, read, tree};
 
 fn names(root: &Path) -> Vec<String> {
     tree(root).into_keys().collect()

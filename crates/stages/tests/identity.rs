@@ -1,16 +1,15 @@
-//! Who files are under combine, where that is known by more than random sequences (`names.rs`): in a copy of the
+//! Device and inode of files under combine, beyond random sequences (`names.rs`): in a forked
 //! process, under two such stages, in containers.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, PathForm};
+use name_steps::{NameStep, NamesProgram, PathForm};
 
 const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
 
@@ -48,7 +47,7 @@ fn a_copy_of_the_process_goes_on_with_what_it_was_told() {
     program.share_all();
     program.stack.settle_all().unwrap();
     assert_ne!(real(root, "told"), told);
-    // Nobody knew this one: there is no reason to tell anything but the truth.
+    // The program never asked for this one: it is given the real identity.
     assert_eq!(named(&mut program, "not_told"), real(root, "not_told"));
     program.stack.start_anew();
     assert_eq!((opened(&mut program, 0), named(&mut program, "told")), (told, told));

@@ -1,11 +1,10 @@
-//! A program is killed at any moment; what it had closed is there after recovery, whole.
+//! A program is killed at any moment: what it had closed is there after recovery, complete.
 //!
 //! `STRIATE_ROUNDS=200` for more.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use names::{NameStep, NamesProgram, PathForm};
+use name_steps::{NameStep, NamesProgram, PathForm};
 use striate_stages::recover::{Wanted, recover, unpack};
 
 const NAMES: u64 = 60;
@@ -135,7 +134,7 @@ impl Expected {
 /// Nothing hidden is left anywhere.
 fn check_clean(places: &[&Path]) {
     for place in places {
-        for name in names::tree(place).into_keys() {
+        for name in name_steps::tree(place).into_keys() {
             assert!(!name.contains(".striate"), "{name} is left");
         }
     }

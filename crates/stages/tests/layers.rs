@@ -1,4 +1,5 @@
-//! Calls of layers above POSIX in traces: what is told is read again, beside the calls that they caused.
+//! Calls of layers above POSIX in traces: they are read as they were written, next to the calls
+//! that they caused.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod program;
@@ -174,7 +175,7 @@ fn a_stage_records_calls_of_layers_by_the_clock_of_all_others() {
     assert_eq!([0, 1, 2].map(inside), [false, true, false], "{layer:?} {records:?}");
     assert_eq!(layer.thread, records[1].thread);
 
-    // Nobody asks for times where nobody records.
+    // No time is read where no stage records.
     let counted = Program::new(&format!("[paths]\n[[stage]]\nkind = 'align'\n# {at}"));
     assert_eq!(counted.stack.layer_clock(), None);
 }

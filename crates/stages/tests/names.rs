@@ -1,20 +1,17 @@
-//! Random sequences of operations on names and files, through stages that keep files elsewhere and without
-//! them: every return value and the trees at the end are the same.
+//! Random sequences of operations on names and files, through stages that keep files elsewhere and
+//! without them: every return value and the trees at the end are the same.
 //!
-//! `STRIATE_CASES=100000` for more, `STRIATE_CASE=17` for one, which is told.
+//! `STRIATE_CASES=100000` for more, `STRIATE_CASE=17` for one, whose steps are printed.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
-#[path = "names/random.rs"]
-mod random;
+mod name_steps;
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, PathForm, plain, tree};
-use random::{Dice, step};
+use name_steps::random::{Dice, step};
+use name_steps::{NameStep, NamesProgram, PathForm, plain, tree};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -41,7 +38,7 @@ enum Look {
     AndWho,
 }
 
-/// Who files are: each is told to be one thing as long as it lives, and no two are told to be the same. The file
+/// Identities of files: each file has one as long as it lives, and no two have the same. The file
 /// system does not use numbers again.
 #[derive(Default)]
 struct Who {

@@ -1,4 +1,4 @@
-//! What read-ahead, align and seek-free hand on, counted.
+//! The requests that read-ahead, align and seek-free forward, counted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,15 +1,14 @@
-//! What path-rewrite promises beyond that it is not noticed: files keep their identity, several programs use one file,
-//! and what cannot be moved is told and kept.
+//! path-rewrite beyond transparency: files keep their identity, several programs use one file, and
+//! a file that cannot be moved is reported and stays.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use names::{NameStep, NamesProgram, Observed, PathForm, tree};
+use name_steps::{NameStep, NamesProgram, Observed, PathForm, tree};
 use rustix::io::Errno;
 use striate_stack::{
     Action, Configuration, Function, Kind, Kinds, Next, Of, Op, Outcome, Placed, Stack, Stage,
@@ -45,8 +44,8 @@ impl SlowAndFast {
         striate_stages::parse_stack(&text).unwrap()
     }
 
-    /// One of several programs under one stack. Locks belong to open files, so two of them in one process
-    /// are to each other what two processes are.
+    /// One of several programs under one stack. Locks belong to open files, so two of them in one
+    /// process are to each other what two processes are.
     fn program(&self, more: &str) -> NamesProgram {
         NamesProgram::new(self.configuration(more).build().unwrap(), &self.root)
     }
@@ -141,7 +140,7 @@ fn a_file_that_was_there_is_replaced_as_a_whole() {
         let mut program = places.program(more);
         let flags = if more.starts_with("existing") { THERE } else { MADE };
         let slot = make(&mut program, "x", flags, b"new bytes");
-        // Who has the old file open keeps it, and never sees a part of the new one in it.
+        // An open file stays the old one, and never has a part of the new one in it.
         let before = std::fs::File::open(&path).unwrap();
         program.close(slot).unwrap();
         program.finish(true).unwrap();
@@ -187,7 +186,7 @@ fn programs_use_one_file_until_the_last_has_closed_it() {
         let path = places.root.join("x");
         assert_eq!(told(&one, 0, &path), identity(&path));
         one.close(0).unwrap();
-        // What it does in the background it does now: later, it might find that nobody uses the file any more.
+        // What it does in the background it does now: later, it might find the file unused.
         one.stack.settle_all().unwrap();
         assert_eq!(places.read("x"), b"");
         two.write(0, b"again", None).unwrap();
@@ -243,7 +242,7 @@ fn what_others_wrote_is_not_overwritten() {
     let report = recover(&configuration, &[], Wanted::Finish);
     assert_eq!(report.failures(), 1, "{report}");
     assert!(matches!(report.files[0].fate, Fate::Failed(_)));
-    // Somebody has looked at both, and keeps both.
+    // A user has looked at both, and keeps both.
     std::fs::rename(places.root.join("x"), places.root.join("y")).unwrap();
     assert_eq!(recover(&configuration, &[], Wanted::Finish).failures(), 0);
     assert_eq!(places.read("y"), b"by another");
@@ -304,7 +303,7 @@ impl Stage for Refusing {
     }
 
     fn classification(&self) -> striate_stack::Classification {
-        names::Nothing.classification()
+        name_steps::Nothing.classification()
     }
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {

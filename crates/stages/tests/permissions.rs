@@ -1,26 +1,23 @@
-//! Who may not do something is told so under combine as well: random sequences by somebody who is not the
-//! superuser, in directories and on files whose permissions change, with and without the stage.
+//! Permissions under combine: random sequences of an unprivileged user, in directories and on files
+//! whose permissions change, with and without the stage.
 //!
-//! `STRIATE_CASES=10000` for more, `STRIATE_CASE=17` for one, which is told.
+//! `STRIATE_CASES=10000` for more, `STRIATE_CASE=17` for one, whose steps are printed.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
-#[path = "names/random.rs"]
-mod random;
+mod name_steps;
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use names::{NameStep, NamesProgram, Observed, PathForm, plain, tree};
-use random::{Dice, step};
+use name_steps::random::{Dice, step};
+use name_steps::{NameStep, NamesProgram, Observed, PathForm, plain, tree};
 use rustix::io::Errno;
 use striate_stages::recover::{Wanted, recover};
 
 const NOBODY: u32 = 65534;
 
-/// For as long as this lives, the superuser's thread is somebody else's. Whoever is not the superuser stays who
+/// While it lives, the superuser's thread has another user. A thread of another user stays what
 /// they are.
 struct Nobody(bool);
 
@@ -65,7 +62,7 @@ fn directories(root: &Path) {
             chown(root.join(name), Some(NOBODY), None).unwrap();
         }
     }
-    // Of somebody else if that can be; of nobody to change in any case.
+    // Of another user if that can be; not to be changed in any case.
     set_mode(&root.join("closed"), 0o555);
 }
 

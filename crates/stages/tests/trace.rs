@@ -1,4 +1,5 @@
-//! Traces: what is written is read again, up to where a file is cut or damaged; what a stage records.
+//! Traces: what is written is read again, up to where a file is cut or damaged; what a stage
+//! records.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod program;

@@ -1,18 +1,18 @@
-//! Journals and logs that somebody else could have put there make nobody write a file: not the stage, not the end of a
-//! run, not the recovery; and it is said why.
+//! Journals and logs that another user could have planted cause no write: neither by the stage, nor
+//! by the end of a run, nor by recovery; and the reason is reported.
 //!
-//! Where the test is run by the superuser, they are another user's; else only permissions, links and destinations are wrong.
+//! For the superuser they belong to another user; otherwise only permissions, links and
+//! destinations are wrong.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "names/mod.rs"]
-mod names;
+mod name_steps;
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use names::{NamesProgram, PathForm, tree};
+use name_steps::{NamesProgram, PathForm, tree};
 use striate_stack::Configuration;
 use striate_stages::recover::{Report, Wanted, finish_moves, recover, unpack};
 
@@ -27,7 +27,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A directory that files belong to, a fast place, and something beside them that nobody may write to.
+/// A directory that files belong to, a fast place, and a file outside that must not be written to.
 struct PlantedFiles {
     _all: tempfile::TempDir,
     root: PathBuf,
@@ -259,8 +259,8 @@ fn files_that_leave_what_a_rule_is_for_go_home_first() {
     let mut program = NamesProgram::new(places.configuration.build().unwrap(), &places.root);
     program.open("x", PathForm::Absolute, MADE, 0o644).unwrap();
     program.write(0, b"planted", None).unwrap();
-    let renamed = program.step(&names::NameStep::Rename("x".into(), "../outside/y".into(), 0));
-    assert_eq!(renamed, names::Observed::Number(0));
+    let renamed = program.step(&name_steps::NameStep::Rename("x".into(), "../outside/y".into(), 0));
+    assert_eq!(renamed, name_steps::Observed::Number(0));
     // As if it was killed: there is nothing to be recovered.
     drop(program);
     assert_eq!(std::fs::read(outside.join("y")).unwrap(), b"planted");
@@ -296,7 +296,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
             recover(&places.configuration, std::slice::from_ref(&places.root), Wanted::Finish);
         is_refused_as_log(&places, &report, reason);
         std::fs::rename(&moved, &log).unwrap();
-        // Nor are its files brought to where it says by who unpacks it.
+        // Nor does unpacking bring its files to where it says.
         let told = unpack(&log, None, Wanted::Finish).unwrap_err().to_string();
         assert!(told.contains(reason), "{told}");
     };
@@ -319,7 +319,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
     if is_root() {
         chown(&log, Some(NOBODY), None).unwrap();
         refused("belongs to user 65534, not to the caller (user 0)");
-        // Who says where files go may have them.
+        // A caller that chooses the directory may have them.
         let into = places.fast.join("into");
         let unpacked = unpack(&log, Some(&into), Wanted::Finish).unwrap();
         assert_eq!((unpacked.files.len(), unpacked.failures()), (1, 0), "{unpacked}");

@@ -1,4 +1,4 @@
-//! What write-back hands on, counted; and what becomes of errors.
+//! The requests that write-back forwards, counted; and its errors.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -336,7 +336,7 @@ fn where_the_answer_comes_first_a_full_block_is_written_after_it() {
     assert_eq!(setup.counting.transfers(), [(Write, 0, 1000)]);
     setup.door.stack.catch_up(&file);
     assert_eq!(setup.counting.transfers(), []);
-    // Whoever fills the next block writes the one before, if nobody has.
+    // The write that fills the next block writes the one before, if that is still deferred.
     fill(1..3);
     assert_eq!(setup.counting.transfers(), [(Write, 1000, 1000)]);
     // What is put aside is read, and is part of the size.

@@ -1,11 +1,12 @@
-//! Blocks: what a trace file consists of after its first sixteen bytes.
+//! Blocks: the units of a trace file after its first sixteen bytes, each with a header and a
+//! checksum.
 
 use crate::varint::Input;
 
 /// The first bytes of a trace, before its version.
 pub(crate) const MAGIC: &[u8; 8] = b"STRTRACE";
-/// The trace of one process. The older ones are without results of calls that stages only have notice of
-/// ([`Content::RecordsWithoutResults`]), and the first of them without calls of layers.
+/// The trace of one process. The older ones are without results of calls that stages only have
+/// notice of ([`Content::RecordsWithoutResults`]), and the first of them without calls of layers.
 pub(crate) const VERSION: u32 = 5;
 /// Traces of several processes, one after the other; blocks of older traces may be among them.
 pub(crate) const VERSION_OF_SEVERAL: u32 = 6;
@@ -26,7 +27,7 @@ pub(crate) const MOST: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Content {
-    /// Who recorded it: [`Header`](crate::Header).
+    /// The process that recorded it: [`Header`](crate::Header).
     Header = 1,
     /// Records of versions 1 to 4: without the results of calls that stages only have notice of.
     RecordsWithoutResults = 2,
@@ -181,7 +182,8 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
 pub struct BlockInfo {
     /// Where the block begins in the file.
     pub offset: u64,
-    /// Records of one shard are in the order in which calls ended; those of a thread are in one shard.
+    /// Records of one shard are in the order in which calls ended; those of a thread are in one
+    /// shard.
     pub shard: u16,
     /// How many records there are.
     pub count: u32,

@@ -1,4 +1,4 @@
-//! [`Record`]: a call as a trace tells it.
+//! [`Record`]: one call in a trace, with its times, its thread and its result.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,8 +94,8 @@ pub enum Call<F, P> {
         offset: u64,
         length: u64,
     },
-    /// `size`: what it was told to be. `mode`: `st_mode`, with the sort of file; traces of versions 1 to 4 do not
-    /// have it.
+    /// `size`: what it was told to be. `mode`: `st_mode`, with the sort of file; traces of versions
+    /// 1 to 4 do not have it.
     Stat {
         of: Subject<F, P>,
         flags: i32,
@@ -154,7 +154,7 @@ pub enum Call<F, P> {
 /// A call as it is read.
 pub type RecordedCall = Call<Arc<TracedFile>, Arc<Path>>;
 
-/// A call, who made it and when, and what came of it.
+/// A call, its thread, its times and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The function that the program called.
@@ -167,8 +167,8 @@ pub struct Record {
     pub duration: u64,
     /// What it returned, or the number of its error; `Ok(0)` if that is not known.
     pub outcome: Result<u64, i32>,
-    /// Whether its result was recorded. Those of calls that stages only have notice of (`access`, `opendir`, `mmap` …)
-    /// are not in traces of versions 1 to 4.
+    /// Whether its result was recorded. Those of calls that stages only have notice of (`access`,
+    /// `opendir`, `mmap` …) are not in traces of versions 1 to 4.
     pub known: bool,
     /// What was asked for.
     pub call: RecordedCall,

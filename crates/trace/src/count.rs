@@ -1,8 +1,11 @@
-//! What the stage **count** counts, where it keeps it, and how it is read.
+//! Counters: what the stage **count** counts, its file, and its readers.
 //!
-//! Counters live in a file that is mapped into memory, so that a process that is killed has counted all
-//! the same: `PID-START-PLACE.count` in the directory of a run, one per process and stage. Threads have
-//! parts of it to themselves (`layout.rs`); whoever reads it adds them up ([`Counters::read`]).
+//! Counters are in a file that is mapped into memory, so that the counts of a killed process
+//! survive: `PID-START-INDEX.count` in the directory of a run, one per process and stage. Each
+//! thread has a shard of the file (`layout.rs`); a reader adds the shards up ([`Counters::read`]).
+//!
+//! The writer ([`Page`]) is here and not with the stage, so that the format has one definition, and
+//! readers of counters do not link stages.
 
 mod counters;
 pub mod layout;

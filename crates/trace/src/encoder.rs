@@ -1,7 +1,8 @@
 //! [`Encoder`]: records as the bytes of a block.
 //!
-//! Most records of most programs are like the one before: the same function on the same file, the same
-//! length, where the last one ended. Such a record takes a byte and its times. All else is written in full.
+//! Most records of most programs are like the one before: the same function on the same file, the
+//! same length, where the last one ended. Such a record takes a byte and its times. All else is
+//! written in full.
 
 use std::path::Path;
 
@@ -10,8 +11,8 @@ use striate_calls::{Function, Kind};
 use crate::call::{Call, Subject, TracedEnd, TracedFile};
 use crate::{BLOCK, varint};
 
-/// First bytes of what is in a block. Below [`FULL`] it is a transfer like the one before, and the byte
-/// consists of the bits below.
+/// First bytes of what is in a block. Below [`FULL`] it is a transfer like the one before, and the
+/// byte consists of the bits below.
 pub(crate) const FULL: u8 = 0x80;
 pub(crate) const PATH: u8 = 0x81;
 pub(crate) const FILE: u8 = 0x82;
@@ -25,10 +26,11 @@ pub(crate) const FOLLOWS: u8 = 2;
 pub(crate) const AS_LONG: u8 = 4;
 /// It moved as many bytes as it was to.
 pub(crate) const WHOLE: u8 = 8;
-/// Nobody knows where it happens.
+/// The offset is not known.
 pub(crate) const NOWHERE: u8 = 16;
 
-/// Files and paths that are remembered as defined. When two want one place, the other is defined again.
+/// Files and paths that are remembered as defined. When two want one place, the other is defined
+/// again.
 const REMEMBERED: usize = 256;
 /// A record without paths takes less.
 const MOST_RECORD: usize = 128;
@@ -413,7 +415,8 @@ impl Encoder {
     }
 }
 
-/// Writes when a call began, from `before` on, and how long it took; returns how many bytes that takes.
+/// Writes when a call began, from `before` on, and how long it took; returns how many bytes that
+/// takes.
 #[inline]
 fn times(place: &mut [u8], timed: Timed, before: u64) -> usize {
     let since = timed.start.wrapping_sub(before) as i64;
@@ -421,7 +424,7 @@ fn times(place: &mut [u8], timed: Timed, before: u64) -> usize {
     used + varint::put(&mut place[used..], timed.end.saturating_sub(timed.start))
 }
 
-/// FNV-1a: a few bytes, and nobody who wants collisions.
+/// FNV-1a: for a few bytes, where no adversary wants collisions.
 fn hash(text: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
     let hash = text.iter().fold(0xCBF2_9CE4_8422_2325, step);

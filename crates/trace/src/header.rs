@@ -1,4 +1,4 @@
-//! [`Header`]: whose trace it is.
+//! [`Header`]: the process that a trace is of, and when it began.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use striate_process::Origin;
 
 use crate::varint::{Input, push, push_bytes};
 
-/// Who recorded a trace, and when that began.
+/// The process that recorded a trace, and when that began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The process.
@@ -15,8 +15,8 @@ pub struct Header {
     pub directory: PathBuf,
     /// When it began, in nanoseconds since 1970.
     pub began: u64,
-    /// The same moment in nanoseconds of the monotonic clock, by which times are told. Processes of one
-    /// host have one.
+    /// The same moment in nanoseconds of the monotonic clock, by which times are told. Processes of
+    /// one host have one.
     pub clock: u64,
     /// What the configuration calls the stage that recorded it.
     pub label: String,
@@ -73,7 +73,8 @@ impl Header {
     }
 }
 
-/// What may follow a header: time 0 of the recording that the trace was cut from, by the clock of the trace.
+/// What may follow a header: time 0 of the recording that the trace was cut from, by the clock of
+/// the trace.
 pub(crate) fn encode_zero(bytes: &mut Vec<u8>, zero: Option<i64>) {
     if let Some(zero) = zero {
         push(bytes, 1);

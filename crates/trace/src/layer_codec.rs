@@ -1,8 +1,8 @@
-//! [`LayerRecord`]: a call of a layer above POSIX as a trace tells it, and how such calls are written.
+//! [`LayerRecord`]: a call of a layer above POSIX in a trace; its encoder and decoder.
 //!
-//! They have blocks of their own. Within one thread they last longer than the calls that they cause, so in one
-//! sequence with these they would stand behind all of them; apart, both sequences are in the order of time, and
-//! whoever wants only one of them reads only that.
+//! Such calls have blocks of their own. A call of a layer ends after all calls that it caused, so
+//! in one sequence with these it would follow all of them. In two sequences both are in the order
+//! of time, and a reader can read one of them alone.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ const CALL: u8 = 0x80;
 const PATH: u8 = 0x81;
 const THREAD: u8 = 0x83;
 
-/// A call of a layer, who made it and when, and what came of it.
+/// A call of a layer, its thread, its times and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerRecord {
     /// The function that the program called.

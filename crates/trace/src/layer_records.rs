@@ -1,12 +1,13 @@
-//! [`LayerRecords`]: the calls of layers in a trace.
+//! [`LayerRecords`]: an iterator over the calls of layers in a trace.
 
 use std::collections::VecDeque;
 
 use crate::block::{BlockInfo, Content};
 use crate::layer_codec::{LayerDecoder, LayerRecord};
-use crate::reader::{Damage, Trace};
+use crate::reader::{Damage, Trace, until_damage};
 
-/// Calls of layers as they are in the file: in the order in which they ended. After damage there is nothing more.
+/// Calls of layers as they are in the file: in the order in which they ended. After damage there is
+/// nothing more.
 #[derive(Debug)]
 pub struct LayerRecords {
     trace: Trace,
@@ -48,8 +49,7 @@ impl Iterator for LayerRecords {
         if self.ended {
             return None;
         }
-        let next = self.step().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let step = self.step();
+        until_damage(&mut self.ended, step)
     }
 }

@@ -1,10 +1,15 @@
-//! Traces: what processes did with files, call by call. `docs/trace-format.md` describes the format.
+//! The formats of traces and counters: what processes did with files, with writers and readers.
 //!
-//! A trace is a file per process; those of several can be put into one file ([`TraceFile`],
-//! [`SeveralWriter`]). It consists of blocks that can each be read alone: what a block refers to
-//! (paths, open files) it defines. So a trace whose process was killed is good up to its last block, parts
-//! can be cut out, and readers hold one block in memory, or one per shard ([`Trace::in_order`]). Calls of layers
-//! above POSIX have blocks of their own ([`Trace::layer_records`]).
+//! `docs/trace-format.md` describes the format of traces. A trace is a file per process; those of
+//! several processes can be put into one file ([`TraceFile`], [`SeveralWriter`]). It consists of
+//! blocks that can each be read alone: a block defines the paths and open files that it refers to.
+//! So the trace of a killed process is complete up to its last block, parts can be cut out, and a
+//! reader needs the memory of one block, or one per shard ([`Trace::in_order`]). Calls of layers
+//! above POSIX have blocks of their own ([`Trace::layer_records`]). [`count`] has the format of
+//! counters.
+//!
+//! The crate links no stages: the stages that record and count use its writers, everything else its
+//! readers.
 
 mod block;
 mod call;

@@ -1,4 +1,4 @@
-//! [`SeveralWriter`]: the traces of several processes in one file.
+//! [`SeveralWriter`]: writes the traces of several processes into one file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,8 @@ use crate::varint;
 
 /// Entries of an index or a table that are kept in memory.
 const MOST_ENTRIES: usize = 1024;
-/// Blocks that are filled at a time. If there are more shards, those that are begun are written as they are.
+/// Blocks that are filled at a time. If there are more shards, those that are begun are written as
+/// they are.
 const MOST_SHARDS: usize = 32;
 /// Files in one block of those that are held.
 const MOST_HELD: usize = 256;
@@ -41,8 +42,8 @@ pub struct Part<'a> {
     pub held: &'a [Held],
 }
 
-/// Writes traces one after the other into one file: [`begin`](Self::begin), then records or stored blocks,
-/// then the next. Memory is needed for the blocks of one process.
+/// Writes traces one after the other into one file: [`begin`](Self::begin), then records or stored
+/// blocks, then the next. Memory is needed for the blocks of one process.
 pub struct SeveralWriter {
     path: PathBuf,
     file: BufWriter<File>,
@@ -137,8 +138,8 @@ impl SeveralWriter {
         }
     }
 
-    /// Adds a record of a shard. Those of a shard come in the order in which calls ended, and those of a thread
-    /// are in one shard.
+    /// Adds a record of a shard. Those of a shard come in the order in which calls ended, and those
+    /// of a thread are in one shard.
     pub fn write(&mut self, shard: u16, record: &Record) -> io::Result<()> {
         if !self.shards.contains_key(&shard) && self.shards.len() >= MOST_SHARDS {
             self.flush_shards()?;

@@ -1,7 +1,7 @@
 //! [`Output`]: the file of a trace that is being written.
 //!
-//! The file is opened for each block and closed again: a descriptor that stayed open would be one of the
-//! program's, which may close it without a thought and use its number for something else.
+//! The file is opened for each block and closed again: a descriptor that stayed open would be in
+//! the program's table, and the program may close it and use its number for another file.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -163,7 +163,7 @@ impl Output {
                 header.compressed = true;
                 header.stored = length as u32;
                 header.checksum = checksum(&scratch[HEADER..HEADER + length]);
-                // In one piece: who reads meanwhile sees whole blocks.
+                // In one piece: a concurrent reader sees whole blocks.
                 scratch[..HEADER].copy_from_slice(&header.encode());
                 file.and_then(|file| self.append_whole(&file, &scratch[..HEADER + length]))
             }

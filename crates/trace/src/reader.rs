@@ -1,4 +1,4 @@
-//! [`Trace`]: a trace that is read, up to where it is damaged.
+//! [`Trace`]: reads the trace of one process, up to where it is damaged.
 
 use std::fs::File;
 use std::io;
@@ -49,7 +49,7 @@ pub enum TraceError {
         /// How many there are.
         count: usize,
     },
-    /// Not even who recorded it can be read.
+    /// Not even its header can be read.
     #[error("{}: {damage}", path.display())]
     Damaged {
         /// The file.
@@ -127,7 +127,7 @@ impl Trace {
         &self.path
     }
 
-    /// Who recorded it.
+    /// The process that recorded it.
     pub const fn header(&self) -> &Header {
         &self.header
     }
@@ -201,8 +201,8 @@ impl Trace {
         }
     }
 
-    /// Where its blocks of records are, by its index, or by going through it if it has none because the
-    /// process was killed. The damage where that ended, if it did.
+    /// Where its blocks of records are, by its index, or by going through it if it has none because
+    /// the process was killed. The damage where that ended, if it did.
     pub fn blocks(&self) -> (Vec<BlockInfo>, Option<Damage>) {
         let (mut blocks, damage) = self.all_blocks();
         blocks.retain(|block| !block.is_of_layer());
@@ -405,6 +405,16 @@ impl Records {
     }
 }
 
+/// What an iterator over records returns for a step: nothing comes after the end or after damage.
+pub(crate) fn until_damage<T>(
+    ended: &mut bool,
+    step: Result<Option<T>, Damage>,
+) -> Option<Result<T, Damage>> {
+    let next = step.transpose();
+    *ended = !matches!(next, Some(Ok(_)));
+    next
+}
+
 impl Iterator for Records {
     type Item = Result<Record, Damage>;
 
@@ -412,8 +422,7 @@ impl Iterator for Records {
         if self.ended {
             return None;
         }
-        let next = self.step().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let step = self.step();
+        until_damage(&mut self.ended, step)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Source`]: where the bytes of a trace are, and the blocks that are there.
+//! [`Source`]: the bytes of a trace, in a file or in memory, and the blocks in them.
 
 use std::fs::File;
 use std::io;

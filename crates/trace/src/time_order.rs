@@ -1,13 +1,14 @@
-//! [`InOrder`]: the records of all shards of a trace, merged.
+//! [`InOrder`]: the records of all shards of a trace, merged in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use crate::block::BlockInfo;
 use crate::call::Record;
-use crate::reader::{Damage, Records, Trace};
+use crate::reader::{Damage, Records, Trace, until_damage};
 
-/// The records of some blocks of one shard, as they are in the file. After damage there is nothing more.
+/// The records of some blocks of one shard, as they are in the file. After damage there is nothing
+/// more.
 #[derive(Debug)]
 pub struct ShardRecords {
     blocks: VecDeque<(u64, u32)>,
@@ -44,9 +45,8 @@ impl Iterator for ShardRecords {
         if self.ended {
             return None;
         }
-        let next = self.step().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
+        let step = self.step();
+        until_damage(&mut self.ended, step)
     }
 }
 

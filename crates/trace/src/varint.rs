@@ -1,4 +1,4 @@
-//! Numbers in as few bytes as they need: seven bits in a byte, the lowest first.
+//! Variable-length integers: seven bits in a byte, the lowest first (LEB128).
 
 /// Bytes that a number takes at most.
 pub(crate) const MOST: usize = 10;

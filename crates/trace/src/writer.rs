@@ -1,4 +1,5 @@
-//! [`Writer`]: traces that are not recorded but made, of records that were read or come from elsewhere.
+//! [`Writer`]: writes a trace from records that were read or imported, not recorded in this
+//! process.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The fuzz targets of traces and counters without a fuzzer: the same assertions on a fixed sequence of
-//! inputs.
+//! The fuzz targets of traces and counters without a fuzzer: the same assertions on a fixed
+//! sequence of inputs.
 //!
 //! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the seeds.
 //! Coverage-guided runs of the same bodies are described in CONTRIBUTING.md.

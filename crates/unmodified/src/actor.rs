@@ -1,4 +1,5 @@
-//! The actor: a program that does what its seed says, over several descriptors, streams, threads and children.
+//! The actor: a program that does what its seed says, over several descriptors, streams, threads
+//! and children.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

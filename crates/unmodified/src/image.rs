@@ -1,4 +1,4 @@
-//! [`Image`]: all that is in a directory.
+//! [`Image`]: the names, types, permissions and contents of a directory tree.
 
 use std::collections::BTreeMap;
 use std::fs;

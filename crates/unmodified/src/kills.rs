@@ -1,7 +1,9 @@
-//! [`Victim`]: a command that is killed before each of the system calls by which it changes something.
+//! [`Victim`]: a command that is killed before each of the system calls by which it changes
+//! something.
 //!
-//! It is run once with `strace` to learn which calls those are, and then once for each of them ([`Victim::points`]) with a
-//! kill in the place of the call. Of a call that is made very often only some are tried: `STRIATE_KILLS` of each.
+//! It is run once with `strace` to learn which calls those are, and then once for each of them
+//! ([`Victim::points`]) with a kill in the place of the call. Of a call that is made very often
+//! only some are tried: `STRIATE_KILLS` of each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +22,7 @@ const SOME: usize = 12;
 pub struct Victim {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Variables for it, and not for who watches it.
+    /// Variables for it, and not for the tracer.
     pub variables: Vec<(String, String)>,
     /// Where it works.
     pub directory: PathBuf,
@@ -46,7 +48,8 @@ impl Victim {
         command
     }
 
-    /// Runs it to its end, and returns where it changes something: evenly spread over those of each call.
+    /// Runs it to its end, and returns where it changes something: evenly spread over those of each
+    /// call.
     pub fn points(&self) -> Vec<Point> {
         let told = tempfile::NamedTempFile::new().unwrap();
         let (calls, file) = (format!("trace={CALLS}"), told.path().to_str().unwrap().to_owned());
@@ -84,7 +87,8 @@ impl Victim {
         points
     }
 
-    /// Runs it, and kills it there. `None` if it does not come there, as threads may do otherwise each time.
+    /// Runs it, and kills it there. `None` if it does not come there, as threads may do otherwise
+    /// each time.
     pub fn killed_at(&self, point: &Point) -> Option<Output> {
         let Point { call, nth } = point;
         let (trace, kill) =

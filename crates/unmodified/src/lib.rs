@@ -1,8 +1,10 @@
-//! For tests of doors: programs that know nothing of Striate, run without it and by way of a door, in a directory of
-//! the same name. What they tell and what they leave must be alike.
+//! For tests of doors: programs that know nothing of Striate, run without it and by way of a door,
+//! in a directory of the same name. Their output and their files must be alike.
 //!
-//! There is an [`actor`], which does what its seed says and tells every answer it gets, and there are
-//! [`scripts`] that use other people's programs. [`STACKS`] are the stacks that must not be noticed.
+//! [`actor`] is a program that does what its seed says and prints every answer it gets, [`scripts`]
+//! use programs of other projects, [`STACKS`] are the stacks that must be transparent, [`kills`]
+//! kills a command before each of its system calls, and [`build_library`] builds the library that
+//! is loaded into programs.
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -12,6 +14,7 @@
 pub mod actor;
 mod image;
 pub mod kills;
+mod library;
 pub mod scripts;
 mod stacks;
 mod timed;
@@ -19,6 +22,7 @@ mod timed;
 use std::time::Duration;
 
 pub use self::image::Image;
+pub use self::library::{TestedLibrary, build_library};
 pub use self::stacks::{STACKS, Stack};
 pub use self::timed::{Ended, run};
 

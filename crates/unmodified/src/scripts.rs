@@ -1,4 +1,5 @@
-//! Scripts that use other people's programs, which must be installed: see `PACKAGES` in `./test`.
+//! Scripts that use programs of other projects, which must be installed: see `PACKAGES` in
+//! `./test`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +32,8 @@ impl Script {
             .arg(directory().join(self.file))
             .env("SCRIPTS", directory())
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // What MPI wants to hear before it runs for the superuser, as the tests do in containers.
+            // What MPI wants to hear before it runs for the superuser, as the tests do in
+            // containers.
             .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     }
 }
@@ -68,7 +70,8 @@ pub fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A python that has h5py: `STRIATE_PYTHON`, or one below this directory, which is made when it is first needed.
+/// A python that has h5py: `STRIATE_PYTHON`, or one below this directory, which is made when it is
+/// first needed.
 pub fn python(beside: &Path) -> PathBuf {
     let has_it = |python: &Path| {
         let asked = Command::new(python).args(["-c", "import h5py"]).output();

@@ -1,4 +1,4 @@
-//! The stacks that change nothing a program observes.
+//! [`STACKS`]: stacks that change nothing that a program observes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -55,8 +55,8 @@ impl Stack {
         STACKS.iter().chain(others).find(|stack| stack.name == name).expect("a stack of this name")
     }
 
-    /// Its configuration: for what is below `seen`, with a place beside it that stages do not see. Programs work in
-    /// `seen/work`; `beside/fast` and `beside/run` have to be there.
+    /// Its configuration: for what is below `seen`, with a place beside it that stages do not see.
+    /// Programs work in `seen/work`; `beside/fast` and `beside/run` have to be there.
     pub fn text(&self, seen: &Path, beside: &Path) -> Option<String> {
         let [seen, beside] = [seen, beside].map(|path| path.to_str().unwrap());
         let stages = self.stages?.replace("SEEN", seen).replace("BESIDE", beside);

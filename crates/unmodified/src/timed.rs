@@ -1,4 +1,4 @@
-//! Programs that do not run for ever.
+//! [`run`]: a program with a time limit.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;

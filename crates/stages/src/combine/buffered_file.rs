@@ -1,4 +1,5 @@
-//! [`BufferedFile`]: a file that is not yet one.
+//! [`BufferedFile`]: a small file in memory or in the log that does not exist in the file system
+//! yet.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -43,7 +44,7 @@ impl CombineHandle {
 /// Where the bytes of a file are.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// In memory: somebody writes it.
+    /// In memory: it is being written.
     Memory(Vec<u8>),
     /// In the log.
     Stored(LogPosition),
@@ -69,7 +70,8 @@ pub(super) fn is_answerable(flags: i32, into: &StatInto<'_>) -> bool {
 /// Seconds and nanoseconds.
 pub(super) type Time = (i64, u32);
 
-/// The time as the kernel notes it with files: coarse, so that files made one after the other stay in order.
+/// The time as the kernel notes it with files: coarse, so that files made one after the other stay
+/// in order.
 pub(super) fn file_time() -> Time {
     let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec as u32)
@@ -148,7 +150,7 @@ impl BufferedFile {
         self.touched = self.modified;
     }
 
-    /// Whether somebody has it open.
+    /// Whether it is open.
     pub(super) fn is_open(&self) -> bool {
         !self.handles.is_empty()
     }

@@ -1,4 +1,4 @@
-//! [`Container`]: a log that somebody has left, to be read.
+//! [`Container`]: a log of an earlier process, opened for reading.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -97,7 +97,7 @@ impl Container {
         Self::read_header(path, file)
     }
 
-    /// Opens one, whosever it is, for who chooses where its files go.
+    /// Opens one of any user, for a caller that chooses where its files go.
     pub(crate) fn open_foreign(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(high(rustix::fs::open(path, flags, Mode::empty())?));
@@ -139,8 +139,8 @@ impl Container {
         rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    /// What counts in it, in the order in which it came. It ends where an entry is torn: the file of that one
-    /// was not closed. With `whole`, the bytes of each are checked.
+    /// What counts in it, in the order in which it came. It ends where an entry is torn: the file
+    /// of that one was not closed. With `whole`, the bytes of each are checked.
     pub(crate) fn entries(&self, whole: bool) -> io::Result<Vec<Found>> {
         let mut found: Vec<Found> = Vec::new();
         let mut replaced = Vec::new();
@@ -232,7 +232,8 @@ impl Container {
         self.file.write_all_at(&DEAD.to_le_bytes(), found.at.entry + 4)
     }
 
-    /// Finishes what the process that wrote it did not: it gets an index, and the name of one that stays.
+    /// Finishes what the process that wrote it did not: it gets an index, and the name of one that
+    /// stays.
     pub(crate) fn seal(&self) -> io::Result<PathBuf> {
         let (mut entries, mut end) = (Vec::new(), FIRST);
         while let Some((header, _)) = self.entry(end, true)? {
@@ -255,7 +256,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // Said, not left to the close: a process that was copied just now may still have the descriptor.
+        // Said, not left to the close: a process that was copied just now may still have the
+        // descriptor.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }

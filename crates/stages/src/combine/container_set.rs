@@ -1,4 +1,5 @@
-//! Containers that stay (`unpack = false`), and what earlier processes have left in them.
+//! [`ContainerSet`]: containers that stay (`unpack = false`), and the files that earlier processes
+//! left in them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -85,8 +86,8 @@ impl Combine {
         self.note_names(state);
     }
 
-    /// Gives the log an index and leaves it as a container. Files that are open become real ones; the others
-    /// are known from the container from now on.
+    /// Gives the log an index and leaves it as a container. Files that are open become real ones;
+    /// the others are known from the container from now on.
     pub(super) fn leave_container(
         &self,
         state: &mut CombineState,

@@ -27,8 +27,8 @@ const CHANGEABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
 const NOT_TOLD: i32 =
     libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY | libc::O_CLOEXEC;
 
-/// The kernel says of all files of a program with 64 bits that they may be large (`O_LARGEFILE`, which C says
-/// is 0 there).
+/// The kernel says of all files of a program with 64 bits that they may be large (`O_LARGEFILE`,
+/// which C says is 0 there).
 const LARGE: i32 = 0o100_000;
 
 impl Combine {
@@ -37,7 +37,7 @@ impl Combine {
         if matches!(op.action, Action::CopyRange { .. } | Action::SendFile { .. }) {
             return self.transfer(op, next);
         }
-        let Some(file) = file_of(&op.action) else { return next.call(op) };
+        let Some(file) = op.action.file() else { return next.call(op) };
         let Some(handle) = open_handle(file, next) else { return self.forward(op, next) };
         if !handle.is_materialized() {
             match self.buffered(op, file, handle, next) {
@@ -62,7 +62,8 @@ impl Combine {
         self.forward(op, next)
     }
 
-    /// Hands an operation on that is not about a buffered file. It may be about one that was buffered.
+    /// Hands an operation on that is not about a buffered file. It may be about one that was
+    /// buffered.
     pub(super) fn forward(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let outcome = next.call(op);
         if let (Ok(_), Action::Stat { into, .. }) = (outcome, &mut op.action) {
@@ -88,7 +89,7 @@ impl Combine {
         next: Next<'_>,
     ) -> Here {
         let id = handle.id;
-        // The position first: whoever has the lock never waits for a position.
+        // The position first: the holder of the lock never waits for a position.
         let at = match &op.action {
             Action::Read { at, .. } | Action::Write { at, .. } => *at,
             _ => Some(0),
@@ -180,7 +181,7 @@ impl Combine {
                     };
                 }
                 drop(state);
-                // Nobody further down has seen it.
+                // No stage below has seen it.
                 Ok(perform(op).and_then(|outcome| stored.map(|()| outcome)))
             }
             _ => Err(NeedsFile),
@@ -362,24 +363,5 @@ fn control(file: &Arc<OpenFile>, command: i32, argument: i32) -> Here {
             Ok(Ok(0))
         }
         _ => Err(NeedsFile),
-    }
-}
-
-/// The open file that an operation is about.
-fn file_of<'a>(action: &Action<'a>) -> Option<&'a Arc<OpenFile>> {
-    match action {
-        Action::Close { file, .. }
-        | Action::Read { file, .. }
-        | Action::Write { file, .. }
-        | Action::Seek { file, .. }
-        | Action::Sync { file, .. }
-        | Action::Truncate { file, .. }
-        | Action::Allocate { file, .. }
-        | Action::Duplicate { file, .. }
-        | Action::Control { file, .. }
-        | Action::Map { file, .. }
-        | Action::Stat { of: Of::File(file), .. }
-        | Action::Notice { of: Of::File(file) } => Some(file),
-        _ => None,
     }
 }

@@ -9,9 +9,9 @@
 //! index  = (offset of an entry):u64* count:u64 crc:u64     (at the end of a sealed log)
 //! ```
 //!
-//! Numbers are little endian. The checksum (CRC-32C) is that of what stands between the bars and of all that
-//! follows it. `state` may be changed later, all else may not. An entry counts if its generation is the log's,
-//! it is alive, and no later one replaces it.
+//! Numbers are little endian. The checksum (CRC-32C) is that of what stands between the bars and of
+//! all that follows it. `state` may be changed later, all else may not. An entry counts if its
+//! generation is the log's, it is alive, and no later one replaces it.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -113,7 +113,8 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads one; `None` if it cannot be one of this generation, or if it would not fit into `room`.
+    /// Reads one; `None` if it cannot be one of this generation, or if it would not fit into
+    /// `room`.
     pub(super) fn read(bytes: &[u8; HEADER], generation: u64, room: u64) -> Option<Self> {
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));
         let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));

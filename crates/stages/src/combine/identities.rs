@@ -1,12 +1,14 @@
-//! [`Identities`]: files go on being who the program was told they are.
+//! [`Identities`]: device and inode numbers that the program was given for buffered files stay
+//! valid.
 //!
-//! A buffered file has no inode, but programs ask for it, and some compare: HDF5 knows by it that it has a file open
-//! already. So a buffered file is given a number that no file system has, and when it becomes a real one whose number
-//! the program was told, all answers about the real one are changed to that from then on. That is a renaming: each
-//! real identity has one told identity, and no two have the same.
+//! A buffered file has no inode, but programs ask for it, and some compare: HDF5 knows by it that
+//! it has a file open already. So a buffered file is given a number that no file system has, and
+//! when it becomes a real one whose number the program was told, all answers about the real one are
+//! changed to that from then on. That is a renaming: each real identity has one told identity, and
+//! no two have the same.
 //!
-//! The numbers hold the process, so that two processes do not tell the same for different files. A copy of the
-//! process goes on with what it was told before.
+//! The numbers hold the process, so that two processes do not tell the same for different files. A
+//! copy of the process goes on with what it was told before.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -18,7 +20,8 @@ use striate_stack::StatInto;
 
 /// Where numbers of files that do not exist begin: no file system has as many.
 const FIRST_INODE: u64 = 1 << 62;
-/// So many bits of them count files; above are those of the process, of which Linux uses 22 at most.
+/// So many bits of them count files; above are those of the process, of which Linux uses 22 at
+/// most.
 const OF_FILES: u32 = 36;
 
 /// So many are remembered: the oldest are forgotten first.

@@ -1,12 +1,14 @@
 //! [`Log`]: where the contents of closed files are until they are written out.
 //!
-//! It is a file that is mapped into memory and filled by copying. What is stored there belongs to the kernel
-//! from the moment of the store: a `kill -9` of the process loses none of it, and no system call was needed.
-//! A loss of power does lose it. The file is always allocated before it is touched, so that a full disk is an
-//! error of `fallocate` and not a signal. Where a file system cannot do that, each entry is a write.
+//! It is a file that is mapped into memory and filled by copying. What is stored there belongs to
+//! the kernel from the moment of the store: a `kill -9` of the process loses none of it, and no
+//! system call was needed. A loss of power does lose it. The file is always allocated before it is
+//! touched, so that a full disk is an error of `fallocate` and not a signal. Where a file system
+//! cannot do that, each entry is a write.
 //!
-//! The invariant behind the `unsafe` blocks: `base` points to `capacity` mapped bytes while the log lives, of
-//! which the first `allocated` are backed by the file, and nothing beyond those is touched.
+//! The invariant behind the `unsafe` blocks: `base` points to `capacity` mapped bytes while the log
+//! lives, of which the first `allocated` are backed by the file, and nothing beyond those is
+//! touched.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -79,8 +81,8 @@ pub(super) struct Log {
     entries: Vec<u64>,
 }
 
-// SAFETY: the mapping belongs to the log alone; it is changed by `&mut self` only, but for words of state,
-// which are atomic.
+// SAFETY: the mapping belongs to the log alone; it is changed by `&mut self` only, but for words of
+// state, which are atomic.
 unsafe impl Send for Log {}
 // SAFETY: as above.
 unsafe impl Sync for Log {}
@@ -88,8 +90,8 @@ unsafe impl Sync for Log {}
 impl Log {
     /// A new log in a directory, for so many bytes at most.
     ///
-    /// With the directory of a run, its path is noted there as long as it is there: whoever watches the run can say what
-    /// a process that was killed has left.
+    /// With the directory of a run, its path is noted there as long as it exists: the command that
+    /// watches the run can report what a process that was killed has left.
     pub(super) fn create(
         directory: Arc<Directory>,
         capacity: u64,
@@ -103,8 +105,8 @@ impl Log {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let process = rustix::process::getpid().as_raw_nonzero();
-        // The time tells it from those of another process that had this number, the count from those of other stages
-        // of this process.
+        // The time tells it from those of another process that had this number, the count from
+        // those of other stages of this process.
         let (time, count) = (now(), COUNT.fetch_add(1, Ordering::Relaxed));
         let name = format!("{PREFIX}{}-{process}-{time}-{count}.log", host.replace('/', "_"));
         let note = run.map(|run| run.join(&name).with_extension(NOTE));
@@ -117,7 +119,7 @@ impl Log {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory, &name, flags, Mode::RUSR | Mode::WUSR);
         let file = high(file.inspect_err(|_| remove_note(note.as_deref()))?);
-        // So that nobody takes it for one that a dead process left behind.
+        // So that it is not taken for one that a dead process left behind.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         // The program's limit is for its files, but the kernel knows no difference.
         let capacity = (capacity.max(FIRST_STEP).next_multiple_of(4096) + FIRST).min(limit);
@@ -178,7 +180,7 @@ impl Log {
     fn grow(&mut self, end: u64) -> bool {
         let to = (self.allocated + self.step).max(end.next_multiple_of(4096)).min(self.capacity);
         if to > limits::refresh() {
-            // Somebody else has set it since: to go beyond it would end the program.
+            // The limit was changed since: to go beyond it would end the program.
             return false;
         }
         let more = rustix::fs::fallocate(
@@ -209,7 +211,8 @@ impl Log {
 
     fn unmap(&mut self) {
         if let Some(base) = self.base.take() {
-            // SAFETY: it is the mapping that `map` made; nothing borrows from it, as `&mut self` says.
+            // SAFETY: it is the mapping that `map` made; nothing borrows from it, as `&mut self`
+            // says.
             let _ = unsafe { rustix::mm::munmap(base.as_ptr().cast(), self.capacity as usize) };
         }
     }
@@ -253,7 +256,7 @@ impl Log {
             let parts = [entry.directory, entry.name, entry.data];
             let mut place = at as usize + HEADER;
             for part in parts {
-                // SAFETY: `end` is within what is allocated, and nobody else writes here.
+                // SAFETY: `end` is within what is allocated, and there is no other writer.
                 unsafe {
                     let to = base.as_ptr().add(place);
                     std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
@@ -284,8 +287,8 @@ impl Log {
     /// The bytes at a place.
     pub(super) fn bytes(&self, at: LogPosition) -> Result<Cow<'_, [u8]>, Errno> {
         if let Some(base) = self.base {
-            // SAFETY: an entry that was added is within what is allocated. It is not changed while `&self`
-            // is borrowed.
+            // SAFETY: an entry that was added is within what is allocated. It is not changed while
+            // `&self` is borrowed.
             let bytes = unsafe {
                 std::slice::from_raw_parts(base.as_ptr().add(at.data as usize), at.length)
             };
@@ -301,7 +304,8 @@ impl Log {
         let place = at.entry + 4;
         match self.base {
             Some(base) => {
-                // SAFETY: the word of state of an entry; it is aligned, and within what is allocated.
+                // SAFETY: the word of state of an entry; it is aligned, and within what is
+                // allocated.
                 let state =
                     unsafe { AtomicU32::from_ptr(base.as_ptr().add(place as usize).cast()) };
                 state.store(DEAD.to_le(), Ordering::Release);

@@ -1,4 +1,4 @@
-//! Buffered files become real ones.
+//! [`Materializer`]: writes buffered files out as files of the file system.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -31,14 +31,15 @@ struct Job<'a> {
     /// What it is made with: whatever the mask of the process is, it gets all of this.
     mode: u32,
     bytes: Cow<'a, [u8]>,
-    /// Whether the program knows who it is, so that the real one has to be known.
+    /// Whether the program knows its identity, so that the real one has to be known.
     told: bool,
-    /// Whether the name is hidden: nobody may have made it before, who would see what is written.
+    /// Whether the name is hidden: it must not exist before, or its owner would see what is
+    /// written.
     hidden: bool,
 }
 
 impl Job<'_> {
-    /// Makes the file, by way of the next stages. Returns who it is, if that has to be known.
+    /// Makes the file, by way of the next stages. Returns its identity, if that has to be known.
     fn write(&self, next: Next<'_>) -> Result<Option<Identity>, Errno> {
         let target = self.directory.target(self.name, &self.path);
         let flags = libc::O_WRONLY
@@ -79,13 +80,13 @@ impl Job<'_> {
     }
 }
 
-/// A name that nobody else uses, for a file that has none. It is counted in the process, not in the stage: there may be
-/// several, as in a replay.
+/// A unique name, for a file that has none. It is counted in the process, not in the stage: there
+/// may be several, as in a replay.
 fn hidden_name() -> CString {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let process = rustix::process::getpid().as_raw_nonzero();
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The time, so that nobody knows it before.
+    // The time, so that it cannot be predicted.
     let time = super::log::now();
     CString::new(format!(".striate-{process}-{number}-{time}")).unwrap_or_default()
 }
@@ -124,8 +125,8 @@ pub(super) struct Materializer<'w> {
 }
 
 impl Materializer<'_> {
-    /// Makes real files of these, in the order of the list. It goes on when some of it fails: those stay buffered.
-    /// Returns the first error.
+    /// Makes real files of these, in the order of the list. It goes on when some of it fails: those
+    /// stay buffered. Returns the first error.
     pub(super) fn materialize(&self, state: &mut CombineState, ids: &[u64]) -> Result<(), Errno> {
         let is_open = |id: &u64| state.buffered.get(id).is_some_and(BufferedFile::is_open);
         let (open, closed): (Vec<u64>, Vec<u64>) = ids.iter().copied().partition(is_open);
@@ -136,7 +137,8 @@ impl Materializer<'_> {
         first
     }
 
-    /// A file is a real one now: from now on this is who it is, under the name that the program knows.
+    /// A file is a real one now: from now on this is its identity, under the name that the program
+    /// knows.
     fn is_materialized(&self, state: &mut CombineState, id: u64, real: Option<Identity>) {
         if let (Some(buffered), Some(real)) = (state.buffered.get(&id), real) {
             self.identities.tell(real, buffered.identity);
@@ -190,7 +192,7 @@ impl Materializer<'_> {
             directory: &buffered.directory,
             name,
             path: buffered.directory.path_to(name),
-            // Whoever has it open for writing may write it, whatever its permissions say.
+            // An open file that may be written stays writable, whatever the permissions say.
             mode: buffered.mode | 0o600,
             bytes: buffered.bytes(state.log.as_ref())?,
             told: buffered.told,
@@ -203,7 +205,7 @@ impl Materializer<'_> {
             let action = Action::Open { file: &file, target, flags, mode: 0 };
             let mut op = Op { function: Function::Open, route: file.full_route(), action };
             let descriptor = next.call(&mut op)?;
-            // SAFETY: it was opened just now, for nobody else.
+            // SAFETY: it was opened just now, and has no other user.
             let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) };
             Ok((file, descriptor))
         };

@@ -1,4 +1,4 @@
-//! Operations on names, some of which are buffered.
+//! Operations on names of which some are buffered: open, stat, rename, unlink.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::identities::new_inode;
 use super::state::CombineState;
 use crate::dentry::{Dentry, EntryType, identity_of_directory};
 
-/// What a buffered file cannot be opened with: whoever asks for it wants storage.
+/// Flags that a buffered file cannot be opened with: they ask for storage.
 const STORAGE: i32 = libc::O_DIRECT | libc::O_SYNC | libc::O_DSYNC | libc::O_ASYNC | libc::O_PATH;
 
 fn is_writable(flags: i32) -> bool {
@@ -64,7 +64,8 @@ impl Combine {
         next.call(op)
     }
 
-    /// Holds a file that is not there yet; `None` if that cannot be: then the kernel says what it says.
+    /// Holds a file that is not there yet; `None` if that cannot be: then the kernel says what it
+    /// says.
     fn hold(
         &self,
         state: &mut CombineState,
@@ -212,7 +213,8 @@ impl Combine {
         next.call(op)
     }
 
-    /// Renames a buffered file to a name that is free or buffered; `None` if real files have to be made first.
+    /// Renames a buffered file to a name that is free or buffered; `None` if real files have to be
+    /// made first.
     fn rename_buffered(
         &self,
         state: &mut CombineState,
@@ -241,7 +243,8 @@ impl Combine {
         }
         let directory = state.directory(new).ok()?;
         if state.buffered.get(&id)?.changed {
-            // Whoever is replaced may have been closed: then what replaces it must not be lost either.
+            // The replaced file may have been closed: then what replaces it must not be lost
+            // either.
             self.store(state, id, next).ok()?;
         }
         if state.find(&old.key()) != Some(id) || state.find(&new.key()) != replaced {
@@ -251,8 +254,8 @@ impl Combine {
         Some(Ok(0))
     }
 
-    /// A path whose directory is not there, or that ends in a slash: it may lead through a buffered file, of which
-    /// the kernel has to know to say the right thing.
+    /// A path whose directory is not there, or that ends in a slash: it may lead through a buffered
+    /// file, of which the kernel has to know to say the right thing.
     fn astray(&self, target: Target<'_>, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         self.straighten(target, None, next)?;
         self.forward(op, next)

@@ -1,4 +1,4 @@
-//! [`CombineState`]: all that the stage holds, under one lock.
+//! [`CombineState`]: everything that the stage buffers, under one lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
@@ -44,7 +44,7 @@ pub(super) struct CombineState {
     pub(super) failed: Option<Errno>,
     /// A log that could not be given an index.
     pub(super) unsealed: Option<PathBuf>,
-    /// Where it is noted which logs there are, if anybody wants to know.
+    /// The directory of the run, in which the path of the log is noted.
     pub(super) run: Option<PathBuf>,
 }
 
@@ -114,7 +114,7 @@ impl CombineState {
         Ok(directory)
     }
 
-    /// A directory that was opened by somebody else, kept open.
+    /// A directory that was opened elsewhere, kept open.
     pub(super) fn keep_directory(&mut self, directory: Arc<Directory>) -> Arc<Directory> {
         Arc::clone(self.directories.entry(directory.identity()).or_insert(directory))
     }
@@ -174,8 +174,8 @@ impl CombineState {
         Ok(opened)
     }
 
-    /// A file that is always empty, for descriptors of buffered files: whatever reaches the kernel by mistake
-    /// fails, and is not lost silently.
+    /// A file that is always empty, for descriptors of buffered files: whatever reaches the kernel
+    /// by mistake fails, and is not lost silently.
     fn placeholder(&mut self) -> Result<RawFd, Errno> {
         if self.placeholder.is_none() {
             let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -198,7 +198,7 @@ impl CombineState {
         own.is_some() && own == identity(descriptor)
     }
 
-    /// One open file less. A file without a name and without anybody who has it open is gone.
+    /// One open file less. A file without a name that is not open is gone.
     pub(super) fn close(&mut self, id: u64, file: &Arc<OpenFile>) {
         let Some(buffered) = self.buffered.get_mut(&id) else { return };
         let closed = Arc::downgrade(file);
@@ -262,7 +262,7 @@ impl CombineState {
         self.drop_entry(&buffered);
     }
 
-    /// A name is gone. Whoever has the file open goes on with it.
+    /// A name is gone. Open files stay usable.
     pub(super) fn unname(&mut self, id: u64) {
         if self.buffered.get(&id).is_none_or(|buffered| !buffered.is_open()) {
             return self.is_materialized(id);
@@ -313,7 +313,8 @@ impl CombineState {
         let Some(buffered) = self.buffered.get(&id) else { return Ok(()) };
         let name = place.name().to_owned();
         if let Some(at) = buffered.stored {
-            // What the last close left goes under the new name; what was written since stays where it is.
+            // What the last close left goes under the new name; what was written since stays where
+            // it is.
             let log = self.log.as_mut().ok_or(NotAdded::Failed(Errno::IO))?;
             let stored = log.bytes(at)?.into_owned();
             let entry = LogRecord {
@@ -342,8 +343,8 @@ impl CombineState {
             self.names.remove(&key);
         }
         if let Some(replaced) = self.names.insert(place.key(), id) {
-            // Its name is not its own any more, and what a container says of that is for the new one to take
-            // back: its entry is later.
+            // Its name is not its own any more, and what a container says of that is for the new
+            // one to take back: its entry is later.
             let kept = self.buffered.get_mut(&replaced).is_some_and(|other| {
                 other.key = None;
                 std::mem::take(&mut other.kept)
@@ -393,7 +394,8 @@ impl CombineState {
         }
     }
 
-    /// Gives the log an index and a name that stays. Returns its path, if there was something in it.
+    /// Gives the log an index and a name that stays. Returns its path, if there was something in
+    /// it.
     pub(super) fn seal_log(&mut self) -> Result<Option<PathBuf>, Errno> {
         match self.log.take() {
             Some(log) if log.is_empty() || self.alive == 0 => log.unlink().map(|()| None),
@@ -406,7 +408,8 @@ impl CombineState {
         }
     }
 
-    /// Removes the log if nothing in it counts any more. If that is not possible now, it is tried again later.
+    /// Removes the log if nothing in it counts any more. If that is not possible now, it is tried
+    /// again later.
     pub(super) fn drop_log(&mut self) {
         if self.alive == 0
             && let Some(log) = &self.log

@@ -1,9 +1,10 @@
-//! [`Claim`]: that a process uses a file which is at a fast place, or which it writes to where it belongs.
+//! [`Claim`]: the lock that says that a process uses a file at a fast place, or writes to it at its
+//! destination.
 //!
-//! The kernel keeps who uses a file: each process has a lock on a file beside the bytes, in common with others, for as
-//! long as it has the file open, and loses it when it is killed. Who has the lock alone may move the bytes. These are
-//! locks of open files (`F_OFD_SETLK`): a process that was copied has them as well, and to make one that is
-//! held in common one's own either succeeds or changes nothing.
+//! Each process holds a shared lock on a lock file next to the bytes while it has the file open,
+//! and loses it when it is killed. The process that holds the lock exclusively may move the bytes.
+//! These are open file description locks (`F_OFD_SETLK`): a forked process has them as well, and
+//! the upgrade of a shared lock either succeeds or changes nothing.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -28,7 +29,8 @@ const DATA: &str = "data";
 const FETCHED: &str = "fetched";
 const GONE: &str = "gone";
 
-/// The files beneath a fast place that stand for one at its destination, which is known by its device and inode.
+/// The files beneath a fast place that stand for one at its destination, which is known by its
+/// device and inode.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     place: Arc<FastPlace>,
@@ -82,7 +84,8 @@ impl Base {
         Ok(all)
     }
 
-    /// Removes what processes that were killed have left beneath a fast place of files that are not there any more.
+    /// Removes what processes that were killed have left beneath a fast place of files that are not
+    /// there any more.
     pub(crate) fn clean(place: &FastPlace) {
         let Ok(directory) = place.moves() else { return };
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -119,7 +122,8 @@ impl Base {
         self.file(DATA)
     }
 
-    /// A copy of what is at the destination, before it is whole and known to the journal: nobody takes it for the file.
+    /// A copy of what is at the destination, before it is whole and known to the journal: it is not
+    /// taken for the file.
     pub(crate) fn fetched(&self) -> PathBuf {
         self.file(FETCHED)
     }
@@ -129,7 +133,7 @@ impl Base {
         self.file(JOURNAL)
     }
 
-    /// Who uses it.
+    /// The lock file.
     pub(crate) fn lock(&self) -> PathBuf {
         self.file(LOCK)
     }
@@ -145,7 +149,8 @@ impl Base {
         std::fs::symlink_metadata(self.data()).is_ok_and(|data| data.is_file())
     }
 
-    /// The last name of the file is about to be removed: if it is not found where it belongs, it is not to be found.
+    /// The last name of the file is about to be removed: if it is not found where it belongs, it is
+    /// not to be found.
     pub(crate) fn mark_gone(&self) {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let _ = rustix::fs::open(self.file(GONE), flags, Mode::RUSR | Mode::WUSR);
@@ -179,13 +184,13 @@ impl Base {
 pub(crate) struct Claim(SharedDescriptor);
 
 impl Claim {
-    /// Claims a file in common with others; `None` if nobody has claimed it yet, unless it is to be `made`.
-    /// `AGAIN`: somebody has it alone, for a while.
+    /// Claims a file shared; `None` if no process has claimed it yet, unless it is to be `made`.
+    /// `AGAIN`: a process has it exclusively, for a while.
     pub(crate) fn common(base: &Base, made: bool) -> Result<Option<Self>, Errno> {
         Self::take(base, made, libc::F_RDLCK)
     }
 
-    /// Claims a file alone; `None` if nobody had claimed it. `AGAIN`: somebody uses it.
+    /// Claims a file exclusively; `None` if no process had claimed it. `AGAIN`: a process uses it.
     pub(crate) fn alone(base: &Base) -> Result<Option<Self>, Errno> {
         Self::take(base, false, libc::F_WRLCK)
     }
@@ -209,7 +214,7 @@ impl Claim {
             let opened = claim.0.local()?;
             trust::check_file(&opened, &base.lock()).map_err(|distrust| distrust.errno())?;
             claim.set(kind)?;
-            // Who had it alone may have removed it.
+            // Its exclusive holder may have removed it.
             if rustix::fs::fstat(&opened)?.st_nlink > 0 {
                 drop(opened);
                 return Ok(Some(claim));
@@ -235,7 +240,7 @@ impl Claim {
         }
     }
 
-    /// Makes it one's own, if nobody else has it; else it is as it was.
+    /// Makes it exclusive, if no other process has it; else it is as it was.
     pub(crate) fn make_alone(&self) -> bool {
         self.set(libc::F_WRLCK).is_ok()
     }
@@ -260,13 +265,14 @@ impl Claim {
     }
 }
 
-/// Opens a directory to lock it, where it is out of the program's way: it may be held while the program opens a file.
+/// Opens a directory to lock it, where it is out of the program's way: it may be held while the
+/// program opens a file.
 fn open_directory(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(high(rustix::fs::open(path, flags, Mode::empty())?).into())
 }
 
-/// Removes the directory if nothing is there, and nobody is making something.
+/// Removes the directory if it is empty, and no process is making a file.
 fn remove_unused(directory: &Path) {
     if let Ok(lock) = open_directory(directory)
         && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
@@ -275,14 +281,15 @@ fn remove_unused(directory: &Path) {
     }
 }
 
-/// Files are being made whose bytes will be at a fast place: who finds an empty file waits until it is known which.
+/// Files are being made whose bytes will be at a fast place: a process that finds an empty file
+/// waits until it is known which.
 #[derive(Debug)]
 pub(crate) struct Creating {
     _lock: File,
 }
 
 impl Creating {
-    /// Begins. `AGAIN`: somebody looks just now.
+    /// Begins. `AGAIN`: a process is looking.
     pub(crate) fn begin(place: &FastPlace) -> Result<Self, Errno> {
         loop {
             let directory = place.make().map_err(|distrust| distrust.errno())?;
@@ -299,7 +306,7 @@ impl Creating {
         }
     }
 
-    /// Keeps others from making files, or from changing names. `AGAIN`: somebody does.
+    /// Keeps other processes from making files or changing names. `AGAIN`: one is doing so.
     pub(crate) fn none(place: &FastPlace) -> Result<Option<File>, Errno> {
         // Where there is no directory there are no files.
         let Ok(directory) = place.moves() else { return Ok(None) };
@@ -317,7 +324,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// As long as anybody moves a file.
+    /// As long as any process moves a file.
     const MOST: Duration = Duration::from_secs(600);
 
     pub(crate) fn new() -> Self {
@@ -366,12 +373,12 @@ mod tests {
     fn who_finds_an_empty_file_waits_for_who_makes_one() {
         let directory = tempfile::tempdir().unwrap();
         let place = FastPlace::new(directory.path(), &[]);
-        let nobody = || Creating::none(&place).is_ok();
-        assert!(nobody());
+        let no_maker = || Creating::none(&place).is_ok();
+        assert!(no_maker());
         let [one, two] = [(); 2].map(|()| Creating::begin(&place).unwrap());
         drop(one);
-        assert!(!nobody());
+        assert!(!no_maker());
         drop(two);
-        assert!(nobody());
+        assert!(no_maker());
     }
 }

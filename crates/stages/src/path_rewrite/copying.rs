@@ -17,8 +17,8 @@ use super::moving::path_by;
 /// Bytes are copied in pieces of this size, where the kernel does not copy by itself.
 const PIECE: usize = 1 << 20;
 
-/// Makes a file all that another is, and makes it durable. `there` is what stands at the destination: permissions and
-/// owner that it was given meanwhile are those that count.
+/// Makes a file all that another is, and makes it durable. `there` is what stands at the
+/// destination: permissions and owner that it was given meanwhile are those that count.
 pub(crate) fn fill(source: &File, copy: &File, there: Option<(&Was, &Stat)>) -> io::Result<()> {
     let data = source.metadata()?;
     copy.set_len(0)?;
@@ -46,7 +46,8 @@ pub(crate) fn give(
     Ok(set_rights(file.as_fd(), mode, (user, group))?)
 }
 
-/// Gives an open file permissions and an owner; the owner first, so that it is never open to others than it is meant for.
+/// Gives an open file permissions and an owner; the owner first, so that it is never open to others
+/// than it is meant for.
 pub(crate) fn set_rights(
     file: BorrowedFd<'_>,
     mode: u32,
@@ -63,8 +64,9 @@ pub(crate) fn set_rights(
     Ok(())
 }
 
-/// Copies a file that is at its destination, to a name at the fast place by which nobody takes it for the file, and makes
-/// the copy durable. `stat` is what the file was; if it is something else afterwards, the copy is not one.
+/// Copies a file that is at its destination, to a name at the fast place that is not taken for the
+/// file, and makes the copy durable. `stat` is what the file was; if it is something else
+/// afterwards, the copy is not one.
 pub(crate) fn fetch(handle: BorrowedFd<'_>, stat: &Stat, base: &Base) -> io::Result<()> {
     let length = stat.st_size as u64;
     if rustix::process::getrlimit(Resource::Fsize).current.is_some_and(|most| most < length) {
@@ -75,10 +77,10 @@ pub(crate) fn fetch(handle: BorrowedFd<'_>, stat: &Stat, base: &Base) -> io::Res
     let open = |more| {
         rustix::fs::open(path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty())
     };
-    // Not everybody may leave the time of access as it is.
+    // Only the owner may leave the time of access as it is.
     let source = open(OFlags::NOATIME).or_else(|_| open(OFlags::empty()))?;
     let source = File::from(high(source));
-    // It may be there from who was killed.
+    // A killed process may have left it.
     let _ = std::fs::remove_file(base.fetched());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let copy = rustix::fs::open(base.fetched(), flags, Mode::RUSR | Mode::WUSR)?;

@@ -1,4 +1,4 @@
-//! Operations on open files that are elsewhere: the next stages see them under their other name.
+//! Operations on open files at a fast place: the next stages see them under their name there.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
@@ -9,7 +9,7 @@ use striate_calls::Function;
 use striate_process::lock::lock;
 use striate_stack::descriptors::{borrow, high_copy};
 use striate_stack::{
-    Action, End, Next, Of, Op, OpenFile, Outcome, StatInto, Target, replace_descriptor,
+    Action, End, Next, Op, OpenFile, Outcome, StatInto, Target, replace_descriptor,
 };
 
 use super::claim::Patience;
@@ -29,7 +29,8 @@ impl Moved {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a `stat` of its bytes say what it is at its destination. Returns whether it has a name there.
+    /// Lets a `stat` of its bytes say what it is at its destination. Returns whether it has a name
+    /// there.
     pub(super) fn disguise(&self, into: &mut StatInto<'_>) -> bool {
         let Ok(handle) = self.handle() else { return false };
         let Ok(there) = rustix::fs::fstat(&handle) else { return false };
@@ -74,7 +75,7 @@ pub(super) fn disguise(into: &mut StatInto<'_>, handle: BorrowedFd<'_>, there: &
 impl PathRewrite {
     /// An operation on an open file.
     pub(super) fn data(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        let Some(file) = file_of(&mut op.action).map(|file| *file) else { return next.call(op) };
+        let Some(file) = op.action.file_mut().map(|file| *file) else { return next.call(op) };
         let Some(FileState::Moved(handle)) = left(file, next) else { return next.call(op) };
         let moved = &handle.moved;
         match op.action {
@@ -134,7 +135,7 @@ impl PathRewrite {
         };
         let moved = &handle.moved;
         if last {
-            // From now on nobody replaces its descriptors.
+            // From now on its descriptors are not replaced.
             self.with_entry(moved, |entry| {
                 let closed = Arc::downgrade(file);
                 entry.open.retain(|other| !other.ptr_eq(&closed));
@@ -158,7 +159,7 @@ impl PathRewrite {
         let is_closed = self.with_entry(moved, |entry| {
             entry.closing -= 1;
             if entry.is_closed() && background {
-                // It is said for who reads it after a crash; the data are found without it as well.
+                // It is for recovery after a crash; the data are found without it as well.
                 let _ = note(&moved.base, |journal| {
                     if journal.course == Course::Open {
                         journal.course = Course::Closed;
@@ -183,8 +184,9 @@ impl PathRewrite {
         lock(&self.shared.state).entry(moved).map(what)
     }
 
-    /// Moves a file to its destination, even if the program has it open: then its bytes go into what stands for it there,
-    /// and so do its descriptors. If other processes use it, it stays where it is.
+    /// Moves a file to its destination, even if the program has it open: then its bytes go into
+    /// what stands for it there, and so do its descriptors. If other processes use it, it stays
+    /// where it is.
     pub(super) fn bring_home(&self, moved: &Arc<Moved>, next: Next<'_>) -> Result<(), Errno> {
         let mut patience = Patience::new();
         let mut state = loop {
@@ -235,7 +237,7 @@ fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result
     }
     let mut journal = match Journal::read(&moved.base)? {
         Some(journal) => journal,
-        // It has no name, so nobody has to find it.
+        // It has no name, so it need not be found.
         None => Journal {
             course: Course::Copying,
             placeholder: moved.placeholder(),
@@ -314,7 +316,7 @@ fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<Own
         let action = Action::Open { file, target, flags, mode: 0 };
         next.call(&mut Op { function: Function::Open, route: file.full_route(), action })
     })?;
-    // SAFETY: it was opened just now, for nobody else.
+    // SAFETY: it was opened just now, and has no other user.
     let opened = unsafe { OwnedFd::from_raw_fd(opened as RawFd) };
     let position = rustix::fs::seek(file.descriptor()?, SeekFrom::Current(0))?;
     rustix::fs::seek(&opened, SeekFrom::Start(position))?;
@@ -323,12 +325,12 @@ fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<Own
 
 /// Calls the next stages with the file as they know it.
 fn as_inner<'a>(op: &mut Op<'a>, handle: &'a RewriteHandle, next: Next<'_>) -> Outcome {
-    let Some(place) = file_of(&mut op.action) else { return next.call(op) };
+    let Some(place) = op.action.file_mut() else { return next.call(op) };
     let inner = handle.inner(place);
     let outer = std::mem::replace(place, inner);
     let route = std::mem::replace(&mut op.route, inner.route());
     let outcome = next.call(op);
-    if let Some(place) = file_of(&mut op.action) {
+    if let Some(place) = op.action.file_mut() {
         *place = outer;
     }
     op.route = route;
@@ -357,23 +359,4 @@ fn stays(function: Function) -> bool {
             | Function::Utimens
             | Function::SyncFileRange
     )
-}
-
-/// The open file that an operation is about.
-fn file_of<'o, 'a>(action: &'o mut Action<'a>) -> Option<&'o mut &'a Arc<OpenFile>> {
-    match action {
-        Action::Close { file, .. }
-        | Action::Read { file, .. }
-        | Action::Write { file, .. }
-        | Action::Seek { file, .. }
-        | Action::Sync { file, .. }
-        | Action::Truncate { file, .. }
-        | Action::Allocate { file, .. }
-        | Action::Duplicate { file, .. }
-        | Action::Control { file, .. }
-        | Action::Map { file, .. }
-        | Action::Stat { of: Of::File(file), .. }
-        | Action::Notice { of: Of::File(file) } => Some(file),
-        _ => None,
-    }
 }

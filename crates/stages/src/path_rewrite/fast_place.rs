@@ -1,8 +1,9 @@
-//! [`FastPlace`]: a directory that files are made in, and the directories that they may go to from there.
+//! [`FastPlace`]: a directory of fast storage, and the destinations that its rules allow.
 //!
-//! What is found there makes this process write files. So the place has to be the caller's alone to write to, its
-//! directory `.striate-moves` the caller's alone to look into ([`trust`](crate::trust)), and a file goes only below a
-//! directory that a rule for this place names.
+//! Journals there make this process write files. So only the user of the process may write to the
+//! fast place, only that user may look into its directory `.striate-moves`
+//! ([`trust`](crate::trust)), and a file goes only below a directory that a rule for this place
+//! names.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -22,9 +23,9 @@ pub(crate) const MOVES: &str = ".striate-moves";
 pub(crate) struct FastPlace {
     /// As the rules say it.
     to: PathBuf,
-    /// Without links, once it was believed. Nobody else can change that.
+    /// Without links, once it was checked. No other user can change that.
     believed: OnceLock<PathBuf>,
-    /// Whether the directory beneath it was believed: then nobody else can have made another.
+    /// Whether the directory beneath it was checked: then no other user can have replaced it.
     is_private: AtomicBool,
     /// The directories whose files may be here, as the rules say them.
     from: Vec<PathBuf>,
@@ -83,7 +84,7 @@ impl FastPlace {
         if !self.is_private.load(Ordering::Relaxed) {
             match trust::check_private(&moves) {
                 Ok(()) => self.is_private.store(true, Ordering::Relaxed),
-                // Whoever makes it is this user.
+                // Its maker is this user.
                 Err(distrust) if distrust.is_absent() => {}
                 Err(distrust) => return Err(distrust),
             }
@@ -118,7 +119,8 @@ impl FastPlace {
         Ok(moves)
     }
 
-    /// Whether files in a directory, which is known by its descriptor, may be here and go back there.
+    /// Whether files in a directory, which is known by its descriptor, may be here and go back
+    /// there.
     pub(crate) fn covers(&self, directory: &Directory) -> bool {
         self.is_below(directory.path())
     }

@@ -1,8 +1,9 @@
 //! Where files belong that are not at their destination: what survives the process.
 //!
-//! Beneath each fast place there is a directory `.striate-moves`. A file that is there is known by the device and the inode
-//! of what stands for it at its destination: its bytes are in `2049-1234.data`, who uses it has a lock on
-//! `2049-1234.lock` ([`Claim`](super::claim::Claim)), and where it belongs is in `2049-1234.journal`:
+//! Beneath each fast place there is a directory `.striate-moves`. A file that is there is known by
+//! the device and the inode of what stands for it at its destination: its bytes are in
+//! `2049-1234.data`, a process that uses it has a lock on `2049-1234.lock`
+//! ([`Claim`](super::claim::Claim)), and where it belongs is in `2049-1234.journal`:
 //!
 //! ```text
 //! striate-move 2
@@ -15,9 +16,10 @@
 //! end 5f3a1b2c                     (CRC-32C of all above)
 //! ```
 //!
-//! Bytes without a journal are those of a file that was removed while somebody had it open. A file that was there and is
-//! brought to the fast place is copied to `2049-1234.fetched` first: only when that copy is whole and durable, and the
-//! journal is written, it becomes `2049-1234.data`. Until then the file is the one at its destination.
+//! Bytes without a journal are those of a file that was removed while it was open. A file that was
+//! there and is brought to the fast place is copied to `2049-1234.fetched` first: only when that
+//! copy is whole and durable, and the journal is written, it becomes `2049-1234.data`. Until then
+//! the file is the one at its destination.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -41,7 +43,7 @@ const FIRST_LINE: &str = "striate-move 2";
 /// What has become of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// Somebody has it open.
+    /// It is open.
     Open,
     /// It was closed.
     Closed,
@@ -84,7 +86,7 @@ impl Was {
         Self { size: stat.st_size as u64, changed, rights: rights(stat) }
     }
 
-    /// Whether somebody has written to it since. Of what is still empty the time does not matter.
+    /// Whether it was written to since. Of what is still empty the time does not matter.
     pub(crate) fn was_written(&self, now: &Stat) -> bool {
         let now = Self::new(now);
         now.size != self.size || self.size > 0 && now.changed != self.changed
@@ -96,7 +98,7 @@ impl Was {
         (now.size, now.changed) == (self.size, self.changed)
     }
 
-    /// Whether a file belongs to whom it belonged to.
+    /// Whether a file has the same owner as before.
     pub(crate) fn has_owner_of(&self, file: &std::fs::Metadata) -> bool {
         (self.rights.1, self.rights.2) == (file.uid(), file.gid())
     }
@@ -106,7 +108,7 @@ impl Was {
         self.rights.1
     }
 
-    /// Whether somebody has changed its permissions or its owner since.
+    /// Whether its permissions or its owner were changed since.
     pub(crate) fn was_given(&self, now: &Stat) -> bool {
         rights(now) != self.rights
     }
@@ -218,7 +220,8 @@ impl Journal {
 
     /// Changes that of a file, if it has one.
     pub(crate) fn change(base: &Base, change: impl FnOnce(&mut Self)) -> io::Result<()> {
-        // A thread that moves a file and one that closes or renames it must not undo each other's words.
+        // A thread that moves a file and one that closes or renames it must not undo each other's
+        // words.
         static CHANGING: Mutex<()> = Mutex::new(());
         let _changing = lock(&CHANGING);
         if let Some(before) = Self::read(base)? {

@@ -1,4 +1,4 @@
-//! Closed files go to their destination, here or in a thread.
+//! Moves of closed files to their destination, by the closing thread or by a background thread.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -17,11 +17,12 @@ use crate::threads::without_signals;
 /// As many files wait for the thread at most: they have descriptors.
 const MOST_WAITING: usize = 64;
 
-/// Moves a file that nobody has open to its destination, unless another process uses it: that one moves it then. If
-/// it is opened meanwhile, it stays, and its next close moves it.
+/// Moves a file that is not open to its destination, unless another process uses it: that one moves
+/// it then. If it is opened meanwhile, it stays, and its next close moves it.
 pub(super) fn move_home(shared: &SharedState, moved: &Arc<Moved>) -> Result<(), Errno> {
     let told = |refused: Refused| {
-        // Standard error is the program's; at the end it is tried again and said by one of its threads.
+        // Standard error is the program's; at the end it is tried again and said by one of its
+        // threads.
         if !has_own_table() {
             moved.tell(&refused, &shared.stderr);
         }
@@ -123,7 +124,7 @@ impl Mover {
         Self { shared: Arc::downgrade(shared), queue: Arc::default() }
     }
 
-    /// Has a file moved, soon. Returns whether somebody will.
+    /// Queues a file to be moved. Returns whether it will be.
     pub(super) fn take(&self, moved: &Arc<Moved>) -> bool {
         let mut work = lock(&self.queue.work);
         if work.waiting.len() >= MOST_WAITING || work.fails {
@@ -144,7 +145,7 @@ impl Mover {
                     }
                 })
             });
-            // Where a thread cannot have descriptors of its own, whoever closes a file moves it.
+            // Where a thread cannot have descriptors of its own, the closing thread moves a file.
             work.fails = thread.is_err() || !matches!(hear.recv(), Ok(Ok(())));
             if work.fails {
                 return false;

@@ -1,13 +1,13 @@
-//! Files go to their destination.
+//! The move of a file to its destination.
 //!
-//! A file gets there at once, when nobody has it open: it is copied to a hidden name, made durable, and renamed over what
-//! stood for it. Where that inode has to stay – somebody has the file open, it has several names or attributes, is
-//! another user's – the bytes are copied into it, and the journal says so until they are durable: who is interrupted
-//! begins again.
+//! A file that is not open is copied to a hidden name, made durable, and renamed over the
+//! placeholder. Where the inode of the placeholder has to stay – the file is open, has several
+//! names or attributes, or belongs to another user – the bytes are copied into it, and the journal
+//! says so until they are durable: an interrupted copy is repeated.
 //!
-//! Once a copy has its name, others may write to it, replace or remove it as they like: the bytes at the fast place are out
-//! of date from then on, whatever is at the destination. So the journal says that the copy is being named, and that it
-//! was is seen from its hidden name, which is gone.
+//! Once a copy has its name, other processes may write to it, replace or remove it: the bytes at
+//! the fast place are obsolete from then on. So the journal says that the copy is being renamed,
+//! and the absence of its hidden name says that it was.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -31,11 +31,12 @@ use crate::trust::{self, Distrust};
 /// A file is not moved.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// Somebody else has written to what stands at the destination, or has put something else there.
+    /// Another process has written to what stands at the destination, or has replaced it.
     Changed(PathBuf),
     /// It was renamed or removed meanwhile: one has to begin again.
     Renamed,
-    /// The journal says that it belongs to where no rule for this place is; they are for these directories.
+    /// The journal says that it belongs to where no rule for this place is; they are for these
+    /// directories.
     Outside(String),
     /// Its bytes are not believed.
     Distrusted(Distrust),
@@ -80,7 +81,7 @@ pub(crate) enum Ready {
     /// It only needs its name, in this directory; itself if there is no copy of this name.
     /// What is there to be replaced has to be as it `was`.
     ToBeNamed { directory: Arc<Directory>, name: CString, copy: Option<CString>, was: Option<Was> },
-    /// It is there, or nobody has a name for it.
+    /// It is there, or it has no name.
     Done,
 }
 
@@ -90,12 +91,12 @@ enum There {
     Placeholder(OwnedFd, Option<(Arc<Directory>, CString)>),
     /// Nothing.
     Nothing(Arc<Directory>, CString),
-    /// Nobody needs the bytes.
+    /// The bytes are not needed.
     Done,
 }
 
-/// Brings the bytes to the file system of the destination, and makes them durable. `handle` stands for what is at the
-/// destination, if it is known. The caller has claimed the file alone.
+/// Brings the bytes to the file system of the destination, and makes them durable. `handle` stands
+/// for what is at the destination, if it is known. The caller has claimed the file alone.
 pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Ready, Refused> {
     let Some(mut journal) = Journal::read(base)? else { return Ok(Ready::Done) };
     let source = match open_data(base, &journal.was) {
@@ -116,7 +117,7 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
                 return Err(Refused::Changed(journal.destination));
             }
             let data = source.metadata()?;
-            // To give a file away is not for everybody, and takes permissions with it.
+            // Changing the owner needs rights, and takes permissions with it.
             let is_owner = (there.st_uid, there.st_gid) == (data.uid(), data.gid());
             let is_ours = journal.was.has_owner_of(&data) && is_owner;
             let is_plain = !is_half && is_ours && there.st_nlink == 1;
@@ -182,8 +183,8 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
             }
         }
         if copy.is_some() {
-            // A fast place that is full may not have room for it. Then the copy is still known as long as nobody
-            // changes it.
+            // A fast place that is full may not have room for it. Then the copy is still known as
+            // long as no process changes it.
             let _ = Journal::change(base, |journal| {
                 journal.course = Course::Naming;
                 journal.destination = directory.path_to(name);
@@ -191,7 +192,8 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
         }
         let flags = if was.is_some() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         rustix::fs::renameat_with(from, old, &**directory, name.as_c_str(), flags)?;
-        // The name has to be durable before the journal goes. Who may not list the directory cannot make it so.
+        // The name has to be durable before the journal goes. A user who may not list the directory
+        // cannot make it so.
         match directory.sync() {
             Err(Errno::ACCESS) => {}
             synced => synced?,
@@ -211,7 +213,7 @@ pub(crate) fn give_up(ready: &Ready, base: &Base) {
     }
 }
 
-/// Removes the copy that who was killed has left of a file that nobody needs any more.
+/// Removes the copy that a killed process has left of a file that is not needed any more.
 pub(crate) fn remove_copy(base: &Base, journal: &Journal) {
     let paths = [Some(&journal.destination), journal.maybe.as_ref()];
     for path in paths.into_iter().flatten() {
@@ -221,17 +223,18 @@ pub(crate) fn remove_copy(base: &Base, journal: &Journal) {
     }
 }
 
-/// Moves a file to its destination that nobody uses, if it is so.
+/// Moves a file to its destination, if no process uses it.
 pub(crate) fn move_unused(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<(), Refused> {
     match Claim::alone(base) {
         Ok(Some(claim)) => move_claimed(base, claim, handle),
-        // Who uses it moves it.
+        // Its user moves it.
         Ok(None) | Err(Errno::AGAIN) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Gives up a claim that was only needed for a moment. Who has closed the file last may have found it in the way.
+/// Gives up a claim that was only needed for a moment. The process that closed the file last may
+/// have found it in the way.
 pub(crate) fn let_go(base: &Base, claim: Claim) {
     drop(claim);
     let _ = move_unused(base, None);
@@ -267,7 +270,8 @@ pub(crate) fn fill_placeholder(
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
     })?));
     if journal.course != Course::Copying {
-        // What is there is about to be overwritten: from here on the bytes at the fast place are the only ones.
+        // What is there is about to be overwritten: from here on the bytes at the fast place are
+        // the only ones.
         source.sync_all()?;
         journal.course = Course::Copying;
         Journal::change(base, |journal| journal.course = Course::Copying)?;
@@ -277,7 +281,7 @@ pub(crate) fn fill_placeholder(
     Ok(())
 }
 
-/// Opens the bytes at the fast place. They are the caller's, or, of a file of somebody else, that one's.
+/// Opens the bytes at the fast place. They belong to the caller, or to the owner of the file.
 pub(crate) fn open_data(base: &Base, was: &Was) -> Result<File, Refused> {
     let data = base.data();
     let path = CString::new(data.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
@@ -292,7 +296,8 @@ pub(crate) fn open_data(base: &Base, was: &Was) -> Result<File, Refused> {
     Ok(File::from(high(opened)))
 }
 
-/// Opens a file by a handle that stands for it. Who has it open may go on, whatever its permissions say now.
+/// Opens a file by a handle that stands for it. An open file stays usable, whatever its permissions
+/// say now.
 pub(crate) fn open_whatever_its_mode<T>(
     handle: BorrowedFd<'_>,
     open: impl Fn(&CStr) -> Result<T, Errno>,
@@ -349,8 +354,8 @@ fn split(path: &Path) -> Result<Option<(Arc<Directory>, CString)>, Errno> {
     Ok(Some((directory, name)))
 }
 
-/// The same for what a journal says: only where a rule of the fast place is for. The directory is the one that was looked
-/// at, whoever puts another in its place.
+/// The same for what a journal says: only where a rule of the fast place is for. The directory is
+/// the one that was looked at, even if it is replaced meanwhile.
 fn said_place(base: &Base, path: &Path) -> Result<Option<(Arc<Directory>, CString)>, Refused> {
     let found = split(path)?;
     match &found {
@@ -409,8 +414,8 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
     }
 }
 
-/// Whether nobody needs the bytes of a file any more: its copy got its name, or it has lost its last one; as far as that
-/// can be known.
+/// Whether the bytes of a file are not needed any more: its copy got its name, or it has lost its
+/// last one; as far as that can be known.
 pub(crate) fn is_obsolete(base: &Base, journal: &Journal) -> bool {
     matches!(find(base, journal, None), Ok(There::Done))
 }
@@ -425,7 +430,7 @@ fn was_named(base: &Base, journal: &Journal) -> Result<bool, Refused> {
     Ok(matches!(hidden, Err(Errno::NOENT)))
 }
 
-/// The same with a handle. The kernel knows its name, whoever has renamed it.
+/// The same with a handle. The kernel knows its name, also after a rename.
 fn find_by_handle(base: &Base, handle: BorrowedFd<'_>) -> Result<There, Errno> {
     let mut before = None;
     loop {

@@ -1,7 +1,7 @@
-//! Operations on names, some of which are those of files that are elsewhere.
+//! Operations on names, of which some lead to files at a fast place.
 //!
-//! The kernel says what a name stands for. That inode tells whether the bytes are at a fast place, whichever process has
-//! brought them there.
+//! The kernel resolves a name to an inode. The inode tells whether the bytes are at a fast place,
+//! whichever process has put them there.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,8 +24,8 @@ use super::moving::{Refused, let_go, move_unused};
 use super::state::{RewriteState, note};
 use crate::dentry::{Dentry, EntryType};
 
-/// What the outcome of a notice is if the bytes are not where the name leads: who wants to change them has to open
-/// the file.
+/// What the outcome of a notice is if the bytes are not where the name leads: a caller that wants
+/// to change them has to open the file.
 const ELSEWHERE: u64 = 1;
 
 /// A file at a fast place that this process looks at for a moment.
@@ -56,7 +56,7 @@ impl Drop for Visit {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             drop(claim);
-            // Who has closed it last may have found this claim in the way.
+            // The process that closed it last may have found this claim in the way.
             let _ = move_unused(&self.base, Some(self.handle.as_fd()));
         }
     }
@@ -80,7 +80,8 @@ impl NameOwner {
         }
     }
 
-    /// Its name is about to be removed. Who is killed after that cannot say it any more.
+    /// Its name is about to be removed. A process that is killed after that cannot record it any
+    /// more.
     fn loses_name(&self) {
         if let Some(base) = self.base() {
             base.mark_gone();
@@ -113,7 +114,7 @@ fn whole_path(target: Target<'_>) -> Option<PathBuf> {
 }
 
 impl PathRewrite {
-    /// Looks for a file at the fast places. `AGAIN`: somebody moves it just now.
+    /// Looks for a file at the fast places. `AGAIN`: it is being moved.
     pub(super) fn visit(
         &self,
         target: Target<'_>,
@@ -146,8 +147,8 @@ impl PathRewrite {
         Ok(None)
     }
 
-    /// Keeps others from changing names, so that what a name stands for is what is removed or replaced. `AGAIN`: somebody
-    /// does.
+    /// Keeps others from changing names, so that what a name stands for is what is removed or
+    /// replaced. `AGAIN`: a process does.
     fn names_alone(&self) -> Result<Vec<File>, Errno> {
         self.places.iter().filter_map(|place| Creating::none(place).transpose()).collect()
     }
@@ -170,7 +171,8 @@ impl PathRewrite {
         }
     }
 
-    /// Whether what was told of a file that is not at a fast place now can only be what it is: nothing empty stood for it.
+    /// Whether what was told of a file that is not at a fast place now can only be what it is:
+    /// nothing empty stood for it.
     fn is_settled(&self, identity: Identity, told: &StatInto<'_>) -> bool {
         let size = match told {
             StatInto::Stat(stat) => stat.st_size as u64,
@@ -212,7 +214,8 @@ impl PathRewrite {
                 };
                 let seen = next.call(&mut fast);
                 match seen {
-                    // What has a name has links: another file has taken the place of this one just now.
+                    // What has a name has links: another file has taken the place of this one just
+                    // now.
                     Ok(_) if !moved.disguise(into) => Err(Errno::NOENT),
                     seen => seen,
                 }
@@ -332,7 +335,7 @@ impl PathRewrite {
     /// A directory was renamed: journals say where files belong now.
     fn note_directory(&self, old: &Path, new: &Path) {
         for base in self.places.iter().filter_map(|place| Base::all(place).ok()).flatten() {
-            // Who moves it just now knows where it is.
+            // The process that is moving it knows where it is.
             let Ok(Some(claim)) = Claim::common(&base, false) else { continue };
             let _ = note(&base, |journal| {
                 if let Ok(rest) = journal.destination.strip_prefix(old) {
@@ -345,8 +348,8 @@ impl PathRewrite {
 
     /// Something is about to happen to a name that has to find the file there.
     pub(super) fn before(&self, target: Target<'_>, function: Function, next: Next<'_>) -> Outcome {
-        // These are answered by what stands at the destination. A link is not: it would stay with what stands there
-        // if that is replaced just now.
+        // These are answered by what stands at the destination. A link is not: it would stay with
+        // what stands there if that is replaced just now.
         let answered =
             matches!(function, Function::Access | Function::Readlink | Function::Symlink);
         if answered {

@@ -33,7 +33,7 @@ fn is_writable(flags: i32) -> bool {
 /// What came of an attempt.
 enum Tried {
     Done(Outcome),
-    /// Somebody else was faster, or is doing something with the file: one has to look again.
+    /// Another process was faster, or is working on the file: look again.
     Again,
     /// The file is to be opened where it belongs. Others are told that it is written there.
     UnmovedFile(Option<(Base, Claim)>),
@@ -218,7 +218,7 @@ fn create(
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     let made = match next.open(target, flags, wanted.mode) {
         Ok(made) => made,
-        // Somebody was faster.
+        // Another process was faster.
         Err(Errno::EXIST) if wanted.flags & libc::O_EXCL == 0 => return Tried::Again,
         Err(error) => return Tried::Done(Err(error)),
     };
@@ -232,7 +232,7 @@ fn create(
     let Ok(base) = Base::new(fast, identity) else { return Tried::Made(None) };
     let Ok(Some(claim)) = Claim::common(&base, true) else { return Tried::Made(None) };
     if base.has_data() {
-        // Somebody has found it, and was faster.
+        // Another process has found it, and was faster.
         return join(state, base, claim, handle, wanted, next);
     }
     if !claim.make_alone() {
@@ -302,8 +302,9 @@ fn rewrite(
     Ok(Tried::Done(enter(state, (base, claim), (handle, was), opened, wanted, next)))
 }
 
-/// Brings a file that is at its destination to the fast place. Whoever is killed on the way leaves the file where it is:
-/// the copy gets the name by which it is the file when it is whole and durable, and the journal says where it belongs.
+/// Brings a file that is at its destination to the fast place. A process that is killed on the way
+/// leaves the file where it is: the copy gets the name by which it is the file when it is whole and
+/// durable, and the journal says where it belongs.
 fn fetch_whole(
     handle: &OwnedFd,
     stat: &rustix::fs::Stat,
@@ -353,7 +354,8 @@ fn join(
     wanted: OpenRequest<'_>,
     next: Next<'_>,
 ) -> Tried {
-    // It is written from now on; who was killed before a copy got its name has left an old one.
+    // It is written from now on; a process that was killed before its copy got its name has left an
+    // old one.
     let _ = note(&base, Journal::unname);
     let opened = open_fast(&base, wanted.flags & !(libc::O_CREAT | libc::O_EXCL), 0, next);
     let was = Journal::read(&base).ok().flatten().map(|journal| journal.was);

@@ -1,4 +1,4 @@
-//! [`Moved`]: a file that is not at its destination; [`SharedState`]: all of them that this process uses.
+//! [`Moved`]: a file at a fast place; [`SharedState`]: all of them that this process uses.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -40,8 +40,8 @@ pub(super) struct RewriteHandle {
 }
 
 impl RewriteHandle {
-    /// The file as the next stages know it. `outer` is the same for the program, which may have closed the descriptor that
-    /// was used last.
+    /// The file as the next stages know it. `outer` is the same for the program, which may have
+    /// closed the descriptor that was used last.
     pub(super) fn inner(&self, outer: &OpenFile) -> &Arc<OpenFile> {
         let descriptor = outer.raw_descriptor();
         if descriptor != -1 && self.inner.raw_descriptor() != descriptor {
@@ -166,7 +166,7 @@ impl Moved {
         }
     }
 
-    /// This process does not use it any more. Who is the last moves it.
+    /// This process does not use it any more. The last process moves it.
     pub(super) fn release(&self) -> Result<(), Refused> {
         drop(lock(&self.claim).take());
         move_unused(&self.base, Some(self.handle()?.as_fd()))
@@ -197,7 +197,7 @@ impl Moved {
 #[derive(Debug)]
 pub(super) struct RewrittenFile {
     pub(super) moved: Arc<Moved>,
-    /// Who has it open: the file as the program knows it.
+    /// Its open files, as the program knows them.
     pub(super) open: Vec<Weak<OpenFile>>,
     /// How many are being closed just now.
     pub(super) closing: usize,
@@ -224,7 +224,7 @@ impl RewrittenFile {
         }
     }
 
-    /// Whether nobody has it open.
+    /// Whether it is not open.
     pub(super) fn is_closed(&self) -> bool {
         self.open.is_empty() && self.closing == 0
     }
@@ -286,7 +286,8 @@ impl RewriteState {
         }
     }
 
-    /// A file may have lost its last name. Then nobody finds its bytes any more, and who has it open last removes them.
+    /// A file may have lost its last name. Then its bytes cannot be found any more, and its last
+    /// user removes them.
     pub(super) fn may_be_nameless(&mut self, identity: Identity) {
         let Some(entry) = self.entries.get(&identity) else { return };
         if entry.moved.has_name() {
@@ -294,7 +295,7 @@ impl RewriteState {
             return;
         }
         let moved = Arc::clone(&entry.moved);
-        // Who moves it just now finds out.
+        // A thread that is moving it finds out.
         if entry.is_closed() && !entry.mapped && !entry.moving {
             if moved.claim_alone() {
                 if let Ok(Some(journal)) = Journal::read(&moved.base) {
@@ -330,7 +331,8 @@ impl RewriteState {
         }
     }
 
-    /// The program was started with these files open, some of which others have told of. How it closes them is not seen.
+    /// The program was started with these files open, some of which others have told of. How it
+    /// closes them is not seen.
     pub(super) fn inherit(&mut self, places: &[Arc<FastPlace>]) {
         let list = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         for entry in list {
@@ -376,7 +378,8 @@ impl RewriteState {
         self.plain.get(&identity).is_some_and(|plain| plain.claim.is_some())
     }
 
-    /// This process is a copy of another: it has what was open there. The rest belongs to the other.
+    /// This process is a copy of another: it has what was open there. The rest belongs to the
+    /// other.
     pub(super) fn start_anew(&mut self) {
         self.entries.retain(|_, entry| {
             entry.open.retain(|file| file.strong_count() > 0);

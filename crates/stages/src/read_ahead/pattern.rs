@@ -1,4 +1,4 @@
-//! [`Pattern`]: whether reads follow each other in a way that tells the next ones.
+//! [`Pattern`]: recognises reads at a constant distance, and predicts the next ones.
 
 use std::ops::Range;
 
@@ -43,7 +43,8 @@ impl Pattern {
         self.last = Some(read.clone());
     }
 
-    /// How many bytes of a read the next one will not ask for again, and whether that one lies before.
+    /// How many bytes of a read the next one will not ask for again, and whether that one lies
+    /// before.
     pub(super) fn consumed(&self, length: u64) -> (u64, bool) {
         match self.step {
             Some(Spacing::Stride(stride)) => (stride.unsigned_abs().min(length), stride < 0),
@@ -56,8 +57,9 @@ impl Pattern {
         self.reach = FIRST_REACH;
     }
 
-    /// What to fetch with the read that was noted last, and how many reads that would do for; `None` if it
-    /// is not known, or not worth it. At most `window` bytes, of which at least one in `waste` is wanted.
+    /// What to fetch with the read that was noted last, and how many reads that would do for;
+    /// `None` if it is not known, or not worth it. At most `window` bytes, of which at least one in
+    /// `waste` is wanted.
     pub(super) fn plan(&mut self, window: u64, waste: u64) -> Option<(Range<u64>, u64)> {
         let read = self.last.clone()?;
         let length = read.end - read.start;

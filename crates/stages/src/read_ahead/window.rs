@@ -1,4 +1,4 @@
-//! [`Ahead`]: what was read ahead of an open file.
+//! [`Ahead`]: the bytes that were read ahead of an open file.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Logs and containers of `combine`.
+//! Recovery of logs and containers of `combine`.
 
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
@@ -15,7 +15,7 @@ use crate::combine::{Container, Found, is_called_so};
 use crate::dentry::Directory;
 use crate::trust;
 
-/// Looks for logs that nobody writes any more.
+/// Looks for logs without a writer.
 pub(super) fn recover_in(
     root: &Path,
     below: bool,
@@ -47,7 +47,7 @@ pub(super) fn recover_log(
     wanted: Wanted,
     report: &mut Report,
 ) -> io::Result<()> {
-    // Whoever could plant a log would write with the rights of the caller.
+    // A planted log would make the caller write with its rights.
     let begun = trust::open_file(path, OFlags::RDONLY)?;
     if begun.metadata()?.len() == 0 {
         // The process ended when it had just begun.
@@ -109,7 +109,7 @@ pub(super) fn recover_log(
     if !failed {
         return container.remove();
     }
-    // What is done is not done again: somebody may change it until then.
+    // What is done is not done again: another process may change it until then.
     for (place, entry) in entries.iter().enumerate() {
         let file = report.files.iter().rev().find(|file| file.destination == entry.path());
         let kept = file.is_some_and(|file| matches!(file.fate, Fate::Failed(_)));
@@ -120,8 +120,9 @@ pub(super) fn recover_log(
     Ok(())
 }
 
-/// Makes a file of an entry in the directory that the entry names. That path had no links in it when it was written down:
-/// if it has one now, somebody leads elsewhere. `last` is the directory of the last one: many are in one.
+/// Makes a file of an entry in the directory that the entry names. That path had no links in it
+/// when it was written down: if it has one now, it was replaced. `last` is the directory of the
+/// last one: many are in one.
 fn write_home(
     container: &Container,
     entry: &Found,
@@ -141,7 +142,8 @@ fn write(container: &Container, entry: &Found, directory: &Directory, mode: u32)
         return Err(io::Error::other("the log names no file"));
     }
     let bytes = container.read(entry)?;
-    // After the log, which nobody else has: what an interrupted recovery of it left is replaced by the next.
+    // After the log, whose name is unique: what an interrupted recovery of it left is replaced by
+    // the next.
     let log = container.path().file_name().unwrap_or_default().as_bytes();
     let new = CString::new([b".striate-recover-", log].concat())?;
     let remove = || rustix::fs::unlinkat(directory, &new, AtFlags::empty());
@@ -165,10 +167,10 @@ fn write(container: &Container, entry: &Found, directory: &Directory, mode: u32)
     made
 }
 
-/// Makes real files of what is in containers, and removes those. `container` is one of them, or a directory
-/// with some, which are then taken in the order in which they were written. With `into`, files go below that
-/// directory, under their whole paths, and the containers stay: then they may be somebody else's. Files of other users'
-/// containers do not go anywhere else.
+/// Makes real files of what is in containers, and removes those. `container` is one of them, or a
+/// directory with some, which are then taken in the order in which they were written. With `into`,
+/// files go below that directory, under their whole paths, and the containers stay: then they may
+/// be another user's. Files of other users' containers do not go anywhere else.
 pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Result<Report> {
     let mut report = Report::default();
     let mut containers = Vec::new();

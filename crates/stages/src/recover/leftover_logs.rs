@@ -1,8 +1,9 @@
-//! [`leftover_logs`]: the logs of `combine` that the processes of a run have left.
+//! [`leftover_logs`]: logs of `combine` that processes of a run left behind.
 //!
-//! A log lies beside the files that were made, wherever that is. Under `striate run` a process notes in the directory
-//! of the run where its log is, and removes the note with the log; so what is noted there when the run is over, and is
-//! there, was left by a process that was killed, or could not be written out.
+//! A log is in the directory of the files that it holds. Under `striate run` a process writes the
+//! path of its log to a file in the directory of the run, and removes that file with the log. So a
+//! log that is listed there after the run belongs to a process that was killed, or holds files that
+//! could not be written out.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

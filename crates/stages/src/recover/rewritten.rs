@@ -1,4 +1,4 @@
-//! Files of `path-rewrite` that did not get to their destination.
+//! Recovery of files of `path-rewrite` that did not reach their destination.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! [`Callers`]: a trace for each process that this one serves.
+//! [`Callers`]: a trace for each process on whose behalf this one works.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -81,8 +81,8 @@ impl Callers {
     }
 }
 
-/// What is known of another process. Its command line is not asked for: who waits for this process in the middle of a page
-/// fault would wait for it for ever.
+/// What is known of another process. Its command line is not read: a process that waits for this
+/// one in a page fault would wait for ever.
 fn origin(process: u32) -> Origin {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     Origin {

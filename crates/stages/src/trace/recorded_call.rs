@@ -1,4 +1,4 @@
-//! Calls as a trace tells them.
+//! Conversion of an operation and its result to the call that a trace records.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl Recorder {
     }
 }
 
-/// The size of what was just opened: who repeats the calls has to know what there was.
+/// The size of what was just opened: a replay has to know what there was.
 fn size_of_descriptor(descriptor: u64) -> Option<u64> {
     let descriptor = i32::try_from(descriptor).ok()?;
     // SAFETY: it was opened just now, and the program does not know it yet.

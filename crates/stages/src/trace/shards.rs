@@ -1,4 +1,4 @@
-//! [`Shards`]: blocks that are being filled, and the file they go to.
+//! [`Shards`]: the blocks that threads are filling, and the file they are written to.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -27,7 +27,8 @@ struct Shard {
     due: u64,
 }
 
-/// The block of calls of layers. There are few of them next to those that they cause, so all threads share it.
+/// The block of calls of layers. There are few of them next to those that they cause, so all
+/// threads share it.
 #[derive(Debug, Default)]
 struct LayerShard {
     /// Made when it is first needed.
@@ -135,7 +136,7 @@ impl Shards {
             self.blocks[number].compare_exchange(null, shard, Ordering::AcqRel, Ordering::Acquire);
         let shard = taken.map_or_else(
             |other| {
-                // SAFETY: it was made above, and nobody else has it.
+                // SAFETY: it was made above, and has no other user.
                 drop(unsafe { Box::from_raw(shard) });
                 other
             },
@@ -205,8 +206,8 @@ impl Shards {
         }
     }
 
-    /// Writes what all threads have recorded. It may be called when a thread was interrupted in the middle
-    /// of recording: what cannot be had then is left.
+    /// Writes what all threads have recorded. It may be called when a thread was interrupted in the
+    /// middle of recording: what cannot be had then is left.
     pub(super) fn flush(&self) {
         let patience = Instant::now() + PATIENCE;
         for (number, shard) in self.blocks.iter().enumerate() {
@@ -261,7 +262,7 @@ impl Drop for Shards {
         for shard in &mut self.blocks {
             let shard = *shard.get_mut();
             if !shard.is_null() {
-                // SAFETY: it was made by a box, and nobody has it any more.
+                // SAFETY: it was made by a box, and has no user any more.
                 drop(unsafe { Box::from_raw(shard) });
             }
         }

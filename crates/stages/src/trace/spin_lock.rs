@@ -1,8 +1,8 @@
-//! [`SpinLock`]: a lock that is nearly always free, and held for some nanoseconds.
+//! [`SpinLock`]: a lock that is nearly always free and is held for some nanoseconds.
 //!
-//! To give back a lock of the standard library takes an atomic exchange, since somebody may sleep until then.
-//! Here nobody does: who finds it taken looks again a little later. That saves a tenth of what it costs to
-//! record a call.
+//! Releasing a mutex of the standard library takes an atomic exchange, since a waiting thread may
+//! sleep. Here no thread sleeps until it is woken: one that finds the lock taken tries again a
+//! little later. That saves a tenth of the cost of recording a call.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -18,7 +18,7 @@ pub(super) struct SpinLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is used by who has taken the lock, one thread at a time.
+// SAFETY: the value is used by the thread that has taken the lock, one at a time.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// The right to use it.
@@ -32,7 +32,7 @@ impl<T> SpinLock<T> {
 
     #[inline]
     fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
-        // While there is one thread, nobody else looks.
+        // While there is one thread, no other one looks.
         if is_single_threaded() && !self.taken.load(Ordering::Relaxed) {
             self.taken.store(true, Ordering::Relaxed);
             return Some(SpinGuard(self));
@@ -55,12 +55,12 @@ impl<T> SpinLock<T> {
                 }
                 if round < 50 { std::hint::spin_loop() } else { std::thread::yield_now() }
             }
-            // Somebody is writing a block.
+            // Its holder is writing a block.
             std::thread::sleep(Duration::from_micros(50));
         }
     }
 
-    /// The same, unless it cannot be had for a while: who has it may never go on.
+    /// The same with a time limit: the holder may never continue.
     pub(super) fn lock_until(&self, end: Instant) -> Option<SpinGuard<'_, T>> {
         loop {
             if let Some(held) = self.try_lock() {

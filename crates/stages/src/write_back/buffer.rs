@@ -1,4 +1,4 @@
-//! [`Buffer`]: what is buffered of one file; [`BufferPool`]: what all buffers have in common.
+//! [`Buffer`]: the dirty bytes of one file; [`BufferPool`]: the memory that all buffers share.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl BufferPool {
         self.used.load(Ordering::Relaxed) > self.memory
     }
 
-    /// Writes out the buffers that were written longest ago, until the others have room. Who calls this has
-    /// none of them locked. Errors stay with the buffers.
+    /// Writes out the buffers that were written longest ago, until the others have room. The caller
+    /// has none of them locked. Errors stay with the buffers.
     #[cold]
     pub(super) fn evict(&self, next: Next<'_>) {
         let mut buffers = self.buffers.all();
@@ -128,7 +128,8 @@ pub(super) struct BufferContents {
     /// Whether it was written to the end of the file, by an open file that appends: then it is one
     /// extent, whose place is where the file ended when it was begun.
     pub(super) appended: bool,
-    /// By which open file it is written out: the one that wrote first. `None` if nothing is buffered.
+    /// By which open file it is written out: the one that wrote first. `None` if nothing is
+    /// buffered.
     writer: Option<Arc<OpenFile>>,
     /// Whether anything was buffered since the file was opened first.
     pub(super) was_dirty: bool,
@@ -157,7 +158,7 @@ impl BufferContents {
         shared.dirty.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// By whom it is written out.
+    /// The open file that it is written out by.
     pub(super) fn writer(&self) -> Option<Arc<OpenFile>> {
         self.writer.clone()
     }
@@ -228,7 +229,8 @@ impl BufferContents {
     ) {
         let count = memory.len();
         let end = at + count as u64;
-        // What continues the tail fills its block; the rest goes to the next one, in the same memory.
+        // What continues the tail fills its block; the rest goes to the next one, in the same
+        // memory.
         let room = self.extents.room(at).min(count as u64) as usize;
         if 0 < room && room < count {
             let filled = at + room as u64;
@@ -258,8 +260,8 @@ impl BufferContents {
         self.account(shared);
     }
 
-    /// Writes out blocks that a write of this range has filled. Who waits for something to be written finds
-    /// the error.
+    /// Writes out blocks that a write of this range has filled. A call that waits for the write
+    /// finds the error.
     fn write_out_due(&mut self, range: Range<u64>, next: Next<'_>) {
         if self.appended && self.extents.lone_tail().is_none() {
             // What is appended goes in its order.

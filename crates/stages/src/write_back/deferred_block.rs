@@ -1,11 +1,13 @@
-//! [`DeferredBlock`]: a full block that is deferred, to be written when the program has its answer.
+//! [`DeferredBlock`]: a full block that is written after the program has its answer.
 //!
-//! Where a door answers first ([`Stack::answering_first`](crate::Stack::answering_first)), whoever filled a block is not
-//! kept waiting: the block is deferred, and written by the same thread after its answer, while others go on to fill the
-//! next. Whatever else is done with the file has it written first, by whoever comes. There is one at a time, so it costs
-//! the memory of a block for each file that is written as a stream.
+//! Where a door answers first ([`Stack::answering_first`](striate_stack::Stack::answering_first)),
+//! a write that fills a block does not wait: the block is deferred, and the same thread writes it
+//! after its answer, while other threads fill the next one. Every other operation on the file
+//! writes the deferred block first. There is one at a time, so it costs the memory of a block for
+//! each file that is written as a stream.
 //!
-//! Who has the buffer may wait for what is deferred; who writes that does not need the buffer.
+//! Lock order: a thread that holds the buffer may wait for the deferred block; the thread that
+//! writes the deferred block does not need the buffer.
 
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ pub(super) struct FullBlock {
 pub(super) enum DeferredBlock {
     /// Nothing, and memory for the next.
     Nothing(Vec<u8>),
-    /// A block that nobody has written yet.
+    /// A block that is not written yet.
     Due(FullBlock),
     /// A block of which so many bytes were written, and what came of it.
     Written(FullBlock, usize, Outcome),

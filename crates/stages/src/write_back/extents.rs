@@ -1,12 +1,12 @@
 //! [`Extents`]: bytes of a file that are buffered, and where they belong.
 //!
-//! Bytes lie in extents that do not overlap and do not cross the boundary of a block. Extents that touch
-//! are not copied together: a write that goes on where an extent ends makes it longer, any other makes a
-//! new one, and the runs of touching extents are found when they are written out. So no order of writes
-//! costs more than its bytes.
+//! Bytes lie in extents that do not overlap and do not cross the boundary of a block. Extents that
+//! touch are not copied together: a write that goes on where an extent ends makes it longer, any
+//! other makes a new one, and the runs of touching extents are found when they are written out. So
+//! no order of writes costs more than its bytes.
 //!
-//! The extent that was written last is the *tail*. It is kept apart, so that a sequential stream costs a
-//! comparison and a copy.
+//! The extent that was written last is the *tail*. It is kept apart, so that a sequential stream
+//! costs a comparison and a copy.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -214,9 +214,9 @@ impl Extents {
         self.blocks.get(&number).map_or(tail, |block| block.covered + tail)
     }
 
-    /// The tail, if it should be written out now: it has reached the end of its block and is at least half
-    /// of it, so that it is a sequential stream which does not come back; and does not fill the block
-    /// together with others.
+    /// The tail, if it should be written out now: it has reached the end of its block and is at
+    /// least half of it, so that it is a sequential stream which does not come back; and does not
+    /// fill the block together with others.
     pub(super) fn due_tail(&self) -> Option<(u64, &[u8])> {
         let tail = &self.tail;
         let length = tail.bytes.len() as u64;
@@ -237,8 +237,8 @@ impl Extents {
         if at == self.tail.end() { self.tail.limit.saturating_sub(at) } else { 0 }
     }
 
-    /// The first `count` bytes of the tail are written. If those were all, the next tail starts where it
-    /// ended, in the same memory.
+    /// The first `count` bytes of the tail are written. If those were all, the next tail starts
+    /// where it ended, in the same memory.
     pub(super) fn tail_written(&mut self, count: usize) {
         let tail = &mut self.tail;
         tail.start += count as u64;
@@ -250,7 +250,8 @@ impl Extents {
         self.begin_tail();
     }
 
-    /// Takes the tail away. The next one starts where it ended, in this memory, which has nothing in it.
+    /// Takes the tail away. The next one starts where it ended, in this memory, which has nothing
+    /// in it.
     pub(super) fn detach_tail(&mut self, spare: Vec<u8>) -> (u64, Vec<u8>) {
         let start = self.tail.start;
         self.tail.start = self.tail.end();
@@ -388,8 +389,8 @@ fn grow(bytes: &mut Vec<u8>, more: usize, block: u64) -> bool {
 }
 
 impl Block {
-    /// Puts a range of memory, whose first byte belongs at `origin`, among the extents. `cost` is that of
-    /// all extents; it is returned as it is then.
+    /// Puts a range of memory, whose first byte belongs at `origin`, among the extents. `cost` is
+    /// that of all extents; it is returned as it is then.
     fn put(
         &mut self,
         range: Range<u64>,

@@ -188,7 +188,7 @@ fn read_over(buffered: &BufferContents, op: &mut Op<'_>, offset: u64, next: Next
     let end = buffered.extents.end();
     let found = forward_at(op, next, Some(offset))?;
     let Action::Read { memory, .. } = &mut op.action else { return Ok(found) };
-    // What is buffered makes the file longer; what nobody wrote between is zero.
+    // What is buffered makes the file longer; what was not written between is zero.
     let all = end.saturating_sub(offset).min(length).max(found);
     zero(memory, found as usize..all as usize);
     if covered > 0 {

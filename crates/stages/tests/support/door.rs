@@ -1,4 +1,4 @@
-//! A little door: which descriptor stands for which open file, and calls as operations.
+//! A door for tests: descriptors of open files, and calls as operations.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -27,7 +27,7 @@ fn value_of(outcome: Outcome) -> Value {
 
 /// Many places of a file in one vector are the program's to keep.
 fn memory(vectors: &[libc::iovec]) -> Memory<'static> {
-    // SAFETY: whoever calls keeps them until the operation has ended.
+    // SAFETY: the caller keeps them until the operation has ended.
     unsafe { Memory::from_parts(vectors) }
 }
 

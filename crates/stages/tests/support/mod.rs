@@ -1,5 +1,5 @@
-//! What the tests of stages have in common: a little door, the plain system beside it, random steps that
-//! are carried out by both, and a stage that counts what reaches it.
+//! Parts of the tests of stages: a door, plain system calls to compare with, random steps that both
+//! carry out, and a stage that counts what reaches it.
 
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
 

@@ -79,8 +79,8 @@ fn of_stat(stat: &libc::stat) -> (u64, u64) {
     (stat.st_size as u64, stat.st_nlink)
 }
 
-// SAFETY (of all calls below): pointers are to things that outlive the call; descriptors are checked by the
-// kernel.
+// SAFETY (of all calls below): pointers are to things that outlive the call; descriptors are
+// checked by the kernel.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl System for Plain {
     fn root(&self) -> &Path {

@@ -74,8 +74,8 @@ pub enum FileStep {
     Write(usize, Vec<usize>, Option<i64>),
     /// Several writes, one after the other, as streams do.
     Stream(usize, usize, usize),
-    /// Several reads at the same distance: from where, how far apart, of which size, how many. From the
-    /// position, one after the other, if not said.
+    /// Several reads at the same distance: from where, how far apart, of which size, how many. From
+    /// the position, one after the other, if not said.
     Reads(usize, Option<(i64, i64)>, usize, usize),
     Seek(usize, i64, i32),
     Truncate(usize, i64),

@@ -1,4 +1,4 @@
-//! [`Counters`]: what processes have counted, read and added up.
+//! [`Counters`]: the counters of processes, read and added up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,8 +16,8 @@ use super::layout::{
     LAYERS, MAGIC, MOST_COMMAND, MOST_ENDINGS, NAME, SHARD, START, Shard, VERSION,
 };
 
-/// How many places a histogram of lengths has: place 0 counts transfers of nothing, place n those of
-/// 2ⁿ⁻¹ bytes up to below 2ⁿ.
+/// How many places a histogram of lengths has: place 0 counts transfers of nothing, place n those
+/// of 2ⁿ⁻¹ bytes up to below 2ⁿ.
 pub const HISTOGRAM: usize = BUCKETS;
 
 /// Why counters cannot be read.
@@ -213,14 +213,14 @@ impl Counters {
         grow(&mut self.moved.1, other.moved.1);
     }
 
-    /// The functions that were called, with their calls, by their numbers. Those that this program does
-    /// not know are left out.
+    /// The functions that were called, with their calls, by their numbers. Those that this program
+    /// does not know are left out.
     pub fn functions(&self) -> impl Iterator<Item = (Function, Calls)> {
         self.functions.iter().filter_map(|(code, calls)| Some((Function::of_code(*code)?, *calls)))
     }
 
-    /// Calls of layers above POSIX: what they do, and whether ranks made them together. They are not among the
-    /// functions, which they have caused.
+    /// Calls of layers above POSIX: what they do, and whether ranks made them together. They are
+    /// not among the functions, which they have caused.
     pub fn layers(&self) -> impl Iterator<Item = (LayerSort, bool, Calls)> {
         let sorts = LayerSort::ALL.len();
         self.layers
@@ -228,8 +228,8 @@ impl Counters {
             .map(move |(place, calls)| (LayerSort::ALL[place % sorts], *place >= sorts, *calls))
     }
 
-    /// Bytes that were moved out of files and into files: by reads, by writes, and by copies within the kernel, which do
-    /// both.
+    /// Bytes that were moved out of files and into files: by reads, by writes, and by copies within
+    /// the kernel, which do both.
     pub const fn moved(&self) -> (u64, u64) {
         self.moved
     }

@@ -20,7 +20,8 @@
 //! | 1280 | endings of file names, 56 × 16 bytes, zeros after each |
 //! | 4096 | shards of 8192 bytes |
 //!
-//! A shard is [`Shard`]: all its numbers are u64. Parts of the file that were never written read as zeros.
+//! A shard is [`Shard`]: all its numbers are u64. Parts of the file that were never written read as
+//! zeros.
 
 use std::sync::atomic::AtomicU64;
 
@@ -47,12 +48,14 @@ pub(crate) const ENDING: usize = 16;
 
 /// More than the largest number of a function.
 pub(crate) const FUNCTIONS: usize = 144;
-/// Lengths of transfers by powers of two: place n counts those below 2ⁿ that are not in the place before.
+/// Lengths of transfers by powers of two: place n counts those below 2ⁿ that are not in the place
+/// before.
 pub const BUCKETS: usize = 48;
 /// The last stands for all that have no place of their own.
 pub(crate) const MOST_ENDINGS: usize = 56;
 
-/// Calls of layers by what they do, and whether ranks make them together: first those that they make alone.
+/// Calls of layers by what they do, and whether ranks make them together: first those that they
+/// make alone.
 pub(crate) const LAYERS: usize = 2 * LayerSort::ALL.len();
 
 /// Where calls of a function of a layer are counted.

@@ -1,4 +1,4 @@
-//! [`Page`]: the counters of this process, in a file that is mapped or in plain memory.
+//! [`Page`]: the counters of this process, in a mapped file or in anonymous memory.
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
@@ -28,12 +28,12 @@ pub struct Page {
     path: Option<(PathBuf, Identity)>,
     /// Those that may be written: the file has room for them.
     shards: [AtomicPtr<Shard>; SHARDS],
-    /// Held by who makes room for one.
+    /// Held while room for one is made.
     making: Mutex<()>,
 }
 
-/// The endings of file names that were met, in the order of their places. They outlive a page: a copy of
-/// the process goes on with open files.
+/// The endings of file names that were met, in the order of their places. They outlive a page: a
+/// copy of the process goes on with open files.
 #[derive(Debug, Default)]
 pub struct KnownEndings(Mutex<Vec<Box<[u8]>>>);
 
@@ -43,8 +43,8 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// Counters of this process: in a new file of the directory, or in memory if there is none or the
-    /// file cannot be made.
+    /// Counters of this process: in a new file of the directory, or in memory if there is none or
+    /// the file cannot be made.
     pub fn new(
         directory: Option<&Path>,
         origin: &Origin,
@@ -62,7 +62,7 @@ impl Page {
             (base, Some(path))
         } else {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: new memory, of nobody else.
+            // SAFETY: new memory, without other users.
             let base = unsafe {
                 mmap_anonymous(std::ptr::null_mut(), SIZE, protection, MapFlags::PRIVATE)
             }?;
@@ -91,14 +91,16 @@ impl Page {
         if shard.is_null() {
             return self.prepare(slot);
         }
-        // SAFETY: it points into the mapping or to what is never freed; it is aligned, and only atomics.
+        // SAFETY: it points into the mapping or to what is never freed; it is aligned, and only
+        // atomics.
         unsafe { &*shard }
     }
 
     /// Makes room for a slot. A full disk would otherwise end the program when it counts.
     #[cold]
     fn prepare(&self, slot: usize) -> &Shard {
-        // Threads that share a slot may come together: the later one would wipe out what the first has counted.
+        // Threads that share a slot may come together: the later one would wipe out what the first
+        // has counted.
         let _making = lock(&self.making);
         let mut shard = self.shards[slot].load(Ordering::Acquire);
         if shard.is_null() {
@@ -109,7 +111,7 @@ impl Page {
             shard = match room {
                 // SAFETY: `at` is within the mapping.
                 Ok(()) => unsafe { self.base.as_ptr().cast::<u8>().add(at) }.cast(),
-                // Counted in vain, but counted: whoever asks for it can write to it.
+                // The counts are lost, but the caller has memory to count in.
                 Err(_) => Box::into_raw(zeroed()),
             };
             self.shards[slot].store(shard, Ordering::Release);
@@ -171,7 +173,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it any more.
+        // SAFETY: there is no other user any more.
         let _ = unsafe { munmap(self.base.as_ptr(), SIZE) };
     }
 }

@@ -1,4 +1,4 @@
-//! [`Report`]: counters as people read them.
+//! [`Report`]: counters as a table of text.
 
 use std::fmt;
 

@@ -4,31 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use striate_unmodified::{TestedLibrary, build_library};
 use tempfile::TempDir;
 
 use crate::job::{self, Ended, is_openmpi};
 
-/// The library: `STRIATE_MPIIO`, or the one of this tree. Cargo builds no library for tests that is not linked
-/// with them, so it is asked to here: in the directory and the profile of this test.
+/// The library: `STRIATE_MPIIO`, or the one of this tree.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        if let Some(given) = std::env::var_os("STRIATE_MPIIO") {
-            return given.into();
-        }
-        // TARGET/PROFILE/deps/test-0123456789
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "--lib", "--features", "mpi", "--manifest-path"]);
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        command.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            command.arg("--release");
-        }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        profile.join("libstriate_mpiio.so")
+        build_library(&TestedLibrary {
+            variable: "STRIATE_MPIIO",
+            manifest_directory: env!("CARGO_MANIFEST_DIR"),
+            features: "mpi",
+            file: "libstriate_mpiio.so",
+        })
     })
 }
 

@@ -7,28 +7,18 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 pub use striate_unmodified::{Ended, Image, LONGEST, STACKS, Stack, run};
+use striate_unmodified::{TestedLibrary, build_library};
 
-/// The library to preload: `STRIATE_PRELOAD`, or the one of this tree. Cargo builds no library for tests that
-/// is not linked with them, so it is asked to here: in the directory and the profile of this test.
+/// The library to preload: `STRIATE_PRELOAD`, or the one of this tree.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        if let Some(given) = std::env::var_os("STRIATE_PRELOAD") {
-            return given.into();
-        }
-        // TARGET/PROFILE/deps/test-0123456789
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "--lib", "--manifest-path"]);
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        command.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            command.arg("--release");
-        }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        profile.join("libstriate_preload.so")
+        build_library(&TestedLibrary {
+            variable: "STRIATE_PRELOAD",
+            manifest_directory: env!("CARGO_MANIFEST_DIR"),
+            features: "",
+            file: "libstriate_preload.so",
+        })
     })
 }
 

@@ -9,26 +9,19 @@ use std::sync::OnceLock;
 
 use striate_stack::classification::Meaning;
 use striate_stages as stages;
+use striate_unmodified::{TestedLibrary, build_library};
 use tempfile::TempDir;
 
-/// The library under test. Cargo does not build what a test does not link, so it is told to; in the directory
-/// and with the profile of the test.
+/// The library to preload: `STRIATE_PRELOAD`, or the one of this tree.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let built = test.ancestors().nth(2).unwrap();
-        let profile = match built.file_name().and_then(|name| name.to_str()) {
-            Some("debug") | None => "dev",
-            Some(profile) => profile,
-        };
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["build", "--quiet", "--package", "striate-preload", "--profile", profile]);
-        command.arg("--target-dir").arg(built.parent().unwrap());
-        let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        built.join("libstriate_preload.so")
+        build_library(&TestedLibrary {
+            variable: "STRIATE_PRELOAD",
+            manifest_directory: env!("CARGO_MANIFEST_DIR"),
+            features: "",
+            file: "libstriate_preload.so",
+        })
     })
 }
 

@@ -1,6 +1,8 @@
-//! Programs that do things with names, run through a stack; and the same without any.
+//! [`NamesProgram`]: a program that works with names, through a stack or without one.
 
 #![allow(clippy::unwrap_used, unreachable_pub, dead_code)]
+
+pub mod random;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -113,6 +115,28 @@ pub struct NamesProgram {
     files: Vec<(Arc<OpenFile>, Vec<RawFd>)>,
     /// Device and inode, as the last step told.
     pub identity: Cell<Option<(u64, u64)>>,
+}
+
+/// Flags of a file that is made.
+pub const MADE: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_RDWR;
+
+/// Makes a file with these bytes.
+pub fn make(program: &mut NamesProgram, path: &str, bytes: &[u8]) {
+    program.open(path, PathForm::Absolute, MADE, 0o644).unwrap();
+    let slot = program.last();
+    assert_eq!(program.write(slot, bytes, None), Ok(bytes.len() as u64));
+    program.close(slot).unwrap();
+}
+
+/// The bytes of a file, or the error of its open.
+pub fn read(program: &mut NamesProgram, path: &str) -> Observed {
+    if let Err(error) = program.open(path, PathForm::Absolute, libc::O_RDONLY, 0) {
+        return Observed::Error(error.raw_os_error());
+    }
+    let slot = program.last();
+    let bytes = program.step(&NameStep::Read(slot, 100_000, None));
+    program.close(slot).unwrap();
+    bytes
 }
 
 fn c(path: &Path) -> CString {

@@ -1,8 +1,8 @@
-//! Random programs.
+//! Random steps for [`NamesProgram`](super::NamesProgram).
 
 #![allow(unreachable_pub)]
 
-use super::names::{NameStep, PathForm};
+use super::{NameStep, PathForm};
 
 /// Numbers that look random and are the same every time.
 pub struct Dice(u64);
