@@ -16,13 +16,13 @@ Examples:
   striate trace export traces --format csv --kind write > writes.csv
   striate trace export traces --format darshan | grep POSIX_BYTES
 
-jsonl and csv have a line for each call with times in nanoseconds. darshan has counters of files as
+jsonl (in the place of --json) and csv have a line for each call with times in nanoseconds. darshan has counters of files as
 'darshan-parser' prints them: one record for each rank and file, shared files are not reduced.")]
 pub(super) struct ExportArgs {
     /// The recording
     recording: PathBuf,
     /// The format
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "json")]
     format: Format,
     /// The file to write; standard output without it
     #[arg(long, short, value_name = "FILE")]
