@@ -176,6 +176,11 @@ fn is_printed(
         && !header.shape(variable).contains(&0)
 }
 
+/// Whether the options want the data of a variable.
+pub fn is_wanted(header: &Header, variable: &Variable, options: &Options) -> bool {
+    is_printed(header, variable, options, &coordinates(header, options))
+}
+
 /// Values as the definitions of a dataset show them: `1.5f, NaNf`, or a text in quotes.
 pub fn values(values: &Values) -> String {
     let mut text = Vec::new();

@@ -70,7 +70,7 @@ pub use value::{Char, Value};
 #[doc = include_str!("../../../docs/arrays.md")]
 pub struct Guide;
 
-/// The examples of the README are tested here, above all that they use.
+/// The examples of the tour are tested in this crate, which depends on all that they use.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;
+#[doc = include_str!("../../../docs/guide.md")]
+pub struct Tour;

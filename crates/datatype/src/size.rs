@@ -4,6 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::grouped;
+
 /// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
@@ -57,7 +59,7 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
         if self.0 < 1024 {
-            return f.pad(&format!("{} B", self.0));
+            return f.pad(&format!("{} B", grouped(self.0)));
         }
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn display_is_short() {
-        for (size, text) in [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1200, "1.17 KiB")] {
+        for (size, text) in [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (1200, "1.17 KiB")] {
             assert_eq!(Bytes(size).to_string(), text);
         }
         assert_eq!(Bytes(u64::MAX).to_string(), "16 EiB");

@@ -198,7 +198,7 @@ impl Style {
             let _ = writeln!(
                 out,
                 "Medians of {}, made in {}.",
-                counted(found.rounds.into(), "repetition", "repetitions"),
+                counted(found.rounds, "repetition", "repetitions"),
                 plain(&found.place)
             );
         }

@@ -1,26 +1,9 @@
-//! Numbers as people read them.
+//! Numbers in reports: counts as in all messages (`striate_datatype`), sizes, rates, times, parts and dates.
 
 use std::fmt::Write as _;
 
 use striate_datatype::Bytes;
-
-/// Digits in groups of three: `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1 file`, `1,200 files`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
-}
+pub(crate) use striate_datatype::{counted_as as counted, grouped};
 
 /// A size with its unit.
 pub(crate) fn size(bytes: u64) -> String {

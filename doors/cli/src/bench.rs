@@ -21,6 +21,7 @@ use striate_statistics::Ratio;
 use striate_store::remote::{Client, RemoteUrl, UrlError};
 
 use crate::document::available_memory;
+use crate::number::counted;
 use crate::table::{Side, Table};
 use crate::{CommandError, ranks, space, terminal};
 
@@ -112,7 +113,7 @@ fn check_memory(comm: &dyn Comm, each: u64) -> Result<(), CommandError> {
     if needed <= available {
         return Ok(());
     }
-    let what = format!("the data of {ranks} ranks, to write and to read,");
+    let what = format!("the data of {}, to write and to read,", counted(ranks, "rank"));
     let hint = "use smaller sizes or fewer ranks".into();
     Err(CommandError::Memory { what, needed, available, hint })
 }

@@ -3,6 +3,7 @@
 //! The names of the fields are stable; new ones may be added. What a row holds is up to the command.
 
 use std::fs;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -39,6 +40,19 @@ impl<Row: Serialize> Document<Row> {
     /// Prints it.
     pub(crate) fn print(&self) -> Result<(), CommandError> {
         terminal::print(&self.text()?)
+    }
+
+    /// Writes it on standard output as it is made, on one line: for rows that are larger than memory.
+    pub(crate) fn write_to_stdout(&self) -> Result<(), CommandError> {
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let written = serde_json::to_writer(&mut out, self).map_err(io::Error::from);
+        match written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(CommandError::Write { path: "standard output".into(), source: error })
+            }
+            // A reader that went away needs no more.
+            _ => Ok(()),
+        }
     }
 
     /// The document as text.

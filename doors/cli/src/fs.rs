@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl};
 
-pub(crate) use copy::{IN_USE, Place};
+pub(crate) use copy::Place;
 use interrupt::{supervised, unchanged};
 
 use crate::CommandError;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &FsArgs, json: bool) -> Result<(), CommandError> {
 }
 
 /// The path of a URL as the servers spell it.
-fn path(url: &RemoteUrl) -> &str {
+pub(crate) fn path(url: &RemoteUrl) -> &str {
     url.path.strip_prefix('/').unwrap_or(&url.path)
 }
 

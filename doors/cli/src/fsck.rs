@@ -17,12 +17,13 @@ use striate_server::ServerError;
 use striate_server::catalog::FileRecord;
 use striate_server::check::{Finding, Inventory};
 use striate_store::remote::{Client, RemoteUrl};
-use striate_store::{ErrorKind, LockKind, StoreError};
+use striate_store::{ErrorKind, StoreError};
 
 use crate::document::Document;
 use crate::fs::interrupt::{spinner, steps, supervised};
-use crate::fs::{IN_USE, Place, ask_each};
-use crate::number::grouped;
+use crate::fs::{Place, ask_each};
+use crate::number::{counted, counted_as, grouped};
+use crate::unfinished::is_in_use;
 use crate::{CommandError, terminal};
 
 /// How long files that are being made or removed have until the second look.
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &FsckArgs, json: bool) -> Result<(), CommandError> {
     let interrupted = || {
         let changed = match repaired.load(Ordering::SeqCst) {
             0 => "nothing was changed".to_owned(),
-            count => format!("{} findings are repaired", grouped(count)),
+            count => format!("{} repaired", counted_as(count, "finding is", "findings are")),
         };
         let why = format!("it was interrupted; {changed}");
         CommandError::failed("the check is not complete", why, "")
@@ -117,8 +118,9 @@ fn text(inventory: &Inventory, rows: &[Row]) -> String {
     let repaired = rows.iter().filter(|row| row.repaired).count();
     let found = match (rows.len(), repaired) {
         (0, _) => "all is well".to_owned(),
-        (1, 0) => "1 thing was found".to_owned(),
-        (found, 0) => format!("{} things were found", grouped(found as u64)),
+        (found, 0) => {
+            format!("{} found", counted_as(found as u64, "thing was", "things were"))
+        }
         (found, repaired) => format!(
             "{} found, {} of them repaired",
             grouped(found as u64),
@@ -127,10 +129,10 @@ fn text(inventory: &Inventory, rows: &[Row]) -> String {
     };
     let _ = writeln!(
         text,
-        "{found}: files {}, objects {}, servers {}",
-        grouped(inventory.files.len() as u64),
-        grouped(inventory.object_count()),
-        grouped(inventory.servers.len() as u64),
+        "{found}: {}, {}, {}",
+        counted(inventory.files.len() as u64, "file"),
+        counted(inventory.object_count(), "object"),
+        counted(inventory.servers.len() as u64, "server"),
     );
     text
 }
@@ -214,20 +216,19 @@ fn check_servers(
     Ok(Some((second, rows)))
 }
 
-/// Whether a copy that is not finished is being made just now: who makes it holds a lock.
+/// Whether a process writes a copy that is not finished.
 fn is_being_copied(client: &Client, finding: &Finding) -> bool {
     let Finding::UnfinishedCopy { path, .. } = finding else { return false };
     // One that is gone meanwhile has got its name, or was removed.
     let Ok(file) = client.lookup(path) else { return true };
-    let lock = client.lock(&file, IN_USE, LockKind::Exclusive, Duration::ZERO);
-    lock.is_err_and(|error| error.kind() == ErrorKind::TimedOut)
+    is_in_use(client, &file)
 }
 
-/// Removes what is left of a copy, unless it has got its name or somebody goes on with it.
+/// Removes what is left of a copy, unless it has got its name or a process writes it.
 fn remove_copy(client: &Client, row: &mut Row) {
     let Finding::UnfinishedCopy { path, .. } = &row.finding else { return };
     if is_being_copied(client, &row.finding) {
-        row.left = Some("since somebody is at it".into());
+        row.left = Some("since a process writes it".into());
         return;
     }
     match client.remove(path) {

@@ -33,6 +33,7 @@ mod table;
 mod terminal;
 mod time;
 mod trace;
+mod unfinished;
 
 use std::process::ExitCode;
 

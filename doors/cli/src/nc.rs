@@ -25,6 +25,7 @@ use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, Options};
 use striate_comm::{Comm, Threads};
 use striate_file::FileError;
+use striate_stack::part_file::Existing;
 use striate_store::remote::{RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
@@ -104,6 +105,11 @@ impl RanksArgs {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.ranks.unwrap_or(cores.clamp(2, MOST_THREADS) as u64)
     }
+}
+
+/// What becomes of a destination that exists, by `--force`.
+const fn existing(force: bool) -> Existing {
+    if force { Existing::Replace } else { Existing::Refuse }
 }
 
 /// Opens a dataset to read it. Collective.

@@ -19,6 +19,9 @@ use striate_datatype::parse_size;
 use striate_server::{Embedded, Server, ServerError, Settings, parse_address, parse_duration};
 use tracing_subscriber::filter::LevelFilter;
 
+use self::configuration::ConfigurationFile;
+use crate::document::Document;
+use crate::number::{counted, counted_as};
 use crate::signals::Ending;
 use crate::{CommandError, terminal};
 
@@ -187,7 +190,7 @@ impl Started {
         let name = self.url.clone().unwrap_or_else(|| self.address.to_string());
         let servers = match self.servers.len() {
             1 => String::new(),
-            count => format!(" by {count} servers"),
+            count => format!(" by {}", counted(count as u64, "server")),
         };
         let data = self
             .data
@@ -203,7 +206,12 @@ impl Started {
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), CommandError> {
     let settings = args.settings()?;
     if args.print_config {
-        return terminal::print(&configuration::to_toml(&settings)?);
+        let configuration = ConfigurationFile::new(&settings);
+        return if json {
+            Document::new(vec![configuration], Vec::new()).print()
+        } else {
+            terminal::print(&configuration.to_toml()?)
+        };
     }
     start_log(args.log);
     // Before the server starts, so that no signal finds nobody.
@@ -243,7 +251,11 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), CommandError> {
         0 => Ok(()),
         cut => Err(CommandError::failed(
             "not all requests could finish",
-            format!("{cut} connections were cut after {:?}", settings.limits.drain_time),
+            format!(
+                "{} cut after {:?}",
+                counted_as(cut as u64, "connection was", "connections were"),
+                settings.limits.drain_time
+            ),
             "drain_time in the section [limits] of the configuration allows for more",
         )),
     }

@@ -1,6 +1,6 @@
 //! Commands that replace or move files are killed before each of the system calls by which they change something: what was
-//! whole before is whole afterwards, as it was or as it was to become. What they leave is a hidden part, which the next
-//! command of this sort removes or which harms nobody.
+//! whole before is whole afterwards, as it was or as it was to become. The same command, given again, removes what the killed
+//! one has left.
 //!
 //! `STRIATE_KILLS=1000` tries all calls, not only some of each.
 #![cfg(feature = "peers")]
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use preloaded::{library, striate};
 use striate_server::Embedded;
@@ -249,12 +250,18 @@ fn copies_of_datasets_replace_whole_ones() {
         assert_eq!(fs::read(place.work().join("a.nc")).unwrap(), dataset(1), "{context}");
         let old = fs::read(place.work().join("b.nc")).unwrap() == dataset(2);
         assert!(old || a.is_some() && a == b, "{context}");
+        place.striate(&["nc", "copy", "--force", "a.nc", "b.nc"]);
+        assert_eq!(place.names(), ["a.nc", "b.nc"], "{context}");
     });
     place.kill(&["nc", "mv", "--force", "a.nc", "b.nc"], datasets, |context| {
         let read = |name: &str| fs::read(place.work().join(name)).ok();
         let (a, b) = (read("a.nc"), read("b.nc"));
         let before = a == Some(dataset(1)) && b == Some(dataset(2));
         assert!(before || b == Some(dataset(1)), "{context}");
+        if before {
+            place.striate(&["nc", "mv", "--force", "a.nc", "b.nc"]);
+        }
+        assert_eq!(place.names(), ["b.nc"], "{context}");
     });
 }
 
@@ -277,9 +284,16 @@ fn partitioned_datasets_are_whole() {
     place.kill(&split, divide, |context| {
         assert!(whole("b.nc", &[&two]), "{context}");
         assert!(whole("p.nc", &[&one, &two]), "{context}");
+        place.striate(&split);
+        assert!(whole("p.nc", &[&two]), "{context}");
+        // The datasets, and two partitions.
+        assert_eq!(place.names().len(), 5, "{:?}: {context}", place.names());
     });
-    place.kill(&["nc", "join", "--force", "p.nc", "b.nc"], divide, |context| {
+    let join = ["nc", "join", "--force", "p.nc", "b.nc"];
+    place.kill(&join, divide, |context| {
         assert!(whole("p.nc", &[&one]) && whole("b.nc", &[&one, &two]), "{context}");
+        place.striate(&join);
+        assert_eq!(place.names().len(), 6, "{:?}: {context}", place.names());
     });
     let apart = |work: &Path| {
         divide(work);
@@ -291,6 +305,7 @@ fn partitioned_datasets_are_whole() {
             place.striate(&["nc", "mv", "--force", "p.nc", "d/p.nc"]);
         }
         assert!(whole("d/p.nc", &[&one]), "{context}");
+        assert_eq!(place.names(), ["a.nc", "b.nc", "d"], "{context}");
     });
 }
 
@@ -307,7 +322,45 @@ fn copies_from_servers_replace_whole_files() {
     place.kill(&["fs", "cp", &url, "out"], old, |context| {
         let found = fs::read(place.work().join("out")).unwrap();
         assert!(found == b"old" || found == new, "{} bytes: {context}", found.len());
+        place.striate(&["fs", "cp", &url, "out"]);
+        assert_eq!(place.names(), ["out"], "{context}");
     });
+}
+
+#[test]
+fn copies_to_servers_leave_nothing_when_they_are_repeated() {
+    let server = Embedded::start(1).unwrap();
+    let place = Place::new();
+    let new: Vec<u8> = (0..300_000u32).map(|place| (place % 251) as u8).collect();
+    let begin = |work: &Path| {
+        fs::write(work.join("new"), &new).unwrap();
+        datasets(work);
+    };
+    let listed = |directory: &str| {
+        let text = place.striate(&["fs", "ls", &format!("{}/{directory}/", server.url())]);
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (directory, name, command) in [
+        ("files", "new", &["fs", "cp", "new"][..]),
+        ("data", "a.nc", &["nc", "copy", "-f", "a.nc"]),
+    ] {
+        let url = format!("{}/{directory}/{name}", server.url());
+        let command = [command, &[&url]].concat();
+        place.kill(&command, begin, |context| {
+            // Until the server knows that the process is gone, its part counts as one that is written.
+            let limit = Instant::now() + Duration::from_secs(60);
+            loop {
+                place.striate(&command);
+                let names = listed(directory);
+                if names.len() == 1 {
+                    assert!(names[0].ends_with(name), "{names:?}: {context}");
+                    break;
+                }
+                assert!(Instant::now() < limit, "{names:?}: {context}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+    }
 }
 
 /// What a killed program has left comes, wherever `recover` and `unpack` are killed before.

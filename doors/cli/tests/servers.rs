@@ -22,14 +22,14 @@ fn a_server_says_where_it_is_and_drains() {
     let url = server.started["url"].as_str().unwrap().to_owned();
     assert_eq!(url, format!("striate://{}", server.address));
     assert_eq!(server.started["pid"], server.process.0.id());
-    assert!(answer(&["fs", "health", &url]).contains("all 1 servers answer"));
+    assert!(answer(&["fs", "health", &url]).contains("the server answers"));
     let text = complaint(&["serve", "--data", data, "--listen", "127.0.0.1:0", "--log", "off"], 1);
     assert!(text.contains("in use") && text.contains("hint: end the other server"), "{text}");
 
     server.process.signal(Signal::TERM);
     assert_eq!(server.process.ended().code(), Some(0));
     let text = complaint(&["fs", "health", &url], 1);
-    assert!(text.contains("down") && text.contains("1 of 1 servers do not answer"), "{text}");
+    assert!(text.contains("down") && text.contains("1 of 1 server does not answer"), "{text}");
     assert_eq!(rows(&["fs", "health", &url])[0]["reachable"], false);
 
     // The directory is free again; SIGINT ends as SIGTERM does; the text names the URL first.
@@ -111,7 +111,7 @@ fn embedded_servers_are_one_process_and_keep_their_data() {
     let back = place.path().join("back");
     answer(&["fs", "cp", &format!("{url}/a"), back.to_str().unwrap()]);
     assert!(fs::read(back).unwrap() == bytes);
-    assert!(answer(&["fsck", url]).starts_with("all is well: files 1, objects 3, servers 3"));
+    assert!(answer(&["fsck", url]).starts_with("all is well: 1 file, 3 objects, 3 servers"));
 }
 
 #[test]
@@ -149,10 +149,10 @@ fn files_go_there_and_back() {
     answer(&["fs", "cp", &path, &there]);
     answer(&["fs", "cp", &there, &cluster.local("back")]);
     assert!(fs::read(cluster.local("back")).unwrap() == bytes);
-    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: files 4, objects 12"));
+    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: 4 files, 12 objects"));
 
     let text = answer(&["fs", "ls", "-l", &cluster.at("run/")]);
-    assert!(text.contains("9,437,201") && text.contains("1000 B"), "{text}");
+    assert!(text.contains("9,437,201") && text.contains("1,000 B"), "{text}");
     assert_eq!(answer(&["fs", "ls", &cluster.url]), "run/\n");
     assert_eq!(answer(&["fs", "ls", &cluster.at("run/file-6")]), "file-65537\n");
     assert_eq!(answer(&["fs", "ls", "-R", &cluster.url]).lines().count(), 4);
@@ -171,7 +171,7 @@ fn files_go_there_and_back() {
     assert_eq!(answer(&["fs", "ls", &cluster.url]), "");
     complaint(&["fs", "ls", &cluster.at("run")], 1);
     complaint(&["fs", "rm", "-r", &cluster.url], 2);
-    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: files 0, objects 0"));
+    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: 0 files, 0 objects"));
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn a_server_that_dies_during_a_copy_is_named() {
     // With all servers back, what is left can be removed.
     cluster.restart();
     answer(&["fsck", "--repair", &cluster.url]);
-    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: files 0, objects 0"));
+    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: 0 files, 0 objects"));
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn an_interrupted_copy_leaves_nothing() {
         answer(&["fsck", "--repair", &cluster.url]);
     }
     assert_eq!(answer(&["fs", "ls", &cluster.url]), "");
-    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: files 0, objects 0"));
+    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: 0 files, 0 objects"));
 }
 
 /// What a check of the running servers finds, and one of their directories.
@@ -474,13 +474,13 @@ fn interrupted_removals_are_found_and_finished() {
         assert!(found.iter().all(|row| row["kind"] == "dead" && row["objects"] == 1));
     }
     assert!(answer(&["fs", "rm", "--dead", &cluster.url]).contains("2 removals finished"));
-    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: files 0, objects 0"));
+    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: 0 files, 0 objects"));
     answer(&["fs", "cp", &path, &cluster.at("c")]);
     cluster.kill(0);
     complaint(&["fs", "rm", &cluster.at("c")], 1);
     cluster.restart();
     assert!(answer(&["fsck", "--repair", &cluster.url]).contains("1 found, 1 of them repaired"));
-    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: files 0, objects 0"));
+    assert!(answer(&["fsck", &cluster.url]).starts_with("all is well: 0 files, 0 objects"));
 }
 
 #[test]

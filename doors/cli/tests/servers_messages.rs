@@ -196,7 +196,7 @@ fn a_signal_ends_commands_that_wait_for_servers() {
             &["fsck", &*url][..],
             "the check is not complete: it was interrupted; nothing was changed",
         ),
-        (&["fs", "rm", &to], "not all files are removed: it was interrupted, 0 are gone"),
+        (&["fs", "rm", &to], "not all files are removed: it was interrupted, 0 files are gone"),
         (
             &["fs", "ls", &url],
             "the answer is not complete: it was interrupted; nothing was changed",
@@ -213,7 +213,7 @@ fn a_signal_ends_commands_that_wait_for_servers() {
     assert!(text.contains("is a copy that was not finished"), "{text}");
     answer(&["fsck", "--repair", &url]);
     let text = answer(&["fsck", &url]);
-    assert!(text.starts_with("all is well: files 0, objects 0"), "{text}");
+    assert!(text.starts_with("all is well: 0 files, 0 objects"), "{text}");
 }
 
 #[test]
@@ -243,5 +243,5 @@ fn a_check_clears_copies_that_were_killed_and_leaves_those_that_go_on() {
     assert!(goes_on.ended().success());
     assert_eq!(answer(&["fs", "ls", &url]), "goes-on\n");
     let text = answer(&["fsck", &url]);
-    assert!(text.starts_with("all is well: files 1, objects 1"), "{text}");
+    assert!(text.starts_with("all is well: 1 file, 1 object"), "{text}");
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use striate_calls::Kind;
-use striate_datatype::Bytes;
+use striate_datatype::{Bytes, counted, grouped};
 
 use super::counters::Counters;
 
@@ -25,18 +25,17 @@ impl fmt::Display for Report<'_> {
         let copied = ranges.saturating_add(sent);
         let copied =
             if copied > 0 { format!("{} of both copied, ", Bytes(copied)) } else { String::new() };
-        let count = counters.processes.len();
-        let processes = if count == 1 { "process" } else { "processes" };
+        let processes = counted(counters.processes.len() as u64, "process");
         let label = match &*counters.label {
             "" => String::new(),
             label => format!(" ({label})"),
         };
         writeln!(
             f,
-            "striate{label}: {count} {processes}, {} calls, {} failed, {read} read, {written} written, \
+            "striate{label}: {processes}, {}, {} failed, {read} read, {written} written, \
              {copied}{} in I/O, {} to count",
-            all.calls,
-            all.errors,
+            counted(all.calls, "call"),
+            grouped(all.errors),
             Seconds(all.seconds),
             Seconds(counters.own),
         )?;
@@ -65,8 +64,8 @@ impl Report<'_> {
                 f,
                 "  {:<18} {:>8} {:>8} {:>11} {:>10} {:>10}",
                 format!("{together} {}", sort.name()),
-                calls.calls,
-                calls.errors,
+                grouped(calls.calls),
+                grouped(calls.errors),
                 if calls.bytes > 0 { Bytes(calls.bytes).to_string() } else { "-".into() },
                 Seconds(calls.seconds).to_string(),
                 Seconds(calls.seconds / calls.calls as f64).to_string(),
@@ -91,22 +90,22 @@ impl Report<'_> {
                 f,
                 "  {:<16} {:>10} {:>8} {:>11} {:>10} {:>10}",
                 function.name(),
-                calls.calls,
-                calls.errors,
+                grouped(calls.calls),
+                grouped(calls.errors),
                 if calls.bytes > 0 { Bytes(calls.bytes).to_string() } else { "-".into() },
                 Seconds(calls.seconds).to_string(),
                 Seconds(calls.seconds / calls.calls as f64).to_string(),
             )?;
         }
-        left_out(f, functions.len(), "functions")
+        left_out(f, functions.len(), "function")
     }
 
     fn lengths(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, histogram) in [("read", &self.0.reads), ("written", &self.0.writes)] {
             let filled = histogram.iter().enumerate().filter(|(_, count)| **count > 0);
             let texts = filled.map(|(place, count)| match place {
-                0 => format!("{count} × nothing"),
-                place => format!("{count} × {}…", Bytes(1 << (place - 1))),
+                0 => format!("{} × nothing", grouped(*count)),
+                place => format!("{} × {}…", grouped(*count), Bytes(1 << (place - 1))),
             });
             let texts: Vec<_> = texts.collect();
             if !texts.is_empty() {
@@ -137,20 +136,20 @@ impl Report<'_> {
             writeln!(
                 f,
                 "  {name:<16} {:>10} {:>11} {:>11} {:>10}",
-                sums.calls,
+                grouped(sums.calls),
                 Bytes(sums.read).to_string(),
                 Bytes(sums.written).to_string(),
                 Seconds(sums.seconds).to_string(),
             )?;
         }
-        left_out(f, endings.len(), "endings")
+        left_out(f, endings.len(), "ending")
     }
 }
 
 fn left_out(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
     match count.saturating_sub(MOST_ROWS) {
         0 => Ok(()),
-        more => writeln!(f, "  and {more} more {what}"),
+        more => writeln!(f, "  and {}", counted(more as u64, &format!("more {what}"))),
     }
 }
 
@@ -167,6 +166,9 @@ impl fmt::Display for Seconds {
         };
         let digits =
             if number >= 99.95 || number == 0.0 { 0 } else { 2 - usize::from(number >= 9.995) };
+        if number >= 1000.0 {
+            return write!(f, "{} {unit}", grouped(number.round() as u64));
+        }
         write!(f, "{number:.digits$} {unit}")
     }
 }
@@ -184,7 +186,7 @@ mod tests {
             (12.34e-6, "12.3 µs"),
             (0.999_9, "1.00 s"),
             (4.2e-3, "4.20 ms"),
-            (1234.0, "1234 s"),
+            (1234.0, "1,234 s"),
         ] {
             assert_eq!(Seconds(seconds).to_string(), text);
         }

@@ -13,6 +13,7 @@ use striate_store::remote::{Client, RemoteUrl};
 
 use crate::CommandError;
 use crate::document::filesystem;
+use crate::number::counted;
 use crate::serve::rate;
 
 /// The most servers within one program.
@@ -137,7 +138,8 @@ impl PlaceArgs {
         let delay = self.delay.map(|delay| format!(", {delay:?} delay")).unwrap_or_default();
         let strips = Bytes(self.strip);
         let rate = bandwidth.map(|rate| format!(" of {}/s", Bytes(rate))).unwrap_or_default();
-        let store = format!("{url} ({} servers{rate}, {strips} strips{delay})", known.len());
+        let known = counted(known.len() as u64, "server");
+        let store = format!("{url} ({known}{rate}, {strips} strips{delay})");
         let files = url.to_string().into();
         Ok(Place { files, local, store: Some(store), servers: servers.map(Arc::new) })
     }

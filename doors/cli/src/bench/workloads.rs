@@ -9,6 +9,7 @@ use striate_datatype::parse_size;
 
 use super::io::{IoArgs, Setting};
 use crate::CommandError;
+use crate::number::{counted, grouped};
 
 /// Bytes from 1 on.
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -80,7 +81,7 @@ fn check_ranks(layout: &str, has: u64, ranks: u64) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::usage(
-        format!("{layout} is for {has} ranks, but there are {ranks}"),
+        format!("{layout} is for {}, but there are {}", counted(has, "rank"), grouped(ranks)),
         "give only one of the two: ranks, or how they are laid out",
     ))
 }
@@ -360,8 +361,9 @@ impl IorArgs {
         if !self.block.is_multiple_of(self.transfer) {
             return Err(CommandError::usage(
                 format!(
-                    "a block of {} bytes does not hold whole transfers of {}",
-                    self.block, self.transfer
+                    "a block of {} does not hold whole transfers of {}",
+                    counted(self.block, "byte"),
+                    grouped(self.transfer)
                 ),
                 "use a -b that is a multiple of -t",
             ));

@@ -1,18 +1,19 @@
 //! Copies files in parallel.
 //!
-//! Threads take parts from a queue, each with one buffer, so that the memory is bounded whatever is
-//! copied. Parts of one large file and of many small ones are alike; who finds no part opens the next
-//! file. The last part of a file to be written gives the file its name. After a failure nothing new is
-//! begun, and what is unfinished is removed; what cannot be removed is named ([`Left`]).
+//! Threads take chunks from a queue, each with one buffer, so that the memory is bounded whatever is
+//! copied. Chunks of one large file and of many small ones are alike; a thread that finds none opens the next
+//! file. The thread that writes the last chunk of a file gives the file its name ([`UnfinishedFile`]). After a failure
+//! nothing new is begun, and what is unfinished is removed; what cannot be removed is named ([`UnfinishedCopies`]).
 
-mod left;
 mod place;
 mod plan;
-mod unfinished;
+mod unfinished_copies;
 
 use std::collections::VecDeque;
+use std::fs;
 use std::iter::Enumerate;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -21,36 +22,38 @@ use std::vec::IntoIter;
 
 use indicatif::ProgressBar;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
-use striate_store::{PosixFile, PosixOptions, Store};
+use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
-pub(crate) use left::Left;
 pub(crate) use place::Place;
 pub(crate) use plan::{Job, plan};
-pub(crate) use unfinished::IN_USE;
-use unfinished::Unfinished;
+use striate_stack::part_file::Existing;
+pub(crate) use unfinished_copies::UnfinishedCopies;
 
+use super::path;
 use crate::CommandError;
+use crate::unfinished::{UnfinishedFile, remove_stale};
 
-/// Bytes of a part, and of a buffer.
-const PART: u64 = 4 << 20;
+/// Bytes of a chunk, and of a buffer.
+const CHUNK: u64 = 4 << 20;
 
-/// How long parts that are under way are waited for when the copy is interrupted.
-const LAST_PARTS: Duration = Duration::from_millis(400);
+/// How long chunks that are under way are waited for when the copy is interrupted.
+const LAST_CHUNKS: Duration = Duration::from_millis(400);
 
 /// Copies all files; returns their sizes in the order of the jobs. `stop` ends it early. What is unfinished, or left
-/// in the end, is in `left` at any time.
+/// in the end, is in `left` at any time. What earlier copies have left is removed first.
 pub(crate) fn run(
     jobs: Vec<Job>,
     layout: Layout,
     threads: usize,
     bar: &ProgressBar,
-    left: &Left,
+    left: &UnfinishedCopies,
     stop: &AtomicBool,
 ) -> Result<Vec<u64>, CommandError> {
+    remove_stale(jobs.iter().map(|job| &job.to));
     let state = State {
         copied: vec![0; jobs.len()],
         jobs: jobs.into_iter().enumerate(),
-        parts: VecDeque::new(),
+        chunks: VecDeque::new(),
         opening: 0,
         unfinished: Vec::new(),
         failed: None,
@@ -65,14 +68,14 @@ pub(crate) fn run(
             (std::mem::take(&mut state.unfinished), state.failed.take())
         };
         let Some(error) = failed else { return Ok(std::mem::take(&mut copy.state().copied)) };
-        // A part that is still under way may come to its server after the removal, and be stored then.
+        // A chunk that is still under way may come to its server after the removal, and be stored then.
         let all_ended = workers.iter().all(ScopedJoinHandle::is_finished);
         for copying in unfinished {
             if copying.to.discard().is_ok() && all_ended {
-                left.remove(&copying.to.part());
+                left.remove(&copying.to.part().to_string());
             }
         }
-        Err(left.told_by(error))
+        Err(left.added_to(error))
     })
 }
 
@@ -80,7 +83,7 @@ pub(crate) fn run(
 struct Copy<'c> {
     layout: Layout,
     bar: &'c ProgressBar,
-    left: &'c Left,
+    left: &'c UnfinishedCopies,
     stop: &'c AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -88,8 +91,8 @@ struct Copy<'c> {
 
 struct State {
     jobs: Enumerate<IntoIter<Job>>,
-    /// Open files with parts that nobody has taken yet, from this offset on.
-    parts: VecDeque<(Arc<Copying>, u64)>,
+    /// Open files with chunks that no thread has taken yet, from this offset on.
+    chunks: VecDeque<(Arc<Copying>, u64)>,
     /// Threads that are opening a file.
     opening: usize,
     /// Files that have not got their names yet.
@@ -102,15 +105,17 @@ struct State {
 struct Copying {
     index: usize,
     from: Box<dyn Store>,
-    to: Unfinished,
+    to: UnfinishedFile,
+    /// Where its data goes meanwhile.
+    store: Box<dyn Store>,
     len: u64,
-    /// Parts that are not copied yet.
-    left: AtomicU64,
+    /// Chunks that are not copied yet.
+    remaining: AtomicU64,
 }
 
 enum Task {
     Open(usize, Job),
-    Part(Arc<Copying>, u64),
+    Chunk(Arc<Copying>, u64),
 }
 
 impl Copy<'_> {
@@ -123,7 +128,7 @@ impl Copy<'_> {
         let mut since = None;
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
             if self.stop.load(Ordering::SeqCst)
-                && since.get_or_insert_with(Instant::now).elapsed() > LAST_PARTS
+                && since.get_or_insert_with(Instant::now).elapsed() > LAST_CHUNKS
             {
                 let mut state = self.state();
                 state.failed.get_or_insert_with(interrupted);
@@ -139,10 +144,10 @@ impl Copy<'_> {
         let mut buffer = Vec::new();
         while let Some(task) = self.take() {
             let opens = matches!(task, Task::Open(..));
-            // Who panics must not leave the others waiting for what he was at.
+            // A thread that panics does not leave the others waiting for its task.
             let done = catch_unwind(AssertUnwindSafe(|| match task {
                 Task::Open(index, job) => self.open(index, &job),
-                Task::Part(copying, offset) => self.copy_part(&copying, offset, &mut buffer),
+                Task::Chunk(copying, offset) => self.copy_chunk(&copying, offset, &mut buffer),
             }));
             let done = done.unwrap_or_else(|_| {
                 Err(CommandError::failed("the copy is not complete", "a thread panicked", ""))
@@ -166,11 +171,11 @@ impl Copy<'_> {
             if state.failed.is_some() {
                 return None;
             }
-            if let Some((copying, offset)) = state.parts.pop_front() {
-                if copying.len - offset > PART {
-                    state.parts.push_front((Arc::clone(&copying), offset + PART));
+            if let Some((copying, offset)) = state.chunks.pop_front() {
+                if copying.len - offset > CHUNK {
+                    state.chunks.push_front((Arc::clone(&copying), offset + CHUNK));
                 }
-                return Some(Task::Part(copying, offset));
+                return Some(Task::Chunk(copying, offset));
             }
             if let Some((index, job)) = state.jobs.next() {
                 state.opening += 1;
@@ -193,44 +198,81 @@ impl Copy<'_> {
             }
         };
         let len = from.len()?;
-        let to = Unfinished::create(&job.to, self.layout, self.left)?;
-        let left = AtomicU64::new(len.div_ceil(PART));
-        let copying = Arc::new(Copying { index, from, to, len, left });
+        let (to, store) = self.create(&job.to)?;
+        let remaining = AtomicU64::new(len.div_ceil(CHUNK));
+        let copying = Arc::new(Copying { index, from, to, store, len, remaining });
         let mut state = self.state();
         state.unfinished.push(Arc::clone(&copying));
         drop(state);
         if len == 0 {
             return self.finish(&copying);
         }
-        self.state().parts.push_back((copying, 0));
+        self.state().chunks.push_back((copying, 0));
         Ok(())
     }
 
-    fn copy_part(
+    /// Begins a file; whatever becomes of that, `left` knows what may be there.
+    fn create(&self, name: &Place) -> Result<(UnfinishedFile, Box<dyn Store>), CommandError> {
+        let to = UnfinishedFile::new(name);
+        let shown = to.part().to_string();
+        match to.part() {
+            Place::Local(part) => {
+                let directory = part.parent().unwrap_or(Path::new("."));
+                fs::create_dir_all(directory)
+                    .map_err(|source| CommandError::Write { path: directory.into(), source })?;
+                let options = PosixOptions { exclusive: true, ..PosixOptions::create() };
+                let store = PosixFile::open(&part, &options)?;
+                self.left.add(&shown);
+                to.claim()?;
+                Ok((to, Box::new(store)))
+            }
+            Place::Remote(url) => {
+                let client = Client::shared(&url)?;
+                let options = RemoteOptions { create: true, exclusive: true, layout: self.layout };
+                self.left.add(&shown);
+                let store = RemoteFile::open_with(&client, &url, &options).inspect_err(|_| {
+                    // It may have its name and not all of its objects.
+                    let found = client.lookup(path(&url));
+                    if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                        self.left.remove(&shown);
+                    }
+                })?;
+                to.claim_on_servers(&client, store.info());
+                Ok((to, Box::new(store)))
+            }
+        }
+    }
+
+    fn copy_chunk(
         &self,
         copying: &Copying,
         offset: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<(), CommandError> {
-        let len = (copying.len - offset).min(PART) as usize;
+        let len = (copying.len - offset).min(CHUNK) as usize;
         // Small files need no large buffers.
         buffer.resize(buffer.len().max(len), 0);
-        let part = &mut buffer[..len];
-        if copying.from.read_at(offset, part)? < len {
+        let chunk = &mut buffer[..len];
+        if copying.from.read_at(offset, chunk)? < len {
             return Err(CommandError::failed(
                 format!("cannot copy {}", copying.from.name()),
                 "it became shorter meanwhile",
-                "copy it again when nobody writes to it",
+                "copy it again when no program writes to it",
             ));
         }
-        copying.to.store.write_at(offset, part)?;
+        copying.store.write_at(offset, chunk)?;
         self.bar.inc(len as u64);
-        if copying.left.fetch_sub(1, Ordering::SeqCst) == 1 { self.finish(copying) } else { Ok(()) }
+        if copying.remaining.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.finish(copying)
+        } else {
+            Ok(())
+        }
     }
 
     fn finish(&self, copying: &Copying) -> Result<(), CommandError> {
-        copying.to.finish()?;
-        self.left.remove(&copying.to.part());
+        copying.store.sync()?;
+        copying.to.finish(Existing::Replace)?;
+        self.left.remove(&copying.to.part().to_string());
         let mut state = self.state();
         state.unfinished.retain(|other| other.index != copying.index);
         state.copied[copying.index] = copying.len;
@@ -260,7 +302,7 @@ mod tests {
             Job { from, to, bytes: len as u64 }
         });
         let (bar, stop) = (ProgressBar::hidden(), AtomicBool::new(false));
-        let left = Left::default();
+        let left = UnfinishedCopies::default();
         let sizes = run(jobs.collect(), Layout::default(), threads, &bar, &left, &stop).unwrap();
         assert_eq!(sizes, files.iter().map(|len| *len as u64).collect::<Vec<_>>());
         for (index, &len) in files.iter().enumerate() {
@@ -271,11 +313,11 @@ mod tests {
 
     #[test]
     fn all_sizes_arrive_whole() {
-        let part = PART as usize;
+        let chunk = CHUNK as usize;
         copied(&[], 3);
         copied(&[0], 1);
-        copied(&[3 * part + 5], 4);
-        copied(&[1, part, 0, part + 1, 2 * part - 1, 7], 3);
+        copied(&[3 * chunk + 5], 4);
+        copied(&[1, chunk, 0, chunk + 1, 2 * chunk - 1, 7], 3);
         copied(&[9; 40], 8);
     }
 
@@ -287,7 +329,7 @@ mod tests {
         let job = |from, to| Job { from: path(from), to: path(to), bytes: 0 };
         let (bar, stop) = (ProgressBar::hidden(), AtomicBool::new(false));
         let jobs = vec![job("missing", "b"), job("a", "c")];
-        let left = Left::default();
+        let left = UnfinishedCopies::default();
         let error = run(jobs, Layout::default(), 1, &bar, &left, &stop).unwrap_err().to_string();
         assert!(error.contains("missing"), "{error}");
         let stop = AtomicBool::new(true);

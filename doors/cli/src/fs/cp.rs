@@ -9,10 +9,10 @@ use serde::Serialize;
 use striate_datatype::{Bytes, parse_size};
 use striate_store::remote::Layout;
 
-use super::copy::{self, Job, Left, Place};
+use super::copy::{self, Job, Place, UnfinishedCopies};
 use super::interrupt::{spinner, supervised};
 use crate::document::Document;
-use crate::number::{grouped, short};
+use crate::number::{counted, short};
 use crate::{CommandError, terminal};
 
 /// Copy files to servers, from servers, or between them
@@ -27,7 +27,8 @@ Examples:
 As with cp, a source goes into a destination that is a directory. A destination on servers is one if
 it ends with a slash or if files are in it. Only bytes are copied: no times and no permissions, and
 no directories without files. A copy has another name, .NAME.part-..., until it is whole; if it fails,
-that is removed, or the message says what is left.")]
+that is removed, or the message says what is left. What a copy that was killed has left goes when the
+same file is copied again, or by 'striate fsck --repair'.")]
 pub(crate) struct CpArgs {
     /// Copy directories with all that is in them
     #[arg(short, long)]
@@ -45,7 +46,7 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "K")]
     first: Option<u32>,
 
-    /// Parts of 4 MiB that are under way at a time
+    /// Chunks of 4 MiB that are under way at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
 
@@ -81,9 +82,10 @@ struct Row {
 
 pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
     let layout = Layout { strip: args.strip, servers: args.servers, first: args.first };
-    let left = Left::default();
-    let interrupted =
-        || left.told_by(CommandError::failed("the copy is not complete", "it was interrupted", ""));
+    let left = UnfinishedCopies::default();
+    let interrupted = || {
+        left.added_to(CommandError::failed("the copy is not complete", "it was interrupted", ""))
+    };
     let (rows, copied, seconds) = supervised(interrupted, |stop| {
         let looking = spinner("looking for what to copy");
         let jobs = copy::plan(&args.sources, &args.destination, args.recursive);
@@ -103,10 +105,9 @@ pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
     }
     let bytes: u64 = copied.iter().sum();
     let rate = bytes as f64 / seconds.max(1e-9) / f64::from(1 << 20);
-    let files = if copied.len() == 1 { "file" } else { "files" };
     terminal::print(&format!(
-        "copied {} {files}, {} in {seconds:.3} s ({} MiB/s)\n",
-        grouped(copied.len() as u64),
+        "copied {}, {} in {seconds:.3} s ({} MiB/s)\n",
+        counted(copied.len() as u64, "file"),
         Bytes(bytes),
         short(rate)
     ))

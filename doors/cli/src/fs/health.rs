@@ -10,7 +10,7 @@ use striate_store::remote::{Client, RemoteUrl};
 
 use super::{all_servers, ask_each, shown};
 use crate::document::Document;
-use crate::number::short;
+use crate::number::{counted, grouped, short};
 use crate::table::{Side, Table};
 use crate::time::length;
 use crate::{CommandError, terminal};
@@ -124,7 +124,7 @@ fn text(rows: &[Row], down: usize) -> String {
                 answer.role.to_owned(),
                 shown(&answer.version),
                 length(Duration::from_secs(answer.uptime_s)),
-                answer.connections.to_string(),
+                grouped(answer.connections),
                 short(answer.latency_ms),
             ],
         };
@@ -135,8 +135,13 @@ fn text(rows: &[Row], down: usize) -> String {
         let _ = writeln!(text, "{}", shown(error));
     }
     let _ = match down {
-        0 => writeln!(text, "all {} servers answer", rows.len()),
-        _ => writeln!(text, "{down} of {} servers do not answer", rows.len()),
+        0 if rows.len() == 1 => writeln!(text, "the server answers"),
+        0 => writeln!(text, "all {} answer", counted(rows.len() as u64, "server")),
+        down => {
+            let servers = counted(rows.len() as u64, "server");
+            let verb = if down == 1 { "does" } else { "do" };
+            writeln!(text, "{} of {servers} {verb} not answer", grouped(down as u64))
+        }
     };
     text
 }

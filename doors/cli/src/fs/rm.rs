@@ -13,7 +13,7 @@ use striate_store::{ErrorKind, StoreError};
 use super::interrupt::{steps, supervised};
 use super::{as_directory, path};
 use crate::document::Document;
-use crate::number::grouped;
+use crate::number::{counted, counted_as, grouped};
 use crate::{CommandError, terminal};
 
 /// Remove files
@@ -55,11 +55,11 @@ pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
     }
     let count = AtomicU64::new(0);
     let interrupted = || {
-        let removed = grouped(count.load(Ordering::SeqCst));
+        let removed = count.load(Ordering::SeqCst);
         let url = args.urls.first().map_or(String::new(), |url| format!(" {}", root(url)));
         CommandError::failed(
             "not all files are removed",
-            format!("it was interrupted, {removed} are gone"),
+            format!("it was interrupted, {} gone", counted_as(removed, "file is", "files are")),
             format!("'striate fs rm --dead{url}' finishes a removal that was under way"),
         )
     };
@@ -186,8 +186,7 @@ fn finish(urls: &[RemoteUrl], json: bool) -> Result<(), CommandError> {
         let client = Client::shared(url)?;
         let finished = client.bury_dead()?;
         let url = client.url("").to_string();
-        let removals = if finished == 1 { "removal" } else { "removals" };
-        let _ = writeln!(text, "{url}: {} {removals} finished", grouped(finished));
+        let _ = writeln!(text, "{url}: {} finished", counted(finished, "removal"));
         rows.push(Row::Finished { url, finished });
     }
     if json { Document::new(rows, Vec::new()).print() } else { terminal::print(&text) }

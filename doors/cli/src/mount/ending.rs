@@ -11,6 +11,7 @@ use striate_stack::Configuration;
 use striate_stages::recover::{Wanted, recover};
 
 use crate::CommandError;
+use crate::number::{counted, grouped};
 
 /// How often it is looked whether a mount has ended.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -101,7 +102,10 @@ fn unfinished(record: &Record, reason: &str) -> CommandError {
     let Record { process, source, point, left, .. } = record;
     let doing = match record.state {
         State::Serving => format!("process {process} still serves {point}"),
-        _ if *left > 0 => format!("process {process} still has {left} files to write to {source}"),
+        _ if *left > 0 => {
+            let files = counted(*left, "file");
+            format!("process {process} still has {files} to write to {source}")
+        }
         _ => format!("process {process} still writes to {source}"),
     };
     CommandError::failed(
@@ -140,7 +144,7 @@ impl Leftovers {
         }
         let mut lines: Vec<&str> = self.files.iter().take(NAMED).map(String::as_str).collect();
         let more = self.files.len().saturating_sub(NAMED);
-        let rest = format!("and {more} more");
+        let rest = format!("and {} more", grouped(more as u64));
         if more > 0 {
             lines.push(&rest);
         }

@@ -7,9 +7,9 @@ use striate_array::Format;
 use striate_datatype::Bytes;
 
 use super::transfer::{self, Row, Work};
-use super::{RanksArgs, options};
+use super::{RanksArgs, existing, options};
 use crate::document::Document;
-use crate::number::short;
+use crate::number::{counted, short};
 use crate::{CommandError, terminal};
 
 /// Copy a dataset, into another format if asked for
@@ -50,12 +50,12 @@ pub(crate) fn run(args: &CopyArgs, json: bool) -> Result<(), CommandError> {
         source: &args.source,
         destination: &args.destination,
         format: args.format,
-        replace: args.force,
+        existing: existing(args.force),
         named: Vec::new(),
     };
     let copied = transfer::run(&work, args.ranks.count(), options)?;
     let Some(row) = copied else { return Ok(()) };
-    let what = format!("copied {} variables", row.variables);
+    let what = format!("copied {}", counted(row.variables as u64, "variable"));
     print(row, &what, json)
 }
 

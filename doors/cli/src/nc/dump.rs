@@ -1,18 +1,24 @@
 //! `striate nc dump` and `striate nc header`: a dataset as CDL, byte for byte as `ncdump` prints it.
 //!
-//! The text may be far larger than memory, so unlike other answers it is printed as it is made.
+//! The text may be far larger than memory, so unlike other answers it is printed as it is made. With `--json` it is a
+//! document of the same content ([`json`]).
+
+mod json;
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgAction, Args};
+use json::{DatasetRow, Source};
 use striate_array::cdl::{self, CdlError, Data, Precision};
+use striate_array::format::{Header, Variable};
 use striate_array::{ArrayError, Dataset, Slab};
 use striate_comm::Comm;
 
 use super::missing::Missing;
 use super::{failed, open, options};
+use crate::document::Document;
 use crate::{CommandError, ranks};
 
 /// Print a dataset as CDL, exactly as ncdump does
@@ -24,10 +30,12 @@ Examples:
   striate nc dump ocean.nc
   striate nc dump -v time,depth -p 9,17 ocean.nc
   striate nc dump -c striate://io.example/run7/ocean.nc
+  striate nc dump --json -v time ocean.nc | jq '.rows[0].variables[0].values'
 
 Values that are not in the file, because it was cut off, are not printed; what stands in their place is no
-CDL, standard error says how many they are, and the exit status is 1. --lenient prints zeros for them, as
-ncdump does."
+CDL (null with --json), standard error says how many they are, and the exit status is 1. --lenient prints
+zeros for them, as ncdump does. --json has the definitions as 'striate nc header --json' has them, and the
+values of each variable as one list, the last dimension varying fastest."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of ncdump that people know")]
 pub(crate) struct DumpArgs {
@@ -44,19 +52,19 @@ pub(crate) struct DumpArgs {
     variables: Vec<String>,
 
     /// Only the kind of the format, as ncdump calls it: classic, 64-bit offset, or cdf5
-    #[arg(short = 'k', long)]
+    #[arg(short = 'k', long, conflicts_with = "json")]
     kind: bool,
 
     /// Times as dates: numbers whose units are 'days since 2000-01-01' and the like
-    #[arg(short = 't', long)]
+    #[arg(short = 't', long, conflicts_with = "json")]
     times: bool,
 
     /// Also the format, as a global attribute _Format
-    #[arg(short = 's', long)]
+    #[arg(short = 's', long, conflicts_with = "json")]
     special: bool,
 
     /// Only the header, as XML (the markup language of netCDF)
-    #[arg(short = 'x', long)]
+    #[arg(short = 'x', long, conflicts_with = "json")]
     xml: bool,
 
     /// What the dataset is called [default: after the file]
@@ -64,7 +72,7 @@ pub(crate) struct DumpArgs {
     name: Option<String>,
 
     /// Significant digits of floats, and of doubles
-    #[arg(short = 'p', long, value_name = "N[,N]", value_parser = precision)]
+    #[arg(short = 'p', long, value_name = "N[,N]", value_parser = precision, conflicts_with = "json")]
     precision: Option<Precision>,
 
     /// The file as it is: of a partitioned dataset the master, not the whole
@@ -94,7 +102,8 @@ pub(crate) struct DumpArgs {
 Examples:
   striate nc header ocean.nc
   striate nc header striate://io.example/run7/ocean.nc
-  striate nc header --raw parts.nc           also what ties a master to its partitions")]
+  striate nc header --raw parts.nc           also what ties a master to its partitions
+  striate nc header --json ocean.nc | jq -r '.rows[0].variables[].name'")]
 pub(crate) struct HeaderArgs {
     /// What the dataset is called [default: after the file]
     #[arg(short = 'n', long)]
@@ -176,10 +185,6 @@ fn print(
     json: bool,
 ) -> Result<(), CommandError> {
     let How { name, raw, lenient, what } = how;
-    if json {
-        let hint = "'striate nc info --json' tells what is in a dataset";
-        return Err(CommandError::usage("CDL is no JSON", hint));
-    }
     let name = name.map_or_else(|| cdl::name_of(file), ToOwned::to_owned);
     let missing = ranks::run(1, |comm| {
         let mut dataset = if raw { open_raw(comm, file)? } else { open(comm, file)? };
@@ -197,11 +202,15 @@ fn print(
         }
         let header = dataset.header().clone();
         let variables: Vec<_> = dataset.variables().collect();
+        if json {
+            print_json(file, name.clone(), &header, &options, &mut dataset)?;
+            return Ok(missing);
+        }
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         let mut read = |index: usize, start: &[u64], count: &[u64]| {
             let variable = variables[index];
             Dataset::values(&mut dataset, variable, &Slab::new(start, count))
         };
-        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         let printed = match what {
             What::Cdl => cdl::dump(&header, &name, &options, &mut read, &mut out),
             What::Xml => {
@@ -221,6 +230,32 @@ fn print(
     }
 }
 
+/// Prints definitions, and the data that the options want, as JSON.
+fn print_json(
+    file: &Path,
+    name: String,
+    header: &Header,
+    options: &cdl::Options,
+    dataset: &mut Dataset,
+) -> Result<(), CommandError> {
+    let row = DatasetRow::new(name, header);
+    if options.data == Data::None {
+        return Document::new(vec![row], Vec::new()).print();
+    }
+    let is_there = |name: &&String| header.variables.iter().any(|it| it.name == **name);
+    if let Some(unknown) = options.variables.iter().find(|name| !is_there(name)) {
+        return ended(file, CdlError::Unknown(unknown.clone()));
+    }
+    let source = Source::new(dataset);
+    let wanted = |variable: &Variable| cdl::is_wanted(header, variable, options);
+    let rows = vec![row.with_data(&source, header, wanted, &options.held)];
+    let written = Document::new(rows, Vec::new()).write_to_stdout();
+    match source.take_error() {
+        Some(error) => Err(failed("cannot read the data", error)),
+        None => written,
+    }
+}
+
 /// Opens a file as what it is. Collective.
 fn open_raw(comm: &Arc<dyn Comm>, file: &Path) -> Result<Dataset, CommandError> {
     let opened = Dataset::open_raw(comm, file, &options()?);
@@ -230,7 +265,7 @@ fn open_raw(comm: &Arc<dyn Comm>, file: &Path) -> Result<Dataset, CommandError> 
 /// What an end before the end means.
 fn ended(file: &Path, error: CdlError<ArrayError>) -> Result<(), CommandError> {
     match error {
-        // A reader that went away has seen enough.
+        // A reader that went away needs no more.
         CdlError::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         CdlError::Write(source) => {
             Err(CommandError::Write { path: "standard output".into(), source })

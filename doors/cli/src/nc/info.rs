@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use clap::Args;
 use partitions::Partitions;
 use serde::Serialize;
-use striate_array::format::{Header, Variable};
+use striate_array::format::{Dimension, Header, Variable};
 
 use super::missing::Missing;
 use super::{open_partial, store, validate};
 use crate::document::Document;
-use crate::number::{bytes, grouped};
+use crate::number::{bytes, counted, grouped};
 use crate::table::{Side, Table};
 use crate::{CommandError, ranks, terminal};
 
@@ -61,8 +61,9 @@ struct Description {
     partitions: Option<Partitions>,
 }
 
+/// A dimension; also a part of what `striate nc header --json` prints.
 #[derive(Debug, Serialize)]
-struct DimensionRow {
+pub(super) struct DimensionRow {
     name: String,
     len: u64,
     unlimited: bool,
@@ -150,15 +151,7 @@ impl Description {
             record_size: header.record_size().unwrap_or(u64::MAX),
             data_size: variables.iter().fold(0, |sum: u64, row| sum.saturating_add(row.size)),
             attributes: header.attributes.len(),
-            dimensions: header
-                .dimensions
-                .iter()
-                .map(|dimension| DimensionRow {
-                    name: dimension.name.clone(),
-                    len: if dimension.is_unlimited() { header.records } else { dimension.len },
-                    unlimited: dimension.is_unlimited(),
-                })
-                .collect(),
+            dimensions: dimension_rows(header),
             variables,
             partitions,
         }
@@ -183,7 +176,7 @@ impl Description {
             let each = bytes(self.record_size);
             line("records", format!("{} of {each}", grouped(self.records)));
         }
-        line("attributes", format!("{} of the dataset", self.attributes));
+        line("attributes", format!("{} of the dataset", grouped(self.attributes as u64)));
         if !self.dimensions.is_empty() {
             let mut table = Table::new(&[("dimension", Side::Left), ("length", Side::Right)]);
             for dimension in &self.dimensions {
@@ -203,8 +196,9 @@ impl Description {
             ]);
             for variable in &self.variables {
                 let dimensions = variable.dimensions.iter().zip(&variable.shape);
-                let shape: Vec<String> =
-                    dimensions.map(|(name, len)| format!("{} {len}", plain(name))).collect();
+                let shape: Vec<String> = dimensions
+                    .map(|(name, len)| format!("{} {}", plain(name), grouped(*len)))
+                    .collect();
                 table.row([
                     plain(&variable.name),
                     variable.r#type.to_owned(),
@@ -214,7 +208,7 @@ impl Description {
                         (None, _) => "divided".into(),
                         (Some(begin), 0) => grouped(begin),
                         (Some(begin), lost) => {
-                            format!("{} ({} values missing)", grouped(begin), grouped(lost))
+                            format!("{} ({} missing)", grouped(begin), counted(lost, "value"))
                         }
                     },
                 ]);
@@ -229,15 +223,30 @@ impl Description {
     }
 }
 
-fn row(header: &Header, variable: &Variable, is_divided: bool) -> VariableRow {
+/// The dimensions of a dataset.
+pub(super) fn dimension_rows(header: &Header) -> Vec<DimensionRow> {
+    let row = |dimension: &Dimension| DimensionRow {
+        name: dimension.name.clone(),
+        len: if dimension.is_unlimited() { header.records } else { dimension.len },
+        unlimited: dimension.is_unlimited(),
+    };
+    header.dimensions.iter().map(row).collect()
+}
+
+/// The names of the dimensions of a variable.
+pub(super) fn dimension_names(header: &Header, variable: &Variable) -> Vec<String> {
     let name = |&index: &u32| {
         let dimension = header.dimensions.get(index as usize);
         dimension.map_or_else(String::new, |dimension| dimension.name.clone())
     };
+    variable.dimensions.iter().map(name).collect()
+}
+
+fn row(header: &Header, variable: &Variable, is_divided: bool) -> VariableRow {
     VariableRow {
         name: variable.name.clone(),
         r#type: variable.external.name(),
-        dimensions: variable.dimensions.iter().map(name).collect(),
+        dimensions: dimension_names(header, variable),
         shape: header.shape(variable),
         record: header.is_record(variable),
         attributes: variable.attributes.len(),

@@ -140,7 +140,8 @@ impl Leaves {
                 if is_url || (is_there() && std::fs::remove_file(part).is_err()) {
                     let part = part.display();
                     format!(
-                        "the copy is not complete; {part} is left of it, and {name} is as it was"
+                        "the copy is not complete, and {name} is as it was; {part} is left, and goes \
+                         when {name} is written again"
                     )
                 } else {
                     format!("the copy was not complete and is removed; {name} is as it was")

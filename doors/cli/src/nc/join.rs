@@ -6,9 +6,9 @@ use clap::Args;
 use striate_array::Format;
 
 use super::transfer::{self, Work};
-use super::{RanksArgs, copy, options};
+use super::{RanksArgs, copy, existing, options};
 use crate::CommandError;
-use crate::number::grouped;
+use crate::number::counted;
 
 /// Make one file of a partitioned dataset
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &JoinArgs, json: bool) -> Result<(), CommandError> {
         source: &args.source,
         destination: &args.destination,
         format: args.format,
-        replace: args.force,
+        existing: existing(args.force),
         named: Vec::new(),
     };
     let joined = transfer::run(&work, args.ranks.count(), || {
@@ -56,8 +56,7 @@ pub(crate) fn run(args: &JoinArgs, json: bool) -> Result<(), CommandError> {
     })?;
     let Some(row) = joined else { return Ok(()) };
     let what = match row.partitions_from {
-        Some(1) => "joined 1 partition".into(),
-        Some(count) => format!("joined {} partitions", grouped(count as u64)),
+        Some(count) => format!("joined {}", counted(count as u64, "partition")),
         None => "it was one file already, copied".into(),
     };
     copy::print(row, &what, json)

@@ -13,7 +13,7 @@ use striate_datatype::Bytes;
 
 use super::{store, validate};
 use crate::CommandError;
-use crate::number::grouped;
+use crate::number::{counted, grouped};
 
 /// Variables that are named.
 const NAMED: usize = 8;
@@ -94,14 +94,13 @@ impl Missing {
         let mut text = format!("it has {} only, without ", Bytes(self.file_len));
         for (number, (name, missing, all)) in self.variables.iter().take(NAMED).enumerate() {
             let between = if number > 0 { ", " } else { "" };
-            let (missing, all) = (grouped(*missing), grouped(*all));
-            let _ = write!(text, "{between}{missing} of {all} values of variable '{name}'");
+            let (missing, all) = (grouped(*missing), counted(*all, "value"));
+            let _ = write!(text, "{between}{missing} of {all} of variable '{name}'");
         }
         match self.variables.len().saturating_sub(NAMED) {
             0 => {}
-            1 => text += " and values of 1 other variable",
             more => {
-                let _ = write!(text, " and values of {} other variables", grouped(more as u64));
+                let _ = write!(text, " and values of {}", counted(more as u64, "other variable"));
             }
         }
         text
@@ -114,14 +113,20 @@ fn damage(own: &Header, bytes: &[u8], lost: u128, file_len: u64) -> Option<Strin
     let whole = own.end().unwrap_or(i64::MAX as u64);
     let found = violations(bytes, whole).into_iter().find(|found| found.at.is_some());
     if let Some(found) = found {
-        return Some(format!("the file has {file_len} bytes of {whole}, and {}", found.what));
+        return Some(format!(
+            "the file has {} of {}, and {}",
+            grouped(file_len),
+            counted(whole, "byte"),
+            found.what
+        ));
     }
     let absurd = lost > BELIEVED && lost > 1000 * u128::from(file_len);
     let lost = u64::try_from(lost).unwrap_or(u64::MAX);
     absurd.then(|| {
         format!(
-            "it states {} of values that are not there, in a file of {file_len} bytes",
-            Bytes(lost)
+            "it states {} of values that are not there, in a file of {}",
+            Bytes(lost),
+            counted(file_len, "byte")
         )
     })
 }

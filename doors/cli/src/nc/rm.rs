@@ -13,6 +13,7 @@ use striate_file::File;
 use super::failed;
 use super::interrupt::{Interrupt, Leaves};
 use crate::document::Document;
+use crate::number::counted;
 use crate::{CommandError, ranks, terminal};
 
 /// Remove datasets, each with its partitions
@@ -88,7 +89,10 @@ impl Row {
         if let Some(master) = &self.copy_of {
             let partitions = match self.kept.len() {
                 1 => "its partition belongs to that and is kept".to_owned(),
-                count => format!("its {count} partitions belong to that and are kept"),
+                count => format!(
+                    "its {} belong to that and are kept",
+                    counted(count as u64, "partition")
+                ),
             };
             let _ = writeln!(text, "{} was a copy of {master}: {partitions}", self.dataset);
         } else {

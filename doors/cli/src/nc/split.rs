@@ -7,9 +7,9 @@ use striate_array::{Format, Options};
 use striate_file::{StorageTarget, Switch};
 
 use super::transfer::{self, Work};
-use super::{RanksArgs, copy, options};
+use super::{RanksArgs, copy, existing, options};
 use crate::CommandError;
-use crate::number::grouped;
+use crate::number::counted;
 
 /// Divide a dataset into partition files on several storage targets
 #[derive(Debug, Args)]
@@ -80,14 +80,14 @@ pub(crate) fn run(args: &SplitArgs, json: bool) -> Result<(), CommandError> {
         source: &args.source,
         destination: &args.destination,
         format: args.format,
-        replace: args.force,
+        existing: existing(args.force),
         named: args.dimensions.iter().map(|(name, _)| name.as_str()).collect(),
     };
     let Some(row) = transfer::run(&work, args.ranks.count(), || args.options())? else {
         return Ok(());
     };
     let mut what = match row.partitions {
-        Some(count) => format!("split into {} partitions", grouped(count as u64)),
+        Some(count) => format!("split into {}", counted(count as u64, "partition")),
         None => "nothing to divide: copied to one file".into(),
     };
     if let Some(probe) = &row.probe {

@@ -5,7 +5,7 @@
 //! whole, as the copies of `striate fs cp` have, so there is never a destination that is half there, and
 //! what was there before is only replaced by something whole.
 
-mod target;
+mod destination;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use destination::Destination;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use striate_array::format::{Alignment, Header, Values};
@@ -20,7 +21,7 @@ use striate_array::{
     ArrayError, Char, Dataset, Definition, Format, Options, Owner, Pending, Slab, Type, VariableId,
 };
 use striate_comm::{Comm, CommExt as _, Reduction, agree};
-use target::Target;
+use striate_stack::part_file::Existing;
 
 use super::batches::{Part, batches};
 use super::interrupt::{Interrupt, Leaves};
@@ -40,8 +41,8 @@ pub(super) struct Work<'a> {
     pub(super) destination: &'a Path,
     /// That of the source if not given.
     pub(super) format: Option<Format>,
-    /// Whether a destination that exists is replaced.
-    pub(super) replace: bool,
+    /// What becomes of a destination that exists.
+    pub(super) existing: Existing,
     /// Variables that the source must have, because something is asked for them.
     pub(super) named: Vec<&'a str>,
 }
@@ -112,13 +113,18 @@ fn transfer(
     // A damaged header is an error of its own; what is only missing is told below.
     Missing::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;
-    let target = Target::new(comm.as_ref(), work.destination, work.replace, divides)?;
+    let target = Destination::new(comm.as_ref(), work.destination, work.existing, divides)?;
     let failed = |error| failed("cannot write the copy", error);
     options.exclusive = target.is_new();
     if comm.rank() == 0 {
         interrupt.leaves(target.leaves());
     }
-    let mut definition = Dataset::create(comm, target.part(), format, &options).map_err(failed)?;
+    let mut definition =
+        Dataset::create(comm, target.created_as(), format, &options).map_err(failed)?;
+    if let Err(error) = target.claim(comm.as_ref()) {
+        let _ = definition.abort();
+        return Err(error);
+    }
     if let Err(error) = define(&mut definition, &header) {
         // The first error says more than one about what it left.
         let _ = definition.abort();
@@ -127,7 +133,7 @@ fn transfer(
     let mut to = match definition.end() {
         Ok(to) => to,
         Err(error) => {
-            target.discard(comm.as_ref());
+            target.discard();
             return Err(failed(error));
         }
     };

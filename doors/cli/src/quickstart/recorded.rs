@@ -24,7 +24,7 @@ use striate_store::{Operation, PosixFile, PosixOptions, StoreError, Traced};
 use striate_trace::{Call, Header, Record, RecordedCall, TracedFile, Writer};
 
 use crate::CommandError;
-use crate::number::grouped;
+use crate::number::counted_as;
 use crate::output::write_whole;
 use crate::report::refused;
 
@@ -258,8 +258,8 @@ impl Recorded {
     /// What was done, for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "{} requests of this program are in\n  {}\nand what they tell is in this page for your browser ({}):\n  {}\n",
-            grouped(self.records),
+            "{} in\n  {}\nand what they tell is in this page for your browser ({}):\n  {}\n",
+            counted_as(self.records, "request of this program is", "requests of this program are"),
             self.trace.display(),
             Bytes(self.page_bytes),
             self.report.display(),

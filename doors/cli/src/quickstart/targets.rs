@@ -17,7 +17,7 @@ use striate_datatype::Bytes;
 use striate_file::{FileError, Measured, Probe, StorageTarget, TargetStores, probe};
 use striate_store::{MemoryStore, Store, Throttled};
 
-use crate::number::{grouped, short};
+use crate::number::{counted, short};
 use crate::shell::{continued, own_command, quoted, quoted_path};
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
@@ -260,10 +260,10 @@ impl Divided {
         let [months, latitudes, longitudes] = SHAPE;
         let _ = writeln!(
             text,
-            "Temperatures of {months} months at {latitudes} × {longitudes} places, written by {} ranks to \
-             {} partitions, each a netCDF file:",
-            RANKS[0],
-            self.partitions.len(),
+            "Temperatures of {months} months at {latitudes} × {longitudes} places, written by {} to \
+             {}, each a netCDF file:",
+            counted(RANKS[0] as u64, "rank"),
+            counted(self.partitions.len() as u64, "partition"),
         );
         let mut table =
             Table::new(&[("file", Side::Left), ("latitudes", Side::Left), ("size", Side::Right)]);
@@ -275,9 +275,9 @@ impl Divided {
         text.push_str(&table.render());
         let _ = writeln!(
             text,
-            "Verified: {} values of '{NAME}', read as one array by {} rank, are what was written.",
-            grouped(self.values),
-            RANKS[1],
+            "Verified: {} of '{NAME}', read as one array by {}, are what was written.",
+            counted(self.values, "value"),
+            counted(RANKS[1] as u64, "rank"),
         );
         if self.kept {
             let part = self.partitions.first().map(|part| part.file.display().to_string());

@@ -9,8 +9,9 @@ use striate_server::{Limits, Settings};
 
 use crate::CommandError;
 
+/// Settings as a file has them, and as the row of a JSON document.
 #[derive(Serialize)]
-struct Configuration<'s> {
+pub(super) struct ConfigurationFile<'s> {
     data: &'s Path,
     listen: SocketAddr,
     metadata: bool,
@@ -22,11 +23,11 @@ struct Configuration<'s> {
     metrics: Option<SocketAddr>,
     delay: String,
     bandwidth: Option<String>,
-    limits: LimitsOfConfiguration,
+    limits: LimitsSection,
 }
 
 #[derive(Serialize)]
-struct LimitsOfConfiguration {
+struct LimitsSection {
     connections: usize,
     memory: String,
     descriptions: String,
@@ -39,62 +40,68 @@ struct LimitsOfConfiguration {
     drain_time: String,
 }
 
-/// The text of a configuration file that says what the settings say.
-pub(super) fn to_toml(settings: &Settings) -> Result<String, CommandError> {
-    // Taken apart, so that no setting can be forgotten.
-    let Settings {
-        data,
-        listen,
-        metadata,
-        servers,
-        key_file,
-        tls_certificate,
-        tls_key,
-        allow_anyone,
-        metrics,
-        delay,
-        bandwidth,
-        limits,
-    } = settings;
-    let Limits {
-        connections,
-        memory,
-        descriptions,
-        open_files,
-        locks,
-        handshake_time,
-        frame_time,
-        stall_time,
-        bad_frames,
-        drain_time,
-    } = limits;
-    let configuration = Configuration {
-        data,
-        listen: *listen,
-        metadata: *metadata,
-        servers,
-        key_file: key_file.as_deref(),
-        tls_certificate: tls_certificate.as_deref(),
-        tls_key: tls_key.as_deref(),
-        allow_anyone: *allow_anyone,
-        metrics: *metrics,
-        delay: duration(*delay),
-        bandwidth: bandwidth.map(size),
-        limits: LimitsOfConfiguration {
-            connections: *connections,
-            memory: size(*memory as u64),
-            descriptions: size(*descriptions as u64),
-            open_files: *open_files,
-            locks: *locks,
-            handshake_time: duration(*handshake_time),
-            frame_time: duration(*frame_time),
-            stall_time: duration(*stall_time),
-            bad_frames: *bad_frames,
-            drain_time: duration(*drain_time),
-        },
-    };
-    toml::to_string(&configuration)
-        .map_err(|error| CommandError::failed("cannot print the configuration", error, ""))
+impl<'s> ConfigurationFile<'s> {
+    /// What the settings say.
+    pub(super) fn new(settings: &'s Settings) -> Self {
+        // Taken apart, so that no setting can be forgotten.
+        let Settings {
+            data,
+            listen,
+            metadata,
+            servers,
+            key_file,
+            tls_certificate,
+            tls_key,
+            allow_anyone,
+            metrics,
+            delay,
+            bandwidth,
+            limits,
+        } = settings;
+        let Limits {
+            connections,
+            memory,
+            descriptions,
+            open_files,
+            locks,
+            handshake_time,
+            frame_time,
+            stall_time,
+            bad_frames,
+            drain_time,
+        } = limits;
+        Self {
+            data,
+            listen: *listen,
+            metadata: *metadata,
+            servers,
+            key_file: key_file.as_deref(),
+            tls_certificate: tls_certificate.as_deref(),
+            tls_key: tls_key.as_deref(),
+            allow_anyone: *allow_anyone,
+            metrics: *metrics,
+            delay: duration(*delay),
+            bandwidth: bandwidth.map(size),
+            limits: LimitsSection {
+                connections: *connections,
+                memory: size(*memory as u64),
+                descriptions: size(*descriptions as u64),
+                open_files: *open_files,
+                locks: *locks,
+                handshake_time: duration(*handshake_time),
+                frame_time: duration(*frame_time),
+                stall_time: duration(*stall_time),
+                bad_frames: *bad_frames,
+                drain_time: duration(*drain_time),
+            },
+        }
+    }
+
+    /// The text of the file.
+    pub(super) fn to_toml(&self) -> Result<String, CommandError> {
+        toml::to_string(self)
+            .map_err(|error| CommandError::failed("cannot print the configuration", error, ""))
+    }
 }
 
 /// A length of time in the largest unit that makes it a whole number.
@@ -117,6 +124,10 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn to_toml(settings: &Settings) -> Result<String, CommandError> {
+        ConfigurationFile::new(settings).to_toml()
+    }
 
     #[test]
     fn what_is_printed_is_read_as_the_same() {

@@ -27,7 +27,7 @@ pub(super) struct ExportArgs {
     /// The recording
     recording: PathBuf,
     /// The format
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "json")]
     format: Format,
     /// The file to write; standard output without it
     #[arg(long, short, value_name = "FILE")]

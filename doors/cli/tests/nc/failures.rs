@@ -68,7 +68,7 @@ fn called_wrongly_is_2() {
         &["dump"][..],
         &["dump", "-p", "99", "a.nc"],
         &["dump", "-l", "3", "a.nc"],
-        &["dump", "--json", "a.nc"],
+        &["dump", "--json", "-x", "a.nc"],
         &["copy", "a.nc"],
         &["copy", "--format", "hdf5", "a.nc", "b.nc"],
         &["copy", "-n", "0", "a.nc", "b.nc"],

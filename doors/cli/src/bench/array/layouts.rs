@@ -7,6 +7,7 @@ use striate_datatype::Bytes;
 use super::super::place::{Place, PlaceArgs};
 use super::super::workloads::size;
 use crate::CommandError;
+use crate::number::counted;
 
 /// Bytes per second of a server, unless told otherwise: less than this program can serve.
 const BANDWIDTH: u64 = 16 << 20;
@@ -91,9 +92,9 @@ pub(super) fn told(targets: &Targets) -> String {
     let Straggler { target, seed, .. } = targets.straggler;
     let [least, most] = targets.straggler.range();
     format!(
-        "{} servers of {}/s each; server {target} is {least:.1} to {most:.1} times slower, drawn anew \
+        "{} of {}/s each; server {target} is {least:.1} to {most:.1} times slower, drawn anew \
          for each repetition (seed {seed})",
-        targets.count,
+        counted(targets.count as u64, "server"),
         Bytes(targets.bandwidth),
     )
 }

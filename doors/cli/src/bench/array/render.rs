@@ -8,7 +8,7 @@ use striate_datatype::Bytes;
 use super::super::ratio_table;
 use super::super::rows::{COST_COLUMNS, cost_cells};
 use super::layouts;
-use crate::number::{grouped, short};
+use crate::number::{counted, short};
 use crate::table::{Side, Table};
 use crate::terminal;
 
@@ -88,12 +88,9 @@ fn layout_cells(row: &Row) -> [String; 3] {
 fn heading(first: &Row, results: &Results, options: &Options) -> String {
     let files = match first.files {
         1 => format!("a {} file", first.format),
-        n => format!("{n} {} files", first.format),
+        n => counted(n as u64, &format!("{} file", first.format)),
     };
     let store = options.store.as_deref().unwrap_or("unknown file system");
-    let counted = |number: u64, what: &str| {
-        format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
-    };
     let (ranks, variables) = (counted(first.ranks, "rank"), counted(first.variables, "variable"));
     let size = match first.block {
         Some(block) => format!(", {} in blocks of {}", Bytes(first.bytes), Bytes(block)),

@@ -12,7 +12,7 @@ use striate_store::remote::Client;
 use super::plain;
 use crate::fs::Place;
 use crate::nc::{place, store};
-use crate::number::bytes;
+use crate::number::{bytes, counted};
 use crate::table::{Side, Table};
 
 /// The partitions of a dataset.
@@ -92,7 +92,8 @@ impl Partitions {
         let mut text = String::new();
         let whole = if self.whole { "all there" } else { "not all as they should be" };
         let by = if self.by == "pnetcdf" { ", sub-files of PnetCDF" } else { "" };
-        let _ = writeln!(text, "\n{} partitions, {whole}{by}", self.files.len());
+        let partitions = counted(self.files.len() as u64, "partition");
+        let _ = writeln!(text, "\n{partitions}, {whole}{by}");
         let mut table = Table::new(&[
             ("partition", Side::Right),
             ("size", Side::Right),
@@ -105,7 +106,7 @@ impl Partitions {
             let servers = match row.servers.as_slice() {
                 [] => String::new(),
                 [one] => format!(" on {one}"),
-                several => format!(" on {} servers", several.len()),
+                several => format!(" on {}", counted(several.len() as u64, "server")),
             };
             table.row([
                 row.index.to_string(),

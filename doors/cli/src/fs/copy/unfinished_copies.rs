@@ -1,4 +1,4 @@
-//! [`Left`]: what a copy would leave behind if it ended now.
+//! [`UnfinishedCopies`]: the unfinished files that a copy would leave if it ended now.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use crate::number::grouped;
 /// Names that are listed in a message.
 const LISTED: usize = 3;
 
-/// The names of unfinished copies, here and on servers.
+/// The names of unfinished copies, local and on servers.
 #[derive(Debug, Default)]
-pub(crate) struct Left(Mutex<BTreeSet<String>>);
+pub(crate) struct UnfinishedCopies(Mutex<BTreeSet<String>>);
 
-impl Left {
+impl UnfinishedCopies {
     fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -29,37 +29,45 @@ impl Left {
         self.names().remove(name);
     }
 
-    /// The error, with a hint that says what is left, if something is, and how it is removed.
-    pub(crate) fn told_by(&self, error: CommandError) -> CommandError {
-        let Some(told) = self.told() else { return error };
+    /// The error, with a hint that names what is left, if something is, and how it is removed.
+    pub(crate) fn added_to(&self, error: CommandError) -> CommandError {
+        let Some(hint) = self.hint() else { return error };
         match error {
-            CommandError::Store { source, .. } => CommandError::Store { source, hint: told },
+            CommandError::Store { source, .. } => CommandError::Store { source, hint },
             CommandError::Failed { attempted, source, .. } => {
-                CommandError::Failed { attempted, source, hint: told }
+                CommandError::Failed { attempted, source, hint }
             }
             CommandError::Write { path, source } => {
-                CommandError::failed(format!("cannot write {}", path.display()), source, told)
+                CommandError::failed(format!("cannot write {}", path.display()), source, hint)
             }
             other => other,
         }
     }
 
-    fn told(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         let names = self.names();
         let first = names.first()?;
         let mut list = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
         if names.len() > LISTED {
             let _ = write!(list, " and {} more", grouped((names.len() - LISTED) as u64));
         }
-        let what = if names.len() == 1 { "an unfinished copy" } else { "unfinished copies" };
-        let remedy =
-            match first.find("://").map(|at| first[at + 3..].find('/').map(|end| at + 3 + end)) {
-                Some(end) => {
-                    let url = &first[..end.unwrap_or(first.len())];
-                    format!("'striate fsck --repair {url}' removes it when the servers answer")
-                }
-                None => "remove it".to_owned(),
-            };
+        let (what, it) = match names.len() {
+            1 => ("an unfinished copy", "it"),
+            _ => ("unfinished copies", "them"),
+        };
+        let remedy = match first
+            .find("://")
+            .map(|at| first[at + 3..].find('/').map(|end| at + 3 + end))
+        {
+            Some(end) => {
+                let url = &first[..end.unwrap_or(first.len())];
+                format!(
+                    "'striate fsck --repair {url}' removes {it} when the servers answer, and so \
+                         does copying again"
+                )
+            }
+            None => format!("copying again removes {it}"),
+        };
         Some(format!("{what} may be left, {list}: {remedy}"))
     }
 }
@@ -70,9 +78,9 @@ mod tests {
 
     #[test]
     fn what_is_left_is_named_with_the_remedy() {
-        let left = Left::default();
+        let left = UnfinishedCopies::default();
         let error = || CommandError::failed("the copy is not complete", "it was interrupted", "");
-        let hint = |left: &Left| match left.told_by(error()) {
+        let hint = |left: &UnfinishedCopies| match left.added_to(error()) {
             CommandError::Failed { hint, .. } => hint,
             other => panic!("{other:?}"),
         };
@@ -81,7 +89,8 @@ mod tests {
         assert_eq!(
             hint(&left),
             "an unfinished copy may be left, striate://h:1/run/.a.part-1: \
-             'striate fsck --repair striate://h:1' removes it when the servers answer"
+             'striate fsck --repair striate://h:1' removes it when the servers answer, and so does \
+             copying again"
         );
         for i in 2..6 {
             left.add(&format!("striate://h:1/.a.part-{i}"));
