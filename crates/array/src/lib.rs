@@ -69,8 +69,3 @@ pub use value::{Char, Value};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/arrays.md")]
 pub struct Guide;
-
-/// The examples of the tour are tested in this crate, which depends on all that they use.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide.md")]
-pub struct Tour;

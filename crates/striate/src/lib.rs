@@ -90,3 +90,13 @@ pub mod prelude {
     pub use striate_server::Embedded;
     pub use striate_store::remote::{Client, ClientOptions, RemoteUrl};
 }
+
+/// The example of the README is tested here.
+#[cfg(all(doctest, feature = "netcdf"))]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadMe;
+
+/// The examples of the guide are tested here.
+#[cfg(all(doctest, feature = "netcdf"))]
+#[doc = include_str!("../../../docs/guide.md")]
+pub struct Guide;
