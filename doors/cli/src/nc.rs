@@ -25,7 +25,7 @@ use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, Options};
 use striate_comm::{Comm, Threads};
 use striate_file::FileError;
-use striate_stack::part_file::Existing;
+use striate_process::part_file::Existing;
 use striate_store::remote::{RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 

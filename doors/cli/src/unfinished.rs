@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use striate_stack::part_file::{
+use striate_process::part_file::{
     Existing, PartFile, is_part, part_name, part_path, part_prefix, remove_parts_of,
 };
 use striate_store::remote::{Client, FileInfo, RemoteLock, RemoteUrl};

@@ -26,7 +26,7 @@ use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
 pub(crate) use place::Place;
 pub(crate) use plan::{Job, plan};
-use striate_stack::part_file::Existing;
+use striate_process::part_file::Existing;
 pub(crate) use unfinished_copies::UnfinishedCopies;
 
 use super::path;

@@ -21,7 +21,7 @@ use striate_array::{
     ArrayError, Char, Dataset, Definition, Format, Options, Owner, Pending, Slab, Type, VariableId,
 };
 use striate_comm::{Comm, CommExt as _, Reduction, agree};
-use striate_stack::part_file::Existing;
+use striate_process::part_file::Existing;
 
 use super::batches::{Part, batches};
 use super::interrupt::{Interrupt, Leaves};

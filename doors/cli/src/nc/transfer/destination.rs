@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use striate_array::DatasetFiles;
 use striate_comm::{Comm, agree};
 use striate_file::File;
-use striate_stack::part_file::Existing;
+use striate_process::part_file::Existing;
 use striate_store::remote::Client;
 
 use crate::CommandError;
