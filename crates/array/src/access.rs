@@ -1,4 +1,7 @@
-//! From a call's arguments to an access: a place in the file, and memory that makes or takes its stream.
+//! [`Access`]: one access of one rank, made of a call's arguments: a placement in the file, and the
+//! memory that produces or consumes its stream.
+//!
+//! Arguments are checked here, before any collective step, so that a wrong argument costs no I/O.
 
 use ndarray::{ArrayViewD, ArrayViewMutD, Axis};
 use striate_datatype::Packer;
@@ -6,145 +9,161 @@ use striate_file::Placement;
 
 use crate::ArrayError;
 use crate::format::{Header, Variable};
-use crate::memory::{Elements, ElementsMut, Lie};
-use crate::partition::Extent;
-use crate::slab::{Call, Region, Slab};
-use crate::stream::{Bytes, BytesMut, Incoming, Outgoing, Rows, RowsMut};
+use crate::memory::{Elements, ElementsMut, ResolvedLayout};
+use crate::partition::Hyperslab;
+use crate::slab::{CheckedSlab, Direction, Slab, SlabCall};
+use crate::stream::{ReadMemory, ReadStream, RowSink, RowSource, WriteMemory, WriteStream};
 use crate::value::{Conversion, Value};
 use crate::{Sink, Source};
+
+/// Whether other ranks take part in an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IoMode {
+    Independent,
+    Collective,
+}
 
 /// One access of one rank.
 #[derive(Debug)]
 pub(crate) struct Access<M> {
     pub(crate) variable: usize,
-    pub(crate) place: Placement,
-    /// Which elements, of a variable whose data is in partitions.
-    pub(crate) extent: Option<Extent>,
-    /// Records there must be.
+    pub(crate) placement: Placement,
+    /// Which elements; only for a divided variable.
+    pub(crate) hyperslab: Option<Hyperslab>,
+    /// Number of records that it needs.
     pub(crate) records: u64,
-    /// Whether a value may turn out not to fit.
-    pub(crate) may_miss: bool,
+    /// Whether a value may turn out to be out of range of its type.
+    pub(crate) may_be_out_of_range: bool,
     pub(crate) memory: M,
 }
 
-/// What a variable is for a call.
-pub(crate) struct Subject<'h> {
+/// The variable of a call.
+pub(crate) struct AccessedVariable<'h> {
     pub(crate) header: &'h Header,
     pub(crate) record_size: Option<u64>,
     pub(crate) index: usize,
     pub(crate) fill: [u8; 8],
-    /// Whether its data is in partitions.
+    /// Whether it is divided into partitions.
     pub(crate) divided: bool,
 }
 
-impl Subject<'_> {
+impl AccessedVariable<'_> {
     fn variable(&self) -> &Variable {
         &self.header.variables[self.index]
     }
 
-    fn begin<T: Value>(&self, call: Call, slab: &Slab) -> Result<(Region, Conversion), ArrayError> {
+    fn begin<T: Value>(
+        &self,
+        call: SlabCall,
+        slab: &Slab,
+    ) -> Result<(CheckedSlab, Conversion), ArrayError> {
         let variable = self.variable();
         let (memory, external) = (T::KIND, variable.external);
         if !memory.converts(external) {
             return Err(ArrayError::Kind { variable: variable.name.clone(), external, memory });
         }
-        let region = slab.of(call, self.header, variable, self.record_size)?;
+        let checked = slab.check(call, self.header, variable, self.record_size)?;
         let format = self.header.format;
-        Ok((region, Conversion { memory, external, format, fill: self.fill }))
+        Ok((checked, Conversion { memory, external, format, fill: self.fill }))
     }
 
-    /// How many elements a slab to be read has in each dimension.
+    /// The number of elements of a slab to be read, per dimension.
     pub(crate) fn count(&self, call: &'static str, slab: &Slab) -> Result<Vec<u64>, ArrayError> {
-        let call = Call { name: call, write: false, divided: self.divided };
-        Ok(slab.of(call, self.header, self.variable(), self.record_size)?.extent.count)
+        let call = SlabCall { name: call, direction: Direction::Read, divided: self.divided };
+        Ok(slab.check(call, self.header, self.variable(), self.record_size)?.hyperslab.count)
     }
 
-    fn refuse(&self, call: Call, reason: String) -> ArrayError {
+    fn refuse(&self, call: SlabCall, reason: String) -> ArrayError {
         ArrayError::Access { call: call.name, variable: self.variable().name.clone(), reason }
     }
 
-    fn access<M>(&self, region: Region, conversion: &Conversion, memory: M) -> Access<M> {
+    fn access<M>(&self, slab: CheckedSlab, conversion: &Conversion, memory: M) -> Access<M> {
         Access {
             variable: self.index,
-            place: region.place,
-            extent: self.divided.then_some(region.extent),
-            records: region.records,
-            may_miss: !conversion.memory.is_same(conversion.external),
+            placement: slab.placement,
+            hyperslab: self.divided.then_some(slab.hyperslab),
+            records: slab.records,
+            may_be_out_of_range: !conversion.memory.is_same(conversion.external),
             memory,
         }
     }
 
-    /// An access that writes.
+    /// A write.
     pub(crate) fn put<'m, T: Value>(
         &self,
         call: &'static str,
         slab: &Slab,
         from: Source<'m, T>,
-    ) -> Result<Access<Outgoing<'m>>, ArrayError> {
-        let call = Call { name: call, write: true, divided: self.divided };
-        let (region, conversion) = self.begin::<T>(call, slab)?;
+    ) -> Result<Access<WriteStream<'m>>, ArrayError> {
+        let call = SlabCall { name: call, direction: Direction::Write, divided: self.divided };
+        let (checked, conversion) = self.begin::<T>(call, slab)?;
         let size = size_of::<T>();
         let bytes = match from.0 {
             Elements::View(view) => {
-                self.check_shape(call, view.shape(), &region)?;
-                Bytes::Rows(Box::new(view))
+                self.check_shape(call, view.shape(), &checked)?;
+                WriteMemory::RowSource(Box::new(view))
             }
-            Elements::Slice(elements, lay) => {
-                let lie = lay.of(&region.extent.count, size, elements.len());
+            Elements::Slice(elements, layout) => {
+                let resolved = layout.resolve(&checked.hyperslab.count, size, elements.len());
                 let bytes: &'m [u8] = bytemuck::cast_slice(elements);
-                match lie.map_err(|reason| self.refuse(call, reason))? {
-                    Lie::Dense => Bytes::Dense(bytes),
-                    Lie::Typed { origin, datatype } => {
-                        Bytes::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
+                match resolved.map_err(|reason| self.refuse(call, reason))? {
+                    ResolvedLayout::Dense => WriteMemory::Dense(bytes),
+                    ResolvedLayout::Typed { origin, datatype } => {
+                        WriteMemory::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
                     }
                 }
             }
         };
-        let memory = Outgoing::new(bytes, conversion, region.elements);
-        Ok(self.access(region, &conversion, memory))
+        let memory = WriteStream::new(bytes, conversion, checked.elements);
+        Ok(self.access(checked, &conversion, memory))
     }
 
-    /// An access that reads.
+    /// A read.
     pub(crate) fn get<'m, T: Value>(
         &self,
         call: &'static str,
         slab: &Slab,
         to: Sink<'m, T>,
-    ) -> Result<Access<Incoming<'m>>, ArrayError> {
-        let call = Call { name: call, write: false, divided: self.divided };
-        let (region, conversion) = self.begin::<T>(call, slab)?;
+    ) -> Result<Access<ReadStream<'m>>, ArrayError> {
+        let call = SlabCall { name: call, direction: Direction::Read, divided: self.divided };
+        let (checked, conversion) = self.begin::<T>(call, slab)?;
         let size = size_of::<T>();
         let bytes = match to.0 {
             ElementsMut::View(view) => {
-                self.check_shape(call, view.shape(), &region)?;
-                BytesMut::Rows(Box::new(view))
+                self.check_shape(call, view.shape(), &checked)?;
+                ReadMemory::RowSource(Box::new(view))
             }
-            ElementsMut::Slice(elements, lay) => {
-                let lie = lay.of(&region.extent.count, size, elements.len());
+            ElementsMut::Slice(elements, layout) => {
+                let resolved = layout.resolve(&checked.hyperslab.count, size, elements.len());
                 let bytes: &'m mut [u8] = bytemuck::cast_slice_mut(elements);
-                match lie.map_err(|reason| self.refuse(call, reason))? {
-                    Lie::Dense => BytesMut::Dense(bytes),
-                    Lie::Typed { origin, datatype } => {
-                        BytesMut::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
+                match resolved.map_err(|reason| self.refuse(call, reason))? {
+                    ResolvedLayout::Dense => ReadMemory::Dense(bytes),
+                    ResolvedLayout::Typed { origin, datatype } => {
+                        ReadMemory::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
                     }
                 }
             }
         };
-        let memory = Incoming::new(bytes, conversion, region.elements);
-        Ok(self.access(region, &conversion, memory))
+        let memory = ReadStream::new(bytes, conversion, checked.elements);
+        Ok(self.access(checked, &conversion, memory))
     }
 
-    fn check_shape(&self, call: Call, shape: &[usize], region: &Region) -> Result<(), ArrayError> {
-        if shape.iter().map(|&len| len as u64).eq(region.extent.count.iter().copied()) {
+    fn check_shape(
+        &self,
+        call: SlabCall,
+        shape: &[usize],
+        slab: &CheckedSlab,
+    ) -> Result<(), ArrayError> {
+        if shape.iter().map(|&len| len as u64).eq(slab.hyperslab.count.iter().copied()) {
             return Ok(());
         }
-        let reason = format!("a view of shape {shape:?} for {:?} elements", region.extent.count);
+        let reason = format!("a view of shape {shape:?} for {:?} elements", slab.hyperslab.count);
         Err(self.refuse(call, reason))
     }
 }
 
-/// The rows that elements from `first` on lie in: the index of each in the outer dimensions, from where
-/// in it, and how many.
+/// Calls `visit` for each row with elements from number `first` on: the index of the row in the
+/// outer dimensions, the range of columns, and how many elements were visited before.
 fn walk_rows(
     shape: &[usize],
     first: u64,
@@ -167,7 +186,7 @@ fn walk_rows(
     }
 }
 
-impl<T: Value> Rows for ArrayViewD<'_, T> {
+impl<T: Value> RowSource for ArrayViewD<'_, T> {
     fn fetch(&self, first: u64, packed: &mut [u8]) {
         let size = size_of::<T>();
         walk_rows(self.shape(), first, packed.len() / size, |index, columns, done| {
@@ -175,15 +194,15 @@ impl<T: Value> Rows for ArrayViewD<'_, T> {
             for &i in index {
                 row.index_axis_inplace(Axis(0), i);
             }
-            let room = packed[done * size..].chunks_exact_mut(size);
-            for (value, room) in row.iter().skip(columns.start).take(columns.len()).zip(room) {
-                room.copy_from_slice(bytemuck::bytes_of(value));
+            let packed = packed[done * size..].chunks_exact_mut(size);
+            for (value, packed) in row.iter().skip(columns.start).take(columns.len()).zip(packed) {
+                packed.copy_from_slice(bytemuck::bytes_of(value));
             }
         });
     }
 }
 
-impl<T: Value> RowsMut for ArrayViewMutD<'_, T> {
+impl<T: Value> RowSink for ArrayViewMutD<'_, T> {
     fn store(&mut self, first: u64, packed: &[u8]) {
         let size = size_of::<T>();
         let shape = self.shape().to_vec();
@@ -193,9 +212,9 @@ impl<T: Value> RowsMut for ArrayViewMutD<'_, T> {
                 row.index_axis_inplace(Axis(0), i);
             }
             let values = packed[done * size..].chunks_exact(size);
-            let room = row.iter_mut().skip(columns.start).take(columns.len());
-            for (room, value) in room.zip(values) {
-                *room = bytemuck::pod_read_unaligned(value);
+            let elements = row.iter_mut().skip(columns.start).take(columns.len());
+            for (element, value) in elements.zip(values) {
+                *element = bytemuck::pod_read_unaligned(value);
             }
         });
     }

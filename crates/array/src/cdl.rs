@@ -1,9 +1,10 @@
-//! Datasets as CDL, the text form of netCDF, exactly as `ncdump` prints it.
+//! [`dump`] and [`header`]: datasets as CDL, the text form of netCDF, byte for byte as `ncdump`
+//! prints it.
 //!
-//! People and scripts compare such texts, so every byte counts: where lines break, how many digits a
-//! number has, which characters are escaped. The rules are those of netCDF 4.9 in the C locale; each
-//! file here has those of one part of the text. Data is asked for in parts of bounded size, in the
-//! order of the text, so variables of any size can be printed.
+//! People and scripts compare such texts, so line breaks, numbers of digits and escapes must be
+//! equal. The rules are those of netCDF 4.9 in the C locale; each module has those of one part of
+//! the text. Data is read in batches of bounded size, in the order of the text, so variables of any
+//! size can be printed.
 
 mod c_format;
 mod data;
@@ -24,17 +25,17 @@ use crate::format::{Header, Type, Values, Variable};
 
 pub use ncml::ncml;
 
-/// Elements that are asked for at a time.
-const PIECE: u64 = 1 << 20;
+/// Elements that are read at once.
+const BATCH: u64 = 1 << 20;
 
-/// The data of which variables is printed.
+/// Which variables are printed with their data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Data {
-    /// Of none: only the definitions are printed.
+    /// None: only the definitions are printed.
     None,
-    /// Of coordinate variables: those of one dimension that have the name of a dimension.
+    /// Coordinate variables: those of one dimension that have the name of a dimension.
     Coordinates,
-    /// Of all.
+    /// All.
     #[default]
     All,
 }
@@ -42,34 +43,34 @@ pub enum Data {
 /// Significant digits of floating point numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Precision {
-    /// Of [`Type::Float`]; 7 and what an attribute `C_format` says if `None`.
+    /// Of [`Type::Float`]; if `None`, 7 or as an attribute `C_format` says.
     pub float: Option<u8>,
-    /// Of [`Type::Double`]; 15 and what an attribute `C_format` says if `None`.
+    /// Of [`Type::Double`]; if `None`, 15 or as an attribute `C_format` says.
     pub double: Option<u8>,
 }
 
-/// What is printed, and how.
+/// The options of [`dump`], as those of `ncdump`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The data of which variables.
+pub struct DumpOptions {
+    /// Which variables are printed with their data (`-h`, `-c`).
     pub data: Data,
-    /// Of those, only of these; empty stands for all.
+    /// Of those, only these (`-v`); empty means all.
     pub variables: Vec<String>,
-    /// Digits of numbers.
+    /// Digits of numbers (`-p`).
     pub precision: Precision,
-    /// The longest line of data that is filled up.
+    /// Length of lines of data at most (`-l`).
     pub line: usize,
-    /// Whether times are shown as dates: numbers of variables whose units are `days since 2000-01-01` and
-    /// the like.
+    /// Whether times are shown as dates (`-t`): values of variables whose units are like `days
+    /// since 2000-01-01`.
     pub times: bool,
-    /// Whether the file's format is shown as a global attribute `_Format`, which no file has.
+    /// Whether the format is shown as a virtual global attribute `_Format` (`-s`).
     pub special: bool,
-    /// Of each variable, how many values the file has, if not all: the rest is not printed, and what
-    /// stands in its place is no CDL. Empty stands for all.
-    pub held: Vec<u64>,
+    /// For each variable, the number of values in a truncated file: the others are not printed, and
+    /// the text in their place is not CDL. Empty means that all values are available.
+    pub available: Vec<u64>,
 }
 
-impl Default for Options {
+impl Default for DumpOptions {
     fn default() -> Self {
         Self {
             data: Data::All,
@@ -78,7 +79,7 @@ impl Default for Options {
             line: 80,
             times: false,
             special: false,
-            held: Vec::new(),
+            available: Vec::new(),
         }
     }
 }
@@ -93,41 +94,40 @@ pub enum CdlError<E> {
     /// The data could not be read.
     #[error("{0}")]
     Read(E),
-    /// There is no such variable.
+    /// A variable does not exist.
     #[error("there is no variable '{0}'")]
     Unknown(String),
-    /// Other data was read than was asked for.
+    /// The data that was read is not the requested data.
     #[error("{wanted} values of variable '{variable}' were asked for, {got} {external} were read")]
     Values {
         /// Which variable.
         variable: String,
-        /// How many values of it were asked for.
+        /// Number of requested values.
         wanted: u64,
-        /// How many there were.
+        /// Number of values read.
         got: usize,
-        /// Of which type.
+        /// Their type.
         external: Type,
     },
 }
 
-/// How data is read: the values of a variable, by its index, from a start on and so many per
-/// dimension.
-pub type Read<'r, E> = dyn FnMut(usize, &[u64], &[u64]) -> Result<Values, E> + 'r;
+/// Reads the values of a variable, given its index, start and count per dimension.
+pub type ReadValues<'r, E> = dyn FnMut(usize, &[u64], &[u64]) -> Result<Values, E> + 'r;
 
 /// Prints the definitions of a dataset, without data: `ncdump -h`.
 pub fn header(header: &Header, name: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
-    definitions::print(&mut out, header, name, &Options::default())?;
+    definitions::print(&mut out, header, name, &DumpOptions::default())?;
     out.write_all(b"}\n")?;
     out.flush()
 }
 
-/// Prints a dataset. What is asked of `read` is at most 2²⁰ elements of one variable.
+/// Prints a dataset. Each call of `read` is for at most 2²⁰ elements of one variable.
 pub fn dump<E>(
     header: &Header,
     name: &str,
-    options: &Options,
-    read: &mut Read<'_, E>,
+    options: &DumpOptions,
+    read: &mut ReadValues<'_, E>,
     out: &mut dyn Write,
 ) -> Result<(), CdlError<E>> {
     for wanted in &options.variables {
@@ -154,19 +154,19 @@ pub fn dump<E>(
     Ok(out.flush()?)
 }
 
-/// The names of dimensions, if they are asked for.
-fn coordinates<'h>(header: &'h Header, options: &Options) -> HashSet<&'h str> {
+/// The names of dimensions, if coordinate variables are selected.
+fn coordinates<'h>(header: &'h Header, options: &DumpOptions) -> HashSet<&'h str> {
     match options.data {
         Data::Coordinates => header.dimensions.iter().map(|it| it.name.as_str()).collect(),
         _ => HashSet::new(),
     }
 }
 
-/// Whether the data of a variable is printed. Without any records a variable has none.
+/// Whether the data of a variable is printed; a record variable without records has none.
 fn is_printed(
     header: &Header,
     variable: &Variable,
-    options: &Options,
+    options: &DumpOptions,
     coordinates: &HashSet<&str>,
 ) -> bool {
     let is_coordinate =
@@ -181,7 +181,7 @@ pub fn is_wanted(header: &Header, variable: &Variable, options: &Options) -> boo
     is_printed(header, variable, options, &coordinates(header, options))
 }
 
-/// Values as the definitions of a dataset show them: `1.5f, NaNf`, or a text in quotes.
+/// Values as CDL shows them in attributes: `1.5f, NaNf`, or a text in quotes.
 pub fn values(values: &Values) -> String {
     let mut text = Vec::new();
     // Writing to memory does not fail.
@@ -189,7 +189,7 @@ pub fn values(values: &Values) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// What a dataset is called after the path or URL of its file: the last part without its extension.
+/// The name of a dataset by the path or URL of its file: the last component without its extension.
 pub fn name_of(path: &Path) -> String {
     let path = path.to_string_lossy();
     let name = path.rsplit('/').next().unwrap_or_default();

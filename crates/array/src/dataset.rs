@@ -1,9 +1,12 @@
-//! [`Dataset`]: a dataset in data mode. How its accesses are carried out is in `carry_out.rs`; its records
-//! and its end are in `life.rs`.
+//! [`Dataset`]: a dataset in data mode, with netCDF's `put`, `get` and their collective and
+//! nonblocking forms.
+//!
+//! Arguments become an [`Access`] (`access.rs`); accesses are carried out in `dataset/execute.rs`.
+//! Records, redefinition, `sync` and `close` are in `dataset/lifecycle.rs`.
 
-mod carry_out;
-mod life;
-mod one;
+mod execute;
+mod lifecycle;
+mod single_access;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,54 +15,62 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_file::{File, Mode};
 
-use crate::access::{Access, Subject};
+use crate::access::{Access, AccessedVariable};
+use crate::file_state::{FileState, RecordInfo, agree_among};
 use crate::format::{Dimension, Format, Header, Values, Variable};
-use crate::partition::{Parted, create, open, publish};
-use crate::state::{Derived, State, agree_on, read_header};
-use crate::stream::{Incoming, Outgoing};
+use crate::header_reading::{UnfinishedFile, read_header};
+use crate::partition::{Partitioned, create, open, publish};
+use crate::stream::{ReadStream, WriteStream};
 use crate::value::{Char, Value};
 use crate::{
-    ArrayError, Definition, DimensionId, Options, Owner, Partitioning, Pending, Sink, Slab, Source,
-    Type, VariableId,
+    ArrayError, Definition, DimensionId, OpenMode, Options, Owner, Partitioning, Pending, Sink,
+    Slab, Source, Type, VariableId,
 };
 
 /// A dataset in data mode.
 ///
-/// * `put`, `get` and `wait` are a rank's own business; `put_all`, `get_all` and `wait_all` are
-///   collective: all ranks call them in the same order, each with its own slab, which may be empty.
-///   They end alike on every rank. If one rank's arguments cannot be used, all get an error that names
-///   it; what the others asked for may have been carried out by then.
-/// * A rank sees what it wrote; what others wrote it sees after a collective call or
+/// * `put`, `get` and `wait` are independent; `put_all`, `get_all` and `wait_all` are collective:
+///   all ranks call them in the same order, each with its own slab, which may be empty. A
+///   collective call succeeds on all ranks or fails on all. If the arguments of one rank are wrong,
+///   all ranks get an error that names it; the accesses of the other ranks may have been carried
+///   out by then.
+/// * A rank reads its own writes; it reads those of other ranks after a collective call or
 ///   [`Dataset::sync`].
-/// * Records that `put` makes are known to other ranks after the next collective call that writes, or
+/// * New records written by `put` are visible to other ranks after the next collective write or
 ///   [`Dataset::sync`].
-/// * Data that was never written is zeros, or fill values where [`Definition::fill`] asks for them.
-/// * A value that does not fit its type becomes the fill value; all others are moved, and the call
-///   ends with [`ArrayError::Range`].
+/// * Data that was never written reads as zeros, or as fill values in fill mode
+///   ([`Definition::fill`]).
+/// * A value that is out of range of its type becomes the fill value; all others are transferred,
+///   and the call ends with [`ArrayError::Range`] (netCDF's `NC_ERANGE`).
 #[derive(Debug)]
 pub struct Dataset {
-    /// The file; of a partitioned dataset, its master.
-    pub(crate) state: State,
-    /// Which dataset of this process it is, as it is defined now.
+    /// The file, or the master of a partitioned dataset.
+    pub(crate) state: FileState,
+    /// Identifies the dataset and the state of its definitions within the process.
     stamp: u64,
     pub(crate) options: Options,
-    pub(crate) parted: Option<Box<Parted>>,
+    pub(crate) partitioned: Option<Box<Partitioned>>,
 }
 
 impl Dataset {
-    pub(crate) fn new(state: State, options: Options) -> Self {
+    pub(crate) fn new(state: FileState, options: Options) -> Self {
         Self::with(state, options, None)
     }
 
-    /// With partitions, if it has some.
-    pub(crate) fn with(mut state: State, options: Options, parted: Option<Box<Parted>>) -> Self {
+    /// A dataset that may have partitions.
+    pub(crate) fn with(
+        mut state: FileState,
+        options: Options,
+        partitioned: Option<Box<Partitioned>>,
+    ) -> Self {
         static STAMPS: AtomicU64 = AtomicU64::new(0);
-        state.derive();
-        Self { state, stamp: STAMPS.fetch_add(1, Ordering::Relaxed), options, parted }
+        state.update_record_info();
+        Self { state, stamp: STAMPS.fetch_add(1, Ordering::Relaxed), options, partitioned }
     }
 
-    /// Creates a dataset: a path, or the URL of a file on I/O servers. What was there is lost, unless
-    /// the options say `exclusive`. Collective; the options of rank 0 count.
+    /// Creates a dataset at a path, or at the URL of a file on I/O servers. An existing file is
+    /// overwritten, unless [`Options::exclusive`] is set. Collective; the options are those of rank
+    /// 0.
     pub fn create(
         comm: &Arc<dyn Comm>,
         path: impl AsRef<Path>,
@@ -67,8 +78,8 @@ impl Dataset {
         options: &Options,
     ) -> Result<Definition, ArrayError> {
         let path = path.as_ref().to_path_buf();
-        let asked = Partitioning::of_first(comm.as_ref(), &options.partitioning)?;
-        let options = &Options { partitioning: asked, ..options.clone() };
+        let partitioning = Partitioning::of_rank_0(comm.as_ref(), &options.partitioning)?;
+        let options = &Options { partitioning, ..options.clone() };
         if options.partitioning.enabled {
             return create::begin(comm, path, format, options);
         }
@@ -77,36 +88,36 @@ impl Dataset {
             mode |= Mode::EXCLUSIVE;
         }
         let mut file = File::open(comm, &path, mode, &options.hints)?;
-        // Before anything is known of the new one, the old one is no more. A file that is empty is
-        // left alone: ext4 flushes what was cut to nothing when it is closed.
-        let size = agree_on(comm.as_ref(), file.size().map_err(ArrayError::from))?;
+        // The old dataset is removed before the new one is defined. An empty file is not truncated:
+        // ext4 flushes a truncated file when it is closed.
+        let size = agree_among(comm.as_ref(), file.size().map_err(ArrayError::from))?;
         if comm.reduce_u64(Reduction::Max, size)? > 0 {
             let old = if comm.rank() == 0 { publish::replaced(&path) } else { None };
             file.set_size(0)?;
             publish::delete(old.as_ref());
         }
         let header = Header::new(format);
-        let state = State::new(file, path, header, options, true)?;
+        let state = FileState::new(file, path, header, options, OpenMode::ReadWrite)?;
         Ok(Definition::new(state, None, options.clone(), None))
     }
 
-    /// Opens a dataset, for writing as well if `write`. Collective; the options of rank 0 count.
+    /// Opens a dataset. Collective; the options are those of rank 0.
     pub fn open(
         comm: &Arc<dyn Comm>,
         path: impl AsRef<Path>,
-        write: bool,
+        mode: OpenMode,
         options: &Options,
     ) -> Result<Self, ArrayError> {
         let path = path.as_ref().to_path_buf();
-        let mode = if write { Mode::READ | Mode::WRITE } else { Mode::READ };
-        let mut file = File::open(comm, &path, mode, &options.hints)?;
-        let header = read_header(&mut file, false)?;
-        let state = State::new(file, path, header, options, write)?;
+        let mut file = File::open(comm, &path, mode.file_mode(), &options.hints)?;
+        let header = read_header(&mut file, UnfinishedFile::Refuse)?;
+        let state = FileState::new(file, path, header, options, mode)?;
         open::open(state, options)
     }
 
-    /// Opens a file to read it as the plain file that it is: of a partitioned dataset the master, or a
-    /// partition, with all attributes that tie them together. Collective; the options of rank 0 count.
+    /// Opens one file read-only, without looking at partitions: the master of a partitioned
+    /// dataset, or a partition, with all attributes that link them. Collective; the options are
+    /// those of rank 0.
     pub fn open_raw(
         comm: &Arc<dyn Comm>,
         path: impl AsRef<Path>,
@@ -114,37 +125,38 @@ impl Dataset {
     ) -> Result<Self, ArrayError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(comm, &path, Mode::READ, &options.hints)?;
-        let header = read_header(&mut file, false)?;
-        Ok(Self::new(State::new(file, path, header, options, false)?, options.clone()))
+        let header = read_header(&mut file, UnfinishedFile::Refuse)?;
+        let state = FileState::new(file, path, header, options, OpenMode::ReadOnly)?;
+        Ok(Self::new(state, options.clone()))
     }
 
-    /// What it says about itself; `records` is what this rank knows of.
+    /// The definitions. `records` is the number of records that this rank knows.
     pub fn header(&self) -> &Header {
-        match &self.parted {
-            Some(parted) => &parted.logical,
+        match &self.partitioned {
+            Some(partitioned) => &partitioned.logical,
             None => &self.state.header,
         }
     }
 
-    /// What follows from the definitions.
-    fn derived(&self) -> Derived {
-        self.parted.as_ref().map_or(self.state.derived, |parted| parted.derived)
+    fn record_info(&self) -> RecordInfo {
+        self.partitioned
+            .as_ref()
+            .map_or(self.state.record_info, |partitioned| partitioned.record_info)
     }
 
-    /// So many records are known.
     fn set_records(&mut self, records: u64) {
         self.state.header.records = records;
-        if let Some(parted) = &mut self.parted {
-            parted.set_records(records);
+        if let Some(partitioned) = &mut self.partitioned {
+            partitioned.set_records(records);
         }
     }
 
-    /// The ranks.
+    /// The communicator.
     pub const fn comm(&self) -> &Arc<dyn Comm> {
         &self.state.comm
     }
 
-    /// The variable of that name.
+    /// The variable with that name.
     pub fn variable(&self, name: &str) -> Result<VariableId, ArrayError> {
         let found = self.state.variables.get(name).copied().map(VariableId);
         found.ok_or_else(|| ArrayError::Unknown { what: "variable", name: name.into() })
@@ -155,7 +167,7 @@ impl Dataset {
         (0..self.header().variables.len() as u32).map(VariableId)
     }
 
-    /// The dimension of that name.
+    /// The dimension with that name.
     pub fn dimension(&self, name: &str) -> Result<DimensionId, ArrayError> {
         let named = |dimension: &Dimension| dimension.name == name;
         match self.header().dimensions.iter().position(named) {
@@ -164,7 +176,7 @@ impl Dataset {
         }
     }
 
-    /// The length of a dimension; of the unlimited one, the records.
+    /// The length of a dimension; that of the unlimited dimension is the number of records.
     pub fn dimension_len(&self, dimension: DimensionId) -> Result<u64, ArrayError> {
         match self.header().dimensions.get(dimension.index()) {
             Some(dimension) if dimension.is_unlimited() => Ok(self.header().records),
@@ -176,7 +188,7 @@ impl Dataset {
         }
     }
 
-    /// An attribute's values.
+    /// The values of an attribute.
     pub fn attribute(&self, owner: impl Into<Owner>, name: &str) -> Result<&Values, ArrayError> {
         let attributes = match owner.into() {
             Owner::Global => &self.header().attributes,
@@ -188,7 +200,7 @@ impl Dataset {
         }
     }
 
-    /// The lengths of a variable's dimensions; empty for one that is not of this dataset.
+    /// The lengths of a variable's dimensions; empty for a variable of another dataset.
     pub fn shape(&self, variable: VariableId) -> Vec<u64> {
         self.known(variable).map(|known| self.header().shape(known)).unwrap_or_default()
     }
@@ -199,13 +211,14 @@ impl Dataset {
         known.ok_or_else(|| ArrayError::Unknown { what: "variable", name: name() })
     }
 
-    fn subject(&self, variable: VariableId) -> Result<Subject<'_>, ArrayError> {
+    fn accessed(&self, variable: VariableId) -> Result<AccessedVariable<'_>, ArrayError> {
         self.known(variable)?;
         let index = variable.index();
-        let record_size = self.state.derived.record_size;
+        let record_size = self.state.record_info.record_size;
         let fill = self.state.fill_value(index);
-        let divided = self.parted.as_ref().is_some_and(|parted| parted.divides(index));
-        Ok(Subject { header: self.header(), record_size, index, fill, divided })
+        let divided =
+            self.partitioned.as_ref().is_some_and(|partitioned| partitioned.divides(index));
+        Ok(AccessedVariable { header: self.header(), record_size, index, fill, divided })
     }
 
     fn access_put<'m, T: Value>(
@@ -214,13 +227,13 @@ impl Dataset {
         variable: VariableId,
         slab: &Slab,
         from: Source<'m, T>,
-    ) -> Result<Access<Outgoing<'m>>, ArrayError> {
-        if !self.state.write {
+    ) -> Result<Access<WriteStream<'m>>, ArrayError> {
+        if !self.state.mode.is_writable() {
             let variable = self.known(variable)?.name.clone();
             let reason = "the dataset was opened for reading only".into();
             return Err(ArrayError::Access { call, variable, reason });
         }
-        self.subject(variable)?.put(call, slab, from)
+        self.accessed(variable)?.put(call, slab, from)
     }
 
     fn access_get<'m, T: Value>(
@@ -229,14 +242,14 @@ impl Dataset {
         variable: VariableId,
         slab: &Slab,
         to: Sink<'m, T>,
-    ) -> Result<Access<Incoming<'m>>, ArrayError> {
-        self.subject(variable)?.get(call, slab, to)
+    ) -> Result<Access<ReadStream<'m>>, ArrayError> {
+        self.accessed(variable)?.get(call, slab, to)
     }
 
-    /// Writes elements.
+    /// Writes elements. Independent.
     ///
-    /// It makes new records if it reaches beyond the last one, except where records are to be filled:
-    /// ranks would fill over each other's data. [`Dataset::grow`] comes first there.
+    /// A write beyond the last record adds records. In fill mode that is an error, since ranks
+    /// would fill over each other's data: call [`Dataset::grow`] first.
     pub fn put<'m, T: Value>(
         &mut self,
         variable: VariableId,
@@ -244,10 +257,10 @@ impl Dataset {
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_put("put", variable, slab, from.into())?;
-        self.put_alone(vec![access])
+        self.put_independent(vec![access])
     }
 
-    /// Writes elements, together with the other ranks. Collective.
+    /// Writes elements. Collective.
     pub fn put_all<'m, T: Value>(
         &mut self,
         variable: VariableId,
@@ -255,13 +268,13 @@ impl Dataset {
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_put("put_all", variable, slab, from.into());
-        if self.parted.is_some() || self.state.derived.has_records {
-            return self.put_together(access.map(|access| vec![access]));
+        if self.partitioned.is_some() || self.state.record_info.has_records {
+            return self.put_collective(access.map(|access| vec![access]));
         }
-        self.put_one_together(access)
+        self.put_single_collective(access)
     }
 
-    /// Reads elements.
+    /// Reads elements. Independent.
     pub fn get<'m, T: Value>(
         &mut self,
         variable: VariableId,
@@ -269,10 +282,10 @@ impl Dataset {
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_get("get", variable, slab, to.into())?;
-        self.get_alone(vec![access])
+        self.get_independent(vec![access])
     }
 
-    /// Reads elements, together with the other ranks. Collective.
+    /// Reads elements. Collective.
     pub fn get_all<'m, T: Value>(
         &mut self,
         variable: VariableId,
@@ -280,20 +293,20 @@ impl Dataset {
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_get("get_all", variable, slab, to.into());
-        if self.parted.is_some() {
-            return self.get_together(access.map(|access| vec![access]));
+        if self.partitioned.is_some() {
+            return self.get_collective(access.map(|access| vec![access]));
         }
-        self.get_one_together(access)
+        self.get_single_collective(access)
     }
 
-    /// Reads elements into a new array of the slab's shape.
+    /// Reads elements into a new array with the slab's shape. Independent.
     pub fn array<T: Value>(
         &mut self,
         variable: VariableId,
         slab: &Slab,
     ) -> Result<ndarray::ArrayD<T>, ArrayError> {
-        let count = self.subject(variable)?.count("array", slab)?;
-        let mut elements = self.room::<T>(variable, &count)?;
+        let count = self.accessed(variable)?.count("array", slab)?;
+        let mut elements = self.allocate::<T>(variable, &count)?;
         self.get(variable, slab, &mut elements)?;
         let shape: Vec<usize> = count.iter().map(|&count| count as usize).collect();
         ndarray::ArrayD::from_shape_vec(shape, elements).map_err(|error| ArrayError::Access {
@@ -303,13 +316,13 @@ impl Dataset {
         })
     }
 
-    /// Reads elements as what they are in the file.
+    /// Reads elements in their external type. Independent.
     pub fn values(&mut self, variable: VariableId, slab: &Slab) -> Result<Values, ArrayError> {
         let external = self.known(variable)?.external;
-        let count = self.subject(variable)?.count("values", slab)?;
+        let count = self.accessed(variable)?.count("values", slab)?;
         macro_rules! read {
             ($variant:ident, $type:ty) => {{
-                let mut elements = self.room::<$type>(variable, &count)?;
+                let mut elements = self.allocate::<$type>(variable, &count)?;
                 self.get(variable, slab, &mut elements)?;
                 Values::$variant(elements)
             }};
@@ -326,27 +339,32 @@ impl Dataset {
             Type::Int64 => read!(Int64, i64),
             Type::UInt64 => read!(UInt64, u64),
             Type::Char => {
-                let mut text = self.room::<u8>(variable, &count)?;
+                let mut text = self.allocate::<u8>(variable, &count)?;
                 self.get(variable, slab, Char::slice_mut(&mut text))?;
                 Values::Char(text)
             }
         })
     }
 
-    /// Memory for so many elements: a file may claim more than there is.
-    fn room<T: Value>(&self, variable: VariableId, count: &[u64]) -> Result<Vec<T>, ArrayError> {
+    /// Memory for the elements of a slab, or an error: a file may claim more elements than memory
+    /// can hold.
+    fn allocate<T: Value>(
+        &self,
+        variable: VariableId,
+        count: &[u64],
+    ) -> Result<Vec<T>, ArrayError> {
         let count: u64 = count.iter().product();
-        let mut room = Vec::new();
-        if usize::try_from(count).is_ok_and(|count| room.try_reserve_exact(count).is_ok()) {
-            room.resize(count as usize, T::zeroed());
-            return Ok(room);
+        let mut elements = Vec::new();
+        if usize::try_from(count).is_ok_and(|count| elements.try_reserve_exact(count).is_ok()) {
+            elements.resize(count as usize, T::zeroed());
+            return Ok(elements);
         }
         let variable = self.known(variable)?.name.clone();
         let reason = format!("there is no memory for {count} elements at once");
         Err(ArrayError::Access { call: "reading", variable, reason })
     }
 
-    /// Begins to write elements: `pending` borrows them until it is waited for.
+    /// Starts a nonblocking write: `pending` borrows the elements until it is waited for.
     pub fn iput<'m, T: Value>(
         &self,
         pending: &mut Pending<'m>,
@@ -359,7 +377,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Begins to write elements, which are copied into `pending`: the buffer is free at once.
+    /// Starts a buffered write: the elements are copied into `pending`, and the buffer can be
+    /// reused at once.
     pub fn bput<'s, T: Value>(
         &self,
         pending: &mut Pending<'_>,
@@ -368,14 +387,22 @@ impl Dataset {
         from: impl Into<Source<'s, T>>,
     ) -> Result<(), ArrayError> {
         pending.begin_on(self.stamp)?;
-        let Access { variable, place, extent, records, may_miss, memory } =
-            self.access_put("bput", variable, slab, from.into())?;
+        let access = self.access_put("bput", variable, slab, from.into())?;
+        let Access { variable, placement, hyperslab, records, may_be_out_of_range, memory } =
+            access;
         let memory = memory.into_owned()?;
-        pending.puts.push(Access { variable, place, extent, records, may_miss, memory });
+        pending.puts.push(Access {
+            variable,
+            placement,
+            hyperslab,
+            records,
+            may_be_out_of_range,
+            memory,
+        });
         Ok(())
     }
 
-    /// Begins to read elements: `pending` borrows their room until it is waited for.
+    /// Starts a nonblocking read: `pending` borrows the buffer until it is waited for.
     pub fn iget<'m, T: Value>(
         &self,
         pending: &mut Pending<'m>,
@@ -388,19 +415,19 @@ impl Dataset {
         Ok(())
     }
 
-    /// Carries out what was begun, alone: first what is written, then what is read.
+    /// Carries out pending accesses, writes before reads. Independent.
     pub fn wait(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
         pending.check(self.stamp)?;
-        let written = self.put_alone(pending.puts);
-        written.and(self.get_alone(pending.gets))
+        let written = self.put_independent(pending.puts);
+        written.and(self.get_independent(pending.gets))
     }
 
-    /// Carries out what all ranks have begun, in few large accesses: first what is written, then what
-    /// is read. Collective; ranks may have begun different things, or nothing.
+    /// Carries out the pending accesses of all ranks, combined into few large ones, writes before
+    /// reads. Collective; ranks may have different accesses, or none.
     pub fn wait_all(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
         let checked = pending.check(self.stamp);
         self.state.agree(checked)?;
-        let written = self.put_together(Ok(pending.puts));
-        written.and(self.get_together(Ok(pending.gets)))
+        let written = self.put_collective(Ok(pending.puts));
+        written.and(self.get_collective(Ok(pending.gets)))
     }
 }

@@ -1,4 +1,8 @@
-//! [`Definition`]: a dataset whose dimensions, variables and attributes are being defined.
+//! [`Definition`]: a dataset in define mode (netCDF's `nc_create` or `nc_redef` until `nc_enddef`).
+//!
+//! Define mode and data mode are two types, so that an access in define mode does not compile.
+//! Definitions are local until [`Definition::end`], which compares the ranks by a hash and applies
+//! them to the file.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -7,10 +11,11 @@ use std::sync::Arc;
 use striate_comm::{Comm, CommExt};
 use striate_file::File;
 
+use crate::file_state::Durability;
+use crate::file_state::{FileState, check_type};
 use crate::format::{Attribute, Dimension, Format, Header, Type, Values, Variable, check_name};
-use crate::partition::{Created, PAR_DIM_ID, Parted, create, is_reserved, redefine};
-use crate::state::{State, check_type};
-use crate::{ArrayError, Dataset, Options, fill, relocate};
+use crate::partition::{Created, PAR_DIM_ID, Partitioned, create, is_reserved, redefine};
+use crate::{ArrayError, Dataset, Options};
 
 /// A dimension of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,10 +25,10 @@ pub struct DimensionId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariableId(pub(crate) u32);
 
-/// What an attribute belongs to.
+/// The owner of an attribute: the dataset (`NC_GLOBAL`) or a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// The dataset.
+    /// The dataset (`NC_GLOBAL`).
     Global,
     /// A variable.
     Variable(VariableId),
@@ -49,8 +54,8 @@ impl VariableId {
     }
 }
 
-/// A dataset in define mode: no data can be accessed. All ranks define the same, in the same order,
-/// which is checked when it ends.
+/// A dataset in define mode: data cannot be accessed. All ranks make the same definitions in the
+/// same order, which is checked by [`Definition::end`].
 ///
 /// ```compile_fail
 /// # fn misuse(mut define: striate_array::Definition, variable: striate_array::VariableId) {
@@ -58,31 +63,31 @@ impl VariableId {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "definitions count when Definition::end is called"]
+#[must_use = "definitions take effect when Definition::end is called"]
 pub struct Definition {
-    state: State,
+    state: FileState,
     /// The header as it is in the file; `None` if the dataset is new.
     before: Option<Header>,
     fill_all: bool,
     options: Options,
-    /// The partitions, as they were before.
-    parted: Option<Box<Parted>>,
-    index: Index,
+    /// The partitions before the redefinition.
+    partitioned: Option<Box<Partitioned>>,
+    index: NameIndex,
 }
 
-/// Where names are found among many, so that defining many things takes time for each and not for each of
-/// those before it.
+/// Hash tables of names, so that the time of a definition does not grow with the number of those
+/// before it.
 #[derive(Debug, Default)]
-struct Index {
+struct NameIndex {
     dimensions: Option<HashMap<String, u32>>,
     attributes: HashMap<Owner, HashMap<String, usize>>,
 }
 
-/// Lists that are no longer than this are searched as they are.
+/// Lists up to this length are searched linearly.
 const FEW: usize = 32;
 
-impl Index {
-    /// Whether a dimension has that name.
+impl NameIndex {
+    /// Whether there is a dimension with that name.
     fn has_dimension(&mut self, dimensions: &[Dimension], name: &str) -> bool {
         if dimensions.len() <= FEW {
             return dimensions.iter().any(|dimension| dimension.name == name);
@@ -93,14 +98,14 @@ impl Index {
         known.contains_key(name)
     }
 
-    /// Notes a dimension that was added.
+    /// Adds a dimension.
     fn add_dimension(&mut self, name: &str, id: u32) {
         if let Some(known) = &mut self.dimensions {
             known.insert(name.into(), id);
         }
     }
 
-    /// Sets an attribute in a list: in the place of one of that name, or at the end.
+    /// Sets an attribute in a list: replaces the one with that name, or appends it.
     fn set(&mut self, owner: Owner, list: &mut Vec<Attribute>, name: &str, values: Values) {
         let place = if list.len() <= FEW {
             list.iter().position(|attribute| attribute.name == name)
@@ -121,7 +126,7 @@ impl Index {
         }
     }
 
-    /// Forgets a list that has changed in another way.
+    /// Drops the table of a list that was changed in another way.
     fn forget(&mut self, owner: Owner) {
         self.attributes.remove(&owner);
     }
@@ -129,21 +134,21 @@ impl Index {
 
 impl Definition {
     pub(crate) fn new(
-        state: State,
+        state: FileState,
         before: Option<Header>,
         options: Options,
-        parted: Option<Box<Parted>>,
+        partitioned: Option<Box<Partitioned>>,
     ) -> Self {
-        Self { state, before, fill_all: false, options, parted, index: Index::default() }
+        Self { state, before, fill_all: false, options, partitioned, index: NameIndex::default() }
     }
 
-    /// Whether the dataset is, or may become, a partitioned one.
-    const fn may_be_parted(&self) -> bool {
-        self.parted.is_some() || self.state.publish.is_some()
+    /// Whether the dataset is partitioned, or may become so.
+    const fn may_be_partitioned(&self) -> bool {
+        self.partitioned.is_some() || self.state.publish_as.is_some()
     }
 
-    /// Divides a variable along one of its dimensions if the dataset is partitioned: sets its attribute
-    /// `par_dim_id`.
+    /// Selects the dimension along which a variable is divided if the dataset is partitioned: sets
+    /// its attribute `par_dim_id`.
     pub fn partition_along(
         &mut self,
         variable: VariableId,
@@ -165,12 +170,12 @@ impl Definition {
         self.attribute(variable, PAR_DIM_ID, name)
     }
 
-    /// What is defined so far.
+    /// The definitions so far.
     pub const fn header(&self) -> &Header {
         &self.state.header
     }
 
-    /// The ranks.
+    /// The communicator.
     pub const fn comm(&self) -> &Arc<dyn Comm> {
         &self.state.comm
     }
@@ -185,7 +190,7 @@ impl Definition {
         (0..self.header().variables.len() as u32).map(VariableId)
     }
 
-    /// Defines a dimension of length 1 at least.
+    /// Defines a dimension; its length is at least 1.
     pub fn dimension(&mut self, name: &str, len: u64) -> Result<DimensionId, ArrayError> {
         if len == 0 {
             let what = format!("dimension '{name}'");
@@ -195,7 +200,7 @@ impl Definition {
         self.add_dimension(name, len)
     }
 
-    /// Defines the unlimited dimension; there is one at most.
+    /// Defines the unlimited dimension; a dataset has at most one.
     pub fn unlimited(&mut self, name: &str) -> Result<DimensionId, ArrayError> {
         if let Some(other) = self.header().dimensions.iter().find(|dim| dim.is_unlimited()) {
             let what = format!("unlimited dimension '{name}'");
@@ -217,7 +222,7 @@ impl Definition {
         Ok(id)
     }
 
-    /// Defines a variable; the slowest varying dimension comes first.
+    /// Defines a variable; the slowest varying dimension is the first.
     pub fn variable(
         &mut self,
         name: &str,
@@ -267,7 +272,7 @@ impl Definition {
         }
     }
 
-    /// Sets an attribute; one of that name is replaced. `_FillValue` must be one value of its
+    /// Sets an attribute, replacing one with the same name. `_FillValue` must be one value of its
     /// variable's type.
     pub fn attribute(
         &mut self,
@@ -278,8 +283,8 @@ impl Definition {
         let (owner, values) = (owner.into(), values.into());
         check_name(name)?;
         let what = format!("attribute '{name}'");
-        if self.may_be_parted() && is_reserved(name, owner == Owner::Global) {
-            let reason = "partitioned datasets have it for themselves".into();
+        if self.may_be_partitioned() && is_reserved(name, owner) {
+            let reason = "the name is reserved in partitioned datasets".into();
             return Err(ArrayError::Definition { what, reason });
         }
         check_type(&self.state.header, &what, values.external())?;
@@ -354,45 +359,45 @@ impl Definition {
         Ok(())
     }
 
-    /// Whether data that is not written reads as fill values, for all variables, also those still to
-    /// be defined. By default it does not.
+    /// Sets the fill mode of all variables, including those defined later: whether data that was
+    /// never written reads as fill values. It is off by default.
     pub fn fill_all(&mut self, fill: bool) {
         self.fill_all = fill;
         self.state.filled.fill(fill);
     }
 
-    /// Whether data of a variable that is not written reads as fill values. What is in the file
-    /// already is not filled again.
+    /// Sets the fill mode of a variable. Data that exists already is not filled again.
     pub fn fill(&mut self, variable: VariableId, fill: bool) {
         if let Some(filled) = self.state.filled.get_mut(variable.index()) {
             *filled = fill;
         }
     }
 
-    /// Ends define mode: the ranks agree on the definitions, data moves if it must, the header is
-    /// written, and new variables are filled if they are to be. Collective.
+    /// Ends define mode (netCDF's `enddef`): the definitions of the ranks are compared, data moves
+    /// if its offset changes, the header is written, and new variables in fill mode are filled.
+    /// Collective.
     ///
-    /// A definition that the format cannot hold is an error before anything is written. From the first
-    /// change of the file to the end of this call, and in a new file until the first
-    /// [`Dataset::sync`] or [`Dataset::close`], its first bytes say that it is unfinished.
+    /// Definitions that exceed the limits of the format are an error before anything is written.
+    /// From the first change of the file to the end of this call, and in a new file until the first
+    /// [`Dataset::sync`] or [`Dataset::close`], the magic number marks the file as unfinished.
     pub fn end(self) -> Result<Dataset, ArrayError> {
         let differs = self.difference();
         self.state.agree(differs)?;
-        if self.parted.is_some() {
-            return self.end_of_parted();
+        if self.partitioned.is_some() {
+            return self.end_partitioned();
         }
-        if self.before.is_none() && self.state.publish.is_some() {
+        if self.before.is_none() && self.state.publish_as.is_some() {
             let Self { state, options, .. } = self;
             return match create::create(state, &options)? {
-                Created::Parted(data) => Ok(*data),
-                Created::Plain(state) => Self::new(*state, None, options, None).end_of_plain(),
+                Created::Partitioned(data) => Ok(*data),
+                Created::Plain(state) => Self::new(*state, None, options, None).end_plain(),
             };
         }
-        self.end_of_plain()
+        self.end_plain()
     }
 
-    /// The same of a dataset that is one file.
-    fn end_of_plain(mut self) -> Result<Dataset, ArrayError> {
+    /// [`Definition::end`] for a dataset that is one file.
+    fn end_plain(mut self) -> Result<Dataset, ArrayError> {
         let arranged = self.state.header.arrange(&self.state.alignment, self.before.as_ref());
         self.state.agree(arranged.map_err(ArrayError::from))?;
         let Self { mut state, before, options, .. } = self;
@@ -400,24 +405,26 @@ impl Definition {
             return Ok(Dataset::new(state, options));
         }
         let was_unfinished = state.unfinished;
-        state.lay_down(before.as_ref())?;
+        state.write_definition(before.as_ref())?;
         if before.is_some() && !was_unfinished {
-            state.finish(true)?;
+            state.finish(Durability::Durable)?;
         }
         Ok(Dataset::new(state, options))
     }
 
-    /// The same of a dataset that has partitions.
-    fn end_of_parted(self) -> Result<Dataset, ArrayError> {
-        let Self { state, before, options, parted, .. } = self;
-        match (parted, before) {
-            (Some(parted), Some(before)) => redefine::redefine(state, *parted, &before, options),
-            // Partitions come with the header that they were made by.
+    /// [`Definition::end`] for a dataset that has partitions.
+    fn end_partitioned(self) -> Result<Dataset, ArrayError> {
+        let Self { state, before, options, partitioned, .. } = self;
+        match (partitioned, before) {
+            (Some(partitioned), Some(before)) => {
+                redefine::redefine(state, *partitioned, &before, options)
+            }
+            // Partitions always come with the header from which they were made.
             _ => Ok(Dataset::new(state, options)),
         }
     }
 
-    /// What this rank defines differently from rank 0. Collective.
+    /// An error if this rank's definitions differ from those of rank 0. Collective.
     fn difference(&self) -> Result<(), ArrayError> {
         let comm = self.state.comm.as_ref();
         if comm.size() == 1 {
@@ -443,9 +450,10 @@ impl Definition {
             Err(error) => Some(format!("rank 0's definitions cannot be compared: {error}")),
         };
         let item = item.unwrap_or_else(|| {
-            let flags = filled.iter().zip(&self.state.filled);
-            let variable =
-                flags.zip(&self.state.header.variables).find(|((a, b), _)| **a != u8::from(**b));
+            let range_flags = filled.iter().zip(&self.state.filled);
+            let variable = range_flags
+                .zip(&self.state.header.variables)
+                .find(|((a, b), _)| **a != u8::from(**b));
             match variable {
                 Some((_, variable)) => format!("whether variable '{}' is filled", variable.name),
                 None => "the order of definitions".into(),
@@ -454,11 +462,12 @@ impl Definition {
         Err(ArrayError::Differ { rank: comm.rank(), item })
     }
 
-    /// What all ranks must have alike: definitions without their layout, and what is filled.
+    /// What must be equal on all ranks, as bytes: the definitions without their layout, and the
+    /// fill modes.
     fn canonical(&self) -> Vec<u8> {
         let mut header = self.state.header.clone();
         header.records = 0;
-        // Not in the header, so that it can be decoded.
+        // Offsets behind the header, so that it can be decoded.
         let begin = header.encoded_len();
         for variable in &mut header.variables {
             (variable.begin, variable.stated_size) = (begin, 0);
@@ -468,13 +477,14 @@ impl Definition {
         bytes
     }
 
-    /// Gives up: a new file is deleted, an old one stays as it was. Collective.
+    /// Discards the definitions: a new file is deleted, an existing one does not change.
+    /// Collective.
     pub fn abort(self) -> Result<(), ArrayError> {
-        let Self { state, before, parted, .. } = self;
-        let State { comm, file, path, unfinished, .. } = state;
+        let Self { state, before, partitioned, .. } = self;
+        let FileState { comm, file, path, unfinished, .. } = state;
         let closed = file.close().map_err(ArrayError::from);
-        if let Some(parted) = parted {
-            return parted.give_up(comm.as_ref(), closed, unfinished.then_some(path.as_path()));
+        if let Some(partitioned) = partitioned {
+            return partitioned.abort(comm.as_ref(), closed, unfinished.then_some(path.as_path()));
         }
         closed?;
         let is_new = before.is_none() || unfinished;
@@ -483,64 +493,11 @@ impl Definition {
         } else {
             Ok(())
         };
-        crate::state::agree_on(comm.as_ref(), deleted)
+        crate::file_state::agree_among(comm.as_ref(), deleted)
     }
 
     /// The format.
     pub const fn format(&self) -> Format {
         self.state.header.format
-    }
-}
-
-impl State {
-    /// Makes the file what the header says, and marks it as unfinished: data moves if it must, the
-    /// header is written, and new variables are filled if they are to be. Collective.
-    pub(crate) fn lay_down(&mut self, before: Option<&Header>) -> Result<(), ArrayError> {
-        self.unfinished = true;
-        if let Some(before) = before {
-            relocate::relocate(self, before)?;
-        }
-        self.on_first(Self::write_header)?;
-        self.stated_records = self.header.records;
-        let old = before.map_or(0, |before| before.variables.len());
-        fill::fill_new_variables(self, old)
-    }
-
-    /// Rank 0 writes the header. Its magic says that the file is unfinished, until it is not.
-    pub(crate) fn write_header(&mut self) -> Result<(), ArrayError> {
-        let mut bytes = self.header.encode();
-        bytes[..4].copy_from_slice(&self.header.format.unfinished_magic());
-        self.file.write_at(0, bytes.as_slice())?;
-        Ok(())
-    }
-
-    /// Rank 0 writes the first bytes.
-    pub(crate) fn mark_unfinished(&mut self) -> Result<(), ArrayError> {
-        let magic = self.header.format.unfinished_magic();
-        self.file.write_at(0, &magic)?;
-        Ok(())
-    }
-
-    /// Makes the file a whole one, and durable before and after if asked for. Collective.
-    pub(crate) fn finish(&mut self, durable: bool) -> Result<(), ArrayError> {
-        // All have written what they wrote.
-        self.agree(Ok(()))?;
-        self.on_first(Self::write_records)?;
-        self.stated_records = self.header.records;
-        if durable {
-            self.file.sync()?;
-        }
-        if self.unfinished {
-            self.on_first(|state| {
-                let magic = state.header.format.magic();
-                state.file.write_at(0, &magic)?;
-                Ok(())
-            })?;
-            self.unfinished = false;
-            if durable {
-                self.file.sync()?;
-            }
-        }
-        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! [`ArrayError`].
+//! [`ArrayError`]: the errors of datasets.
 
 use striate_comm::CommError;
 use striate_datatype::{PackError, TypeError};
@@ -8,17 +8,17 @@ use thiserror::Error;
 use crate::format::{DecodeError, Format, LimitError, NameError, Type};
 use crate::value::Kind;
 
-/// Why a dataset could not do what it was asked for.
+/// Why an operation on a dataset failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ArrayError {
-    /// The file failed.
+    /// An operation on the file failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The ranks cannot reach each other.
+    /// Communication between ranks failed.
     #[error(transparent)]
     Comm(#[from] CommError),
-    /// The file is no netCDF classic file, or a damaged one.
+    /// The file is not a netCDF classic file, or is damaged.
     #[error("{file} is not a netCDF classic file: {source}")]
     Header {
         /// Which file.
@@ -32,13 +32,13 @@ pub enum ArrayError {
         /// Which file.
         file: String,
     },
-    /// The format cannot hold it.
+    /// A definition exceeds the limits of the format.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// A name cannot be used.
+    /// A name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// There is one of that name already.
+    /// The name exists already.
     #[error("there is a {what} '{name}' already")]
     Exists {
         /// What.
@@ -46,7 +46,7 @@ pub enum ArrayError {
         /// Its name.
         name: String,
     },
-    /// There is none of that name, or the id is of another dataset.
+    /// The name does not exist, or the id belongs to another dataset.
     #[error("there is no {what} '{name}'")]
     Unknown {
         /// What.
@@ -62,7 +62,7 @@ pub enum ArrayError {
         /// In what.
         item: String,
     },
-    /// An argument cannot be used.
+    /// An argument is wrong.
     #[error("{call} of variable '{variable}': {reason}")]
     Access {
         /// Which call.
@@ -72,14 +72,14 @@ pub enum ArrayError {
         /// Why not.
         reason: String,
     },
-    /// Text is no number.
+    /// Text and numbers do not convert to each other.
     #[error("variable '{variable}' holds {external}, which does not convert to or from {memory:?}")]
     Kind {
         /// Which variable.
         variable: String,
-        /// What it holds.
+        /// Its external type.
         external: Type,
-        /// What is in memory.
+        /// The type in memory.
         memory: Kind,
     },
     /// The format does not have the type.
@@ -92,7 +92,8 @@ pub enum ArrayError {
         /// The format.
         format: Format,
     },
-    /// A value was out of range. All others have been converted and moved.
+    /// A value was out of range of its type (`NC_ERANGE`). All others were converted and
+    /// transferred.
     #[error(
         "a value of variable '{variable}' is out of the range of its type; the others were moved"
     )]
@@ -100,7 +101,7 @@ pub enum ArrayError {
         /// Which variable.
         variable: String,
     },
-    /// A definition cannot be made.
+    /// A definition is not possible.
     #[error("{what}: {reason}")]
     Definition {
         /// What was to be defined.
@@ -108,7 +109,7 @@ pub enum ArrayError {
         /// Why not.
         reason: String,
     },
-    /// A partition is not as the dataset needs it.
+    /// A partition is missing, damaged or inconsistent with the dataset.
     #[error("partition {file}: {reason}")]
     Partition {
         /// Which file.
@@ -116,7 +117,7 @@ pub enum ArrayError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A rank failed.
+    /// Another rank failed.
     #[error("rank {rank}: {reason}")]
     Rank {
         /// Which.
@@ -124,10 +125,10 @@ pub enum ArrayError {
         /// Its error.
         reason: String,
     },
-    /// A description could not be made.
+    /// A datatype could not be built.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// A description and its memory do not fit.
+    /// The memory is too small for its description.
     #[error(transparent)]
     Memory(#[from] PackError),
 }

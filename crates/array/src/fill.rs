@@ -1,17 +1,18 @@
-//! Fill values, written by all ranks: each takes its share of the bytes.
+//! Fill values of new variables and new records, written collectively: each rank writes an equal
+//! share of the bytes.
 
 use striate_datatype::Datatype;
 use striate_file::{FileError, Gather, Memory, Placement};
 
 use crate::ArrayError;
-use crate::state::State;
+use crate::file_state::FileState;
 
-/// A value again and again.
+/// A stream that repeats a value.
 #[derive(Debug)]
 struct Pattern {
     value: [u8; 8],
     size: u64,
-    /// Where in the value it begins.
+    /// Byte of the value at which the stream begins.
     start: u64,
     len: u64,
 }
@@ -32,8 +33,8 @@ impl Gather for Pattern {
     }
 }
 
-/// Fills the variables from number `first` on that are to be filled. Collective.
-pub(crate) fn fill_new_variables(state: &mut State, first: usize) -> Result<(), ArrayError> {
+/// Fills those variables from number `first` on that have fill mode. Collective.
+pub(crate) fn fill_new_variables(state: &mut FileState, first: usize) -> Result<(), ArrayError> {
     for index in first..state.header.variables.len() {
         if state.filled[index] {
             let records = if state.header.is_record(&state.header.variables[index]) {
@@ -47,9 +48,9 @@ pub(crate) fn fill_new_variables(state: &mut State, first: usize) -> Result<(), 
     Ok(())
 }
 
-/// Fills records of all record variables that are to be filled. Collective.
+/// Fills records of all record variables that have fill mode. Collective.
 pub(crate) fn fill_records(
-    state: &mut State,
+    state: &mut FileState,
     records: std::ops::Range<u64>,
 ) -> Result<(), ArrayError> {
     for index in 0..state.header.variables.len() {
@@ -60,8 +61,12 @@ pub(crate) fn fill_records(
     Ok(())
 }
 
-/// Fills slabs of a variable: one if it is fixed. Collective.
-fn fill(state: &mut State, index: usize, slabs: std::ops::Range<u64>) -> Result<(), ArrayError> {
+/// Fills a range of records of a variable; a fixed variable counts as one record. Collective.
+fn fill(
+    state: &mut FileState,
+    index: usize,
+    slabs: std::ops::Range<u64>,
+) -> Result<(), ArrayError> {
     let far = || ArrayError::Access {
         call: "fill",
         variable: state.header.variables[index].name.clone(),
@@ -69,25 +74,25 @@ fn fill(state: &mut State, index: usize, slabs: std::ops::Range<u64>) -> Result<
     };
     let variable = &state.header.variables[index];
     let slab = state.header.slab_size(variable).ok_or_else(far)?;
-    let apart = if state.header.is_record(variable) {
+    let distance = if state.header.is_record(variable) {
         state.header.record_size().ok_or_else(far)?
     } else {
         slab
     };
     let total = slab.checked_mul(slabs.end - slabs.start).ok_or_else(far)?;
-    let first = slabs.start.checked_mul(apart).and_then(|skip| skip.checked_add(variable.begin));
+    let first = slabs.start.checked_mul(distance).and_then(|skip| skip.checked_add(variable.begin));
     let (rank, ranks) = (state.comm.rank() as u128, state.comm.size() as u128);
     let cut = |rank: u128| (u128::from(total) * rank / ranks) as u64;
     let (start, end) = (cut(rank), cut(rank + 1));
-    let place = Placement {
+    let placement = Placement {
         displacement: first.ok_or_else(far)?,
-        datatype: Datatype::resized(&Datatype::bytes(slab)?, 0, apart as i64)?,
+        datatype: Datatype::resized(&Datatype::bytes(slab)?, 0, distance as i64)?,
         start,
         len: end - start,
     };
     let size = variable.external.size();
     let value = state.fill_value(index);
     let pattern = Pattern { value, size, start: start % size, len: end - start };
-    state.file.write_in_all(&place, Memory::gathered(&pattern))?;
+    state.file.write_in_all(&placement, Memory::gathered(&pattern))?;
     Ok(())
 }

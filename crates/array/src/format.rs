@@ -1,14 +1,15 @@
-//! The netCDF classic formats CDF-1, CDF-2 and CDF-5: what a header says, and its bytes.
+//! The netCDF classic formats CDF-1, CDF-2 and CDF-5: headers and their bytes.
 //!
-//! Everything here is pure: [`Header`] is plain data, made by hand or by [`Header::decode`], laid out by
-//! [`Header::arrange`], written by [`Header::encode`] and judged by [`validate`]. There is no I/O.
+//! Everything here is pure, without I/O: [`Header`] is plain data, filled by a program or by
+//! [`Header::decode`], laid out by [`Header::arrange`], written by [`Header::encode`] and checked
+//! by [`validate`].
 
 mod arrange;
+mod available;
 mod decode;
 mod difference;
 mod encode;
 mod header;
-mod held;
 mod name;
 mod types;
 mod validate;

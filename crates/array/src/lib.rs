@@ -1,9 +1,9 @@
-//! Self-describing arrays: netCDF classic files (CDF-1, CDF-2, CDF-5), written and read by many ranks.
+//! netCDF classic datasets (CDF-1, CDF-2, CDF-5) in parallel.
 //!
-//! A dataset is in one of two modes, and each is a type: a [`Definition`] takes dimensions, variables and
-//! attributes; a [`Dataset`] takes and gives data. An access names a [`Slab`] of a variable, which
-//! becomes a datatype for the `file` room, and memory that lies in any way ([`Source`], [`Sink`]), which
-//! is packed and converted in one pass when the file room asks for its bytes.
+//! A dataset has two modes, and each is a type: a [`Definition`] takes dimensions, variables and
+//! attributes; a [`Dataset`] reads and writes data. An access has a [`Slab`] of a variable, which
+//! becomes a datatype in the file, and memory of any layout ([`Source`], [`Sink`]), which is packed
+//! and converted in one pass when the access method of [`striate_file`] asks for its bytes.
 //!
 //! ```
 //! use striate_array::{Dataset, Format, Options, Owner, Slab, Type};
@@ -37,16 +37,19 @@ pub mod cdl;
 mod dataset;
 mod definition;
 mod error;
+mod file_state;
 mod fill;
 pub mod format;
+mod header_reading;
 mod memory;
+mod open_mode;
 mod options;
 mod partition;
 mod pending;
-mod pieces;
+mod placement;
 mod relocate;
 mod slab;
-mod state;
+mod slab_batches;
 mod stream;
 pub mod value;
 
@@ -55,17 +58,18 @@ pub use definition::{Definition, DimensionId, Owner, VariableId};
 pub use error::ArrayError;
 pub use format::{Format, Type, Values};
 pub use memory::{Sink, Source};
+pub use open_mode::OpenMode;
 pub use options::Options;
 pub use partition::{
-    DatasetFiles, DatasetKind, Ownership, PartitionFile, PartitionInfo, PartitionStats,
-    Partitioning,
+    DatasetFiles, DatasetKind, IfExists, Ownership, PartitionFile, PartitionInfo, PartitionRange,
+    PartitionStats, Partitioning,
 };
 pub use pending::Pending;
-pub use pieces::Pieces;
 pub use slab::Slab;
+pub use slab_batches::SlabBatches;
 pub use value::{Char, Value};
 
-/// The examples of the guide are tested here.
+/// Tests the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/arrays.md")]
 pub struct Guide;

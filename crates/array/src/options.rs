@@ -1,31 +1,31 @@
-//! [`Options`]: how a dataset is laid out and accessed, by the names of PnetCDF's hints.
+//! [`Options`]: layout, access and partitioning of a dataset, set by the names of PnetCDF's hints.
 
 use striate_datatype::parse_size;
 use striate_file::{FileError, Hints, ProbeOptions};
 
 use crate::Partitioning;
 
-/// How a dataset is laid out and accessed.
+/// The options of a dataset: layout, access and partitioning.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How its file is accessed.
+    /// The hints of its file.
     pub hints: Hints,
-    /// `nc_header_align_size`: the header's space is a multiple of so many bytes.
+    /// `nc_header_align_size`: the space of the header is a multiple of this.
     pub header_align: Option<u64>,
-    /// `nc_var_align_size`: fixed variables begin at multiples of so many bytes.
+    /// `nc_var_align_size`: fixed variables begin at multiples of this.
     pub fixed_align: Option<u64>,
-    /// `nc_record_align_size`: the first record begins at a multiple of so many bytes.
+    /// `nc_record_align_size`: the first record begins at a multiple of this.
     pub record_align: Option<u64>,
-    /// Whether [`crate::Dataset::create`] refuses a file that is there already.
+    /// Whether [`crate::Dataset::create`] fails if the file exists (`NC_NOCLOBBER`).
     pub exclusive: bool,
-    /// Whether and how its variables are divided into partition files.
+    /// Whether and how variables are divided into partition files.
     pub partitioning: Partitioning,
-    /// Whether and how the fastest of several targets are found before partitions are laid out.
+    /// Whether and how storage targets are probed before partitions are created.
     pub probe: ProbeOptions,
 }
 
 impl Options {
-    /// The defaults, changed by what `STRIATE_HINTS` says.
+    /// The defaults, with the hints of `STRIATE_HINTS`.
     pub fn from_environment() -> Result<Self, FileError> {
         let mut options = Self { hints: Hints::from_environment()?, ..Self::default() };
         if let Ok(text) = std::env::var("STRIATE_HINTS") {
@@ -36,9 +36,9 @@ impl Options {
         Ok(options)
     }
 
-    /// Sets one hint, of the dataset or of its file; unknown ones are ignored.
+    /// Sets one hint of the dataset or of its file; unknown ones are ignored.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FileError> {
-        let place = match name {
+        let option = match name {
             "nc_header_align_size" => &mut self.header_align,
             "nc_var_align_size" => &mut self.fixed_align,
             "nc_record_align_size" => &mut self.record_align,
@@ -52,11 +52,11 @@ impl Options {
         if !(1..=1 << 40).contains(&size) {
             return Err(refuse("must be from 1 to 1 TiB".into()));
         }
-        *place = Some(size);
+        *option = Some(size);
         Ok(())
     }
 
-    /// [`Options::set`] for chains.
+    /// [`Options::set`] as a builder method.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, FileError> {
         self.set(name, value)?;
         Ok(self)

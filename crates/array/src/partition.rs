@@ -1,46 +1,52 @@
-//! Partitioned datasets \[SON\]: one dataset to the program, on storage a *master* and partition files.
+//! [`Partitioned`]: partitioned datasets \[SON\], one dataset to the program and on storage a
+//! *master* file and partition files.
 //!
 //! ```text
-//! targets     ──► Placing     those that are fast right now                           placing.rs
-//! definitions ──► Scheme      which variable is divided along what                    scheme.rs
-//!             ──► headers     of the master and of each partition, and back           headers.rs
-//! slab        ──► Extent      what an access has in each partition                     selection.rs
-//!             ──► Request     to a delegate in the group that has the partition        request.rs, groups.rs
-//!             ──► pieces      bytes as the file holds them, some at a time             exchange.rs, alone.rs
-//! a sync      ──► coordinates copied from the master into the partitions              coordinates.rs
-//! first sync  ──► publish     the master gets its name when everything is durable      publish.rs
-//! a name      ──► files       of a dataset, removed and renamed as one thing           files.rs, rename.rs
-//!             ──► Claim       whose a partition is, before anything is deleted         ownership.rs
-//! sub-files of PnetCDF, to be read                                                     subfiles.rs
+//! targets     ──► SelectedTargets those that the probe found fast               target_selection.rs
+//! definitions ──► PartitionScheme variables and their divided dimensions        scheme.rs
+//!             ──► headers         of the master and of each partition, and back headers.rs
+//! slab        ──► Hyperslab       the part of an access in each partition       selection.rs
+//!             ──► Request         to a delegate in the group of the partition   request.rs
+//! collective  ──► ExchangePlan    rounds, and what moves in each                exchange_plan.rs
+//!             ──► RoundMessage    the messages of a round                       round_messages.rs
+//! independent ──► handles         of a rank's own                               independent.rs
+//! either      ──► PartitionPiece  bytes of hyperslabs, read and written         partition_io.rs
+//! sync        ──► coordinates     copied from the master into the partitions    coordinates.rs
+//! first sync  ──► publish         the master is renamed when all is durable     publish.rs
+//! a name      ──► DatasetFiles    all files, removed and renamed as one         dataset_files.rs
+//!             ──► OwnershipClaim  the master that a partition belongs to        ownership.rs
+//! sub-files of PnetCDF, read-only                                               subfiles.rs
 //! ```
 //!
-//! All files are valid netCDF files of the same format. A partition is a plain [`Dataset`] on the ranks of
-//! its group, so that everything that works on a dataset works on a partition; its number of records is
-//! what this module says.
+//! All files are valid netCDF files of the same format. A partition is a plain [`Dataset`] of the
+//! ranks of its group, so that all code for datasets applies to partitions; only its number of
+//! records is set from here.
 
-mod alone;
 mod coordinates;
 pub(crate) mod create;
+mod dataset_files;
 mod exchange;
-mod files;
+mod exchange_plan;
+mod file_names;
 mod groups;
 mod headers;
-mod names;
+mod independent;
 pub(crate) mod open;
 mod ownership;
-mod parcels;
+mod partition_io;
 mod partitioning;
-mod placing;
+mod piece_bytes;
 pub(crate) mod publish;
 pub(crate) mod redefine;
 mod rename;
 mod request;
+mod round_messages;
 mod scheme;
 mod selection;
 mod subfiles;
+mod target_selection;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,42 +58,53 @@ use striate_file::{File, Stats};
 
 pub(crate) use create::Created;
 pub(crate) use headers::is_reserved;
-pub(crate) use request::{Queue, Wanted};
+pub(crate) use request::{MappedRequest, RequestQueue};
 pub(crate) use scheme::PAR_DIM_ID;
-pub(crate) use selection::Extent;
+pub(crate) use selection::Hyperslab;
 
-pub use files::{DatasetFiles, DatasetKind, Ownership, PartitionFile};
+pub use dataset_files::{DatasetFiles, DatasetKind, Ownership, PartitionFile};
 pub use partitioning::Partitioning;
+pub use rename::IfExists;
 
+use crate::file_state::{RecordInfo, agree_among};
 use crate::format::Header;
-use crate::state::{Derived, agree_on};
 use crate::{ArrayError, Dataset};
 use groups::Groups;
-use headers::{Home, Ties};
-use scheme::Scheme;
+use headers::{MasterReference, PartitionSize, PartitionTable};
+use scheme::PartitionScheme;
 
-/// What a partition holds.
+/// One partition of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionInfo {
     /// Its file: a path, or a URL.
     pub file: PathBuf,
-    /// The variables that it holds a part of: their numbers, the divided dimension's position in the
-    /// variable's list, and the indices along it.
-    pub variables: Vec<(usize, usize, Range<u64>)>,
-    /// Where its fixed part ends, in bytes.
+    /// The variables of which it contains a part.
+    pub variables: Vec<PartitionRange>,
+    /// End of its fixed variables, in bytes.
     pub fixed_end: u64,
     /// Bytes of one record.
     pub record_size: u64,
-    /// What is wrong with it, if the dataset was opened all the same.
+    /// Why it cannot be used, in a dataset that was opened with `nc_partitions_partial`.
     pub missing: Option<String>,
 }
 
-/// What the exchange with partitions has cost a rank.
+/// The part of a variable that a partition contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionRange {
+    /// Index of the variable in the dataset.
+    pub variable: usize,
+    /// Position of the divided dimension in the variable's list of dimensions.
+    pub dimension: usize,
+    /// The indices along that dimension.
+    pub indices: Range<u64>,
+}
+
+/// Statistics of the exchange between a rank and the partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PartitionStats {
     /// Bytes sent to and received from other ranks.
     pub exchanged_bytes: u64,
-    /// Rounds in which bytes moved.
+    /// Rounds of the exchange.
     pub rounds: u64,
     /// Seconds of packing, sending and receiving.
     pub exchange_seconds: f64,
@@ -95,50 +112,51 @@ pub struct PartitionStats {
     pub io_seconds: f64,
 }
 
-/// A partition that this rank's group has.
+/// A partition that is assigned to this rank's group.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct OpenPartition {
     pub(crate) index: usize,
     pub(crate) data: Dataset,
 }
 
-/// What a partitioned dataset has beside its master.
+/// The state of a partitioned dataset in addition to that of its master.
 #[derive(Debug)]
-pub(crate) struct Parted {
-    /// What the program sees.
+pub(crate) struct Partitioned {
+    /// The definitions that the program sees.
     pub(crate) logical: Header,
     /// The master's own header, while the dataset is in define mode.
     pub(crate) master: Header,
-    pub(crate) scheme: Scheme,
-    pub(crate) ties: Ties,
-    /// Whether its files are those of PnetCDF, which have no ties.
+    pub(crate) scheme: PartitionScheme,
+    pub(crate) table: PartitionTable,
+    /// Whether its files are sub-files of PnetCDF, which have no table.
     pub(crate) foreign: bool,
     /// The partitions' files.
     pub(crate) files: Vec<PathBuf>,
-    /// Whether data of a variable that is not written reads as fill values.
+    /// Fill mode of each variable.
     pub(crate) filled: Vec<bool>,
-    pub(crate) derived: Derived,
-    /// Of each variable, which one it is in each partition that has some of it.
+    pub(crate) record_info: RecordInfo,
+    /// For each variable, its index in each partition that contains some of it.
     pub(crate) indices: Vec<Vec<usize>>,
     /// This rank.
     pub(crate) rank: usize,
     pub(crate) groups: Groups,
-    /// The ranks of this rank's group, if they are several.
+    /// The communicator of this rank's group, if the group has several ranks.
     pub(crate) group: Option<Arc<dyn Comm>>,
-    /// Those of this rank's group.
-    pub(crate) parts: Vec<Part>,
-    /// Partitions that this rank has opened by itself.
-    pub(crate) opened: BTreeMap<usize, Dataset>,
+    /// The open partitions of this rank's group.
+    pub(crate) own: Vec<OpenPartition>,
+    /// Handles of partitions for independent access by this rank.
+    pub(crate) independent: BTreeMap<usize, Dataset>,
     pub(crate) infos: Vec<PartitionInfo>,
-    /// Whether coordinates may have changed since partitions were given copies, as far as this rank knows.
+    /// Whether coordinate variables may have changed since they were copied to the partitions, as
+    /// far as this rank knows.
     pub(crate) stale_coordinates: bool,
-    /// Which master each partition of a new dataset names; empty if they are there already.
-    pub(crate) homes: Vec<Option<Home>>,
+    /// For a new dataset, the master that each partition refers to; empty otherwise.
+    pub(crate) master_references: Vec<Option<MasterReference>>,
     pub(crate) costs: PartitionStats,
 }
 
-impl Parted {
-    /// Whether a variable's data is in partitions.
+impl Partitioned {
+    /// Whether a variable is divided.
     pub(crate) fn divides(&self, variable: usize) -> bool {
         self.scheme.variables.get(variable).is_some_and(Option::is_some)
     }
@@ -146,17 +164,17 @@ impl Parted {
     pub(crate) fn set_records(&mut self, records: u64) {
         self.stale_coordinates |= records != self.logical.records;
         self.logical.records = records;
-        let opened = self.opened.values_mut();
-        for part in self.parts.iter_mut().map(|part| &mut part.data).chain(opened) {
+        let opened = self.independent.values_mut();
+        for part in self.own.iter_mut().map(|part| &mut part.data).chain(opened) {
             part.state.header.records = records;
         }
     }
 
-    /// To be called when the definitions are complete.
-    fn derive(&mut self) {
+    /// Updates what follows from the definitions; called when they are complete.
+    fn update_derived(&mut self) {
         let record = |index: usize| self.logical.is_record(&self.logical.variables[index]);
         let count = self.logical.variables.len();
-        self.derived = Derived {
+        self.record_info = RecordInfo {
             record_size: None,
             has_records: (0..count).any(record),
             fills_records: (0..count).any(|index| self.filled[index] && record(index)),
@@ -170,19 +188,23 @@ impl Parted {
             }
         }
         self.indices = indices;
-        let sizes = self.ties.sizes.iter();
+        let sizes = self.table.sizes.iter();
         let known = std::mem::take(&mut self.infos);
         self.infos = self
             .files
             .iter()
             .zip(sizes)
             .enumerate()
-            .map(|(k, (file, &[fixed_end, record_size]))| PartitionInfo {
+            .map(|(k, (file, &PartitionSize { fixed_end, record_size }))| PartitionInfo {
                 file: file.clone(),
                 variables: self
                     .scheme
                     .part(k)
-                    .map(|(index, along, range)| (index, along.dimension, range.clone()))
+                    .map(|(variable, division, indices)| PartitionRange {
+                        variable,
+                        dimension: division.dimension,
+                        indices: indices.clone(),
+                    })
                     .collect(),
                 fixed_end,
                 record_size,
@@ -191,10 +213,10 @@ impl Parted {
             .collect();
     }
 
-    /// The flags of a partition's variables.
+    /// The fill modes of a partition's variables.
     fn filled_in(&self, k: usize) -> Vec<bool> {
         let members = self.scheme.members(&self.logical, k);
-        // What is copied from the master is filled there.
+        // Copies of coordinate variables are filled in the master.
         members.iter().map(|member| !member.is_copy && self.filled[member.variable]).collect()
     }
 
@@ -203,7 +225,7 @@ impl Parted {
         self.group.as_ref().is_none_or(|group| group.rank() == 0)
     }
 
-    /// An error if partitions are missing: what was to be done needs all.
+    /// An error if a partition is missing; `what` needs all of them.
     pub(crate) fn needs_all(&self, what: &str) -> Result<(), ArrayError> {
         match self.infos.iter().find_map(|info| Some((info, info.missing.as_ref()?))) {
             Some((info, reason)) => Err(ArrayError::Partition {
@@ -215,56 +237,57 @@ impl Parted {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let own = self.parts.iter().map(|part| &part.data).chain(self.opened.values());
+        let own = self.own.iter().map(|part| &part.data).chain(self.independent.values());
         own.map(|data| data.state.file.stats()).sum()
     }
 
     /// Closes the partitions. Collective in the group.
     pub(crate) fn close(self) -> Result<(), ArrayError> {
-        let own = self.parts.into_iter().map(|part| part.data).chain(self.opened.into_values());
+        let own = self.own.into_iter().map(|part| part.data).chain(self.independent.into_values());
         own.map(|data| data.state.file.close().map_err(ArrayError::from)).fold(Ok(()), Result::and)
     }
 
-    /// Closes everything, and deletes a new dataset: its partitions and the master at that path.
+    /// Closes the partitions, and deletes a new dataset: its partitions and the master at `delete`.
     /// Collective.
-    pub(crate) fn give_up(
+    pub(crate) fn abort(
         self,
         comm: &dyn Comm,
         closed: Result<(), ArrayError>,
         delete: Option<&Path>,
     ) -> Result<(), ArrayError> {
         let own: Vec<PathBuf> = match delete {
-            // Also those that were made and could not be opened.
+            // Including partitions that were created but could not be opened.
             Some(_) if self.is_first() => {
                 self.files[self.groups.partitions_of(self.groups.of_rank(self.rank))].to_vec()
             }
             _ => Vec::new(),
         };
         let first = self.groups.partitions_of(self.groups.of_rank(self.rank)).start;
-        let id = self.ties.id.clone();
+        let id = self.table.id.clone();
         let mut done = closed.and(self.close());
         if let Some(master) = delete {
-            let claim = ownership::Claim::new(master, &id, true);
+            let claim = ownership::OwnershipClaim::new(master, &id, true);
             for (k, file) in (first..).zip(&own) {
-                let judged = claim.judge(k, file);
-                if let (Ownership::Own, Some(held)) = (judged.ownership, judged.held) {
-                    done = done.and(held.delete().map(drop));
+                let verdict = claim.judge(k, file);
+                if let (Ownership::Own, Some(verified)) = (verdict.ownership, verdict.file) {
+                    done = done.and(verified.delete().map(drop));
                 }
             }
         }
-        // The master lists the partitions: it goes last, so that none is left that nobody knows.
-        agree_on(comm, done)?;
+        // The master lists the partitions, so it is deleted last: no partition is left without a
+        // list.
+        agree_among(comm, done)?;
         let master = match delete {
             Some(path) if comm.rank() == 0 => File::delete(path).map_err(ArrayError::from),
             _ => Ok(()),
         };
-        agree_on(comm, master)
+        agree_among(comm, master)
     }
 }
 
 impl Partitioning {
-    /// What rank 0 asks for. Collective.
-    pub(crate) fn of_first(comm: &dyn Comm, own: &Self) -> Result<Self, ArrayError> {
+    /// The settings of rank 0. Collective.
+    pub(crate) fn of_rank_0(comm: &dyn Comm, own: &Self) -> Result<Self, ArrayError> {
         if comm.size() == 1 {
             return Ok(own.clone());
         }

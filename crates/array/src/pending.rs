@@ -1,45 +1,47 @@
-//! Accesses that were begun and not carried out, and how they become few large ones.
+//! [`Pending`]: nonblocking accesses, and how they are combined into few large ones.
 //!
-//! Accesses that lie apart in the file are stacked: one datatype whose fields they are. Those whose
-//! ranges in the file cross each other are carried out window by window of the file: their bytes of a
-//! window are put together in a buffer, later accesses over earlier ones, and written or read in one go.
+//! Accesses whose ranges in the file are disjoint are combined: one datatype with a field for each.
+//! Accesses whose ranges overlap form a cluster, which is carried out in windows of the file: the
+//! bytes of a window are collected in a buffer, later accesses over earlier ones, and written or
+//! read with one access.
 
 use striate_datatype::{Cursor, Datatype, TypeError};
 use striate_file::{Gather, Placement, Scatter};
 
-use crate::ArrayError;
 use crate::access::Access;
-use crate::stream::{Incoming, Outgoing, Part, Stacked};
+use crate::stream::{ConcatenatedStreams, ReadStream, StreamPart, WriteStream};
+use crate::{ArrayError, placement};
 
-/// Accesses that one stack holds at most: descriptions are limited in what they may be made of.
-const STACKED: usize = 2048;
-/// Memory that several accesses share and that stays in a core's cache.
+/// Accesses that are combined at most: the number of loops of a description is limited.
+const MAX_COMBINED: usize = 2048;
+/// Memory shared by several accesses that stays in a core's cache.
 const TILE: u64 = 1 << 20;
-/// What an access writes of a tile, at least.
-const PIECE: u64 = 16 << 10;
+/// Bytes that an access writes of a tile, at least.
+const MIN_TILE_PIECE: u64 = 16 << 10;
 /// Bytes of the file that a window spans at most.
 const WINDOW: u64 = 16 << 20;
-/// Contiguous pieces that a window holds at most.
-const RUNS: usize = 1 << 16;
+/// Runs that a window contains at most.
+const MAX_RUNS: usize = 1 << 16;
 
-/// Accesses that were begun, and the memory they borrow; made by [`crate::Dataset::iput`] and the like,
-/// carried out by [`crate::Dataset::wait_all`]. Dropping it forgets them.
+/// Nonblocking accesses and the memory they borrow: started by [`crate::Dataset::iput`] and the
+/// like, carried out by [`crate::Dataset::wait_all`]. Dropping it cancels them.
 #[derive(Debug, Default)]
 pub struct Pending<'m> {
-    /// Of which dataset, as it was defined then.
+    /// The dataset, in the state of its definitions when the first access was started.
     of: Option<u64>,
-    pub(crate) puts: Vec<Access<Outgoing<'m>>>,
-    pub(crate) gets: Vec<Access<Incoming<'m>>>,
+    pub(crate) puts: Vec<Access<WriteStream<'m>>>,
+    pub(crate) gets: Vec<Access<ReadStream<'m>>>,
 }
 
 impl Pending<'_> {
-    /// Nothing begun.
+    /// No accesses.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An error unless everything was begun on that dataset, as it is defined now: what was begun is
-    /// places in a file, which another dataset does not have, nor the same one laid out anew.
+    /// An error unless all accesses were started on that dataset as it is defined now: they contain
+    /// offsets in the file, which another dataset, or the same one after a redefinition, does not
+    /// share.
     pub(crate) fn check(&self, dataset: u64) -> Result<(), ArrayError> {
         if self.of.is_none_or(|of| of == dataset) {
             return Ok(());
@@ -50,14 +52,14 @@ impl Pending<'_> {
         })
     }
 
-    /// Binds it to a dataset, if nothing was begun yet.
+    /// Binds it to a dataset, if no access was started yet.
     pub(crate) fn begin_on(&mut self, dataset: u64) -> Result<(), ArrayError> {
         self.check(dataset)?;
         self.of = Some(dataset);
         Ok(())
     }
 
-    /// How many accesses were begun.
+    /// Number of accesses.
     pub fn len(&self) -> usize {
         self.puts.len() + self.gets.len()
     }
@@ -71,30 +73,24 @@ impl Pending<'_> {
 /// How accesses are carried out: lists of their numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// Each is one stack: accesses that lie apart, in the order of the file.
-    pub(crate) stacks: Vec<Vec<usize>>,
-    /// Each is a cluster of accesses that cross.
+    /// Groups of disjoint accesses in the order of the file, each to be combined.
+    pub(crate) disjoint: Vec<Vec<usize>>,
+    /// Clusters of overlapping accesses, each in the order of the calls.
     pub(crate) clusters: Vec<Vec<usize>>,
 }
 
-/// From the first to the last byte.
-pub(crate) fn range(place: &Placement) -> std::ops::Range<u64> {
-    let low = place.displacement.saturating_add_signed(place.datatype.true_lower_bound());
-    let high = place.displacement.saturating_add_signed(place.datatype.true_upper_bound());
-    low..high
-}
-
 impl Schedule {
-    pub(crate) fn new<'p>(places: impl Iterator<Item = &'p Placement>) -> Self {
-        let mut ranges: Vec<(u64, u64, usize)> = places
+    pub(crate) fn new<'p>(placements: impl Iterator<Item = &'p Placement>) -> Self {
+        let mut spans: Vec<(u64, u64, usize)> = placements
             .enumerate()
-            .filter(|(_, place)| place.len > 0)
-            .map(|(number, place)| (range(place).start, range(place).end, number))
+            .filter(|(_, placement)| placement.len > 0)
+            .map(|(number, placement)| (placement::span(placement), number))
+            .map(|(span, number)| (span.start, span.end, number))
             .collect();
-        ranges.sort_unstable();
+        spans.sort_unstable();
         let mut schedule = Self::default();
-        let mut apart = Vec::new();
-        let mut rest = ranges.as_slice();
+        let mut disjoint = Vec::new();
+        let mut rest = spans.as_slice();
         while let Some(&(_, mut end, _)) = rest.first() {
             let mut len = 1;
             while let Some(&(low, high, _)) = rest.get(len)
@@ -103,127 +99,126 @@ impl Schedule {
                 end = end.max(high);
                 len += 1;
             }
-            let (cluster, behind) = rest.split_at(len);
+            let (cluster, after) = rest.split_at(len);
             let mut numbers: Vec<usize> = cluster.iter().map(|&(_, _, number)| number).collect();
             if len == 1 {
-                apart.append(&mut numbers);
+                disjoint.append(&mut numbers);
             } else {
                 numbers.sort_unstable();
                 schedule.clusters.push(numbers);
             }
-            rest = behind;
+            rest = after;
         }
-        schedule.stacks = apart.chunks(STACKED).map(<[usize]>::to_vec).collect();
+        schedule.disjoint = disjoint.chunks(MAX_COMBINED).map(<[usize]>::to_vec).collect();
         schedule
     }
 }
 
-/// Several places, in ascending order, as one.
-pub(crate) fn stack(places: &[&Placement]) -> Result<Placement, TypeError> {
-    let far = |_| TypeError::Overflow { what: "an offset in the file" };
-    let fields = places.iter().map(|place| {
-        let offset = i64::try_from(place.displacement).map_err(far)?;
-        Ok((1, offset, place.datatype.clone()))
-    });
-    let fields: Vec<_> = fields.collect::<Result<_, TypeError>>()?;
-    let datatype = Datatype::structure(&fields)?;
-    let len = datatype.size();
-    Ok(Placement { displacement: 0, datatype, start: 0, len })
-}
-
-/// Nothing.
-pub(crate) fn nowhere() -> Result<Placement, TypeError> {
-    Ok(Placement { displacement: 0, datatype: Datatype::bytes(1)?, start: 0, len: 0 })
-}
-
-/// A contiguous piece of an access.
+/// A contiguous run of an access.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ClusterRun {
     offset: u64,
     len: u64,
-    /// Whose.
+    /// Number of the access.
     access: usize,
-    /// From where in its stream.
+    /// Position in its stream.
     position: u64,
 }
 
-/// A cluster of accesses, window by window.
+/// A contiguous region of the file that a window covers.
+#[derive(Clone, Copy, Debug)]
+struct WindowRegion {
+    offset: u64,
+    len: u64,
+    /// Where it begins in the buffer.
+    position: u64,
+}
+
+/// An access of a cluster, and how far it has been carried out.
 #[derive(Debug)]
-pub(crate) struct Windows {
-    /// Number of each access, where it lies, and how far it has been carried out.
-    accesses: Vec<(usize, Datatype, u64)>,
+struct ClusterMember {
+    access: usize,
+    datatype: Datatype,
+    position: u64,
 }
 
-/// What is done in one window.
+/// The windows of a cluster of accesses, in ascending order.
+#[derive(Debug)]
+pub(crate) struct ClusterWindows {
+    members: Vec<ClusterMember>,
+}
+
+/// One window of a cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
-    runs: Vec<Run>,
-    /// Regions of the file, and where each begins in the buffer.
-    regions: Vec<(u64, u64, u64)>,
+pub(crate) struct ClusterWindow {
+    runs: Vec<ClusterRun>,
+    regions: Vec<WindowRegion>,
 }
 
-impl Windows {
+impl ClusterWindows {
     pub(crate) fn new<'p>(
         accesses: impl Iterator<Item = (usize, &'p Placement)>,
     ) -> Result<Self, TypeError> {
-        let accesses = accesses.map(|(number, place)| Ok((number, place.as_type()?, 0)));
-        Ok(Self { accesses: accesses.collect::<Result<_, TypeError>>()? })
+        let members = accesses.map(|(access, placement)| {
+            Ok(ClusterMember { access, datatype: placement.as_type()?, position: 0 })
+        });
+        Ok(Self { members: members.collect::<Result<_, TypeError>>()? })
     }
 
-    /// The next window; `None` when all is done.
-    pub(crate) fn next(&mut self) -> Result<Option<Window>, TypeError> {
-        let each = (RUNS / self.accesses.len().max(1)).max(16);
+    /// The next window; `None` after the last.
+    pub(crate) fn next(&mut self) -> Result<Option<ClusterWindow>, TypeError> {
+        let runs_of_each = (MAX_RUNS / self.members.len().max(1)).max(16);
         let mut base = None;
-        for (_, datatype, position) in &self.accesses {
-            let mut cursor = Cursor::new(datatype, 1)?;
-            cursor.seek(*position);
+        for member in &self.members {
+            let mut cursor = Cursor::new(&member.datatype, 1)?;
+            cursor.seek(member.position);
             base = [base, cursor.offset()].into_iter().flatten().min();
         }
         let Some(base) = base else { return Ok(None) };
         let mut end = base + WINDOW as i64;
-        let mut runs: Vec<Run> = Vec::new();
-        for (access, datatype, position) in &self.accesses {
-            let mut cursor = Cursor::new(datatype, 1)?;
-            cursor.seek(*position);
+        let mut runs: Vec<ClusterRun> = Vec::new();
+        for member in &self.members {
+            let mut cursor = Cursor::new(&member.datatype, 1)?;
+            cursor.seek(member.position);
             for taken in 0.. {
                 let Some(offset) = cursor.offset().filter(|&offset| offset < end) else { break };
-                if taken == each {
-                    // Enough of this one: the window ends here, for the others as well.
+                if taken == runs_of_each {
+                    // The window ends at the limit of this access, for the other accesses as well.
                     end = offset;
                     break;
                 }
                 let position = cursor.position();
                 let Some(run) = cursor.next_run((end - offset) as u64) else { break };
                 let (offset, len) = (run.offset as u64, run.len);
-                runs.push(Run { offset, len, access: *access, position });
+                runs.push(ClusterRun { offset, len, access: member.access, position });
             }
         }
         runs.retain(|run| run.offset < end as u64);
         for run in &mut runs {
             run.len = run.len.min(end as u64 - run.offset);
         }
-        for (_, datatype, position) in &mut self.accesses {
-            *position = (*position).max(datatype.bytes_before(1, end)?);
+        for member in &mut self.members {
+            member.position = member.position.max(member.datatype.bytes_before(1, end)?);
         }
-        Ok(Some(Window::new(runs)))
+        Ok(Some(ClusterWindow::new(runs)))
     }
 }
 
-impl Window {
-    fn new(runs: Vec<Run>) -> Self {
+impl ClusterWindow {
+    fn new(runs: Vec<ClusterRun>) -> Self {
         let mut sorted: Vec<(u64, u64)> = runs.iter().map(|run| (run.offset, run.len)).collect();
         sorted.sort_unstable();
-        let mut regions: Vec<(u64, u64, u64)> = Vec::new();
+        let mut regions: Vec<WindowRegion> = Vec::new();
         let mut total = 0;
         for (offset, len) in sorted {
             match regions.last_mut() {
-                Some((start, have, _)) if offset <= *start + *have => {
-                    let more = (offset + len).saturating_sub(*start + *have);
-                    *have += more;
+                Some(region) if offset <= region.offset + region.len => {
+                    let more = (offset + len).saturating_sub(region.offset + region.len);
+                    region.len += more;
                     total += more;
                 }
                 _ => {
-                    regions.push((offset, len, total));
+                    regions.push(WindowRegion { offset, len, position: total });
                     total += len;
                 }
             }
@@ -231,46 +226,45 @@ impl Window {
         Self { runs, regions }
     }
 
-    /// Where it lies in the file.
-    pub(crate) fn place(&self) -> Result<Placement, TypeError> {
+    /// Its regions in the file.
+    pub(crate) fn placement(&self) -> Result<Placement, TypeError> {
         if self.regions.is_empty() {
-            return nowhere();
+            return placement::empty();
         }
-        regions_at(self.regions.iter().map(|&(at, len, _)| (at, len)))
+        placement::regions(self.regions.iter().map(|region| (region.offset, region.len)))
     }
 
-    /// Where a run lies in the buffer.
-    fn in_buffer(&self, run: &Run) -> std::ops::Range<usize> {
-        let region = self.regions.partition_point(|&(at, _, _)| at <= run.offset);
-        let (at, _, first) = self.regions[region.saturating_sub(1)];
-        let start = (first + run.offset - at) as usize;
+    /// The range of a run in the buffer.
+    fn in_buffer(&self, run: &ClusterRun) -> std::ops::Range<usize> {
+        let after = self.regions.partition_point(|region| region.offset <= run.offset);
+        let region = self.regions[after.saturating_sub(1)];
+        let start = (region.position + run.offset - region.offset) as usize;
         start..start + run.len as usize
     }
 
-    fn buffer(&self) -> Vec<u8> {
-        vec![0; self.regions.iter().map(|&(_, len, _)| len).sum::<u64>() as usize]
+    /// A buffer for its bytes, filled with zeros.
+    pub(crate) fn buffer(&self) -> Vec<u8> {
+        vec![0; self.regions.iter().map(|region| region.len).sum::<u64>() as usize]
     }
 
-    /// The bytes to be written: later accesses lie over earlier ones.
-    pub(crate) fn gather(&self, accesses: &[Access<Outgoing<'_>>]) -> Result<Vec<u8>, ArrayError> {
+    /// The bytes to be written: later accesses overwrite earlier ones.
+    pub(crate) fn gather(
+        &self,
+        accesses: &[Access<WriteStream<'_>>],
+    ) -> Result<Vec<u8>, ArrayError> {
         let mut buffer = self.buffer();
         for run in &self.runs {
-            let room = &mut buffer[self.in_buffer(run)];
-            accesses[run.access].memory.gather(run.position, room)?;
+            let bytes = &mut buffer[self.in_buffer(run)];
+            accesses[run.access].memory.gather(run.position, bytes)?;
         }
         Ok(buffer)
     }
 
-    /// Room for the bytes to be read.
-    pub(crate) fn room(&self) -> Vec<u8> {
-        self.buffer()
-    }
-
-    /// Hands out what was read.
+    /// Copies the bytes that were read to the memory of the accesses.
     pub(crate) fn scatter(
         &self,
         buffer: &[u8],
-        accesses: &mut [Access<Incoming<'_>>],
+        accesses: &mut [Access<ReadStream<'_>>],
     ) -> Result<(), ArrayError> {
         for run in &self.runs {
             let bytes = &buffer[self.in_buffer(run)];
@@ -280,88 +274,88 @@ impl Window {
     }
 }
 
-/// What one access of the file room carries out: parts of accesses, and where they lie together.
+/// One access of the file that carries out several of the dataset, or parts of them.
 #[derive(Debug)]
-pub(crate) struct Round {
-    pub(crate) place: Placement,
+pub(crate) struct CombinedAccess {
+    pub(crate) placement: Placement,
+    /// Numbers of the accesses, and the range of each stream.
     pub(crate) parts: Vec<(usize, std::ops::Range<u64>)>,
 }
 
-impl Round {
-    /// The rounds of a stack: one, or as many as keep the memory of each in a core's cache.
+impl CombinedAccess {
+    /// The combined accesses of a group of disjoint ones: one, or as many tiles as keep the memory
+    /// of each in a core's cache.
     pub(crate) fn of<M: Footprint>(
         accesses: &[Access<M>],
         numbers: &[usize],
     ) -> Result<Vec<Self>, TypeError> {
-        let places: Vec<&Placement> =
-            numbers.iter().map(|&number| &accesses[number].place).collect();
-        let tiles = tiles(accesses, numbers);
-        let round = |tile: u64| {
+        let placements: Vec<&Placement> =
+            numbers.iter().map(|&number| &accesses[number].placement).collect();
+        let tiles = tile_count(accesses, numbers);
+        let combined = |tile: u64| {
             let cut = |len: u64, tile: u64| {
                 (u128::from(len) * u128::from(tile) / u128::from(tiles)) as u64
             };
-            let ranges = places.iter().map(|place| cut(place.len, tile)..cut(place.len, tile + 1));
+            let ranges = placements
+                .iter()
+                .map(|placement| cut(placement.len, tile)..cut(placement.len, tile + 1));
             let parts: Vec<_> = numbers.iter().copied().zip(ranges).collect();
-            let place = match places.as_slice() {
+            let placement = match placements.as_slice() {
                 _ if tiles > 1 => {
-                    let regions = parts.iter().zip(&places).map(|((_, part), place)| {
-                        (range(place).start + part.start, part.end - part.start)
+                    let regions = parts.iter().zip(&placements).map(|((_, part), placement)| {
+                        (placement::span(placement).start + part.start, part.end - part.start)
                     });
-                    regions_at(regions)?
+                    placement::regions(regions)?
                 }
                 [one] => (*one).clone(),
-                many => stack(many)?,
+                many => placement::concatenated(many)?,
             };
-            Ok(Self { place, parts })
+            Ok(Self { placement, parts })
         };
-        (0..tiles).map(round).collect()
+        (0..tiles).map(combined).collect()
     }
 }
 
-/// Contiguous regions of the file, in ascending order.
-fn regions_at(regions: impl Iterator<Item = (u64, u64)>) -> Result<Placement, TypeError> {
-    let blocks: Vec<(u64, i64)> = regions.map(|(offset, len)| (len, offset as i64)).collect();
-    let datatype = Datatype::hindexed(&blocks, &Datatype::bytes(1)?)?;
-    let len = datatype.size();
-    Ok(Placement { displacement: 0, datatype, start: 0, len })
-}
-
-/// Memory that knows between which addresses its elements lie with gaps.
+/// Memory that knows the range of addresses over which its elements are scattered.
 pub(crate) trait Footprint {
+    /// The range of addresses; `None` if there are no gaps between the elements.
     fn footprint(&self) -> Option<std::ops::Range<usize>>;
 }
 
-impl Footprint for Outgoing<'_> {
+impl Footprint for WriteStream<'_> {
     fn footprint(&self) -> Option<std::ops::Range<usize>> {
-        Outgoing::footprint(self)
+        WriteStream::footprint(self)
     }
 }
 
-impl Footprint for Incoming<'_> {
-    /// Borrowed alone, so that nobody else's elements lie in its gaps.
+impl Footprint for ReadStream<'_> {
+    /// Memory to read into is borrowed mutably, so no other access has elements in its gaps.
     fn footprint(&self) -> Option<std::ops::Range<usize>> {
         None
     }
 }
 
-/// Into how many rounds a stack is cut. Where the elements of several variables lie in each other's
-/// gaps, as in FLASH's blocks, each would bring the same memory into the cache again; so all of them
-/// write what lies in some of the memory before they go on to the next. What is written then are
-/// pieces, which must not become small, and lie together in the file.
-fn tiles<M: Footprint>(accesses: &[Access<M>], numbers: &[usize]) -> u64 {
-    let mut shared = 0;
+/// Into how many tiles a group of disjoint accesses is cut.
+///
+/// Where the elements of several variables interleave in memory, as in FLASH's blocks, writing
+/// variable by variable would bring the same memory into the cache once for each. So all variables
+/// write what lies in one tile of the memory before the next tile begins. The pieces written then
+/// must not become small, and are contiguous in the file.
+fn tile_count<M: Footprint>(accesses: &[Access<M>], numbers: &[usize]) -> u64 {
+    let mut sharing = 0;
     let mut span: Option<std::ops::Range<usize>> = None;
     let mut longest = 0;
     for &number in numbers {
         let access = &accesses[number];
-        if access.place.datatype.runs() > 1 || access.place.start > 0 {
+        if access.placement.datatype.runs() > 1 || access.placement.start > 0 {
             return 1;
         }
         if let Some(own) = access.memory.footprint() {
-            let meets = span.as_ref().is_none_or(|all| own.start < all.end && all.start < own.end);
-            if meets {
-                shared += 1;
-                longest = longest.max(access.place.len);
+            let overlaps =
+                span.as_ref().is_none_or(|all| own.start < all.end && all.start < own.end);
+            if overlaps {
+                sharing += 1;
+                longest = longest.max(access.placement.len);
                 span = Some(
                     span.map_or(own.clone(), |all| all.start.min(own.start)..all.end.max(own.end)),
                 );
@@ -369,30 +363,32 @@ fn tiles<M: Footprint>(accesses: &[Access<M>], numbers: &[usize]) -> u64 {
         }
     }
     match span {
-        Some(span) if shared > 1 => (span.len() as u64 / TILE).min(longest / PIECE).max(1),
+        Some(span) if sharing > 1 => {
+            (span.len() as u64 / TILE).min(longest / MIN_TILE_PIECE).max(1)
+        }
         _ => 1,
     }
 }
 
-/// Streams of parts of accesses, one behind the other.
-pub(crate) fn stacked<'s, 'm>(
-    accesses: &'s [Access<Outgoing<'m>>],
-    round: &Round,
-) -> Stacked<Part<'s, 'm>> {
+/// The streams of a combined write, one after the other.
+pub(crate) fn concatenated_writes<'s, 'm>(
+    accesses: &'s [Access<WriteStream<'m>>],
+    combined: &CombinedAccess,
+) -> ConcatenatedStreams<StreamPart<'s, 'm>> {
     let part = |(number, range): &(usize, std::ops::Range<u64>)| {
-        let of: &'s Outgoing<'m> = &accesses[*number].memory;
-        Part { of, range: range.clone() }
+        let of: &'s WriteStream<'m> = &accesses[*number].memory;
+        StreamPart { of, range: range.clone() }
     };
-    Stacked::new(round.parts.iter().map(part).collect(), Gather::stream_len)
+    ConcatenatedStreams::new(combined.parts.iter().map(part).collect(), Gather::stream_len)
 }
 
-/// Streams of accesses, one behind the other; reads are not cut into parts.
-pub(crate) fn stacked_mut<'s, 'm>(
-    accesses: &'s mut [Access<Incoming<'m>>],
-    round: &Round,
-) -> Stacked<&'s mut Incoming<'m>> {
-    let mut all: Vec<Option<&'s mut Incoming<'m>>> =
+/// The streams of a combined read, one after the other; reads are not cut into tiles.
+pub(crate) fn concatenated_reads<'s, 'm>(
+    accesses: &'s mut [Access<ReadStream<'m>>],
+    combined: &CombinedAccess,
+) -> ConcatenatedStreams<&'s mut ReadStream<'m>> {
+    let mut all: Vec<Option<&'s mut ReadStream<'m>>> =
         accesses.iter_mut().map(|access| Some(&mut access.memory)).collect();
-    let parts = round.parts.iter().filter_map(|(number, _)| all[*number].take()).collect();
-    Stacked::new(parts, |part: &&mut Incoming<'_>| part.stream_len())
+    let parts = combined.parts.iter().filter_map(|(number, _)| all[*number].take()).collect();
+    ConcatenatedStreams::new(parts, |part: &&mut ReadStream<'_>| part.stream_len())
 }

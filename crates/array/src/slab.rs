@@ -1,14 +1,19 @@
-//! [`Slab`]: which elements of a variable; and where they lie in the file, as a datatype.
+//! [`Slab`]: a selection of elements of a variable (start, count, stride), and its placement in the
+//! file.
+//!
+//! A slab is checked against the header when a call uses it ([`CheckedSlab`]). Its placement is a
+//! datatype with one loop for each dimension; loops over whole dimensions are fused by the normal
+//! form.
 
 use striate_datatype::{Datatype, TypeError};
 use striate_file::Placement;
 
 use crate::ArrayError;
 use crate::format::{Header, Variable};
-use crate::partition::Extent;
-use crate::pending::nowhere;
+use crate::partition::Hyperslab;
+use crate::placement;
 
-/// Which elements of a variable: start, count and stride per dimension.
+/// A selection of elements of a variable: start, count and stride per dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slab {
     bounds: Option<(Vec<u64>, Vec<u64>)>,
@@ -31,7 +36,8 @@ impl Slab {
         Self::new(index, &vec![1; index.len()])
     }
 
-    /// Only every `stride`-th element per dimension; counts stay what they are. Strides are at least 1.
+    /// Takes only every `stride`-th element per dimension; counts do not change. Strides are at
+    /// least 1.
     #[must_use]
     pub fn stride(mut self, stride: &[u64]) -> Self {
         self.stride = Some(stride.to_vec());
@@ -39,36 +45,43 @@ impl Slab {
     }
 }
 
-/// What a call asks for.
+/// The direction of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    /// May add records.
+    Write,
+}
+
+/// The call that uses a slab.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub(crate) struct SlabCall {
     pub(crate) name: &'static str,
-    /// Whether it may make new records.
-    pub(crate) write: bool,
-    /// Whether the variable's data is in partitions.
+    pub(crate) direction: Direction,
+    /// Whether the variable is divided into partitions.
     pub(crate) divided: bool,
 }
 
-/// A slab of a variable, checked.
+/// A slab that was checked against its variable.
 #[derive(Clone, Debug)]
-pub(crate) struct Region {
-    pub(crate) extent: Extent,
-    /// Records there must be for it.
+pub(crate) struct CheckedSlab {
+    pub(crate) hyperslab: Hyperslab,
+    /// Number of records that it needs.
     pub(crate) records: u64,
     pub(crate) elements: u64,
-    /// Where its elements lie; nowhere if they are in partitions.
-    pub(crate) place: Placement,
+    /// Where its elements lie in the file; empty for a divided variable.
+    pub(crate) placement: Placement,
 }
 
 impl Slab {
-    /// Checks it against the variable, and finds its place in the file.
-    pub(crate) fn of(
+    /// Checks it against the variable, and finds its placement in the file.
+    pub(crate) fn check(
         &self,
-        call: Call,
+        call: SlabCall,
         header: &Header,
         variable: &Variable,
         record_size: Option<u64>,
-    ) -> Result<Region, ArrayError> {
+    ) -> Result<CheckedSlab, ArrayError> {
         let refuse = |reason: String| {
             Err(ArrayError::Access { call: call.name, variable: variable.name.clone(), reason })
         };
@@ -96,7 +109,7 @@ impl Slab {
                     .checked_mul(stride[i])
                     .and_then(|span| span.checked_add(start[i])?.checked_add(1)),
             };
-            let grows = i == 0 && is_record && call.write;
+            let grows = i == 0 && is_record && call.direction == Direction::Write;
             match end {
                 Some(end) if grows => records = if count[i] > 0 { end } else { 0 },
                 Some(end) if end <= len => {}
@@ -123,34 +136,34 @@ impl Slab {
         let Some(elements) = elements else {
             return refuse(format!("{count:?} elements are more than can be counted"));
         };
-        let extent = Extent { start, count, stride };
+        let hyperslab = Hyperslab { start, count, stride };
         let placed = if call.divided {
             let bytes = elements.checked_mul(variable.external.size());
             match bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
-                Some(_) => nowhere(),
+                Some(_) => placement::empty(),
                 None => Err(TypeError::Overflow { what: "its size" }),
             }
         } else {
-            place(header, variable, record_size, &extent)
+            placement_of(header, variable, record_size, &hyperslab)
         };
-        let place = placed.map_err(|source| {
+        let placement = placed.map_err(|source| {
             let reason = format!("its place in the file cannot be described: {source}");
             ArrayError::Access { call: call.name, variable: variable.name.clone(), reason }
         })?;
-        Ok(Region { extent, records, elements, place })
+        Ok(CheckedSlab { hyperslab, records, elements, placement })
     }
 }
 
-/// Where elements of a variable lie: loops over its dimensions, whole ones fused by normalisation.
-pub(crate) fn place(
+/// The placement of a hyperslab of a variable.
+pub(crate) fn placement_of(
     header: &Header,
     variable: &Variable,
     record_size: Option<u64>,
-    extent: &Extent,
+    hyperslab: &Hyperslab,
 ) -> Result<Placement, TypeError> {
     let far = || TypeError::Overflow { what: "an offset in the file" };
     let size = variable.external.size();
-    let Extent { start, count, stride } = extent;
+    let Hyperslab { start, count, stride } = hyperslab;
     if count.contains(&0) {
         let datatype = Datatype::bytes(size)?;
         return Ok(Placement { displacement: variable.begin, datatype, start: 0, len: 0 });
@@ -159,7 +172,7 @@ pub(crate) fn place(
     let is_record = header.is_record(variable);
     let mut datatype = Datatype::bytes(size)?;
     let mut displacement = variable.begin;
-    // Bytes from one index to the next.
+    // Bytes from one index of the dimension to the next.
     let mut step = size;
     for i in (0..shape.len()).rev() {
         if i == 0 && is_record {
@@ -167,10 +180,10 @@ pub(crate) fn place(
         }
         let first = start[i].checked_mul(step).ok_or_else(far)?;
         displacement = displacement.checked_add(first).ok_or_else(far)?;
-        let apart = stride[i].checked_mul(step).and_then(|n| i64::try_from(n).ok());
-        // The distance of a single element does not matter, and may be anything.
-        let apart = if count[i] == 1 { 0 } else { apart.ok_or_else(far)? };
-        datatype = Datatype::hvector(count[i], 1, apart, &datatype)?;
+        let distance = stride[i].checked_mul(step).and_then(|n| i64::try_from(n).ok());
+        // The stride of a single element has no meaning, and may overflow.
+        let distance = if count[i] == 1 { 0 } else { distance.ok_or_else(far)? };
+        datatype = Datatype::hvector(count[i], 1, distance, &datatype)?;
         step = step.checked_mul(shape[i].max(1)).ok_or_else(far)?;
     }
     let len = datatype.size();

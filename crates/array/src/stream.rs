@@ -1,8 +1,9 @@
-//! Memory as the stream of bytes that the file holds: packing and conversion in one pass.
+//! [`WriteStream`] and [`ReadStream`]: memory as the stream of bytes in the file, packed and
+//! converted in one pass.
 //!
-//! The file room asks for any part of the stream, cut anywhere. Whole elements are packed and converted
-//! in pieces that stay in a core's cache, so that the conversion costs no pass of its own through
-//! memory; elements that a part cuts are converted alone.
+//! An access method asks for any range of the stream, cut anywhere. Whole elements are packed and
+//! converted in pieces that stay in a core's cache, so that conversion needs no separate pass over
+//! memory; elements that are cut by the range are converted one by one.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,83 +14,84 @@ use striate_file::{FileError, Gather, Scatter};
 use crate::format::{Format, Type};
 use crate::value::{Conversion, InRange, Kind};
 
-/// Bytes that are packed before they are converted.
+/// Bytes that are packed and converted at once.
 const PIECE: usize = 32 << 10;
 
-/// Rows of a view that has gaps: its elements in order, by their number.
-pub(crate) trait Rows: std::fmt::Debug + Sync {
+/// A view with gaps between its rows: elements by their number in the order of the file.
+pub(crate) trait RowSource: std::fmt::Debug + Sync {
     /// Copies the elements from `first` on into `packed`.
     fn fetch(&self, first: u64, packed: &mut [u8]);
 }
 
-/// The same, to be changed.
-pub(crate) trait RowsMut: std::fmt::Debug {
+/// The same, for writing.
+pub(crate) trait RowSink: std::fmt::Debug {
     /// Copies `packed` to the elements from `first` on.
     fn store(&mut self, first: u64, packed: &[u8]);
 }
 
-/// Where the elements to be written are.
+/// The memory of elements to be written.
 #[derive(Debug)]
-pub(crate) enum Bytes<'a> {
+pub(crate) enum WriteMemory<'a> {
     Dense(&'a [u8]),
     Typed {
         bytes: &'a [u8],
         origin: usize,
         packer: Packer,
     },
-    Rows(Box<dyn Rows + 'a>),
-    /// Copied, dense.
+    RowSource(Box<dyn RowSource + 'a>),
+    /// A dense copy.
     Owned(Vec<u8>),
 }
 
-/// Where the elements that are read go.
+/// The memory for elements to be read.
 #[derive(Debug)]
-pub(crate) enum BytesMut<'a> {
+pub(crate) enum ReadMemory<'a> {
     Dense(&'a mut [u8]),
     Typed { bytes: &'a mut [u8], origin: usize, packer: Packer },
-    Rows(Box<dyn RowsMut + 'a>),
+    RowSource(Box<dyn RowSink + 'a>),
 }
 
-/// Elements on their way to the file.
+/// Elements to be written, as a stream of bytes in the file.
 #[derive(Debug)]
-pub(crate) struct Outgoing<'a> {
-    bytes: Bytes<'a>,
+pub(crate) struct WriteStream<'a> {
+    bytes: WriteMemory<'a>,
     conversion: Conversion,
     elements: u64,
     all_in_range: AtomicBool,
 }
 
-/// Elements on their way from the file.
+/// Memory for elements to be read, as a stream of bytes in the file.
 #[derive(Debug)]
-pub(crate) struct Incoming<'a> {
-    bytes: BytesMut<'a>,
+pub(crate) struct ReadStream<'a> {
+    bytes: ReadMemory<'a>,
     conversion: Conversion,
     elements: u64,
     all_in_range: bool,
-    /// Elements of which a part has come, and which bytes.
-    cut: Vec<Cut>,
+    /// Elements of which only a part has arrived.
+    cut: Vec<PartialElement>,
     scratch: Vec<u8>,
 }
 
+/// An element of which only a part has arrived.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct PartialElement {
     element: u64,
     bytes: [u8; 8],
     have: u8,
 }
 
-/// How a part of the stream meets elements.
-struct Split {
-    /// Bytes of an element that began before.
+/// The elements of a range of the stream.
+struct ElementRange {
+    /// The bytes of an element that begins before the range.
     head: Range<usize>,
     /// Whole elements, by their numbers.
     whole: Range<u64>,
-    /// Bytes of an element that goes on behind.
+    /// The bytes of an element that ends after the range.
     tail: Range<usize>,
 }
 
-impl Split {
-    /// Of `len` bytes from `position` on, with elements of `size` bytes.
+impl ElementRange {
+    /// For `len` bytes from `position` on, with elements of `size` bytes.
     fn new(position: u64, len: usize, size: u64) -> Self {
         let end = position + len as u64;
         let first = position / size;
@@ -104,45 +106,45 @@ impl Split {
     }
 }
 
-/// Bytes that are as the file holds them.
+/// The conversion of bytes that are already as in the file.
 const RAW: Conversion =
     Conversion { memory: Kind::Text, external: Type::Char, format: Format::Cdf5, fill: [0; 8] };
 
-impl<'a> Outgoing<'a> {
-    /// Bytes that are as the file holds them.
+impl<'a> WriteStream<'a> {
+    /// Bytes that are already as in the file.
     pub(crate) const fn raw(bytes: &'a [u8]) -> Self {
-        Self::new(Bytes::Dense(bytes), RAW, bytes.len() as u64)
+        Self::new(WriteMemory::Dense(bytes), RAW, bytes.len() as u64)
     }
 
-    pub(crate) const fn new(bytes: Bytes<'a>, conversion: Conversion, elements: u64) -> Self {
+    pub(crate) const fn new(bytes: WriteMemory<'a>, conversion: Conversion, elements: u64) -> Self {
         Self { bytes, conversion, elements, all_in_range: AtomicBool::new(true) }
     }
 
-    /// Whether every value that was asked for could be converted.
+    /// Whether every value that was converted so far was in range.
     pub(crate) fn all_in_range(&self) -> bool {
         self.all_in_range.load(Ordering::Relaxed)
     }
 
-    fn note(&self, in_range: InRange) {
+    fn record_range(&self, in_range: InRange) {
         if in_range == InRange::NotAll {
             self.all_in_range.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Copies the elements as they are in memory.
+    /// Copies elements without conversion.
     fn fetch(&self, first: u64, packed: &mut [u8]) -> Result<(), FileError> {
         let start = first * self.conversion.memory.size() as u64;
         match &self.bytes {
-            Bytes::Dense(bytes) => {
+            WriteMemory::Dense(bytes) => {
                 packed.copy_from_slice(&bytes[start as usize..][..packed.len()]);
             }
-            Bytes::Owned(bytes) => {
+            WriteMemory::Owned(bytes) => {
                 packed.copy_from_slice(&bytes[start as usize..][..packed.len()]);
             }
-            Bytes::Typed { bytes, origin, packer } => {
+            WriteMemory::Typed { bytes, origin, packer } => {
                 packer.pack_window(bytes, *origin, start, packed)?;
             }
-            Bytes::Rows(rows) => rows.fetch(first, packed),
+            WriteMemory::RowSource(rows) => rows.fetch(first, packed),
         }
         Ok(())
     }
@@ -150,13 +152,13 @@ impl<'a> Outgoing<'a> {
     fn encode(&self, elements: Range<u64>, file: &mut [u8]) -> Result<(), FileError> {
         let (memory, external) = self.sizes();
         let dense = match &self.bytes {
-            Bytes::Dense(bytes) => Some(*bytes),
-            Bytes::Owned(bytes) => Some(bytes.as_slice()),
+            WriteMemory::Dense(bytes) => Some(*bytes),
+            WriteMemory::Owned(bytes) => Some(bytes.as_slice()),
             _ => None,
         };
         if let Some(bytes) = dense {
             let packed = &bytes[elements.start as usize * memory..elements.end as usize * memory];
-            self.note(self.conversion.encode(packed, file));
+            self.record_range(self.conversion.encode(packed, file));
             return Ok(());
         }
         let mut first = elements.start;
@@ -170,7 +172,7 @@ impl<'a> Outgoing<'a> {
             } else {
                 let packed = &mut scratch[..count * memory];
                 self.fetch(first, packed)?;
-                self.note(self.conversion.encode(packed, piece));
+                self.record_range(self.conversion.encode(packed, piece));
             }
             first += count as u64;
         }
@@ -181,10 +183,10 @@ impl<'a> Outgoing<'a> {
         (self.conversion.memory.size(), self.conversion.external.size() as usize)
     }
 
-    /// The addresses between which the elements lie with gaps between them.
+    /// The range of addresses over which the elements are scattered; `None` if there are no gaps.
     pub(crate) fn footprint(&self) -> Option<Range<usize>> {
         match &self.bytes {
-            Bytes::Typed { bytes, .. } => {
+            WriteMemory::Typed { bytes, .. } => {
                 let start = bytes.as_ptr().addr();
                 Some(start..start + bytes.len())
             }
@@ -192,22 +194,22 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// A copy of all elements, dense and in the order of the file, that borrows nothing.
-    pub(crate) fn into_owned<'o>(self) -> Result<Outgoing<'o>, FileError> {
+    /// A dense copy of all elements in the order of the file, which borrows nothing.
+    pub(crate) fn into_owned<'o>(self) -> Result<WriteStream<'o>, FileError> {
         let mut packed = vec![0; self.elements as usize * self.conversion.memory.size()];
         self.fetch(0, &mut packed)?;
-        Ok(Outgoing::new(Bytes::Owned(packed), self.conversion, self.elements))
+        Ok(WriteStream::new(WriteMemory::Owned(packed), self.conversion, self.elements))
     }
 }
 
-impl Gather for Outgoing<'_> {
+impl Gather for WriteStream<'_> {
     fn stream_len(&self) -> u64 {
         self.elements * self.conversion.external.size()
     }
 
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
         let size = self.conversion.external.size() as usize;
-        let split = Split::new(position, stream.len(), size as u64);
+        let split = ElementRange::new(position, stream.len(), size as u64);
         let (head, rest) = stream.split_at_mut(split.head.len());
         if !head.is_empty() {
             let mut element = [0; 8];
@@ -227,14 +229,14 @@ impl Gather for Outgoing<'_> {
     }
 }
 
-impl<'a> Incoming<'a> {
-    /// Room for bytes as the file holds them.
+impl<'a> ReadStream<'a> {
+    /// A buffer for bytes as in the file.
     pub(crate) const fn raw(bytes: &'a mut [u8]) -> Self {
         let len = bytes.len() as u64;
-        Self::new(BytesMut::Dense(bytes), RAW, len)
+        Self::new(ReadMemory::Dense(bytes), RAW, len)
     }
 
-    pub(crate) const fn new(bytes: BytesMut<'a>, conversion: Conversion, elements: u64) -> Self {
+    pub(crate) const fn new(bytes: ReadMemory<'a>, conversion: Conversion, elements: u64) -> Self {
         Self {
             bytes,
             conversion,
@@ -245,7 +247,7 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Whether every value that has come could be converted.
+    /// Whether every value that was converted so far was in range.
     pub(crate) const fn all_in_range(&self) -> bool {
         self.all_in_range
     }
@@ -253,7 +255,7 @@ impl<'a> Incoming<'a> {
     fn decode(&mut self, elements: Range<u64>, file: &[u8]) -> Result<(), FileError> {
         let (memory, external) =
             (self.conversion.memory.size(), self.conversion.external.size() as usize);
-        if let BytesMut::Dense(bytes) = &mut self.bytes {
+        if let ReadMemory::Dense(bytes) = &mut self.bytes {
             let packed =
                 &mut bytes[elements.start as usize * memory..elements.end as usize * memory];
             self.all_in_range &= self.conversion.decode(file, packed) == InRange::All;
@@ -266,36 +268,42 @@ impl<'a> Incoming<'a> {
             let packed = &mut self.scratch[..count * memory];
             self.all_in_range &= self.conversion.decode(piece, packed) == InRange::All;
             match &mut self.bytes {
-                BytesMut::Typed { bytes, origin, packer } => {
+                ReadMemory::Typed { bytes, origin, packer } => {
                     packer.unpack_window(first * memory as u64, packed, bytes, *origin)?;
                 }
-                BytesMut::Rows(rows) => rows.store(first, packed),
-                BytesMut::Dense(_) => {}
+                ReadMemory::RowSource(rows) => rows.store(first, packed),
+                ReadMemory::Dense(_) => {}
             }
             first += count as u64;
         }
         Ok(())
     }
 
-    /// Keeps a part of an element until the rest has come.
-    fn keep(&mut self, element: u64, range: Range<usize>, part: &[u8]) -> Result<(), FileError> {
+    /// Stores a part of an element until the rest has arrived.
+    fn store_part(
+        &mut self,
+        element: u64,
+        range: Range<usize>,
+        part: &[u8],
+    ) -> Result<(), FileError> {
         let size = self.conversion.external.size() as usize;
         let found = self.cut.iter().position(|cut| cut.element == element);
         let index = found.unwrap_or_else(|| {
-            self.cut.push(Cut { element, bytes: [0; 8], have: 0 });
+            self.cut.push(PartialElement { element, bytes: [0; 8], have: 0 });
             self.cut.len() - 1
         });
         let cut = &mut self.cut[index];
         cut.have += range.len() as u8;
         cut.bytes[range].copy_from_slice(part);
         if cut.have as usize >= size {
-            let Cut { bytes, .. } = self.cut.swap_remove(index);
+            let PartialElement { bytes, .. } = self.cut.swap_remove(index);
             self.decode(element..element + 1, &bytes[..size])?;
         }
         Ok(())
     }
 
-    /// Zeros for what lies beyond the end of the file.
+    /// Sets the elements from byte `from` of the stream on to zeros, for data beyond the end of the
+    /// file.
     pub(crate) fn scatter_zeros(&mut self, from: u64) -> Result<(), FileError> {
         let zeros = [0; 4096];
         let mut position = from;
@@ -308,37 +316,37 @@ impl<'a> Incoming<'a> {
     }
 }
 
-impl Scatter for Incoming<'_> {
+impl Scatter for ReadStream<'_> {
     fn stream_len(&self) -> u64 {
         self.elements * self.conversion.external.size()
     }
 
     fn scatter(&mut self, position: u64, stream: &[u8]) -> Result<(), FileError> {
-        let split = Split::new(position, stream.len(), self.conversion.external.size());
+        let split = ElementRange::new(position, stream.len(), self.conversion.external.size());
         let (head, rest) = stream.split_at(split.head.len());
         if !head.is_empty() {
-            self.keep(split.whole.start - 1, split.head, head)?;
+            self.store_part(split.whole.start - 1, split.head, head)?;
         }
         let (whole, tail) = rest.split_at(rest.len() - split.tail.len());
         if !whole.is_empty() {
             self.decode(split.whole.clone(), whole)?;
         }
         if !tail.is_empty() {
-            self.keep(split.whole.end, split.tail, tail)?;
+            self.store_part(split.whole.end, split.tail, tail)?;
         }
         Ok(())
     }
 }
 
-/// Several streams, one behind the other.
+/// Several streams, one after the other.
 #[derive(Debug)]
-pub(crate) struct Stacked<P> {
+pub(crate) struct ConcatenatedStreams<P> {
     parts: Vec<P>,
-    /// Where each begins, and where the last ends.
+    /// Start of each stream, and the end of the last.
     starts: Vec<u64>,
 }
 
-impl<P> Stacked<P> {
+impl<P> ConcatenatedStreams<P> {
     pub(crate) fn new(parts: Vec<P>, len: impl Fn(&P) -> u64) -> Self {
         let mut starts = vec![0];
         let mut end = 0;
@@ -349,8 +357,9 @@ impl<P> Stacked<P> {
         Self { parts, starts }
     }
 
-    /// The parts that `len` bytes from `position` on lie in: which, from where in it, how many.
-    fn meet(
+    /// The streams that overlap `len` bytes from `position` on: index, position in the stream,
+    /// length.
+    fn overlapping(
         &self,
         position: u64,
         len: usize,
@@ -365,14 +374,14 @@ impl<P> Stacked<P> {
     }
 }
 
-/// A part of a stream.
+/// A range of a stream.
 #[derive(Debug)]
-pub(crate) struct Part<'s, 'm> {
-    pub(crate) of: &'s Outgoing<'m>,
+pub(crate) struct StreamPart<'s, 'm> {
+    pub(crate) of: &'s WriteStream<'m>,
     pub(crate) range: Range<u64>,
 }
 
-impl Gather for Part<'_, '_> {
+impl Gather for StreamPart<'_, '_> {
     fn stream_len(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -382,34 +391,34 @@ impl Gather for Part<'_, '_> {
     }
 }
 
-impl Gather for Stacked<Part<'_, '_>> {
+impl Gather for ConcatenatedStreams<StreamPart<'_, '_>> {
     fn stream_len(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
         let mut rest = stream;
-        for (part, position, len) in self.meet(position, rest.len()) {
-            let (this, behind) = rest.split_at_mut(len);
+        for (part, position, len) in self.overlapping(position, rest.len()) {
+            let (this, after) = rest.split_at_mut(len);
             self.parts[part].gather(position, this)?;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
 }
 
-impl Scatter for Stacked<&mut Incoming<'_>> {
+impl Scatter for ConcatenatedStreams<&mut ReadStream<'_>> {
     fn stream_len(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
     fn scatter(&mut self, position: u64, stream: &[u8]) -> Result<(), FileError> {
         let mut rest = stream;
-        let meet: Vec<_> = self.meet(position, stream.len()).collect();
-        for (part, position, len) in meet {
-            let (this, behind) = rest.split_at(len);
+        let parts: Vec<_> = self.overlapping(position, stream.len()).collect();
+        for (part, position, len) in parts {
+            let (this, after) = rest.split_at(len);
             self.parts[part].scatter(position, this)?;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }

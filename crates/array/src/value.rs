@@ -1,35 +1,37 @@
-//! Elements in memory, and their way to and from the types of a file.
+//! [`Value`] and [`Conversion`]: elements in memory, and their conversion to and from the external
+//! types of a file.
 //!
-//! [`Value`] is what a program may hold; a [`Conversion`] turns packed elements into their big-endian
-//! bytes in a file and back. A value that the other side cannot hold becomes a fill value, and is
-//! reported by the return value; the others are converted all the same, as in netCDF.
+//! A [`Conversion`] turns packed elements into their big-endian bytes in a file and back. A value
+//! that is out of range of the other type becomes a fill value, and the return value says so; the
+//! others are converted, as in netCDF.
 //!
 //! # What is in range
 //!
-//! * Integers, where the other type has them; all of them for floating point, which rounds.
-//! * Floating point numbers between the smallest and the largest integer, for an integer type; a fraction
-//!   is cut off. What lies beyond a limit by a fraction only (127.5, or −0.5 for an unsigned type) is
-//!   out of range, as are infinities and NaN. 2⁶³ and 2⁶⁴, to which netCDF rounds the limits of 64-bit
-//!   integers, are in range of these and become the largest integer.
-//! * Doubles up to the largest `f32`, infinities and NaN, for a float.
-//! * Every unsigned byte for a [`Type::Byte`] of CDF-1 and CDF-2, and the reverse: these formats have no
-//!   unsigned type, and netCDF lets the program say what a byte is. CDF-5 has one, and the check.
+//! * Integers to integer types: those that the other type has. To floating point: all, rounded.
+//! * Floating point numbers to integer types: those between the smallest and the largest integer; a
+//!   fraction is truncated. A number beyond a limit by a fraction only (127.5, or −0.5 for an
+//!   unsigned type) is out of range, as are infinities and NaN. 2⁶³ and 2⁶⁴, to which netCDF rounds
+//!   the limits of 64-bit integers, are in range of these and become the largest integer.
+//! * Doubles to floats: up to the largest `f32`, infinities and NaN.
+//! * Unsigned bytes to [`Type::Byte`] of CDF-1 and CDF-2, and the reverse: all. These formats have
+//!   no unsigned type, and netCDF lets the program decide what a byte is. CDF-5 has an unsigned
+//!   type, and checks.
 
 mod convert;
 mod number;
 
 use bytemuck::Pod;
-use number::Number;
+use number::FileNumber;
 
 use crate::format::{Format, Type};
 
 /// An element in memory.
 pub trait Value: Pod + PartialEq + std::fmt::Debug + Send + Sync + private::Sealed {
-    /// What it is.
+    /// Its kind.
     const KIND: Kind;
 }
 
-/// What an element in memory is.
+/// The kind of an element in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -47,7 +49,7 @@ pub enum Kind {
     Text,
 }
 
-/// A character of text: a byte that is no number. Only [`Type::Char`] takes it, and takes no other.
+/// A character of text, which is not a number. It converts to and from [`Type::Char`] only.
 #[derive(
     Clone,
     Copy,
@@ -105,12 +107,12 @@ impl Kind {
         }
     }
 
-    /// Whether elements convert to and from that type: numbers to numbers, text to text.
+    /// Whether elements convert to and from an external type: numbers to numbers, text to text.
     pub const fn converts(self, external: Type) -> bool {
         matches!(self, Self::Text) == matches!(external, Type::Char)
     }
 
-    /// Whether the two have the same bits, so that only the order of bytes differs.
+    /// Whether both types have the same bits, so that only the byte order differs.
     pub const fn is_same(self, external: Type) -> bool {
         matches!(
             (self, external),
@@ -129,34 +131,35 @@ impl Kind {
     }
 }
 
-/// A conversion between elements in memory and in a file of a format.
+/// A conversion between elements in memory and in a file.
 ///
-/// What is in range is told above. Text and numbers do not convert ([`Kind::converts`]); a caller who asks
-/// for it all the same converts its bytes as unsigned numbers.
+/// The module comment says which values are in range. Text and numbers do not convert to each other
+/// ([`Kind::converts`]); if a caller does it nevertheless, the bytes of the text are unsigned
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversion {
-    /// In memory.
+    /// The type in memory.
     pub memory: Kind,
-    /// In the file.
+    /// The type in the file.
     pub external: Type,
-    /// Of which format the file is: before CDF-5, `Byte` holds unsigned bytes unchecked as well.
+    /// The format of the file: before CDF-5, `Byte` also takes unsigned bytes without a check.
     pub format: Format,
-    /// The variable's fill value in the file; only the first `external.size()` bytes count.
+    /// The fill value of the variable in the file, in the first `external.size()` bytes.
     pub fill: [u8; 8],
 }
 
-/// Whether every value was in range.
+/// Whether all values were in range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum InRange {
-    /// All were.
+    /// All values were in range.
     All,
-    /// Some were not; they became fill values.
+    /// Some values were not, and became fill values.
     NotAll,
 }
 
 impl InRange {
-    /// Whether all of two parts were.
+    /// The result for two parts together.
     pub const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::All, Self::All) => Self::All,
@@ -166,7 +169,8 @@ impl InRange {
 }
 
 impl Conversion {
-    /// Packed elements → their bytes in the file. What is out of range becomes [`Conversion::fill`].
+    /// Packed elements → their bytes in the file. A value out of range becomes
+    /// [`Conversion::fill`].
     ///
     /// Neither side needs an alignment.
     ///
@@ -181,8 +185,8 @@ impl Conversion {
         convert::to_file(self, memory, file)
     }
 
-    /// Bytes in the file → packed elements. What is out of range becomes netCDF's default fill value of
-    /// the type in memory, whatever the variable's is: that may be out of range too.
+    /// Bytes in the file → packed elements. A value out of range becomes netCDF's default fill
+    /// value of the type in memory, since that of the variable may be out of range as well.
     ///
     /// Neither side needs an alignment.
     ///
@@ -197,8 +201,7 @@ impl Conversion {
         convert::to_memory(self, file, memory)
     }
 
-    /// Converts in place where both sides have the same bits, in either direction; `None` if they have
-    /// not.
+    /// Converts in place, in either direction; `None` if the two types do not have the same bits.
     ///
     /// # Panics
     /// If `bytes` does not hold whole elements.
@@ -206,7 +209,7 @@ impl Conversion {
         self.has_same_bits().then(|| convert::to_big_endian(bytes, self.memory.size()))
     }
 
-    /// Whether only the order of bytes differs.
+    /// Whether only the byte order differs.
     const fn has_same_bits(&self) -> bool {
         self.memory.is_same(self.external)
             || matches!(
@@ -228,8 +231,7 @@ impl Conversion {
     }
 }
 
-/// netCDF's default fill value of a type, as bytes in a file; those behind the first `external.size()` are
-/// zeros.
+/// netCDF's default fill value of a type, as bytes in a file, padded with zeros.
 pub fn default_fill(external: Type) -> [u8; 8] {
     match external {
         Type::Byte => i8::FILL.to_file(),

@@ -1,8 +1,8 @@
-//! Random datasets and accesses, on one to eight ranks, against an obvious model in memory.
+//! Random datasets and accesses, on one to eight ranks, compared with a simple model in memory.
 //!
-//! Every rank makes the same draws and keeps the whole model, so each knows what it should find. After
-//! each case the file is read back with another number of ranks, and once more by a reader of a few
-//! lines that knows nothing of parallel access.
+//! Every rank draws the same random numbers and has the whole model. After each case the file is
+//! read back with another number of ranks, and once more by a reader of a few lines without
+//! parallel access.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "mpi")]
@@ -13,13 +13,15 @@ mod model;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Draw, Expected, Form, Number, Part, each_index, letter, parts};
+use model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, each_index, letter, parts};
 use striate_array::format::{Header, Values};
 use striate_array::value::{Conversion, InRange, Kind};
-use striate_array::{ArrayError, Char, Dataset, Format, Options, Owner, Pending, Type, VariableId};
+use striate_array::{
+    ArrayError, Char, Dataset, Format, OpenMode, Options, Owner, Pending, Type, VariableId,
+};
 use striate_comm::{Comm, Threads};
 
-/// What a case is made with.
+/// The settings of a case.
 struct Case {
     seed: u64,
     path: std::path::PathBuf,
@@ -27,8 +29,8 @@ struct Case {
     options: Options,
 }
 
-/// A dataset under test, and what it should hold.
-struct Twin {
+/// The state of a case on one rank: the model of its dataset.
+struct CaseState {
     draw: Draw,
     rank: u64,
     ranks: u64,
@@ -36,25 +38,25 @@ struct Twin {
     op: u64,
 }
 
-/// By which call data moves.
+/// The call that transfers data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+enum TransferCall {
     Collective,
     Independent,
     Nonblocking,
     Buffered,
-    NonblockingAlone,
+    NonblockingIndependent,
 }
 
-const CALLS: [Call; 5] = [
-    Call::Collective,
-    Call::Independent,
-    Call::Nonblocking,
-    Call::Buffered,
-    Call::NonblockingAlone,
+const CALLS: [TransferCall; 5] = [
+    TransferCall::Collective,
+    TransferCall::Independent,
+    TransferCall::Nonblocking,
+    TransferCall::Buffered,
+    TransferCall::NonblockingIndependent,
 ];
 
-/// The memory of one access, of whichever type.
+/// The memory of one access, of any type.
 enum Buffer {
     I8(Vec<i8>),
     U8(Vec<u8>),
@@ -88,16 +90,16 @@ macro_rules! with {
 }
 
 impl Buffer {
-    /// Of a type that converts; half of the time the variable's own.
+    /// A buffer of a type that converts; half of the time that of the variable.
     fn new(
         draw: &mut Draw,
         external: Type,
         only_own: bool,
-        form: &Form,
+        form: &MemoryForm,
         count: &[u64],
         values: &[i64],
     ) -> Self {
-        fn fill<T: Number>(form: &Form, count: &[u64], values: &[i64]) -> Vec<T> {
+        fn fill<T: TestNumber>(form: &MemoryForm, count: &[u64], values: &[i64]) -> Vec<T> {
             form.fill(count, values)
         }
         let own = draw.chance(50) || only_own;
@@ -136,9 +138,9 @@ fn hash(op: u64, index: &[u64]) -> u64 {
     index.iter().fold(draw.next(), |hash, &i| Draw::new(hash ^ i.wrapping_mul(0x1234_5671)).next())
 }
 
-impl Twin {
-    /// Draws what all ranks access of a variable.
-    fn draw_parts(&mut self, variable: usize, may_grow: bool) -> Vec<Part> {
+impl CaseState {
+    /// Draws the accesses of all ranks to a variable.
+    fn draw_parts(&mut self, variable: usize, may_grow: bool) -> Vec<RankSlab> {
         let expected = &self.model[variable];
         let mut shape = expected.shape.clone();
         if expected.is_record {
@@ -147,7 +149,7 @@ impl Twin {
             } else if shape[0] == 0 {
                 let nothing = vec![0; shape.len()];
                 let ones = vec![1; shape.len()];
-                let part = Part { start: nothing.clone(), count: nothing, stride: ones };
+                let part = RankSlab { start: nothing.clone(), count: nothing, stride: ones };
                 return vec![part; self.ranks as usize];
             }
         }
@@ -157,26 +159,27 @@ impl Twin {
     fn put(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
         self.op += 1;
         let call = self.draw.pick(&CALLS);
-        let how_many = if matches!(call, Call::Collective | Call::Independent) {
+        let how_many = if matches!(call, TransferCall::Collective | TransferCall::Independent) {
             1
         } else {
             1 + self.draw.below(4)
         };
         let mut prepared = Vec::new();
-        let mut used: Vec<(usize, Vec<Part>)> = Vec::new();
+        let mut used: Vec<(usize, Vec<RankSlab>)> = Vec::new();
         for k in 0..how_many {
             let variable = self.draw.below(self.model.len() as u64) as usize;
             let filled =
                 self.model.iter().any(|expected| expected.is_record && expected.fill.is_some());
-            let alone = matches!(call, Call::Independent | Call::NonblockingAlone);
+            let alone =
+                matches!(call, TransferCall::Independent | TransferCall::NonblockingIndependent);
             let parts = match used.iter().find(|(other, _)| *other == variable) {
-                // What several accesses of one wait do to the same variable stays with each rank's
-                // own elements: the order among ranks is nobody's promise.
+                // Several accesses of one wait to the same variable stay within the elements of
+                // each rank: the order among ranks is not defined.
                 Some((_, parts)) => halves(&mut self.draw, parts),
                 None => self.draw_parts(variable, !(filled && alone)),
             };
             used.push((variable, parts.clone()));
-            let form = Form::draw(&mut self.draw, self.model[variable].shape.len());
+            let form = MemoryForm::draw(&mut self.draw, self.model[variable].shape.len());
             let op = self.op * 16 + k;
             let mut records = 0;
             for part in &parts {
@@ -202,8 +205,8 @@ impl Twin {
             let memory = Buffer::new(&mut self.draw, external, false, &form, &mine.count, &values);
             prepared.push((VariableId::nth(data, variable), mine, form, memory));
         }
-        self.tell(|| {
-            let one = |(variable, part, form, _): &(VariableId, Part, Form, Buffer)| {
+        self.log(|| {
+            let one = |(variable, part, form, _): &(VariableId, RankSlab, MemoryForm, Buffer)| {
                 format!("v{} {part:?} {form:?}", variable.index())
             };
             format!("{call:?} {}", prepared.iter().map(one).collect::<Vec<_>>().join("; "))
@@ -214,20 +217,20 @@ impl Twin {
             with!(memory, memory => {
                 let source = form.source(count, memory);
                 match call {
-                    Call::Collective => data.put_all(*variable, &slab, source)?,
-                    Call::Independent => data.put(*variable, &slab, source)?,
-                    Call::Buffered => data.bput(&mut pending, *variable, &slab, source)?,
+                    TransferCall::Collective => data.put_all(*variable, &slab, source)?,
+                    TransferCall::Independent => data.put(*variable, &slab, source)?,
+                    TransferCall::Buffered => data.bput(&mut pending, *variable, &slab, source)?,
                     _ => data.iput(&mut pending, *variable, &slab, source)?,
                 }
             });
         }
         match call {
-            Call::Collective | Call::Independent => drop(pending),
-            Call::NonblockingAlone => data.wait(pending)?,
+            TransferCall::Collective | TransferCall::Independent => drop(pending),
+            TransferCall::NonblockingIndependent => data.wait(pending)?,
             _ => data.wait_all(pending)?,
         }
-        // Others see it, and the next writer does not overtake.
-        if matches!(call, Call::Independent | Call::NonblockingAlone) {
+        // Other ranks see it, and the next write comes later.
+        if matches!(call, TransferCall::Independent | TransferCall::NonblockingIndependent) {
             data.sync()?;
         }
         let records = self.model.iter().find(|expected| expected.is_record);
@@ -240,7 +243,7 @@ impl Twin {
     fn get(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
         self.op += 1;
         let call = self.draw.pick(&CALLS);
-        let how_many = if matches!(call, Call::Collective | Call::Independent) {
+        let how_many = if matches!(call, TransferCall::Collective | TransferCall::Independent) {
             1
         } else {
             1 + self.draw.below(4)
@@ -249,11 +252,12 @@ impl Twin {
         for _ in 0..how_many {
             let variable = self.draw.below(self.model.len() as u64) as usize;
             let parts = self.draw_parts(variable, false);
-            // Reads may overlap, so each rank may as well read another's part.
+            // Reads may overlap, so each rank may read the part of another.
             let whose = (self.rank + self.draw.below(self.ranks)) % self.ranks;
             let mine = parts[whose as usize].clone();
-            let form = Form::draw(&mut self.draw, self.model[variable].shape.len());
-            // What was never written is anything, which other types need not hold.
+            let form = MemoryForm::draw(&mut self.draw, self.model[variable].shape.len());
+            // Data that was never written may have any value, which may be out of range of other
+            // types.
             let unwritten = self.model[variable].values.contains(&None);
             let empty = vec![model::GAP; mine.elements() as usize];
             let external = self.model[variable].external;
@@ -268,18 +272,18 @@ impl Twin {
             with!(memory, memory => {
                 let sink = form.sink(count, memory);
                 match call {
-                    Call::Collective => data.get_all(variable, &slab, sink)?,
-                    Call::Independent => data.get(variable, &slab, sink)?,
+                    TransferCall::Collective => data.get_all(variable, &slab, sink)?,
+                    TransferCall::Independent => data.get(variable, &slab, sink)?,
                     _ => data.iget(&mut pending, variable, &slab, sink)?,
                 }
             });
         }
         match call {
-            Call::Collective | Call::Independent => drop(pending),
-            Call::NonblockingAlone => data.wait(pending)?,
+            TransferCall::Collective | TransferCall::Independent => drop(pending),
+            TransferCall::NonblockingIndependent => data.wait(pending)?,
             _ => data.wait_all(pending)?,
         }
-        // Nobody writes on before all have read.
+        // No rank writes before all have read.
         data.comm().barrier()?;
         for (variable, part, form, memory) in &prepared {
             let found = with!(memory, memory => form.check(&part.count, memory));
@@ -296,8 +300,8 @@ impl Twin {
         Ok(())
     }
 
-    /// Tells what this rank does, if the case was asked for.
-    fn tell(&self, what: impl FnOnce() -> String) {
+    /// Prints what this rank does, if a single case was selected.
+    fn log(&self, what: impl FnOnce() -> String) {
         if number_from("STRIATE_CASE").is_some() {
             eprintln!("op {}, rank {}: {}", self.op, self.rank, what());
         }
@@ -306,7 +310,7 @@ impl Twin {
     /// Adds to the definitions: an attribute, a dimension, a variable.
     fn redefine(&mut self, data: Dataset) -> Result<Dataset, ArrayError> {
         self.op += 1;
-        self.tell(|| "redefine".into());
+        self.log(|| "redefine".into());
         let mut define = data.redefine()?;
         let name = format!("note{}", self.op);
         let text = "x".repeat(self.draw.below(400) as usize);
@@ -341,7 +345,7 @@ impl Twin {
 }
 
 /// One half of each part, or all of it.
-fn halves(draw: &mut Draw, parts: &[Part]) -> Vec<Part> {
+fn halves(draw: &mut Draw, parts: &[RankSlab]) -> Vec<RankSlab> {
     let mut parts = parts.to_vec();
     let n = parts[0].count.len() as u64;
     let (dimension, which) = (draw.below(n) as usize, draw.below(3));
@@ -386,13 +390,13 @@ impl Nth<striate_array::Definition> for striate_array::DimensionId {
     }
 }
 
-fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset, ArrayError> {
-    let draw = &mut twin.draw;
+fn create(comm: &Arc<dyn Comm>, case: &Case, state: &mut CaseState) -> Result<Dataset, ArrayError> {
+    let draw = &mut state.draw;
     let format = draw.pick(&[Format::Cdf1, Format::Cdf2, Format::Cdf5]);
     let mut define = Dataset::create(comm, &case.path, format, &case.options)?;
     let mut dimensions = Vec::new();
     for i in 0..=draw.below(4) {
-        // More indices than there are partitions at most, at times.
+        // Sometimes more indices than partitions.
         dimensions.push(define.dimension(&format!("d{i}"), 1 + draw.below(8))?);
     }
     let unlimited = if draw.chance(60) { Some(define.unlimited("time")?) } else { None };
@@ -414,7 +418,7 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset,
             expected.fill = Some(FILL);
             expected.values.fill(expected.fill);
         }
-        twin.model.push(expected);
+        state.model.push(expected);
     }
     if case.options.partitioning.enabled {
         divide(&mut define, &mut Draw::new(case.seed ^ 0xD1))?;
@@ -422,8 +426,8 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, twin: &mut Twin) -> Result<Dataset,
     define.end()
 }
 
-/// Says of some variables along which dimension they are divided, by name or position, or that they are
-/// not.
+/// Selects for some variables the dimension along which they are divided, by name or position, or
+/// none.
 fn divide(define: &mut striate_array::Definition, draw: &mut Draw) -> Result<(), ArrayError> {
     for variable in define.variables() {
         let header = define.header();
@@ -449,21 +453,21 @@ fn divide(define: &mut striate_array::Definition, draw: &mut Draw) -> Result<(),
 
 fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
     let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
-    let mut twin = Twin { draw: Draw::new(case.seed), rank, ranks, model: Vec::new(), op: 0 };
-    let mut data = create(comm, case, &mut twin)?;
-    twin.tell(|| format!("{:?}", data.header()));
-    for _ in 0..3 + twin.draw.below(8) {
-        match twin.draw.below(10) {
-            0..5 => twin.put(&mut data)?,
-            5..8 => twin.get(&mut data)?,
-            8 => data = twin.redefine(data)?,
-            _ if twin.draw.chance(50) => data.sync()?,
+    let mut state = CaseState { draw: Draw::new(case.seed), rank, ranks, model: Vec::new(), op: 0 };
+    let mut data = create(comm, case, &mut state)?;
+    state.log(|| format!("{:?}", data.header()));
+    for _ in 0..3 + state.draw.below(8) {
+        match state.draw.below(10) {
+            0..5 => state.put(&mut data)?,
+            5..8 => state.get(&mut data)?,
+            8 => data = state.redefine(data)?,
+            _ if state.draw.chance(50) => data.sync()?,
             _ => {
-                twin.tell(|| "close and open".into());
+                state.log(|| "close and open".into());
                 data.close()?;
-                data = Dataset::open(comm, &case.path, true, &case.options)?;
-                for (expected, filled) in twin.model.iter_mut().zip(0..) {
-                    // Whether records are filled is not in the file.
+                data = Dataset::open(comm, &case.path, OpenMode::ReadWrite, &case.options)?;
+                for (expected, filled) in state.model.iter_mut().zip(0..) {
+                    // The fill mode is not stored in the file.
                     let _: i32 = filled;
                     expected.fill = None;
                 }
@@ -471,12 +475,12 @@ fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
         }
     }
     data.close()?;
-    Ok(twin.model)
+    Ok(state.model)
 }
 
 /// Reads everything, with any number of ranks.
 fn read_back(comm: &Arc<dyn Comm>, path: &Path, model: &[Expected]) -> Result<(), ArrayError> {
-    let mut data = Dataset::open(comm, path, false, &Options::default())?;
+    let mut data = Dataset::open(comm, path, OpenMode::ReadOnly, &Options::default())?;
     for (variable, expected) in data.variables().collect::<Vec<_>>().into_iter().zip(model) {
         assert_eq!(data.shape(variable), expected.shape);
         let found = as_numbers(&data.values(variable, &striate_array::Slab::all())?);
@@ -511,12 +515,12 @@ fn compare(found: &[i64], expected: &Expected, what: &str) {
     }
 }
 
-/// Reads everything by the headers' offsets, byte by byte, each element from the file that has it.
-/// Returns how many partitions there are.
+/// Reads everything by the offsets of the headers, byte by byte, each element from the file that
+/// has it. Returns the number of partitions.
 fn read_parts(path: &Path, model: &[Expected]) -> usize {
     let infos = Threads::new(1)
         .try_run(|comm| {
-            let data = Dataset::open(&comm, path, false, &Options::default())?;
+            let data = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default())?;
             let infos = data.partitions().map(<[_]>::to_vec);
             data.close()?;
             Ok::<_, ArrayError>(infos)
@@ -541,9 +545,10 @@ fn read_parts(path: &Path, model: &[Expected]) -> usize {
             let mut own = index.clone();
             let mut file = &master;
             for (part, info) in parts.iter().zip(&infos) {
-                for (variable, dimension, range) in &info.variables {
-                    if *variable == number && range.contains(&index[*dimension]) {
-                        own[*dimension] -= range.start;
+                for range in &info.variables {
+                    let dimension = range.dimension;
+                    if range.variable == number && range.indices.contains(&index[dimension]) {
+                        own[dimension] -= range.indices.start;
                         file = part;
                     }
                 }
@@ -567,7 +572,7 @@ fn read_parts(path: &Path, model: &[Expected]) -> usize {
     infos.len()
 }
 
-/// Reads everything by the header's offsets, byte by byte.
+/// Reads everything by the offsets of the header, byte by byte.
 fn read_plainly(path: &Path, model: &[Expected]) {
     let bytes = std::fs::read(path).unwrap();
     let (header, _) = Header::decode(&bytes).unwrap();
@@ -614,7 +619,7 @@ fn options(draw: &mut Draw) -> Options {
         options.set("striate_exchange", "messages").unwrap();
     }
     if draw.chance(40) {
-        // Of servers; small, so that small datasets meet several.
+        // On servers; small, so that small datasets are on several.
         options.set("striping_unit", draw.pick(&["512", "1024", "4096"])).unwrap();
     }
     if draw.chance(30) {
@@ -625,7 +630,7 @@ fn options(draw: &mut Draw) -> Options {
     options
 }
 
-/// Runs a case at that place, and reads its file back with another number of ranks.
+/// Runs a case on that file, and reads the file back with another number of ranks.
 fn check(seed: u64, place: &Path, plainly: bool) {
     let mut draw = Draw::new(seed.wrapping_mul(77));
     let ranks = 1 + draw.below(8);
@@ -649,7 +654,7 @@ fn check(seed: u64, place: &Path, plainly: bool) {
     striate_file::File::delete(place).unwrap();
 }
 
-/// Options by which the same datasets are partitioned.
+/// Options for a partitioned dataset.
 fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
     let mut options = options(draw);
     options.set("nc_partitioning_enabled", "1").unwrap();
@@ -670,7 +675,7 @@ fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
     options
 }
 
-/// Runs a case as a partitioned dataset; returns how many partitions it had.
+/// Runs a case as a partitioned dataset; returns its number of partitions.
 fn check_partitioned(seed: u64) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let mut draw = Draw::new(seed.wrapping_mul(79));
@@ -699,7 +704,7 @@ fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// `STRIATE_CASE` picks one, `STRIATE_CASES` says how many.
+/// `STRIATE_CASE` selects one case, `STRIATE_CASES` is the number of cases.
 fn each_case(share: u64, mut run: impl FnMut(u64)) {
     match number_from("STRIATE_CASE") {
         Some(number) => run(number),
@@ -728,7 +733,7 @@ fn on_servers() {
     });
 }
 
-/// The same with ranks that are processes.
+/// The same with MPI processes as ranks.
 #[cfg(feature = "mpi")]
 mod processes {
     use super::*;

@@ -1,5 +1,5 @@
-//! The formats by themselves: what is encoded decodes to the same, whatever is damaged is told, and a
-//! layout is right by the words of its definition.
+//! The formats: encoded headers decode to the same, damage is reported, and layouts agree with a
+//! twin.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod headers;
@@ -28,12 +28,12 @@ fn violations(bytes: &[u8]) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes_to_the_same(header in header()) {
+    fn encoded_headers_decode_to_the_same(header in header()) {
         let bytes = header.encode();
         let len = bytes.len() as u64;
         prop_assert_eq!(header.encoded_len(), len);
         prop_assert_eq!(Header::decode(&bytes), Ok((header.clone(), len)));
-        // What follows is data.
+        // Data follows.
         let longer = [&bytes[..], &[0xFF; 9]].concat();
         prop_assert_eq!(Header::decode(&longer), Ok((header.clone(), len)));
         let (at, field) = header.records_field();
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn a_part_of_a_header_asks_for_more(header in header()) {
+    fn a_truncated_header_needs_more_bytes(header in header()) {
         let bytes = header.encode();
         for len in 0..bytes.len() {
             let error = Header::decode(&bytes[..len]).expect_err("it is not whole");
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_byte_upsets_nothing(header in header(), to in any::<u8>()) {
+    fn a_damaged_byte_does_not_panic(header in header(), to in any::<u8>()) {
         let mut bytes = file_of(&header);
         let len = header.encoded_len() as usize;
         for at in 0..len {
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_new_layout_is_what_its_definition_says(header in header(), alignment in alignment()) {
+    fn a_new_layout_agrees_with_the_twin(header in header(), alignment in alignment()) {
         let mut arranged = header;
         arranged.arrange(&alignment, None).unwrap();
         let places: Vec<u64> = arranged.variables.iter().map(|variable| variable.begin).collect();
@@ -98,14 +98,14 @@ proptest! {
         if fits && before.variables.len() == after.variables.len() {
             prop_assert!(pairs().all(|(old, new)| old.begin == new.begin));
         }
-        // Once arranged, it stays.
+        // Arranging again changes nothing.
         let mut again = after.clone();
         again.arrange(&alignment, Some(&after)).unwrap();
         prop_assert_eq!(again, after);
     }
 }
 
-/// The layout found by trying every place, one after the other.
+/// The twin: the layout found by trying every offset.
 fn slow_layout(header: &Header, alignment: &Alignment) -> Vec<u64> {
     fn next(mut at: u64, boundaries: &[u64]) -> u64 {
         while boundaries.iter().any(|&boundary| !at.is_multiple_of(boundary.next_multiple_of(4))) {
@@ -121,7 +121,7 @@ fn slow_layout(header: &Header, alignment: &Alignment) -> Vec<u64> {
         }
         let size = header.slab_size(variable).unwrap();
         let aligned = if size < alignment.fixed_from { 1 } else { alignment.fixed };
-        // A boundary that is no multiple of the element's size is rounded up to one.
+        // The alignment is rounded up to a multiple of the element's size.
         let natural = variable.external.size().max(4);
         at = next(at, &[aligned.next_multiple_of(natural)]);
         *place = at;
@@ -160,7 +160,7 @@ fn check_places(header: &Header) -> Result<(), TestCaseError> {
         }
     }
     let three = Header { records: 3, ..header.clone() };
-    // Behind the last byte there is padding at most.
+    // Only padding follows the last byte.
     let end = three.end().unwrap();
     let longest = owners.len() as u64;
     prop_assert!((longest..longest + 4).contains(&end), "{end} for {longest}");
@@ -182,7 +182,7 @@ fn check_places(header: &Header) -> Result<(), TestCaseError> {
 
 #[test]
 fn a_count_reserves_no_more_than_the_bytes_can_hold() {
-    // So many elements would overflow any reservation, which panics.
+    // A reservation for so many elements would overflow and panic.
     for (tag, count) in [(10_u32, 1_u64 << 58), (12, 1 << 58), (11, 1 << 57)] {
         let mut bytes = b"CDF\x05\0\0\0\0\0\0\0\0".to_vec();
         for list in [10, 12, 11] {
@@ -194,8 +194,11 @@ fn a_count_reserves_no_more_than_the_bytes_can_hold() {
             }
         }
         assert!(matches!(problem(&bytes), Problem::Truncated { needed } if needed > count));
-        let told = violations(&bytes);
-        assert!(told.len() == 1 && told[0].contains("do not fit into the file"), "{told:?}");
+        let reported = violations(&bytes);
+        assert!(
+            reported.len() == 1 && reported[0].contains("do not fit into the file"),
+            "{reported:?}"
+        );
         let len = bytes.len();
         bytes[len - 8..].copy_from_slice(&[0x7F; 8]);
         assert!(matches!(problem(&bytes), Problem::Count { .. }));
@@ -203,7 +206,7 @@ fn a_count_reserves_no_more_than_the_bytes_can_hold() {
 }
 
 #[test]
-fn what_is_no_header_is_called_what_it_is() {
+fn other_files_are_recognised() {
     assert_eq!(problem(b"\x89HDF\r\n\x1a\n0000"), Problem::Hdf5);
     let block = [&[0; 1024][..], b"\x89HDF\r\n\x1a\n"].concat();
     assert_eq!(Header::decode(&block), Err(DecodeError { at: 1024, problem: Problem::Hdf5 }));
@@ -230,11 +233,11 @@ fn an_empty_list_may_have_its_tag() {
     assert!(matches!(problem(&absent), Problem::Tag { expected: 10, found: 0, .. }));
 }
 
-/// A change to a sound header, and whether what decoding says of it is the right thing.
+/// A change to a valid header, and a check of the problem that decoding reports.
 type Damage = (fn(&mut Header), fn(&Problem) -> bool);
 
 #[test]
-fn what_would_be_misread_is_refused() {
+fn headers_that_would_be_misread_are_refused() {
     let damages: [Damage; 9] = [
         (|h| h.dimensions[1].len = 0, |p| matches!(p, Problem::SecondUnlimited { .. })),
         (
@@ -261,8 +264,8 @@ fn what_would_be_misread_is_refused() {
             damage(&mut header);
             let problem = problem(&header.encode());
             assert!(is_right(&problem), "{index}: {problem}");
-            let told = violations(&file_of(&sample(format)));
-            assert_eq!(told, Vec::<String>::new());
+            let reported = violations(&file_of(&sample(format)));
+            assert_eq!(reported, Vec::<String>::new());
             assert!(!validate(&header.encode(), u64::MAX >> 1).is_empty());
         }
     }
@@ -280,7 +283,7 @@ fn what_would_be_misread_is_refused() {
 }
 
 #[test]
-fn what_is_read_right_all_the_same_is_told_by_validation_only() {
+fn harmless_problems_are_reported_by_validation_only() {
     for format in FORMATS {
         let header = sample(format);
         let sound = file_of(&header);
@@ -288,9 +291,12 @@ fn what_is_read_right_all_the_same_is_told_by_validation_only() {
 
         let mut wrong_size = header.clone();
         wrong_size.variables[0].stated_size += 8;
-        let told = violations(&file_of(&wrong_size));
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("warning: ") && told[0].contains("stated size"), "{told:?}");
+        let reported = violations(&file_of(&wrong_size));
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(
+            reported[0].starts_with("warning: ") && reported[0].contains("stated size"),
+            "{reported:?}"
+        );
         let (decoded, len) = Header::decode(&wrong_size.encode()).unwrap();
         assert_eq!((decoded.encode(), len), (wrong_size.encode(), header.encoded_len()));
 
@@ -309,26 +315,29 @@ fn what_is_read_right_all_the_same_is_told_by_validation_only() {
         );
         assert_eq!(Header::decode(&padding).unwrap().0.encode(), header.encode());
 
-        let told = violations(&sound[..last - 5]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("it holds 1 of 2 records"), "{told:?}");
-        let told = violations(&[&sound[..], &[0; 17]].concat());
-        assert_eq!(told, [format!("warning: at byte {}: 17 bytes follow the data", last + 1)]);
-        let told = violations(&sound[..header.variables[0].begin as usize + 2]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("3 bytes before the end of variable 'a'"), "{told:?}");
+        let reported = violations(&sound[..last - 5]);
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].contains("it holds 1 of 2 records"), "{reported:?}");
+        let reported = violations(&[&sound[..], &[0; 17]].concat());
+        assert_eq!(reported, [format!("warning: at byte {}: 17 bytes follow the data", last + 1)]);
+        let reported = violations(&sound[..header.variables[0].begin as usize + 2]);
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].contains("3 bytes before the end of variable 'a'"), "{reported:?}");
 
         let mut overlap = header.clone();
         overlap.variables[2].begin = overlap.variables[1].begin + 4;
-        let told = violations(&file_of(&overlap));
+        let reported = violations(&file_of(&overlap));
         assert!(
-            told[0].contains("'q' begins at") && told[0].contains("in variable 'r'"),
-            "{told:?}"
+            reported[0].contains("'q' begins at") && reported[0].contains("in variable 'r'"),
+            "{reported:?}"
         );
         let mut odd = header.clone();
         odd.variables[0].begin -= 1;
-        let told = violations(&file_of(&odd));
-        assert!(told.iter().any(|told| told.contains("no multiple of 4")), "{told:?}");
+        let reported = violations(&file_of(&odd));
+        assert!(
+            reported.iter().any(|reported| reported.contains("no multiple of 4")),
+            "{reported:?}"
+        );
     }
 }
 
@@ -343,7 +352,7 @@ fn names_are_those_of_netcdf() {
 }
 
 #[test]
-fn records_that_are_not_counted_reach_to_the_end() {
+fn streaming_records_extend_to_the_end() {
     for format in FORMATS {
         let mut header = sample(format);
         let len = header.end().unwrap();
@@ -360,7 +369,7 @@ fn records_that_are_not_counted_reach_to_the_end() {
 }
 
 #[test]
-fn differences_are_told_in_words() {
+fn differences_are_described() {
     let header = sample(Format::Cdf5);
     let said = |change: fn(&mut Header)| {
         let mut other = header.clone();
@@ -402,7 +411,7 @@ fn differences_are_told_in_words() {
 }
 
 #[test]
-fn values_are_the_same_by_their_bits() {
+fn values_are_compared_by_their_bits() {
     let nan = |bits| Values::Double(vec![f64::from_bits(bits)]);
     let quiet = f64::NAN.to_bits();
     assert!(nan(quiet).is_same(&nan(quiet)));

@@ -1,63 +1,63 @@
-//! Writers that are killed: what they leave is a dataset that holds what it says, or is not taken for one.
+//! A killed writer leaves a dataset that contains what its header says, or a file that no reader
+//! accepts.
 //!
-//! The writer is this program once more, told by an environment variable to write datasets of which every
-//! value can be computed. Beside each it keeps a log, made durable line by line, of what a sync has
-//! acknowledged, and of redefinitions that it begins.
+//! The writer is this program in another process, started with an environment variable. Every value
+//! of its datasets can be computed. For each dataset it writes a log, durable line by line, of what
+//! a sync has acknowledged and of redefinitions that it begins.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+mod killed_writer;
+
+use std::ffi::OsStr;
+use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use killed_writer::{append_line, complete_lines, kill_after, open_log, start_writer, value};
+
 use striate_array::format::validate;
-use striate_array::{ArrayError, Dataset, Format, Options, Owner, Pending, Slab, Type, VariableId};
+use striate_array::{
+    ArrayError, Dataset, Format, OpenMode, Options, Owner, Pending, Slab, Type, VariableId,
+};
 use striate_comm::{Comm, Threads};
 
-/// Tells the writer where to write, and whether to do little else than redefine.
+/// The directory of the writer's datasets, and whether it mainly redefines.
 const PLACE: &str = "STRIATE_TEST_KILL";
 const ONLY_REDEFINES: &str = "STRIATE_TEST_REDEFINES";
 const KILLS: u64 = 60;
 const RANKS: usize = 3;
 const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
-/// Rows and columns of the fixed variables, and columns of the records: odd, so that they are padded.
+/// Rows and columns of the fixed variables, and columns of the records: odd, so that they are
+/// padded.
 const ROWS: u64 = 48;
 const COLUMNS: u64 = 997;
-/// Records that are written at a time.
+/// Records that are written at once.
 const AT_A_TIME: u64 = 2;
-
-fn value(file: u64, variable: u64, row: u64, column: u64) -> i16 {
-    let mixed = (file * 31 + variable) * 1_000_003 + row * 8191 + column;
-    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 50) as i16 + 1
-}
 
 fn row(file: u64, variable: u64, row: u64) -> impl Iterator<Item = i16> {
     (0..COLUMNS).map(move |column| value(file, variable, row, column))
 }
 
-/// What the log says of a dataset.
+/// The log of a dataset.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Log {
-    /// A sync has acknowledged so many records.
+struct WriterLog {
+    /// Records that a sync has acknowledged.
     records: Option<u64>,
-    /// And whether the variable that a redefinition adds was written.
+    /// Whether the variable that a redefinition adds was written.
     more: bool,
-    /// So many redefinitions have been begun.
+    /// Redefinitions that were begun.
     begun: usize,
-    /// And so many of them have ended.
+    /// Redefinitions that have ended.
     ended: usize,
 }
 
-impl Log {
+impl WriterLog {
     fn of(path: &Path) -> Self {
         let mut log = Self::default();
-        let text = std::fs::read_to_string(path.with_extension("log")).unwrap_or_default();
-        // What is behind the last line's end is no line.
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        for line in whole.lines() {
+        for line in complete_lines(path) {
             if line == "redefines" {
                 log.begun += 1;
             } else {
@@ -76,7 +76,7 @@ impl Log {
 }
 
 /// The writer of one dataset, as one of its ranks.
-struct Writer {
+struct KilledWriter {
     comm: Arc<dyn Comm>,
     file: u64,
     log: Option<File>,
@@ -84,12 +84,9 @@ struct Writer {
     more: bool,
 }
 
-impl Writer {
+impl KilledWriter {
     fn log(&mut self, line: &str) {
-        if let Some(log) = &mut self.log {
-            log.write_all(format!("{line}\n").as_bytes()).unwrap();
-            log.sync_data().unwrap();
-        }
+        append_line(&mut self.log, line);
     }
 
     fn acknowledge(&mut self) {
@@ -112,7 +109,7 @@ impl Writer {
         data.put_all(nth(data, variable), &slab, &values).unwrap();
     }
 
-    /// Adds records: both variables at once, each alone, or each rank by itself.
+    /// Adds records: both variables by one call, by one call each, or independently.
     fn grow(&mut self, data: &mut Dataset, way: u64) -> Result<(), ArrayError> {
         let rows = self.records..self.records + AT_A_TIME;
         let parts = [1, 2].map(|variable| (variable, self.part(variable, rows.clone())));
@@ -139,7 +136,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds records, and then attributes, by each of which all data moves.
+    /// Adds records, and then attributes, each of which moves all data.
     fn only_redefine(&mut self, mut data: Dataset) -> Result<(), ArrayError> {
         self.grow(&mut data, 0)?;
         for round in 0..12 {
@@ -200,7 +197,7 @@ impl Writer {
     }
 }
 
-/// How a round of records is written; the third is what each rank does by itself.
+/// How a round of records is written; the third way is independent.
 const fn way(file: u64, round: u64) -> u64 {
     (file + round) % 3
 }
@@ -209,26 +206,23 @@ fn nth(data: &Dataset, number: u64) -> VariableId {
     data.variables().nth(number as usize).unwrap()
 }
 
-/// The writer: writes until it is killed. As a test of its own it does nothing.
+/// The writer process: writes until it is killed. Without the environment variable it does nothing.
 #[test]
 fn writer() {
     let Some(place) = std::env::var_os(PLACE) else { return };
     for file in 0.. {
         let path = Path::new(&place).join(format!("{file}.nc"));
         let written = Threads::new(RANKS).try_run(|comm| {
-            let log = (comm.rank() == 0).then(|| {
-                OpenOptions::new().create(true).append(true).open(path.with_extension("log"))
-            });
-            let log = log.transpose().unwrap();
-            Writer { comm, file, log, records: 0, more: false }.write(&path)
+            let log = open_log(&path, comm.rank());
+            KilledWriter { comm, file, log, records: 0, more: false }.write(&path)
         });
         written.unwrap();
     }
 }
 
-/// How many datasets were found in which state.
+/// Numbers of datasets by the state in which they were found.
 #[derive(Debug, Default)]
-struct Found {
+struct OutcomeCounts {
     nothing: u32,
     unfinished: u32,
     redefined: u32,
@@ -236,7 +230,7 @@ struct Found {
     whole: u32,
 }
 
-/// Whether another reader takes it for a dataset; where there are none to be asked, no.
+/// Whether `ncdump` accepts a file; false without the feature `peers`.
 fn ncdump_accepts(path: &Path) -> bool {
     if !cfg!(feature = "peers") {
         return false;
@@ -245,16 +239,16 @@ fn ncdump_accepts(path: &Path) -> bool {
     ncdump.expect("ncdump is there (Debian: netcdf-bin)").status.success()
 }
 
-fn check(path: &Path, file: u64, found: &mut Found) {
-    let log = Log::of(path);
+fn check(path: &Path, file: u64, found: &mut OutcomeCounts) {
+    let log = WriterLog::of(path);
     let bytes = std::fs::read(path).unwrap_or_default();
     if bytes.is_empty() {
-        assert_eq!(log, Log::default(), "{} is gone", path.display());
+        assert_eq!(log, WriterLog::default(), "{} is gone", path.display());
         found.nothing += 1;
         return;
     }
     let results = Threads::new(2).run(|comm| {
-        let data = Dataset::open(&comm, path, false, &Options::default());
+        let data = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default());
         data.and_then(|mut data| {
             check_values(&mut data, file, &log);
             data.close()
@@ -262,8 +256,8 @@ fn check(path: &Path, file: u64, found: &mut Found) {
     });
     if bytes.starts_with(b"cdf") {
         for result in results {
-            let told = result.unwrap_err().to_string();
-            assert!(told.contains("is unfinished"), "{told}");
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains("is unfinished"), "{error}");
         }
         assert!(log.records.is_none() || log.redefines(), "{log:?}");
         assert!(!ncdump_accepts(path), "{log:?}");
@@ -277,7 +271,7 @@ fn check(path: &Path, file: u64, found: &mut Found) {
     for result in results {
         result.unwrap_or_else(|error| panic!("{} ({log:?}): {error}", path.display()));
     }
-    // Bytes of records that are not stated yet may follow.
+    // Bytes of records that the header does not count yet may follow.
     let mut violations = validate(&bytes, bytes.len() as u64);
     violations.retain(|violation| !violation.warning);
     assert_eq!(violations, [], "{} ({log:?})", path.display());
@@ -285,9 +279,10 @@ fn check(path: &Path, file: u64, found: &mut Found) {
     if Some(header.records) == log.records { found.whole += 1 } else { found.growing += 1 }
 }
 
-/// Everything that was acknowledged is there; so is every record that is stated, in both variables,
-/// except where the writer writes one after the other, and the first has made the record.
-fn check_values(data: &mut Dataset, file: u64, log: &Log) {
+/// All acknowledged data is present, and every record that the header counts in both variables,
+/// except where the writer writes one variable after the other and the first one has added the
+/// record.
+fn check_values(data: &mut Dataset, file: u64, log: &WriterLog) {
     let records = data.header().records;
     let acknowledged = log.records.unwrap_or(0);
     assert!(
@@ -319,33 +314,22 @@ fn check_values(data: &mut Dataset, file: u64, log: &Log) {
     }
 }
 
-/// Kills writers after delays of up to so long, from their start or from the first file on.
+/// Kills writers after delays of up to `longest`, counted from their start or from the first file.
 fn kill_writers(longest: Duration, only_redefines: bool) {
-    let mut found = Found::default();
-    let mut draw = 7_u32;
+    let mut found = OutcomeCounts::default();
+    let mut random = 7_u32;
     for kill in 0..KILLS {
         let directory = tempfile::tempdir().unwrap();
-        let mut writer = Command::new(std::env::current_exe().unwrap());
+        let mut variables = vec![(PLACE, directory.path().as_os_str())];
         if only_redefines {
-            writer.env(ONLY_REDEFINES, "1");
+            variables.push((ONLY_REDEFINES, OsStr::new("1")));
         }
-        let mut writer = writer
-            .args(["--exact", "writer"])
-            .env(PLACE, directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut writer = start_writer("writer", &variables);
         let first = directory.path().join("0.nc");
         while kill % 4 > 0 && !first.exists() && writer.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_micros(100));
         }
-        draw = draw.wrapping_mul(1_103_515_245).wrapping_add(12_345);
-        std::thread::sleep(longest * (draw >> 16) / (1 << 16));
-        // SIGKILL.
-        writer.kill().unwrap();
-        let status = writer.wait().unwrap();
-        assert!(status.code().is_none(), "kill {kill}: the writer ended by itself: {status}");
+        kill_after(&mut writer, longest, &mut random);
         for file in 0.. {
             let path = directory.path().join(format!("{file}.nc"));
             if !path.exists() && !path.with_extension("log").exists() {
@@ -359,18 +343,18 @@ fn kill_writers(longest: Duration, only_redefines: bool) {
 }
 
 #[test]
-fn a_writer_that_is_killed_leaves_no_header_that_lies() {
+fn a_killed_writer_leaves_no_header_that_claims_missing_data() {
     kill_writers(Duration::from_millis(200), false);
 }
 
 #[test]
-fn a_redefinition_that_is_killed_leaves_the_old_file_or_an_unfinished_one() {
+fn a_killed_redefinition_leaves_the_old_file_or_an_unfinished_one() {
     kill_writers(Duration::from_millis(100), true);
 }
 
-/// What a kill between two calls leaves, after every kind of call.
+/// The state after a kill between two calls, for every kind of call.
 #[test]
-fn a_dataset_is_whole_between_calls() {
+fn a_dataset_is_complete_between_calls() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.nc");
     let assert_whole = |call: &str, is_finished: bool| {

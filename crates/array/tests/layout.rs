@@ -1,4 +1,4 @@
-//! Where data lies in new files, by default and as hints say; and arrays as `ndarray` has them.
+//! Offsets of variables in new files, by default and by hints; and `ndarray` arrays.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -38,7 +38,7 @@ fn large_variables_begin_on_pages_of_local_files() {
     let [small, large, tiny, series] = begins(&header);
     assert!(small < 1024, "the header takes no more than it needs");
     assert_eq!(large % 4096, 0);
-    assert_eq!(tiny, large + (8 << 18), "small ones lie right behind");
+    assert_eq!(tiny, large + (8 << 18), "small ones follow directly");
     assert_eq!(series, tiny + 4);
 }
 
@@ -53,7 +53,7 @@ fn everything_begins_on_stripes_of_servers() {
 }
 
 #[test]
-fn hints_align_all() {
+fn hints_align_all_variables() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = Options::default();
     for (name, value) in [
@@ -71,7 +71,7 @@ fn hints_align_all() {
 }
 
 #[test]
-fn arrays_are_taken_and_given() {
+fn ndarray_arrays_are_written_and_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.nc");
     Threads::new(1)
@@ -80,7 +80,7 @@ fn arrays_are_taken_and_given() {
             let (y, x) = (define.dimension("y", 4)?, define.dimension("x", 6)?);
             let field = define.variable("field", Type::Int, &[y, x])?;
             let mut data = define.end()?;
-            // The inside of an array with a frame, then its transpose turned round.
+            // The inner part of an array with a frame, then its reversed transpose.
             let framed = Array2::from_shape_fn((6, 8), |(y, x)| (10 * y + x) as i64);
             data.put_all(field, &Slab::all(), framed.slice(s![1..5, 1..7]))?;
             let found = data.array::<i64>(field, &Slab::all())?;

@@ -1,4 +1,4 @@
-//! What each format can hold: the same as netCDF-C and `PnetCDF` say.
+//! The limits of each format, equal to those of netCDF-C and `PnetCDF`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod headers;
@@ -34,7 +34,7 @@ fn arranged(mut header: Header) -> Result<Header, LimitError> {
     }
 }
 
-/// Which formats hold variables of such sizes.
+/// The formats that can store variables of such sizes.
 fn holders(fixed: &[u64], records: &[u64]) -> Vec<u8> {
     let holds = |format: &Format| arranged(of_sizes(*format, fixed, records)).is_ok();
     FORMATS.into_iter().filter(holds).map(Format::version).collect()
@@ -43,7 +43,7 @@ fn holders(fixed: &[u64], records: &[u64]) -> Vec<u8> {
 #[test]
 fn only_the_last_variable_may_be_large() {
     assert_eq!(holders(&[GIB, 8], &[]), [1, 2, 5]);
-    // CDF-1 cannot address what is behind 2 GiB.
+    // CDF-1 cannot address offsets beyond 2 GiB.
     assert_eq!(holders(&[GIB, GIB, 8], &[]), [2, 5]);
     assert_eq!(holders(&[2 * GIB, 8], &[]), [2, 5]);
     assert_eq!(holders(&[2 * GIB], &[]), [1, 2, 5]);
@@ -90,7 +90,7 @@ fn dimensions_have_a_longest_length() {
 }
 
 #[test]
-fn what_cannot_be_held_is_told_with_who_can() {
+fn errors_name_a_format_that_fits() {
     let said = |header: Header| arranged(header).unwrap_err().to_string();
     assert_eq!(
         said(of_sizes(Format::Cdf1, &[3 * GIB, 8], &[])),

@@ -1,5 +1,6 @@
-//! The formats as other programs know them: headers that netCDF-C and `PnetCDF` write are encoded to
-//! the same bytes, files that we lay out are taken by them, and what `ncvalidator` rejects is told.
+//! The formats compared with other programs: headers that netCDF-C and `PnetCDF` write are encoded
+//! to the same bytes, they accept files with our layout, and what `ncvalidator` rejects is
+//! reported.
 //!
 //! The programs are `ncgen` and `ncdump` (netcdf-bin), `ncmpigen` and `ncvalidator` (pnetcdf-bin).
 //! The feature `peers` says that they are installed.
@@ -18,7 +19,7 @@ use striate_array::format::{Alignment, Format, Header, Type, Violation, validate
 
 const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
 
-/// Whether a program ended well.
+/// Whether a program succeeded.
 fn ends_well(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -56,7 +57,7 @@ const MORE_TYPES: &str = "netcdf more_types { dimensions: x = 3 ; variables: uby
     data: a = 1, 2, 3 ; b = 1, 2, 3 ; c = 1, 2, 3 ; d = 1, 2, 3 ; e = 1, 2, 3 ; }";
 
 #[test]
-fn their_files_are_sound_and_their_headers_encoded_alike() {
+fn files_of_peers_are_valid_and_their_headers_encode_equally() {
     let directory = tempfile::tempdir().unwrap();
     let (cdl, file) = (directory.path().join("in.cdl"), directory.path().join("out.nc"));
     let texts = [FULL, ALONE, NO_RECORDS, NO_DATA, EMPTY, MORE_TYPES];
@@ -69,7 +70,7 @@ fn their_files_are_sound_and_their_headers_encoded_alike() {
         let version = format.version().to_string();
         let makers = [("ncgen", ["-k", kind]), ("ncmpigen", ["-v", &version])];
         for (maker, [option, value]) in makers {
-            // The other one does not know NaN, nor all types.
+            // ncmpigen supports neither NaN nor all types.
             if maker == "ncmpigen" && [FULL, MORE_TYPES].contains(text_of) {
                 continue;
             }
@@ -81,7 +82,7 @@ fn their_files_are_sound_and_their_headers_encoded_alike() {
             let (header, len) = Header::decode(&bytes).unwrap();
             assert_eq!(header.format, format, "{what}");
             assert_eq!(header.encode(), bytes[..len as usize], "{what}");
-            // It makes a file without variables as long as a page.
+            // It extends a file without variables to a page.
             if maker == "ncgen" && *text_of != EMPTY {
                 assert_eq!(header.end(), Some(bytes.len() as u64), "{what}");
             }
@@ -90,7 +91,7 @@ fn their_files_are_sound_and_their_headers_encoded_alike() {
     }
 }
 
-/// Where nothing is aligned beyond what the formats demand, there is one layout.
+/// Without additional alignment the layout is unique.
 fn same_layout(header: &Header) {
     let first = header.variables.iter().map(|variable| variable.begin).min();
     let is_packed = first.is_none_or(|first| first == header.encoded_len());
@@ -103,7 +104,7 @@ fn same_layout(header: &Header) {
 }
 
 #[test]
-fn our_files_are_sound_for_them() {
+fn our_files_are_valid_for_peers() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("ours.nc");
     let mut runner =
@@ -120,7 +121,7 @@ fn our_files_are_sound_for_them() {
 }
 
 #[test]
-fn what_ncvalidator_rejects_is_told() {
+fn rejections_of_ncvalidator_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("damaged.nc");
     for format in FORMATS {
@@ -132,7 +133,7 @@ fn what_ncvalidator_rejects_is_told() {
             let was = bytes[at];
             for to in [was ^ 1, was ^ 0x80, was.wrapping_add(7)] {
                 bytes[at] = to;
-                // That is: what is not told is not rejected, which takes fewer processes.
+                // Checked for files without violations only, which takes fewer processes.
                 if !validate(&bytes, bytes.len() as u64).is_empty() {
                     continue;
                 }

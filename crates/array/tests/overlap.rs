@@ -1,4 +1,4 @@
-//! Ranks that write the same element together: it holds what one of them wrote.
+//! Ranks that write the same element collectively: it has the value of one of them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use striate_array::{Dataset, Format, Options, Slab, Type};
@@ -17,7 +17,7 @@ fn all_ranks_write_the_same_elements() {
             let field = define.variable("field", Type::Double, &[x])?;
             let mut data = define.end()?;
             for round in 0..200 {
-                // Converted: what is on its way must not be seen by the others.
+                // With conversion: intermediate bytes must not be visible to other ranks.
                 data.put_all(field, &Slab::all(), &vec![round; LEN])?;
                 let mut found = vec![-1_i32; LEN];
                 data.get_all(field, &Slab::all(), &mut found)?;

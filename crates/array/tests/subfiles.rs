@@ -1,12 +1,12 @@
-//! Datasets that PnetCDF has divided into sub-files: they are read as one. `data/subfiles/README.md` says
-//! how the files were made.
+//! Sub-files of PnetCDF are read as one dataset. `data/subfiles/README.md` describes how the files
+//! were made.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use striate_array::cdl::{self, Data};
-use striate_array::{ArrayError, Dataset, DatasetFiles, DatasetKind, Options, Slab};
+use striate_array::{ArrayError, Dataset, DatasetFiles, DatasetKind, OpenMode, Options, Slab};
 use striate_comm::Threads;
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ fn master(name: &str) -> PathBuf {
     data().join(format!("{name}.nc"))
 }
 
-/// A copy of a dataset's files, to be spoilt.
+/// A copy of a dataset's files, to be damaged.
 fn copied(name: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(data()).unwrap() {
@@ -34,25 +34,25 @@ fn copied(name: &str) -> (TempDir, PathBuf) {
     (directory, master)
 }
 
-fn open(path: &Path, write: bool, options: &Options) -> Result<Vec<()>, ArrayError> {
-    Threads::new(2).try_run(|comm| Dataset::open(&comm, path, write, options).map(drop))
+fn open(path: &Path, mode: OpenMode, options: &Options) -> Result<Vec<()>, ArrayError> {
+    Threads::new(2).try_run(|comm| Dataset::open(&comm, path, mode, options).map(drop))
 }
 
 fn refused(path: &Path) -> String {
-    open(path, false, &Options::default()).unwrap_err().to_string()
+    open(path, OpenMode::ReadOnly, &Options::default()).unwrap_err().to_string()
 }
 
-/// What is printed of a dataset.
+/// The CDL of a dataset.
 fn printed(path: &Path, name: &str) -> String {
     let texts = Threads::new(1).try_run(|comm| {
-        let mut dataset = Dataset::open(&comm, path, false, &Options::default())?;
+        let mut dataset = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default())?;
         let header = dataset.header().clone();
         let ids: Vec<_> = dataset.variables().collect();
         let mut read = |index: usize, start: &[u64], count: &[u64]| {
             dataset.values(ids[index], &Slab::new(start, count))
         };
         let mut text = Vec::new();
-        let options = cdl::Options { data: Data::All, ..cdl::Options::default() };
+        let options = cdl::DumpOptions { data: Data::All, ..cdl::DumpOptions::default() };
         cdl::dump(&header, name, &options, &mut read, &mut text).unwrap();
         dataset.close()?;
         Ok::<_, ArrayError>(String::from_utf8(text).unwrap())
@@ -61,7 +61,7 @@ fn printed(path: &Path, name: &str) -> String {
 }
 
 #[test]
-fn they_are_read_as_one() {
+fn subfiles_are_read_as_one_dataset() {
     for (name, _) in WHOLE {
         let expected = fs::read_to_string(data().join(format!("{name}.cdl"))).unwrap();
         assert_eq!(printed(&master(name), name), expected);
@@ -69,11 +69,12 @@ fn they_are_read_as_one() {
 }
 
 #[test]
-fn ranks_read_them_together() {
+fn ranks_read_subfiles_collectively() {
     for (name, count) in WHOLE {
         for ranks in 1..=5 {
             let read = Threads::new(ranks).try_run(|comm| {
-                let mut dataset = Dataset::open(&comm, master(name), false, &Options::default())?;
+                let mut dataset =
+                    Dataset::open(&comm, master(name), OpenMode::ReadOnly, &Options::default())?;
                 assert_eq!(dataset.partitions().unwrap().len(), count);
                 let mut all = Vec::new();
                 for id in dataset.variables() {
@@ -86,14 +87,14 @@ fn ranks_read_them_together() {
                     assert_eq!(together, alone, "{name} by {ranks}");
                     all.push(together);
                 }
-                // It learns of nothing new.
+                // A sync changes nothing.
                 dataset.sync()?;
                 dataset.close()?;
                 Ok::<_, ArrayError>(all)
             });
             let read = read.unwrap();
             assert!(read.iter().all(|values| *values == read[0]));
-            // The values are counted, from a number of the variable's own on.
+            // Values are consecutive numbers, with a start for each variable.
             for values in &read[0] {
                 let counted = (0..values.len()).map(|n| values[0] + n as f64);
                 assert_eq!(*values, counted.collect::<Vec<_>>());
@@ -103,14 +104,18 @@ fn ranks_read_them_together() {
 }
 
 #[test]
-fn what_is_where_is_told() {
+fn ranges_of_subfiles_are_listed() {
     Threads::new(2)
         .try_run(|comm| {
-            let dataset = Dataset::open(&comm, master("middle"), false, &Options::default())?;
+            let dataset =
+                Dataset::open(&comm, master("middle"), OpenMode::ReadOnly, &Options::default())?;
             let parts = dataset.partitions().unwrap();
-            let ranges: Vec<_> = parts.iter().map(|part| part.variables[0].2.clone()).collect();
+            let ranges: Vec<_> =
+                parts.iter().map(|part| part.variables[0].indices.clone()).collect();
             assert_eq!(ranges, [0..3, 3..5, 5..7, 7..9]);
-            assert!(parts.iter().all(|part| part.variables[0].1 == 1 && part.missing.is_none()));
+            assert!(
+                parts.iter().all(|part| part.variables[0].dimension == 1 && part.missing.is_none())
+            );
             assert!(parts.iter().all(|part| part.fixed_end > 0));
             Ok::<_, ArrayError>(())
         })
@@ -121,32 +126,32 @@ fn what_is_where_is_told() {
 }
 
 #[test]
-fn nothing_is_written() {
+fn subfiles_cannot_be_written() {
     let (_directory, path) = copied("plane");
-    let told = open(&path, true, &Options::default()).unwrap_err().to_string();
-    assert!(told.contains("plane.nc") && told.contains("read only"), "{told}");
+    let error = open(&path, OpenMode::ReadWrite, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("plane.nc") && error.contains("read only"), "{error}");
 }
 
 #[test]
-fn data_that_was_lost_is_noticed() {
-    let told = refused(&master("lost"));
-    assert!(told.contains("lost.nc.subfile_0.nc") && told.contains("lost"), "{told}");
-    let told = refused(&master("uncounted"));
-    assert!(told.contains("uncounted.nc.subfile_0.nc") && told.contains("1 records"), "{told}");
+fn lost_data_is_detected() {
+    let error = refused(&master("lost"));
+    assert!(error.contains("lost.nc.subfile_0.nc") && error.contains("lost"), "{error}");
+    let error = refused(&master("uncounted"));
+    assert!(error.contains("uncounted.nc.subfile_0.nc") && error.contains("1 records"), "{error}");
 }
 
 #[test]
-fn sub_files_that_are_not_right_are_named() {
+fn damaged_subfiles_are_errors_that_name_them() {
     let spoil = |name: &str, spoil: &dyn Fn(&Path), expected: &str| {
         let (directory, path) = copied(name);
         spoil(directory.path());
-        let told = refused(&path);
-        assert!(told.contains("subfile_1.nc") && told.contains(expected), "{told}");
-        // The rest is there.
+        let error = refused(&path);
+        assert!(error.contains("subfile_1.nc") && error.contains(expected), "{error}");
+        // The other partitions can be read.
         let partial = Options::default().with("nc_partitions_partial", "enable").unwrap();
         Threads::new(3)
             .try_run(|comm| {
-                let mut dataset = Dataset::open(&comm, &path, false, &partial)?;
+                let mut dataset = Dataset::open(&comm, &path, OpenMode::ReadOnly, &partial)?;
                 let a = dataset.variables().next().unwrap();
                 let rank = dataset.shape(a).len();
                 let first = dataset.array::<f64>(a, &Slab::element(&vec![0; rank]))?;
@@ -178,8 +183,8 @@ fn sub_files_that_are_not_right_are_named() {
 }
 
 #[test]
-fn masters_that_are_not_right_are_refused() {
-    // The ranges, the dimensions and the counts of a master, each spoilt in its bytes.
+fn damaged_masters_are_refused() {
+    // The ranges, dimensions and counts of a master, each damaged in its bytes.
     for (what, from, to) in [
         ("range(y).subfile.1", "range(y).subfile.1", "range(z).subfile.1"),
         ("dimids_org", "ndims_org", "ndims_orx"),
@@ -190,7 +195,7 @@ fn masters_that_are_not_right_are_refused() {
         let found = bytes.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
         bytes[found..found + to.len()].copy_from_slice(to.as_bytes());
         fs::write(&path, bytes).unwrap();
-        let told = refused(&path);
-        assert!(told.contains("plane.nc") && told.contains("variable 'a'"), "{what}: {told}");
+        let error = refused(&path);
+        assert!(error.contains("plane.nc") && error.contains("variable 'a'"), "{what}: {error}");
     }
 }

@@ -1,8 +1,7 @@
-//! Several variables whose elements lie in each other's gaps are written together, tile by tile of the
-//! memory.
+//! Variables whose elements interleave in memory are written tile by tile of the memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use striate_array::{ArrayError, Dataset, Format, Options, Pending, Slab, Source, Type};
+use striate_array::{ArrayError, Dataset, Format, OpenMode, Options, Pending, Slab, Source, Type};
 use striate_comm::Threads;
 use striate_datatype::Datatype;
 
@@ -35,7 +34,7 @@ fn write(path: &std::path::Path, ranks: u64) -> Vec<u64> {
                 data.iput(&mut pending, variable, &slab, source)?;
             }
             let before = data.stats().calls;
-            // A rank that has begun nothing takes part all the same.
+            // A rank without pending accesses takes part as well.
             data.wait_all(if rank == 1 { Pending::new() } else { pending })?;
             let rounds = data.stats().calls - before;
             data.close()?;
@@ -53,7 +52,8 @@ fn variables_are_written_tile_by_tile() {
         assert!(rounds[0] >= 8, "{rounds:?} rounds for 8 MiB of memory");
         Threads::new(1)
             .try_run(|comm| {
-                let mut data = Dataset::open(&comm, &path, false, &Options::default())?;
+                let mut data =
+                    Dataset::open(&comm, &path, OpenMode::ReadOnly, &Options::default())?;
                 for (number, variable) in
                     data.variables().collect::<Vec<_>>().into_iter().enumerate()
                 {

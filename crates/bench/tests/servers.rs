@@ -129,7 +129,7 @@ fn assert_as_modelled(
     let accesses = accesses(workload);
     let settings = Settings::default();
     let place = Method::ALL.iter().position(|known| *known == method).unwrap();
-    let model = requests(&accesses, &settings, striping()).unwrap()[place];
+    let model = requests(&accesses, &settings, striping()).unwrap().of(method);
     let ([first, second], seen) = counted(embedded, workload, method, op);
     let sum = |costs: &[Cost], of: fn(&Cost) -> u64| costs.iter().map(of).sum::<u64>();
     let sent = sum(&second, |cost| cost.requests);

@@ -17,12 +17,12 @@ pub enum Order {
     Fortran,
 }
 
-/// How one dimension of an array is dealt to the processes of a grid.
+/// How one dimension of an array is distributed over the processes of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distribution {
     /// One block each; of the given length, or as equal as possible (rounded up).
     Block(Option<u64>),
-    /// Blocks of this length, dealt round robin.
+    /// Blocks of this length, distributed round robin.
     Cyclic(u64),
     /// Not distributed: the grid has one process along this dimension.
     None,

@@ -1,17 +1,18 @@
-//! Boundary sums: do the accesses of many ranks tile a part of a file exactly once?
+//! [`Boundary`]: boundary sums, which tell whether the accesses of many ranks tile a range of a
+//! file exactly once.
 //!
 //! Offset `x` stands for the value `r^x` in the field of integers modulo 2⁶¹ − 1, for a random
 //! [`Point`] `r`. The [`Boundary`] of an access is the sum over its runs `[a, b)` of `r^b − r^a`.
 //! Where one run ends and another begins the terms cancel, whether they are of one rank or of two,
 //! so the sum over all ranks tells where the number of ranks that want a byte changes, and by how
-//! much. It is that of a single interval, `r^end − r^start`, if and only if each byte of the interval
-//! is wanted once and no other byte is: a chain of runs from start to end.
+//! much. It is that of a single interval, `r^end − r^start`, if and only if each byte of the
+//! interval is wanted once and no other byte is: a chain of runs from start to end.
 //!
 //! "Only if" holds for polynomials in `r`; at a random point two that differ agree with a chance of
-//! at most degree / 2⁶¹ (Schwartz and Zippel). The degree that counts is the length of the range, since
-//! the offset of the whole is a factor that is never 0. There are two points: for a range of a
-//! gigabyte the chance is below 2⁻⁶⁰. This needs points that do not depend on the data, and runs that
-//! reach less than 2⁶¹ bytes, for beyond that the powers repeat.
+//! at most degree / 2⁶¹ (Schwartz and Zippel). The degree that counts is the length of the range,
+//! since the offset of the whole is a factor that is never 0. There are two points: for a range of
+//! a gigabyte the chance is below 2⁻⁶⁰. This needs points that do not depend on the data, and runs
+//! that reach less than 2⁶¹ bytes, for beyond that the powers repeat.
 //!
 //! The sum is computed from the description: `n` copies at a stride multiply the sum of one by a
 //! geometric series. A range is cut out at its two ends only, so its cost does not depend on the
@@ -31,10 +32,10 @@ const DIGIT: u32 = 4;
 const DIGITS: usize = 1 << DIGIT;
 const STEPS: usize = 61usize.div_ceil(DIGIT as usize);
 
-/// Where boundary sums are evaluated: two independent points. All who compare sums need the same.
+/// The two independent points at which boundary sums are evaluated. Sums are comparable only for
+/// the same points.
 ///
-/// The powers that every query needs are kept ready, which makes it a few kilobytes: make one and
-/// lend it.
+/// It contains precomputed powers of a few kilobytes: create one and share it by reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// `r` to the power of `d × 16^k`, at `[k][d]`.
@@ -46,7 +47,7 @@ pub struct Point {
 pub struct Boundary(ResiduePair);
 
 impl Point {
-    /// The points of a seed. Whoever can choose the data should not know it.
+    /// The points of a seed. It must not be known to a party that chooses the data.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut draw = || {
@@ -224,11 +225,12 @@ impl Point {
 }
 
 impl Datatype {
-    /// The boundary sum of `count` copies: that of their runs, cut to `range`, without walking them.
+    /// The boundary sum of `count` copies: that of their runs, cut to `range`, without walking
+    /// them.
     ///
     /// The sums of all ranks add up to [`Point::interval`] of the range if their accesses tile it
-    /// exactly once. If they do not, they still add up to it with a chance of (length / 2⁶¹)² at most,
-    /// for a point that was chosen without regard to the accesses.
+    /// exactly once. If they do not, they still add up to it with a chance of (length / 2⁶¹)² at
+    /// most, for a point that was chosen without regard to the accesses.
     ///
     /// Needs ascending bytes, as [`crate::Cursor::seek_offset`] does.
     ///
@@ -238,8 +240,8 @@ impl Datatype {
     /// let point = Point::new(17);
     /// let even: Datatype = "vector(1000, 4, stride=8)".parse()?;
     /// let odd = even.displaced(4)?;
-    /// let sum: Boundary =
-    ///     [&even, &odd].map(|view| view.boundary(1, 30..6001, &point)).into_iter().sum::<Result<_, _>>()?;
+    /// let sums = [&even, &odd].map(|view| view.boundary(1, 30..6001, &point));
+    /// let sum: Boundary = sums.into_iter().sum::<Result<_, _>>()?;
     /// assert_eq!(sum, point.interval(30..6001));
     /// let twice = even.boundary(2, 30..6001, &point)?;
     /// assert_ne!(twice, point.interval(30..6001));
@@ -263,12 +265,12 @@ impl Datatype {
 }
 
 impl Boundary {
-    /// As two words that can travel.
+    /// As two words, to be sent to another rank.
     pub const fn to_words(self) -> [u64; 2] {
         self.0.0
     }
 
-    /// From the words of [`Boundary::to_words`]; others are reduced.
+    /// From the words of [`Boundary::to_words`]; larger words are reduced.
     pub fn from_words(words: [u64; 2]) -> Self {
         Self(ResiduePair(words.map(|word| word % P)))
     }
@@ -318,8 +320,8 @@ impl OffsetRange {
         self.lo <= start && end <= self.hi
     }
 
-    /// Of entries that reach into the range, in ascending order: the first and the last, where they
-    /// stick out, and the others.
+    /// Splits entries that overlap the range, in ascending order: the first and the last if they
+    /// extend beyond it, and those that are inside.
     fn split<T>(self, listed: &[T], bounds: impl Fn(&T) -> (i64, i64)) -> ([Option<&T>; 2], &[T]) {
         let sticks_out = |entry: &T| {
             let (start, end) = bounds(entry);
@@ -336,8 +338,8 @@ impl OffsetRange {
     }
 }
 
-/// Two numbers below [`P`], one for each point: computed side by side, since the processor has
-/// nothing else to do while a product is under way.
+/// Two numbers below [`P`], one for each point: computed in parallel, which hides the latency of
+/// the multiplications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ResiduePair([u64; 2]);
 
@@ -572,7 +574,9 @@ mod tests {
         }
 
         #[test]
-        fn parts_of_a_range_add_up(ty in any_type(), a in -9i64..900, b in -9i64..900, c in -9i64..900) {
+        fn parts_of_a_range_add_up(
+            ty in any_type(), a in -9i64..900, b in -9i64..900, c in -9i64..900,
+        ) {
             if !ty.is_ascending() {
                 return Ok(());
             }
@@ -631,7 +635,7 @@ mod tests {
         assert!(!tiles(&doubled, 0..30_000_000));
         let moved = [views[0].clone(), views[1].displaced(1).unwrap(), views[2].clone()];
         assert!(!tiles(&moved, 0..30_000_000));
-        // Where the fault is not in the range, it is not seen.
+        // A fault outside of the range is not detected.
         assert!(tiles(&moved, 0..100) && !tiles(&moved, 0..101));
         let all = sum_of(&views, 0..30_000_000, &point);
         assert_eq!(
@@ -641,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_beside_an_overlap_of_the_same_size_is_seen() {
+    fn a_hole_and_an_overlap_of_the_same_size_are_detected() {
         assert!(tiles(&[listed(&[(10, 0)]), listed(&[(10, 10)]), listed(&[(10, 20)])], 0..30));
         // [8, 18) is wanted twice in part, and [18, 20) not at all.
         assert!(!tiles(&[listed(&[(10, 0)]), listed(&[(10, 8)]), listed(&[(10, 20)])], 0..30));
@@ -671,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn words_travel() {
+    fn words_convert_back() {
         let sum = Point::new(3).interval(-5..1 << 40);
         assert_eq!(Boundary::from_words(sum.to_words()), sum);
         assert_eq!(Boundary::from_words([P, P + 1]).to_words(), [0, 1]);
@@ -687,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_offsets_are_cut() {
+    fn extreme_offsets_are_summed() {
         let point = Point::new(11);
         let far = Datatype::bytes(100).unwrap();
         for at in [i64::MIN, i64::MAX - 100, -50] {

@@ -1,15 +1,15 @@
-//! The constructors of MPI, one by one, onto the normal form.
+//! MPI's constructors of derived datatypes: bounds by MPI's rules, loops by the normal form.
 //!
-//! Counts and block lengths are unsigned: what MPI calls an error at run time does not compile here
-//! (callers with signed arguments meet [`TypeError::Negative`] where they convert). Everything else
-//! is checked: a type that exists has all its offsets, sizes and extents within 64-bit range.
+//! Counts and block lengths are unsigned: what is a run-time error in MPI does not compile (callers
+//! with signed arguments get [`TypeError::Negative`] from their conversion). Everything else is
+//! checked: all offsets, sizes and extents of a type are within 64 bits.
 
 use crate::datatype::{Bounds, Datatype};
 use crate::normal::{self, Placed};
 use crate::{Element, TypeError};
 
 impl Datatype {
-    /// `len` bytes that lie together.
+    /// `len` contiguous bytes.
     pub fn bytes(len: u64) -> Result<Self, TypeError> {
         let placed = Placed::bytes(len)?;
         Self::from_parts(placed, Bounds { lb: 0, ub: len as i64 }, 1)
@@ -81,9 +81,9 @@ impl Datatype {
 
     /// Fields of (count, displacement in bytes, type) (`MPI_Type_create_struct`).
     ///
-    /// The extent is padded to the strictest alignment of the elements within, as a C compiler pads a
-    /// struct. Fields that are all of one type are blocks of that type instead, whose extent is not
-    /// padded: this is MPICH's reading of the standard.
+    /// The extent is padded to the strictest alignment of the elements within, as a C compiler pads
+    /// a struct. Fields that are all of one type are blocks of that type instead, whose extent is
+    /// not padded: this is MPICH's reading of the standard.
     pub fn structure(fields: &[(u64, i64, Self)]) -> Result<Self, TypeError> {
         let mut bounds =
             union(fields.iter().map(|(count, offset, child)| (*count, *offset, child)))?;
@@ -130,8 +130,8 @@ fn in_bytes(displacement: i64, child: &Datatype) -> Result<i64, TypeError> {
     displacement.checked_mul(child.extent()).ok_or(TypeError::overflow("displacement"))
 }
 
-/// Bounds over blocks of (length, offset, child). As in both MPIs, blocks without data do not count,
-/// whatever bounds their type has been given.
+/// Bounds over blocks of (length, offset, child). As in both MPIs, blocks without data do not
+/// count, whatever bounds their type has been given.
 fn union<'a>(blocks: impl Iterator<Item = (u64, i64, &'a Datatype)>) -> Result<Bounds, TypeError> {
     let mut all: Option<Bounds> = None;
     for (len, offset, child) in blocks.filter(|block| block.0 > 0 && block.2.size() > 0) {

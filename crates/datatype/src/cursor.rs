@@ -1,8 +1,9 @@
-//! [`Cursor`]: walks a description in steps, from anywhere.
+//! [`Cursor`]: walks a description from any position.
 //!
-//! The state is one frame per loop on the way to the current leaf, so stopping, resuming and seeking
-//! never depend on how much is skipped: a seek divides through regular loops and bisects irregular
-//! ones. This is what lets a server expand only what lies on its own stripes \[CHING\].
+//! The state is one frame per loop on the way to the current leaf, so stopping, resuming and
+//! seeking do not depend on the number of skipped bytes: a seek divides in regular loops and
+//! bisects lists. So a server can expand only the part of a description that is on its own strips
+//! \[CHING\].
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use std::ops::Range;
 use crate::node::{Loop, Node};
 use crate::{Datatype, TypeError};
 
-/// Bytes that lie together.
+/// Contiguous bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// Where the first byte lies.
@@ -132,8 +133,8 @@ impl<'t> Cursor<'t> {
 
     /// Moves to the first byte at or after `offset`, or to the end.
     ///
-    /// Needs a type whose bytes ascend ([`Datatype::is_monotonic`], or any ascending type when there
-    /// is one copy); leaves the cursor alone otherwise.
+    /// Needs a type whose bytes ascend ([`Datatype::is_monotonic`], or any ascending type when
+    /// there is one copy); leaves the cursor alone otherwise.
     pub fn seek_offset(&mut self, offset: i64) -> Result<(), TypeError> {
         if !self.ty.is_ascending() || (self.count > 1 && !self.ty.copies_ascend()) {
             return Err(TypeError::NotMonotonic);

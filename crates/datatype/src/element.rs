@@ -1,7 +1,7 @@
-//! The named element types programs use as leaves.
+//! [`Element`]: the named element types that programs use as leaves.
 //!
-//! A description knows bytes only; an element contributes its size, and its alignment for the one
-//! rule of MPI that needs it (a struct's extent is padded to its strictest field).
+//! A description contains bytes only; an element contributes its size, and its alignment for the
+//! one rule of MPI that needs it (the extent of a struct is padded to its strictest field).
 
 use std::fmt;
 

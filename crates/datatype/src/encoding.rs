@@ -1,11 +1,12 @@
-//! The binary form: what travels to servers and is kept in traces.
+//! [`Datatype::encode`] and [`Datatype::decode`]: the binary form, which is sent to servers and
+//! stored in traces.
 //!
 //! One version byte, then the bounds and the loops in preorder; numbers are LEB128, signed ones
 //! zigzag, offsets of lists as differences. There is exactly one encoding of a datatype: decoding
 //! rebuilds the normal form and refuses anything that does not encode back to the same bytes, so
 //! equal bytes and equal descriptions are the same thing.
 //!
-//! Decoding is total. Depth and node count are limited, all arithmetic is checked by the
+//! Decoding accepts any input. Depth and node count are limited, all arithmetic is checked by the
 //! constructors, and nothing is allocated beyond a small multiple of the input.
 
 use thiserror::Error;

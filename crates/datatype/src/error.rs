@@ -1,4 +1,4 @@
-//! What can be wrong with a description.
+//! [`TypeError`] and [`PackError`].
 
 use thiserror::Error;
 
@@ -61,7 +61,7 @@ pub enum TypeError {
     /// An operation that needs ascending offsets was asked of a type without them.
     #[error("the type is not monotonic: its bytes are not in ascending, disjoint order")]
     NotMonotonic,
-    /// A search in the type came to its limit.
+    /// A search in the type reached its limit of steps.
     #[error("the type is too scattered: nothing was found in {steps} steps")]
     Scattered {
         /// Steps that were allowed.
@@ -81,7 +81,8 @@ impl TypeError {
 pub enum PackError {
     /// The memory does not hold all the bytes the type describes.
     #[error(
-        "the type reaches from byte {low} to {high} around its origin, but memory has {before} bytes before it and {after} from it on"
+        "the type reaches from byte {low} to {high} around its origin, \
+         but memory has {before} bytes before it and {after} from it on"
     )]
     Memory {
         /// First byte the type touches, relative to the origin.

@@ -1,10 +1,10 @@
-//! The list of regions: what the list method sends, and what tests compare with.
+//! [`Datatype::flatten`]: the list of runs, for the list method and for tests.
 
 use crate::{Cursor, Datatype, Run, TypeError};
 
 impl Datatype {
-    /// All runs of `count` copies. Its length grows with the number of runs: this is for the list
-    /// method and for tests, not for the way to storage.
+    /// All runs of `count` copies. Its length grows with the number of runs, so it is meant for the
+    /// list method and for tests only.
     pub fn flatten(&self, count: u64) -> Result<Vec<Run>, TypeError> {
         Ok(Cursor::new(self, count)?.collect())
     }

@@ -1,12 +1,12 @@
-//! Concise descriptions of structured accesses.
+//! MPI-like datatypes: concise descriptions of structured accesses.
 //!
-//! A [`Datatype`] says which bytes, in which order, as a tree of five kinds of loops over byte
-//! leaves \[CHING\]. It is built with the constructors MPI users know, normalised as it is built, and
-//! never flattened on its way: a [`Cursor`] walks any part of it in steps, [`Pieces`] walks a memory
-//! and a file description together, [`Packer`] copies between typed memory and a contiguous stream,
-//! and [`Datatype::encode`] writes it in the few bytes that travel to a server.
+//! A [`Datatype`] describes bytes and their order as a tree of five kinds of loops over byte leaves
+//! \[CHING\]. It is built with MPI's constructors, normalised as it is built, and never flattened
+//! on the way to storage: a [`Cursor`] walks any part of it, [`Pieces`] walks a memory and a file
+//! description in step, [`Packer`] copies between typed memory and a contiguous stream, and
+//! [`Datatype::encode`] writes the few bytes that are sent to a server.
 //!
-//! There is no I/O here, and no `unsafe` outside of the copy kernels.
+//! The crate has no I/O, and no `unsafe` outside of the copy kernels.
 
 mod array;
 mod boundary;
@@ -41,10 +41,10 @@ pub use pieces::{Piece, Pieces};
 pub use size::{Bytes, SizeError, parse_size};
 pub use strips::Strips;
 
-/// Deepest nest of loops a description may have. Programs use fewer than ten; the limit bounds the
-/// work and stack that a hostile description can ask for.
+/// Nesting depth of a description at most. Programs use fewer than ten levels; the limit bounds the
+/// work and the stack that a malicious description can cause.
 pub const MAX_DEPTH: u32 = 64;
 
-/// Most loops and leaves a description may have. Long lists are one loop: only structs of many
-/// different parts come near.
+/// Loops and leaves of a description at most. A long list is one loop: only structs of many
+/// different parts come close.
 pub const MAX_NODES: u32 = 1 << 16;

@@ -1,9 +1,9 @@
 //! The five loop kinds over byte leaves \[CHING\].
 //!
-//! A [`Node`] stands in *normal position*: the first byte of its stream is at offset 0. Where it
-//! lies is said once, by the loop above it or by the [`crate::Datatype`] at the root. Together with
-//! strides in bytes (an inner extent is nothing but a stride of the loop above) this is what makes
-//! equal accesses look equal.
+//! A [`Node`] is in *normal position*: the first byte of its stream is at offset 0. Its offset is
+//! stored once, in the loop above it or in the [`crate::Datatype`] at the root. Together with
+//! strides in bytes (an inner extent is a stride of the loop above) this makes equal accesses equal
+//! descriptions.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use std::sync::Arc;
 use crate::span::Span;
 use crate::{MAX_DEPTH, MAX_NODES, TypeError};
 
-/// One loop of a description, with the summary of all it stands for.
+/// One loop of a description, with the summary of its whole tree.
 #[derive(Debug)]
 pub struct Node {
     kind: Loop,
     span: Span,
     depth: u32,
-    /// Loops and leaves in the tree. Shared parts count as often as they occur, because everything
-    /// that walks the tree meets them as often.
+    /// Loops and leaves in the tree. A shared part counts as often as it occurs, because a walk of
+    /// the tree visits it as often.
     nodes: u32,
 }
 
 /// The loop kinds. Offsets are in bytes and relative to the loop's own first byte.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub enum Loop {
-    /// A leaf: bytes that lie together.
+    /// A leaf: contiguous bytes.
     Bytes,
     /// Copies that touch: each begins where the one before ends.
     Contig {

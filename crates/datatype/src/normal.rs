@@ -1,10 +1,10 @@
-//! The normal form: how loops are put together so that equal accesses become equal descriptions.
+//! The normal form: combines loops so that equal accesses become equal descriptions.
 //!
 //! Every constructor goes through the functions here, children first, so a loop is normal when it
 //! exists. The rules \[CHING §loop fusion\]:
 //!
-//! * nothing empty is kept, a single copy is its child, offsets move to the root;
-//! * a leaf whose copies touch is a longer leaf; a loop over a loop that continue each other are one;
+//! * empty loops are dropped, a single copy is its child, offsets move to the root;
+//! * a leaf whose copies touch is a longer leaf; two nested loops that continue each other are one;
 //! * neighbouring blocks merge, a list with a period becomes a loop over its period (so a list of
 //!   the rows of a block becomes the block again), equal block lengths become a blockindexed loop;
 //! * a struct whose fields are all bytes is an indexed loop, one whose fields are all alike a
@@ -281,7 +281,7 @@ fn period(n: usize, same_step: impl Fn(usize, usize) -> bool) -> usize {
         failure[i] = if same_step(i, k) { k + 1 } else { 0 };
     }
     let period = steps - failure[steps - 1];
-    // A period as long as the list of steps is none, unless a single group remains to be told apart.
+    // A period as long as the list of steps is no period.
     if period < steps && n.is_multiple_of(period) { period } else { n }
 }
 

@@ -1,16 +1,17 @@
-//! Pack and unpack: typed memory to and from a contiguous stream.
+//! [`Packer`]: packs and unpacks typed memory to and from a contiguous stream.
 //!
-//! The tree is walked recursively down to loops that a copy kernel carries out whole; only the two
-//! ends of a window are walked piece by piece. Since packing is a permutation of bytes, the order in
-//! which it is carried out is ours to choose: [`nest`] reorders regular loops for the cache.
+//! The tree is walked recursively down to loops that a copy kernel handles as a whole; only the two
+//! ends of a window are walked piece by piece. Since packing is a permutation of bytes, the order
+//! of copying is free: [`nest`] reorders regular loops for the cache.
 //!
 //! # Soundness
 //!
-//! All checks are made in [`Packer::check`] and [`Packer::check_part`], once per call. From there on one invariant holds, inside
-//! of this module only: *a node handed on with a [`Position`] lies, with all bytes of its stream that
-//! are asked for, inside of the memory and the stream of the call*. The root does by the check, and
-//! every child lies inside of its parent, because the summary of a [`Node`] covers its children.
-//! Pointers are moved by wrapping arithmetic and only the kernels use them.
+//! All checks are made in [`Packer::check`] and [`Packer::check_part`], once per call. From there
+//! on one invariant holds, inside of this module only: *a node handed on with a [`Position`] lies,
+//! with all bytes of its stream that are asked for, inside of the memory and the stream of the
+//! call*. The root does by the check, and every child lies inside of its parent, because the
+//! summary of a [`Node`] covers its children. Pointers are moved by wrapping arithmetic and only
+//! the kernels use them.
 
 mod kernel;
 mod nest;
@@ -28,8 +29,8 @@ use kernel::Direction;
 
 pub use swap::{swap_copy, swap_in_place};
 
-/// Copies of at least so many bytes are written around the caches where that pays: their beginning has
-/// left a core's caches before their end is reached.
+/// Copies of at least this size are written around the caches where that is faster: their beginning
+/// has left the caches of a core before their end is reached.
 const STREAMING: u64 = 8 << 20;
 
 /// Copies between `count` copies of a type in memory and their stream.
@@ -115,8 +116,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Gathers like [`Packer::pack_window`], but from a part of memory that need only hold the bytes
-    /// asked for: `memory` holds the offsets from `base` on. The type's bytes must ascend.
+    /// Gathers like [`Packer::pack_window`], but from a part of memory that need only hold the
+    /// bytes asked for: `memory` holds the offsets from `base` on. The type's bytes must ascend.
     ///
     /// ```
     /// use striate_datatype::{Datatype, Packer};
@@ -142,7 +143,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Scatters like [`Packer::unpack_window`], into a part of memory as [`Packer::pack_part`] has it.
+    /// Scatters like [`Packer::unpack_window`], into a part of memory as [`Packer::pack_part`] has
+    /// it.
     pub fn unpack_part(
         &self,
         start: u64,
@@ -150,16 +152,17 @@ impl Packer {
         memory: &mut [u8],
         base: i64,
     ) -> Result<(), PackError> {
-        // SAFETY: the slice is writable and nobody else's.
+        // SAFETY: the slice is writable, and the reference to it is unique.
         unsafe { self.unpack_part_at(start, stream, memory.as_mut_ptr(), memory.len(), base) }
     }
 
-    /// [`Packer::unpack_part`] into memory that others write to at the same time, at other bytes.
+    /// [`Packer::unpack_part`] into memory that other threads or processes write at the same time,
+    /// at other bytes.
     ///
     /// # Safety
     ///
-    /// `memory` is valid for writes of `len` bytes, and while this runs nobody else accesses those
-    /// of them that lie in the part of the stream.
+    /// `memory` is valid for writes of `len` bytes, and no other thread or process accesses the
+    /// bytes of the part of the stream during the call.
     pub unsafe fn unpack_part_at(
         &self,
         start: u64,
@@ -184,9 +187,7 @@ impl Packer {
         start: u64,
         len: usize,
     ) -> Result<Range<u64>, PackError> {
-        let (len, size) = (len as u64, self.span.size);
-        let end = start.checked_add(len).filter(|&end| end <= size);
-        let end = end.ok_or(PackError::Window { start, len, size })?;
+        let end = self.check_window(start, len)?;
         if len == 0 {
             return Ok(start..end);
         }
@@ -207,6 +208,13 @@ impl Packer {
         Ok(start..end)
     }
 
+    /// The end of a window of `len` bytes from `start` on, if it is inside of the stream.
+    fn check_window(&self, start: u64, len: usize) -> Result<u64, PackError> {
+        let (len, size) = (len as u64, self.span.size);
+        let end = start.checked_add(len).filter(|&end| end <= size);
+        end.ok_or(PackError::Window { start, len, size })
+    }
+
     const fn check_whole(&self, len: usize) -> Result<(), PackError> {
         if len as u64 == self.span.size {
             return Ok(());
@@ -222,15 +230,13 @@ impl Packer {
         start: u64,
         len: usize,
     ) -> Result<Range<u64>, PackError> {
-        let (len, size) = (len as u64, self.span.size);
-        let end = start.checked_add(len).filter(|&end| end <= size);
-        let end = end.ok_or(PackError::Window { start, len, size })?;
+        let end = self.check_window(start, len)?;
         let Span { low, high, .. } = self.span;
         let (before, after) = (origin as u64, memory.saturating_sub(origin) as u64);
         let inside = origin <= memory
             && -i128::from(low) <= i128::from(before)
             && i128::from(high) <= i128::from(after);
-        if size > 0 && !inside {
+        if self.span.size > 0 && !inside {
             return Err(PackError::Memory { low, high, before, after });
         }
         Ok(start..end)
@@ -249,7 +255,7 @@ impl Packer {
     }
 }
 
-/// Where the next bytes lie on both sides.
+/// The addresses of the next bytes on both sides.
 #[derive(Clone, Copy)]
 struct Position {
     memory: *mut u8,
@@ -352,7 +358,8 @@ fn part<const DIRECTION: bool>(node: &Node, place: Position, range: Range<u64>) 
     }
 }
 
-/// Copies bytes `range` of the stream of listed runs: the end of one, whole ones, the start of another.
+/// Copies bytes `range` of the stream of listed runs: the end of one, whole ones, the start of
+/// another.
 fn listed_part<const DIRECTION: bool>(blocks: &[Block], place: Position, range: Range<u64>) {
     let first = blocks.partition_point(|block| block.start + block.len <= range.start);
     let last = blocks.partition_point(|block| block.start + block.len <= range.end);

@@ -1,20 +1,21 @@
-//! Two cursors in step: the basis of every access method.
+//! [`Pieces`]: two cursors in step, which yield pieces that are contiguous in memory and in the
+//! file. Every access method is based on it.
 
 use crate::{Cursor, Run};
 
-/// Bytes that lie together both in memory and in the file.
+/// Bytes that are contiguous both in memory and in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Where they lie in memory.
+    /// Offset in memory.
     pub memory: i64,
-    /// Where they lie in the file.
+    /// Offset in the file.
     pub file: i64,
     /// Number of bytes.
     pub len: u64,
 }
 
-/// Walks a memory and a file description together, from where their cursors stand, until the
-/// shorter ends.
+/// Walks a memory and a file description in step, from the positions of their cursors, until the
+/// shorter one ends.
 #[derive(Clone, Debug)]
 pub struct Pieces<'m, 'f> {
     memory: RunReader<'m>,
@@ -49,7 +50,7 @@ impl Iterator for Pieces<'_, '_> {
     }
 }
 
-/// A cursor and what is left of the run it yielded last.
+/// A cursor, and the rest of the run that it yielded last.
 #[derive(Clone, Debug)]
 struct RunReader<'t> {
     cursor: Cursor<'t>,

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `64KiB`, `4m`, `1g`. Suffixes are binary, as in IOR.
+//! [`parse_size`] and [`Bytes`]: sizes as `64KiB`, `4m`, `1g`. Suffixes are binary, as in IOR.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ pub enum SizeError {
     TooLarge(String),
 }
 
-/// Reads a size: digits and an optional binary suffix (`k`, `K`, `kib`, `KiB`, `KB`; likewise m, g, t).
+/// Reads a size: digits and an optional binary suffix (`k`, `K`, `kib`, `KiB`, `KB`; likewise m, g,
+/// t).
 ///
 /// ```
 /// assert_eq!(striate_datatype::parse_size("64KiB"), Ok(65_536));
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_sizes_are_errors() {
         assert!(matches!(parse_size(""), Err(SizeError::NoDigits(_))));
         assert!(matches!(parse_size("KiB"), Err(SizeError::NoDigits(_))));
         assert!(matches!(parse_size("-1"), Err(SizeError::NoDigits(_))));

@@ -1,4 +1,5 @@
-//! What is known of a description without walking it: an algebra of four operations.
+//! [`Span`]: the summary of a description, computed without walking it by an algebra of four
+//! operations.
 //!
 //! Every loop is a composition of *leaf*, *shift*, *repeat* and *then*, so its size, bounds and
 //! number of contiguous runs follow in constant time per loop, however many runs it stands for.

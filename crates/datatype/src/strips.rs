@@ -1,25 +1,26 @@
-//! [`Strips`]: equal strips at a constant distance, and the first byte of a description inside of one.
+//! [`Strips`]: equal strips at a constant distance, and the next byte of a description inside of
+//! one.
 //!
-//! The strips that a server holds of a striped file are such a set. What a server or a client asks of a
-//! description is where it next touches a strip; whatever lies in the gaps must not be walked.
+//! The strips that a server holds of a striped file are such a set. A server or a client needs the
+//! next byte of a description in a strip; the bytes in the gaps must not be walked.
 //!
 //! Copies at a constant stride stand at the residues `a`, `a + s`, `a + 2 s`, … modulo the period,
 //! and the first of them that reaches into a strip is the first whose residue lies in an interval.
-//! [`first_below`] finds it as Euclid finds a divisor. What a copy itself covers modulo the period is
-//! one interval again ([`Search::shadow`]): a vector whose stride is a multiple of the period is no
-//! wider than one of its blocks, and one that drifts a little is as wide as its drift. In a list, the
-//! next strip tells where to bisect.
+//! [`first_below`] finds it as Euclid finds a divisor. What a copy itself covers modulo the period
+//! is one interval again ([`Search::shadow`]): a vector whose stride is a multiple of the period is
+//! no wider than one of its blocks, and one that drifts a little is as wide as its drift. In a
+//! list, the next strip tells where to bisect.
 //!
 //! # Cost
 //!
-//! O(depth · log) where every shadow is exact: for leaves, for loops that fit into a period, and for
-//! all others whose gaps, seen modulo the period, are narrower than a strip. Elsewhere a copy may be
-//! entered that has nothing in the strips, and the search goes on with the next. Then these are bounds:
-//! of a loop at most `period / gcd(period, stride)` copies are entered, since the residues repeat
-//! after that, and no more than there are; of a list no more than its entries, and no more than there
-//! are strips over it; nested, these multiply. Copies whose residues are scattered meet a strip after
-//! `period / width` tries on the average. Who searches what comes from others sets a limit
-//! ([`Datatype::next_in_strips_within`]).
+//! O(depth · log) where every shadow is exact: for leaves, for loops that fit into a period, and
+//! for all others whose gaps, seen modulo the period, are narrower than a strip. Elsewhere a copy
+//! may be entered that has nothing in the strips, and the search goes on with the next. Then these
+//! are bounds: of a loop at most `period / gcd(period, stride)` copies are entered, since the
+//! residues repeat after that, and no more than there are; of a list no more than its entries, and
+//! no more than there are strips over it; nested, these multiply. Copies whose residues are
+//! scattered hit a strip after `period / width` tries on average. A caller with descriptions of
+//! untrusted origin sets a limit ([`Datatype::next_in_strips_within`]).
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -110,9 +111,9 @@ impl Datatype {
     }
 }
 
-/// The strips without their place. Where a node lies in it is a *phase*: how far its first byte is behind
-/// the beginning of a strip, less than the period. Offsets count from the node's first byte, which
-/// is its lowest, since it ascends.
+/// The strips without their place. Where a node lies in it is a *phase*: how far its first byte is
+/// behind the beginning of a strip, less than the period. Offsets count from the node's first byte,
+/// which is its lowest, since it ascends.
 #[derive(Clone, Copy, Debug)]
 struct Search<'s> {
     period: u64,
@@ -206,7 +207,7 @@ impl Search<'_> {
         let high = child.span().high as u64;
         let mut copy = from.checked_sub(high).map_or(0, |past| past / stride + 1);
         let phase_of = |copy: u64| self.plus(phase, copy * stride);
-        // Copies of which a part is left out differ from all others, and there is only one.
+        // At most one copy is cut by `from`; it is searched separately.
         if copy < count && copy * stride < from {
             let at = copy * stride;
             if let Some(found) = self.find(child, phase_of(copy), from - at) {
@@ -217,7 +218,7 @@ impl Search<'_> {
 
         let shadow = self.shadow(child);
         // The shadow reaches into a strip if its last byte does, or is behind one by less than the
-        // shadow's length. Where that is more than a period, it always does.
+        // shadow's length. If that is more than a period, it always does.
         let last = self.plus(shadow.start, shadow.len - 1);
         let reach = (self.width - 1).saturating_add(shadow.len).min(self.period);
         let mut end = count;
@@ -241,8 +242,8 @@ impl Search<'_> {
     }
 
     /// The first byte of the entries of a list, which ascend. `bounds` says where an entry begins
-    /// and ends; `find` finds the first byte of an entry, given its phase, at or after an offset that
-    /// lies in the entry and in the strips.
+    /// and ends; `find` finds the first byte of an entry, given its phase, at or after an offset
+    /// that lies in the entry and in the strips.
     fn listed<T>(
         self,
         mut entries: &[T],
@@ -277,8 +278,8 @@ impl Search<'_> {
         }
     }
 
-    /// The shadow of a node. It is as long as it needs to be for leaves, for what fits into a period,
-    /// and for loops that drift slowly; for others it is the whole period.
+    /// The shadow of a node. It is as long as it needs to be for leaves, for what fits into a
+    /// period, and for loops that drift slowly; for others it is the whole period.
     fn shadow(self, node: &Node) -> Shadow {
         let whole = Shadow { start: 0, len: self.period };
         let high = node.span().high as u64;
@@ -309,8 +310,8 @@ impl Search<'_> {
     }
 }
 
-/// The smallest `i` for which `(a + i × step) mod modulus < bound`; `a` and `step` are less than the
-/// modulus.
+/// The smallest `i` for which `(a + i × step) mod modulus < bound`; `a` and `step` are less than
+/// the modulus.
 fn first_below(a: u64, step: u64, modulus: u64, bound: u64) -> Option<u64> {
     if a < bound {
         return Some(0);
@@ -319,10 +320,11 @@ fn first_below(a: u64, step: u64, modulus: u64, bound: u64) -> Option<u64> {
     first_between(step, modulus, modulus - a, modulus - a + (bound - 1))
 }
 
-/// The smallest `i` for which `low ≤ i × step mod modulus ≤ high`, where `0 < low ≤ high < modulus`.
+/// The smallest `i` for which `low ≤ i × step mod modulus ≤ high`, where `0 < low ≤ high <
+/// modulus`.
 ///
-/// If no multiple of the step is in the interval before the first wrap, then `i × step − y × modulus`
-/// is, for a `y` that is to be as small as can be. Modulo the step that is an interval for
+/// If no multiple of the step is in the interval before the first wrap, then `i × step − y ×
+/// modulus` is, for a `y` that is to be as small as can be. Modulo the step that is an interval for
 /// `y × modulus`: the same question with smaller numbers, as in Euclid's algorithm.
 fn first_between(step: u64, modulus: u64, low: u64, high: u64) -> Option<u64> {
     #[cfg(test)]

@@ -99,7 +99,10 @@ proptest! {
         prop_assert_eq!(&Datatype::resized(&list, 0, block.extent()).unwrap(), &block);
         let fields: Vec<_> = runs
             .iter()
-            .flat_map(|&(len, at)| [(len / 2, at, byte.clone()), (len - len / 2, at + (len / 2) as i64, byte.clone())])
+            .flat_map(|&(len, at)| {
+                let half = len / 2;
+                [(half, at, byte.clone()), (len - half, at + half as i64, byte.clone())]
+            })
             .collect();
         let structure = Datatype::structure(&fields).unwrap();
         prop_assert_eq!(&Datatype::resized(&structure, 0, block.extent()).unwrap(), &block);
@@ -138,7 +141,8 @@ proptest! {
             prop_assert_eq!(cursor.position() as usize, position);
             prop_assert_eq!(cursor.offset(), offsets.get(position).copied());
             let run = cursor.next_run(max);
-            let expected = runs(&offsets[position..]).first().map(|run| Run { len: run.len.min(max), ..*run });
+            let limited = |run: &Run| Run { len: run.len.min(max), ..*run };
+            let expected = runs(&offsets[position..]).first().map(limited);
             prop_assert_eq!(run, expected);
             let after = position + run.map_or(0, |run| run.len as usize);
             prop_assert_eq!(cursor.position() as usize, after);
@@ -244,7 +248,9 @@ proptest! {
     }
 
     #[test]
-    fn two_cursors_pair_their_streams(memory in any_notation(), file in any_view(), skip in 0usize..50) {
+    fn two_cursors_pair_their_streams(
+        memory in any_notation(), file in any_view(), skip in 0usize..50,
+    ) {
         let (Some((mem, mem_twin)), Some((fil, file_twin))) = (build(&memory), build(&file)) else {
             return Ok(());
         };

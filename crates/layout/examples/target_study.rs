@@ -1,9 +1,10 @@
 //! The study behind the default δ: which targets are chosen among samples of known targets, for
 //! several δ. Prints the tables of `docs/targets.md`; the numbers are the same in every run.
 //!
-//! A target has a true speed. What is measured is that, with noise. The choice is judged by the true
-//! speeds: *healthy* targets are those of the best choice, *stragglers* the others, and *efficiency* is
-//! what the chosen targets give together, in parts of what the best choice would give.
+//! A target has a true speed. What is measured is that, with noise. The choice is judged by the
+//! true speeds: *healthy* targets are those of the best choice, *stragglers* the others, and
+//! *efficiency* is what the chosen targets give together, in parts of what the best choice would
+//! give.
 
 use std::f64::consts::TAU;
 
@@ -118,8 +119,8 @@ fn together(speeds: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { count * slowest } else { 0.0 }
 }
 
-/// The walk of \[SON\] by its letter: from the first target on, up to the first step down by more than
-/// δ of the aggregate so far. Returns how many targets it keeps of a sorted list.
+/// The walk of \[SON\] by its letter: from the first target on, up to the first step down by more
+/// than δ of the aggregate so far. Returns how many targets it keeps of a sorted list.
 fn literal(sorted: &[f64], delta: f64) -> usize {
     let aggregate = |i: usize| (i + 1) as f64 * sorted[i];
     let falls = |&i: &usize| aggregate(i) < (1.0 - delta) * aggregate(i - 1);

@@ -8,9 +8,9 @@
 //! Clients need not be alike: every figure is the mean over the clients, rounded to the nearest
 //! whole number. Two-phase counts the work of an aggregator instead, as the paper does.
 //!
-//! The paper's formulas take every byte of a span as accessed. [`sieve_exact`] and
-//! [`two_phase_exact`] tell what an implementation does that leaves out what nobody wants; they look
-//! at each window that somebody touches, though never at regions.
+//! The paper's formulas count every byte of a span as accessed. [`sieve_exact`] and
+//! [`two_phase_exact`] model an implementation that skips windows without wanted bytes; they look
+//! at each window with wanted bytes, but never at regions.
 
 mod requests;
 
@@ -25,7 +25,7 @@ use striate_datatype::{Cursor, Datatype, TypeError};
 use thiserror::Error;
 
 use crate::file_domain::{DomainKind, Domains};
-pub use requests::{requests, servers};
+pub use requests::{RequestCounts, requests, servers};
 
 /// A way to carry out a noncontiguous access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -66,8 +66,9 @@ impl fmt::Display for Method {
     }
 }
 
-/// Pieces that one list request carries at most. A file region that meets many pieces of memory is one
-/// region of the paper's limit, but a request must be of bounded length all the same.
+/// Pieces that one list request carries at most. A file region that corresponds to many pieces of
+/// memory counts as one region of the paper's limit, but the length of a request must be bounded as
+/// well.
 pub const PIECES_PER_LIST_REQUEST: u64 = 4096;
 
 /// What the methods are configured with; the defaults are the paper's.
@@ -79,7 +80,7 @@ pub struct Settings {
     pub two_phase_buffer: NonZeroU64,
     /// Clients that aggregate, the first ones; all if `None`. There are no more than clients.
     pub aggregators: Option<NonZeroU64>,
-    /// How the file is dealt to the aggregators.
+    /// How the file is distributed over the aggregators.
     pub domains: DomainKind,
     /// File regions that a list request carries at most.
     pub regions_per_list_request: NonZeroU64,
@@ -103,7 +104,8 @@ impl Default for Settings {
     }
 }
 
-/// What one client asks for in one call: bytes of its memory and the bytes of the file they meet.
+/// The access of one client in one call: bytes of its memory, and the corresponding bytes of the
+/// file.
 #[derive(Clone, Debug)]
 pub struct Access {
     memory: Datatype,
@@ -131,7 +133,8 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// `memory_count` copies of `memory`, met by the bytes of `file_count` copies of `file`.
+    /// `memory_count` copies of `memory`, and `file_count` copies of `file` with the same number of
+    /// bytes.
     pub fn new(
         memory: &Datatype,
         memory_count: u64,
@@ -146,7 +149,7 @@ impl Access {
         Self { memory, file }.checked()
     }
 
-    /// `file_count` copies of `file`, met by memory without gaps.
+    /// `file_count` copies of `file`, and contiguous memory.
     pub fn from_contiguous_memory(file: &Datatype, file_count: u64) -> Result<Self, AccessError> {
         let file = Datatype::contiguous(file_count, file)?;
         Self { memory: Datatype::bytes(file.size())?, file }.checked()
@@ -175,10 +178,10 @@ impl Access {
     /// Number of pieces that are contiguous in memory and in the file.
     ///
     /// A piece ends where a run of either side ends, so their number is the runs of both sides less
-    /// the ends they share. The shared ends are found by walking the side with fewer runs and asking
-    /// the other whether a run ends there: a transposition of a million cells into a few large
-    /// regions is counted by looking at the few. If even that side has more than `look_at` runs, the
-    /// larger of the two numbers of runs stands as a lower bound.
+    /// the ends they share. The shared ends are found by walking the side with fewer runs and
+    /// asking the other whether a run ends there: a transposition of a million cells into a few
+    /// large regions is counted by looking at the few. If even that side has more than `look_at`
+    /// runs, the larger of the two numbers of runs stands as a lower bound.
     pub fn pieces(&self, look_at: u64) -> Result<PieceCount, AccessError> {
         let (coarse, fine) = if self.memory.runs() <= self.file.runs() {
             (&self.memory, &self.file)
@@ -215,12 +218,12 @@ impl Access {
     }
 }
 
-/// How many pieces an access falls into.
+/// The number of pieces of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceCount {
-    /// As many.
+    /// This number.
     Exactly(u64),
-    /// As many or more.
+    /// This number or more.
     AtLeast(u64),
 }
 
@@ -248,7 +251,7 @@ pub struct Characteristics {
     /// Whether `operations` is a lower bound, since counting would take too long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
-    /// Bytes the client sends to or receives from others; `None` if the method sends none.
+    /// Bytes that the client exchanges with other clients; `None` for a method without exchange.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resent: Option<u64>,
     /// Bytes of one contiguous region that is accessed: their mean, or the most there can be.
@@ -262,9 +265,10 @@ pub struct AggregatorWork {
     pub accessed: u64,
     /// The windows: one operation each.
     pub operations: u64,
-    /// Bytes it wants that are in the domains of others: sent to them, or received from them.
+    /// Bytes it wants in the domains of other clients, which are exchanged with them.
     pub resent: u64,
-    /// Bytes that others want in its domain. What all clients gather they also resend.
+    /// Bytes that other clients want in its domain. The sum over all clients equals that of
+    /// `resent`.
     pub gathered: u64,
 }
 
@@ -279,7 +283,8 @@ pub struct AggregatorWork {
 /// let rows: Datatype = "vector(512, 1KiB, stride=2KiB)".parse()?;
 /// let even = Access::from_contiguous_memory(&rows, 1)?;
 /// let odd = even.clone().displaced(1024)?;
-/// let [posix, .., two_phase, list, datatype] = characteristics(&[even, odd], &Settings::default())?;
+/// let settings = Settings::default();
+/// let [posix, .., two_phase, list, datatype] = characteristics(&[even, odd], &settings)?;
 /// assert_eq!((posix.operations, list.operations, datatype.operations), (512, 8, 1));
 /// assert_eq!((two_phase.method, two_phase.resent), (Method::TwoPhase, Some(256 << 10)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -329,7 +334,8 @@ pub fn characteristics(
         ..plain(Method::Sieve, operations, accessed.min(settings.sieve_buffer.get()))
     };
 
-    let (accessed, operations, region_size, resent) = two_phase(accesses, settings)?;
+    let TwoPhaseFigures { accessed, operations, region_size, resent } =
+        two_phase(accesses, settings)?;
     let two_phase = Characteristics {
         accessed,
         resent: Some(resent),
@@ -343,37 +349,46 @@ pub fn characteristics(
     Ok([posix, sieve, two_phase, list, datatype])
 }
 
-/// Accessed, operations, region size and resent.
-fn two_phase(
-    accesses: &[Access],
-    settings: &Settings,
-) -> Result<(u64, u64, u64, u64), AccessError> {
+/// The figures of two-phase, per aggregator; `resent` per client.
+struct TwoPhaseFigures {
+    accessed: u64,
+    operations: u64,
+    region_size: u64,
+    resent: u64,
+}
+
+fn two_phase(accesses: &[Access], settings: &Settings) -> Result<TwoPhaseFigures, AccessError> {
     let (kind, buffer) = (settings.domains, settings.two_phase_buffer);
     let domains = aggregate_domains(accesses, kind, settings.aggregators, buffer);
     if kind == DomainKind::Even {
         let range = domains.range();
         let longest = (range.end - range.start).div_ceil(domains.aggregators());
         let resent = mean_resent(accesses, &domains)?;
-        return Ok((longest, domains.rounds(), longest.min(buffer.get()), resent));
+        return Ok(TwoPhaseFigures {
+            accessed: longest,
+            operations: domains.rounds(),
+            region_size: longest.min(buffer.get()),
+            resent,
+        });
     }
-    let work = dealt(accesses, &domains)?;
+    let work = aggregator_work(accesses, &domains)?;
     let total = |of: fn(&AggregatorWork) -> u64| work.iter().map(|work| u128::from(of(work))).sum();
     let (accessed, operations) = (total(|work| work.accessed), total(|work| work.operations));
     let aggregators = u128::from(domains.aggregators());
-    Ok((
-        ratio(accessed, aggregators),
-        ratio(operations, aggregators),
-        ratio(accessed, operations),
-        ratio(total(|work| work.resent), accesses.len() as u128),
-    ))
+    Ok(TwoPhaseFigures {
+        accessed: ratio(accessed, aggregators),
+        operations: ratio(operations, aggregators),
+        region_size: ratio(accessed, operations),
+        resent: ratio(total(|work| work.resent), accesses.len() as u128),
+    })
 }
 
-/// What each client of a two-phase call does, when the range that all touch together is dealt to
-/// the first `aggregators` clients (all, if there are fewer).
+/// The work of each client of a two-phase call, when the range that the clients access is
+/// distributed over the first `aggregators` clients (all, if there are fewer).
 ///
 /// Window `w` of aggregator `a` is one operation of its whole length if any client wants a byte of
-/// it, and none otherwise. A byte travels if its client is not the aggregator that has it. Bytes that
-/// several clients want are accessed once but travel for each.
+/// it, and none otherwise. A byte is exchanged if its client is not the aggregator of its window.
+/// Bytes that several clients want are accessed once but exchanged for each.
 ///
 /// The cost is one seek per client and window that it touches, at most clients × windows, however
 /// many regions there are.
@@ -383,12 +398,15 @@ pub fn two_phase_exact(
     aggregators: NonZeroU64,
     window: NonZeroU64,
 ) -> Result<Vec<AggregatorWork>, AccessError> {
-    dealt(accesses, &aggregate_domains(accesses, kind, Some(aggregators), window))
+    aggregator_work(accesses, &aggregate_domains(accesses, kind, Some(aggregators), window))
 }
 
-/// Goes from wanted window to wanted window in file order, along the next wanted byte of each
-/// client, so that windows nobody wants cost nothing.
-fn dealt(accesses: &[Access], domains: &Domains) -> Result<Vec<AggregatorWork>, AccessError> {
+/// Visits the windows with wanted bytes in file order, by the next wanted byte of each client, so
+/// that windows without wanted bytes cost nothing.
+fn aggregator_work(
+    accesses: &[Access],
+    domains: &Domains,
+) -> Result<Vec<AggregatorWork>, AccessError> {
     let mut work = vec![AggregatorWork::default(); accesses.len()];
     let mut cursors = accesses
         .iter()
@@ -427,11 +445,11 @@ fn dealt(accesses: &[Access], domains: &Domains) -> Result<Vec<AggregatorWork>, 
     Ok(work)
 }
 
-/// Bytes accessed and operations of a sieve that leaves out what nobody wants.
+/// Bytes accessed and operations of a sieve that skips windows without wanted bytes.
 ///
 /// Windows of `buffer` bytes lie side by side from the first wanted byte on; those without a wanted
-/// byte are not accessed, and the last ends with the last wanted byte. Where no gap is as long as the
-/// buffer this is the paper's formula: the whole span in ⌈span / buffer⌉ operations.
+/// byte are not accessed, and the last ends with the last wanted byte. Where no gap is as long as
+/// the buffer this is the paper's formula: the whole span in ⌈span / buffer⌉ operations.
 ///
 /// The cost is a seek per window.
 pub fn sieve_exact(access: &Access, buffer: NonZeroU64) -> Result<(u64, u64), AccessError> {
@@ -462,7 +480,7 @@ fn sieve_windows(
     Ok(())
 }
 
-/// The range that all clients touch together, dealt to the aggregators.
+/// The range that the clients access, distributed over the aggregators.
 fn aggregate_domains(
     accesses: &[Access],
     kind: DomainKind,
@@ -478,8 +496,8 @@ fn aggregate_domains(
     Domains::new(kind, range.unwrap_or(0..0), count, window)
 }
 
-/// Bytes that lie outside of a client's own domain, if it has one, must travel. For domains that are
-/// contiguous.
+/// Bytes that lie outside of a client's own domain, if it has one, must travel. For domains that
+/// are contiguous.
 fn mean_resent(accesses: &[Access], domains: &Domains) -> Result<u64, AccessError> {
     let mut resent = 0u128;
     for (client, access) in (0..).zip(accesses) {
@@ -575,12 +593,12 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_nobody_wants_are_left_out() {
+    fn windows_without_wanted_bytes_are_skipped() {
         let rows: Datatype = "vector(3, 10, stride=100)".parse().unwrap();
         let first = Access::from_contiguous_memory(&rows, 1).unwrap();
         let clients = [first.clone(), first.displaced(10).unwrap()];
         let kind = DomainKind::StaticCycling { unit: number(10) };
-        // Units 0, 10 and 20 are client 0's, who is their aggregator; 1, 11 and 21 likewise.
+        // Units 0, 10 and 20 belong to client 0, which is their aggregator; 1, 11 and 21 likewise.
         let work = two_phase_exact(&clients, kind, number(2), number(50)).unwrap();
         let own = AggregatorWork { accessed: 30, operations: 3, resent: 0, gathered: 0 };
         assert_eq!(work, [own, own]);
@@ -600,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sieve_leaves_out_long_gaps() {
+    fn a_sieve_skips_long_gaps() {
         let buffer = number(25);
         for (file, expected) in [
             ("bytes(100)", (100, 4)),
@@ -619,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_costs_nothing() {
+    fn empty_accesses_cost_nothing() {
         let empty = access("bytes(0)", "bytes(0)");
         for clients in [vec![], vec![empty.clone()], vec![empty.clone(), empty]] {
             for row in characteristics(&clients, &Settings::default()).unwrap() {
@@ -629,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_access_is_refused() {
+    fn invalid_accesses_are_refused() {
         let four: Datatype = "bytes(4)".parse().unwrap();
         let backwards: Datatype = "vector(4, 1, stride=-1)".parse().unwrap();
         assert_eq!(
@@ -670,21 +688,24 @@ mod tests {
             clients in 1u64..5, aggregators in 1u64..6,
         ) {
             let stride = (block as i64 + gap) * clients as i64;
-            let view = Datatype::hvector(count, block, stride, &Datatype::bytes(1).unwrap()).unwrap();
+            let byte = Datatype::bytes(1).unwrap();
+            let view = Datatype::hvector(count, block, stride, &byte).unwrap();
             let accesses: Vec<Access> = (0..clients as i64)
                 .map(|i| {
                     let access = Access::from_contiguous_memory(&view, 1).unwrap();
                     access.displaced(i * (block as i64 + gap)).unwrap()
                 })
                 .collect();
-            let settings = Settings { aggregators: NonZeroU64::new(aggregators), ..Settings::default() };
-            let domains =
-                aggregate_domains(&accesses, DomainKind::Even, settings.aggregators, settings.two_phase_buffer);
+            let aggregators = NonZeroU64::new(aggregators);
+            let settings = Settings { aggregators, ..Settings::default() };
+            let buffer = settings.two_phase_buffer;
+            let domains = aggregate_domains(&accesses, DomainKind::Even, aggregators, buffer);
             let mut resent = 0u128;
             for (client, access) in (0..).zip(&accesses) {
                 let own = domains.extent(client).unwrap_or(0..0);
                 for run in access.file.flatten(1).unwrap() {
-                    resent += (run.offset..run.end()).filter(|&byte| !own.contains(&(byte as u64))).count() as u128;
+                    let bytes = run.offset..run.end();
+                    resent += bytes.filter(|&byte| !own.contains(&(byte as u64))).count() as u128;
                 }
             }
             let two_phase = &characteristics(&accesses, &settings).unwrap()[2];

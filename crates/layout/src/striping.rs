@@ -1,12 +1,12 @@
-//! Striping: which server holds which bytes of a file, and where in its object.
+//! [`Striping`]: which server holds which bytes of a file, and at which offset of its object.
 //!
 //! Strip `k` of a file lies on server `k mod n`, as strip `k / n` of that server's *object*.
-//! [`Striping`] converts between the two numberings; [`Share`] finds the parts of an access that lie
-//! on one server, a part for each strip, without a look at other servers' strips.
+//! [`Striping`] converts between the two numberings; [`Share`] finds the parts of an access that
+//! lie on one server, a part for each strip, without looking at the strips of other servers.
 //!
 //! A server's part of a contiguous range of the file is a contiguous range of its object
-//! ([`Striping::object_range`]), in the same order. That is all the merging of parts there is: parts
-//! of other accesses have gaps between them.
+//! ([`Striping::object_range`]), in the same order. That is all the merging of parts there is:
+//! parts of other accesses have gaps between them.
 //!
 //! Offsets that leave 64 bits saturate. Files end before that, so what saturates is beyond every
 //! byte.
@@ -21,8 +21,8 @@ use std::ops::Range;
 pub use share::{Part, Share};
 use striate_datatype::Strips;
 
-/// How a file is dealt to servers. A server is named by its index in the file's list, which is less
-/// than `servers`; for others the answers mean nothing.
+/// How a file is striped over servers. A server is identified by its index in the file's list,
+/// which is less than `servers`; for larger indices the results have no meaning.
 ///
 /// ```
 /// use std::num::{NonZeroU32, NonZeroU64};
@@ -44,13 +44,14 @@ pub struct Striping {
 }
 
 impl Striping {
-    /// The server that holds the byte at `offset` of the file, and the byte's place in its object.
+    /// The server that holds the byte at `offset` of the file, and the offset of the byte in its
+    /// object.
     pub fn locate(&self, offset: u64) -> (u32, u64) {
         let (row, server) = self.row(offset / self.strip);
         (server, row * self.strip.get() + offset % self.strip)
     }
 
-    /// Where in the file the byte at `place` of a server's object lies.
+    /// The offset in the file of the byte at `place` of a server's object.
     pub fn offset_of(&self, server: u32, place: u64) -> u64 {
         self.strip_start(place / self.strip, server).saturating_add(place % self.strip)
     }
@@ -78,8 +79,8 @@ impl Striping {
         self.object_len(server, file.start)..self.object_len(server, file.end)
     }
 
-    /// The first strip of the server that ends behind `from`, without what lies before `from`. Empty
-    /// if that is beyond 64 bits.
+    /// The first strip of the server that ends behind `from`, without what lies before `from`.
+    /// Empty if that is beyond 64 bits.
     pub fn strip_at(&self, server: u32, from: u64) -> Range<u64> {
         let (row, here) = self.row(from / self.strip);
         let start = self.strip_start(row + u64::from(here > server), server);

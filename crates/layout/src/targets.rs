@@ -2,39 +2,41 @@
 //!
 //! Equal shares of a file on the `i` fastest targets are written as fast as the slowest of them
 //! allows: together they give 𝔹ᵢ = i × Bᵢ, the *aggregate*. With the bandwidths sorted from fast to
-//! slow, it rises while targets are alike and falls where a slow one holds up the others.
+//! slow, it rises while targets are alike and falls where a slow one delays the others.
 //!
-//! [`choose`] sorts, finds the peak of the aggregate, and walks on from there until the aggregate has
-//! fallen *significantly*: by more than δ of its peak. The bandwidth before that is the lower bound;
-//! every target at or above it is chosen.
+//! [`choose`] sorts, finds the peak of the aggregate, and walks on from there until the aggregate
+//! has fallen *significantly*: by more than δ of its peak. The bandwidth before that is the lower
+//! bound; every target at or above it is chosen.
 //!
 //! # What is meant by the derivative
 //!
-//! \[SON\] walks from the first target on, and stops where the derivative of the aggregate is negative
-//! beyond a threshold. Taken literally, as the difference 𝔹ᵢ − 𝔹ᵢ₋₁, that has three faults:
+//! \[SON\] walks from the first target on, and stops where the derivative of the aggregate is
+//! negative beyond a threshold. Taken literally, as the difference 𝔹ᵢ − 𝔹ᵢ₋₁, that has three
+//! faults:
 //!
 //! * A fall before the peak is no reason to stop. Of 78 targets of 100 MB/s and 78 of 60 MB/s, the
 //!   79th makes the aggregate fall from 7,800 to 4,740 MB/s, yet all together give 9,360.
-//! * Many small steps are a large fall. Targets that are each 8 % slower than the one before pass any
-//!   threshold for a single step that noise passes, too.
+//! * Many small steps are a large fall. Targets that are each 8 % slower than the one before pass
+//!   any threshold for a single step that noise passes, too.
 //! * Its unit is MB/s, so that a threshold would fit one machine and one number of targets only.
 //!
 //! So the walk begins at the (last) highest point, and what is compared with δ is the sum of the
-//! derivative since then, in parts of the peak: (𝔹ₚ − 𝔹ᵢ) / 𝔹ₚ. It has no unit, and δ has a meaning:
-//! **how much of the best aggregate may be given up to use more targets.** Whatever the bandwidths are,
-//! the chosen targets give at least 1 − δ of what any choice could give, if the samples are right.
+//! derivative since then, in parts of the peak: (𝔹ₚ − 𝔹ᵢ) / 𝔹ₚ. It has no unit, and δ has a
+//! meaning: **how much of the best aggregate may be given up to use more targets.** Whatever the
+//! bandwidths are, the chosen targets give at least 1 − δ of what any choice could give, if the
+//! samples are right.
 //!
-//! The first small declines behind the peak are mostly noise of the samples. A target that is measured
-//! as 10 % slower than it is costs 10 % of the aggregate only on paper, and leaving it out costs its
-//! share. With noise of ± 20 %, no target is ever left out if δ is a third or more (the aggregate keeps
-//! 0.8 / 1.2 of its peak), and practically none from δ = 0.2 on, since that takes all others to be
-//! near the upper end. `docs/targets.md` has the study that [`DELTA`] comes from
+//! The first small declines behind the peak are mostly noise of the samples. A target that is
+//! measured as 10 % slower than it is costs 10 % of the aggregate only on paper, and leaving it out
+//! costs its share. With noise of ± 20 %, no target is ever left out if δ is a third or more (the
+//! aggregate keeps 0.8 / 1.2 of its peak), and practically none from δ = 0.2 on, since that takes
+//! all others to be near the upper end. `docs/targets.md` has the study that [`DELTA`] comes from
 //! (`cargo run --release --example target_study -p striate-layout`).
 
 #[cfg(test)]
 mod tests;
 
-/// The part of the highest aggregate that may be given up to use more targets, unless told otherwise.
+/// The default fraction of the highest aggregate that may be given up to use more targets.
 pub const DELTA: f64 = 0.2;
 
 /// Sums and products of equal samples differ by less than this part; so do equal aggregates.
@@ -46,8 +48,8 @@ pub struct Choice {
     /// The targets, as indices of what was given, from fast to slow. Those that cannot be used come
     /// last.
     pub order: Vec<usize>,
-    /// Element `i` is what the first `i + 1` of the order give together: i + 1 times the bandwidth of
-    /// the slowest of them. 0 from the first on that cannot be used.
+    /// Element `i` is what the first `i + 1` of the order give together: i + 1 times the bandwidth
+    /// of the slowest of them. 0 from the first on that cannot be used.
     pub aggregate: Vec<f64>,
     /// The chosen targets, as indices of what was given, ascending.
     pub chosen: Vec<usize>,
@@ -80,8 +82,8 @@ impl Choice {
 /// Chooses among targets by their bandwidths, in any unit.
 ///
 /// A bandwidth that is no positive, finite number says that the target cannot be used; such targets
-/// are chosen, all of them, only if there are no others. A `delta` below 0, or no number, counts as 0:
-/// the targets of the highest aggregate.
+/// are chosen, all of them, only if there are no others. A `delta` below 0, or no number, counts as
+/// 0: the targets of the highest aggregate.
 ///
 /// ```
 /// use striate_layout::targets::{DELTA, choose};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use interrupt::{Interrupt, Leaves};
 use striate_array::format::{DecodeError, Problem};
-use striate_array::{ArrayError, Dataset, Options};
+use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
 use striate_file::FileError;
 use striate_process::part_file::Existing;
@@ -125,9 +125,11 @@ fn open_partial(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandErr
 }
 
 fn open_as(comm: &Arc<dyn Comm>, path: &Path, options: &Options) -> Result<Dataset, CommandError> {
-    Dataset::open(comm, path, false, options).map_err(|error| {
+    Dataset::open(comm, path, OpenMode::ReadOnly, options).map_err(|error| {
         // What another rank has met this one meets as well, if it goes there, and can say more about.
-        let alone = || Threads::new(1).try_run(|comm| Dataset::open(&comm, path, false, options));
+        let alone = || {
+            Threads::new(1).try_run(|comm| Dataset::open(&comm, path, OpenMode::ReadOnly, options))
+        };
         let error = match error {
             ArrayError::Rank { .. } | ArrayError::File(FileError::Rank { .. }) => {
                 alone().err().unwrap_or(error)

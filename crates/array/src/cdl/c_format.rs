@@ -1,29 +1,30 @@
-//! The attribute `C_format`: how a variable's values are printed, as a format of C's `printf`.
+//! [`CFormat`]: the attribute `C_format` of a variable, a format of C's `printf` for its values.
 //!
-//! The format comes out of a file, so it is not handed to C: what it says is parsed, and what makes no
-//! sense for the type (for which C's behaviour is undefined) counts as no format.
+//! The format comes from a file, so it is not passed to C: it is parsed, and a format that is not
+//! valid for the type (undefined behaviour in C) is ignored.
 
 use std::io::Write as _;
 
 use super::number::{Tail, exponential, fixed, general};
 
-/// Formats as long as this do not count.
+/// Formats of this length or more are ignored.
 const LONGEST: usize = 100;
-/// The largest width and precision; a value is no longer than 99 characters.
+/// Width and precision at most; a value has at most 99 characters.
 const WIDEST: usize = 99;
 
-/// How values are printed.
+/// A parsed format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CFormat {
     before: Vec<u8>,
     /// `None` if no value is printed at all.
-    conversion: Option<Conversion>,
+    conversion: Option<PrintfDirective>,
     after: Vec<u8>,
 }
 
+/// One conversion specification of `printf`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the format")]
-struct Conversion {
+struct PrintfDirective {
     minus: bool,
     plus: bool,
     blank: bool,
@@ -31,24 +32,24 @@ struct Conversion {
     zero: bool,
     width: usize,
     precision: Option<usize>,
-    /// Bits of an integer that count.
+    /// Bits of an integer that are used.
     bits: u32,
-    /// The letter.
+    /// The conversion specifier.
     kind: u8,
 }
 
 impl CFormat {
-    /// Of the text of an attribute; `None` if it cannot be used.
+    /// Parses the text of an attribute; `None` if it is not valid.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         if text.is_empty() || text.len() >= LONGEST {
             return None;
         }
-        // As in C, a zero ends it.
+        // As in C, a zero byte ends it.
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         let mut rest = &text[..end];
         let mut format = Self { before: Vec::new(), conversion: None, after: Vec::new() };
-        while let Some((&byte, behind)) = rest.split_first() {
-            rest = behind;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
             let literal = match &format.conversion {
                 None => &mut format.before,
                 Some(_) => &mut format.after,
@@ -59,16 +60,16 @@ impl CFormat {
                     rest = &rest[1..];
                 }
                 (b'%', _) if format.conversion.is_some() => return None,
-                (b'%', _) => format.conversion = Some(Conversion::parse(&mut rest)?),
+                (b'%', _) => format.conversion = Some(PrintfDirective::parse(&mut rest)?),
                 _ => literal.push(byte),
             }
         }
         Some(format)
     }
 
-    /// Whether it says nothing but that text is text.
+    /// Whether it prints text unchanged.
     pub(super) fn is_plain_text(&self) -> bool {
-        let bare = Conversion { bits: 32, kind: b's', ..Conversion::default() };
+        let bare = PrintfDirective { bits: 32, kind: b's', ..PrintfDirective::default() };
         let as_text = self.conversion.is_none() || self.conversion.as_ref() == Some(&bare);
         as_text && self.before.is_empty() && self.after.is_empty()
     }
@@ -91,7 +92,7 @@ impl CFormat {
             conversion.integer(out, passed(value, bits));
         }
         out.extend_from_slice(&self.after);
-        // The character of a zero ends the text, as in C.
+        // A zero byte ends the text, as in C.
         let zero = out[start..].iter().position(|&byte| byte == 0);
         out.truncate(zero.map_or(out.len(), |zero| start + zero));
     }
@@ -106,13 +107,13 @@ impl CFormat {
     }
 }
 
-/// The register in which C passes an integer: what is narrower than 64 bits is not extended to them.
+/// The register in which C passes an integer; narrower integers are not extended to 64 bits.
 const fn passed(value: i128, bits: u32) -> u64 {
     if bits == 64 { value as u64 } else { value as u32 as u64 }
 }
 
-impl Conversion {
-    /// Parses what is behind a percent sign, and moves `rest` behind it.
+impl PrintfDirective {
+    /// Parses what follows a percent sign, and advances `rest`.
     fn parse(rest: &mut &[u8]) -> Option<Self> {
         let mut found = Self { bits: 32, ..Self::default() };
         loop {
@@ -122,7 +123,7 @@ impl Conversion {
                 b' ' => found.blank = true,
                 b'#' => found.alternate = true,
                 b'0' => found.zero = true,
-                // Groups of digits: the C locale has none.
+                // Grouping of digits: none in the C locale.
                 b'\'' => {}
                 _ => break,
             }
@@ -142,14 +143,14 @@ impl Conversion {
             (b"z", 64),
             (b"t", 64),
         ] {
-            if let Some(behind) = rest.strip_prefix(modifier) {
-                *rest = behind;
+            if let Some(after) = rest.strip_prefix(modifier) {
+                *rest = after;
                 found.bits = bits;
                 break;
             }
         }
-        let (&kind, behind) = rest.split_first()?;
-        *rest = behind;
+        let (&kind, after) = rest.split_first()?;
+        *rest = after;
         found.kind = kind;
         b"diuoxXceEfFgGs".contains(&kind).then_some(found)
     }
@@ -233,7 +234,7 @@ impl Conversion {
     }
 }
 
-/// Takes a number, 0 if there is none; `None` if it is too large.
+/// Parses a number, 0 if there is none; `None` if it is too large.
 fn number(rest: &mut &[u8]) -> Option<usize> {
     let mut number = 0;
     while let Some(digit) = rest.first().filter(|byte| byte.is_ascii_digit()) {
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn as_c_prints() {
+    fn values_are_printed_as_by_c() {
         for (format, value, bits, text) in [
             ("%d", -5, 32, "-5"),
             ("<%#06x>|", 300, 32, "<0x012c>|"),
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_format() {
+    fn invalid_formats_are_refused() {
         for format in
             ["", "%", "%5", "%d %d", "%*d", "%n", "%Lf", "%100d", "%.999f", "%99999999999d"]
         {

@@ -1,4 +1,4 @@
-//! The data of a variable: rows of values, in lines of bounded length.
+//! Prints the data of a variable: rows of values, in lines of bounded length.
 
 use std::io::{self, Write};
 
@@ -7,19 +7,19 @@ use super::definitions::{DOUBLE_DIGITS, FLOAT_DIGITS};
 use super::element::{Element, Style};
 use super::text::{self, TextRow};
 use super::time::Times;
-use super::{CdlError, Options, PIECE, Read};
+use super::{BATCH, CdlError, DumpOptions, ReadValues};
 use crate::format::{Header, Type, Values, Variable};
-use crate::pieces::Pieces;
+use crate::slab_batches::SlabBatches;
 use crate::value::default_fill;
 
-/// Prints the data of a variable, which has some.
+/// Prints the data of a variable that is not empty.
 pub(super) fn print<E>(
     out: &mut dyn Write,
     header: &Header,
     index: usize,
-    options: &Options,
+    options: &DumpOptions,
     times: Option<&Times>,
-    read: &mut Read<'_, E>,
+    read: &mut ReadValues<'_, E>,
 ) -> Result<(), CdlError<E>> {
     let Some(variable) = header.variables.get(index) else { return Ok(()) };
     let shape = header.shape(variable);
@@ -38,15 +38,19 @@ pub(super) fn print<E>(
     let fill = fill(variable);
     let columns = shape.last().copied().unwrap_or(1);
     let elements = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
-    // Beyond 2⁶⁴ elements, nobody sees the last row.
+    // Beyond 2⁶⁴ elements the last row is never reached.
     let rows = elements.unwrap_or(u64::MAX) / columns.max(1);
-    let line = Line { out, position, most: options.line.saturating_sub(2) };
-    let mut rows = Rows { line, columns, column: 0, left: rows };
+    let line = LineWriter { out, position, most: options.line.saturating_sub(2) };
+    let mut rows = RowPrinter { line, columns, column: 0, left: rows };
     let mut text = TextRow::default();
-    let mut held = options.held.get(index).copied().unwrap_or(u64::MAX);
-    for (start, count) in Pieces::new(&shape, PIECE) {
-        if held == 0 {
-            return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
+    let mut available = options.available.get(index).copied().unwrap_or(u64::MAX);
+    for (start, count) in SlabBatches::new(&shape, BATCH) {
+        if available == 0 {
+            return Ok(rows.end_truncated(
+                is_text,
+                elements.unwrap_or(u64::MAX),
+                options.available[index],
+            )?);
         }
         let mut values = read(index, &start, &count).map_err(CdlError::Read)?;
         let wanted = count.iter().product();
@@ -55,9 +59,9 @@ pub(super) fn print<E>(
             let variable = variable.name.clone();
             return Err(CdlError::Values { variable, wanted, got, external });
         }
-        values.truncate(usize::try_from(held).unwrap_or(usize::MAX));
-        let cut = values.len() as u64 != wanted;
-        held -= values.len() as u64;
+        values.truncate(usize::try_from(available).unwrap_or(usize::MAX));
+        let is_truncated = values.len() as u64 != wanted;
+        available -= values.len() as u64;
         match &values {
             Values::Char(bytes) if is_text => rows.text(&mut text, bytes)?,
             _ => match times.filter(|_| variable.external != Type::Char) {
@@ -65,8 +69,12 @@ pub(super) fn print<E>(
                 None => print_values(&mut rows, &values, fill.as_ref(), &style)?,
             },
         }
-        if cut {
-            return Ok(rows.cut(is_text, elements.unwrap_or(u64::MAX), options.held[index])?);
+        if is_truncated {
+            return Ok(rows.end_truncated(
+                is_text,
+                elements.unwrap_or(u64::MAX),
+                options.available[index],
+            )?);
         }
     }
     Ok(())
@@ -74,7 +82,7 @@ pub(super) fn print<E>(
 
 /// Prints values of any type.
 fn print_values(
-    rows: &mut Rows<'_>,
+    rows: &mut RowPrinter<'_>,
     values: &Values,
     fill: Option<&Values>,
     style: &Style,
@@ -82,7 +90,7 @@ fn print_values(
     macro_rules! print {
         ($($variant:ident),+) => {
             match (values, fill) {
-                // A character is a signed number.
+                // A character is printed as a signed number.
                 (Values::Char(list), fill) => {
                     let list: Vec<i8> = list.iter().map(|&byte| byte as i8).collect();
                     let fill = match fill {
@@ -104,7 +112,7 @@ fn print_values(
 /// Prints values that are times.
 #[expect(clippy::cast_lossless, reason = "not of all of these types")]
 fn print_dates(
-    rows: &mut Rows<'_>,
+    rows: &mut RowPrinter<'_>,
     values: &Values,
     fill: Option<&Values>,
     times: &Times,
@@ -132,8 +140,8 @@ fn print_dates(
     print!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64)
 }
 
-/// How the values of a variable are printed.
-fn style(variable: &Variable, options: &Options) -> Style {
+/// The style in which the values of a variable are printed.
+fn style(variable: &Variable, options: &DumpOptions) -> Style {
     let (asked, usual) = match variable.external {
         Type::Float => (options.precision.float, FLOAT_DIGITS),
         _ => {
@@ -148,8 +156,8 @@ fn style(variable: &Variable, options: &Options) -> Style {
     Style { format, digits: asked.unwrap_or(usual).into() }
 }
 
-/// What is printed as `_`: the variable's fill value, or that of its type. Bytes have none of their
-/// own, since any may be data.
+/// The value that is printed as `_`: the variable's fill value, or that of its type. Bytes have no
+/// default, since any may be data.
 fn fill(variable: &Variable) -> Option<Values> {
     let external = variable.external;
     let own = variable.attributes.iter().find(|attribute| attribute.name == "_FillValue");
@@ -164,17 +172,17 @@ fn fill(variable: &Variable) -> Option<Values> {
     Some(Values::from_bytes(external, default_fill(external).get(..size)?))
 }
 
-/// A line that is filled up.
-struct Line<'w> {
+/// Breaks lines at a maximum length.
+struct LineWriter<'w> {
     out: &'w mut dyn Write,
     /// Bytes in the line.
     position: usize,
-    /// The most it may have.
+    /// Bytes of a line at most.
     most: usize,
 }
 
-impl Line<'_> {
-    /// Prints what stays together, on a new line if there is no room; for a delimiter there is.
+impl LineWriter<'_> {
+    /// Prints a token, on a new line if the current one is full; a delimiter stays on the line.
     fn put(&mut self, text: &[u8]) -> io::Result<()> {
         if text.len() + self.position > self.most && text.len() > 2 {
             self.out.write_all(b"\n    ")?;
@@ -185,17 +193,17 @@ impl Line<'_> {
     }
 }
 
-/// Rows of values: the last dimension.
-struct Rows<'w> {
-    line: Line<'w>,
+/// Prints rows of values, one for each index of all but the last dimension.
+struct RowPrinter<'w> {
+    line: LineWriter<'w>,
     columns: u64,
     /// The next value's column.
     column: u64,
-    /// Rows that are not complete.
+    /// Rows that are not complete yet.
     left: u64,
 }
 
-impl Rows<'_> {
+impl RowPrinter<'_> {
     fn values<T: Element>(
         &mut self,
         values: &[T],
@@ -237,8 +245,8 @@ impl Rows<'_> {
             if self.column == 0 {
                 self.line.out.write_all(b"\"")?;
             }
-            let room = usize::try_from(self.columns - self.column).unwrap_or(usize::MAX);
-            let (part, rest) = bytes.split_at(room.min(bytes.len()));
+            let remaining = usize::try_from(self.columns - self.column).unwrap_or(usize::MAX);
+            let (part, rest) = bytes.split_at(remaining.min(bytes.len()));
             row.put(self.line.out, part)?;
             self.column += part.len() as u64;
             bytes = rest;
@@ -251,14 +259,14 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Ends a variable of which the file does not have all values. What stands for them cannot be read
-    /// back as data.
-    fn cut(&mut self, is_text: bool, elements: u64, held: u64) -> io::Result<()> {
+    /// Ends a variable of a truncated file. The text in place of the missing values is not valid
+    /// CDL.
+    fn end_truncated(&mut self, is_text: bool, elements: u64, available: u64) -> io::Result<()> {
         let out = &mut self.line.out;
         if is_text && self.column > 0 {
             out.write_all(b"\", ")?;
         }
-        let missing = elements - held;
+        let missing = elements - available;
         let (values, are) = if elements == 1 { ("value", "is") } else { ("values", "are") };
         writeln!(out, "<{missing} of {elements} {values} {are} not in the file> ;")
     }

@@ -1,18 +1,18 @@
-//! The definitions: all that comes before the data.
+//! Prints the definitions: everything before the data.
 
 use std::io::{self, Write};
 
 use super::number::{Tail, general, sign, special};
 use super::time::Times;
-use super::{Options, Precision, text};
+use super::{DumpOptions, Precision, text};
 use crate::format::{Attribute, Header, Values, Variable};
 
-/// A global attribute that the library of netCDF keeps for itself.
+/// A global attribute that netCDF hides.
 const HIDDEN: &str = "_NCProperties";
 
-/// Digits of floats, if nobody says otherwise.
+/// Default digits of floats.
 pub(super) const FLOAT_DIGITS: u8 = 7;
-/// Digits of doubles, if nobody says otherwise.
+/// Default digits of doubles.
 pub(super) const DOUBLE_DIGITS: u8 = 15;
 
 /// Prints everything up to the data.
@@ -20,7 +20,7 @@ pub(super) fn print(
     out: &mut dyn Write,
     header: &Header,
     name: &str,
-    options: &Options,
+    options: &DumpOptions,
 ) -> io::Result<()> {
     let precision = options.precision;
     out.write_all(b"netcdf ")?;
@@ -91,8 +91,8 @@ fn attribute(
     out.write_all(b" ;")
 }
 
-/// Prints numbers of an attribute as dates, in a comment: up to two on the same line, more on lines of their
-/// own.
+/// Prints numbers of an attribute as dates, in a comment: up to two on the same line, more on lines
+/// of their own.
 fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io::Result<()> {
     let numbers: Vec<f64> = match values {
         Values::Char(_) => return Ok(()),
@@ -114,7 +114,7 @@ fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io
         position += 1 + text.len();
         let is_new_line = numbers.len() > 2 && (index == 0 || position > line);
         if is_new_line {
-            // Tabs count eight.
+            // A tab has 8 columns.
             out.write_all(b"\n\t\t  ")?;
             position = 18 + text.len();
         } else {
@@ -129,7 +129,8 @@ fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io
     Ok(())
 }
 
-/// Prints the values of an attribute. CDL does not declare attributes, so the values tell the type.
+/// Prints the values of an attribute. CDL does not declare types of attributes, so a suffix of the
+/// values gives the type.
 pub(super) fn values(out: &mut dyn Write, values: &Values, precision: Precision) -> io::Result<()> {
     macro_rules! integers {
         ($list:expr, $suffix:literal) => {
@@ -148,7 +149,7 @@ pub(super) fn values(out: &mut dyn Write, values: &Values, precision: Precision)
         out.write_all(&number)
     };
     match values {
-        // Of no values, the type cannot be seen.
+        // Without values the type cannot be shown.
         _ if values.is_empty() => text::attribute(out, b""),
         Values::Char(bytes) => text::attribute(out, bytes),
         Values::Byte(values) => integers!(values, "b"),

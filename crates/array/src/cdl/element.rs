@@ -1,16 +1,16 @@
-//! [`Element`]: a value of a variable as text.
+//! [`Element`]: the text of a value of a variable.
 
 use std::io::Write as _;
 
 use super::c_format::CFormat;
 use super::number::{Tail, general, sign, special};
 
-/// How the values of a variable are printed.
+/// The style in which the values of a variable are printed.
 #[derive(Debug)]
 pub(super) struct Style {
-    /// What the variable says itself.
+    /// The attribute `C_format` of the variable.
     pub(super) format: Option<CFormat>,
-    /// Significant digits, where it says nothing.
+    /// Significant digits without a `C_format`.
     pub(super) digits: usize,
 }
 
@@ -43,7 +43,7 @@ macro_rules! integers {
 
 integers!(i8: 32, u8: 32, i16: 32, u16: 32, i32: 32, u32: 32, i64: 64, u64: 64);
 
-/// Numbers count as the fill value if they differ from it by no more than the precision of the type.
+/// A number equals the fill value if they differ by at most the precision of the type.
 macro_rules! floats {
     ($($type:ident: $suffix:literal),+) => {$(
         impl Element for $type {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fill_values_are_met_within_precision() {
+    fn fill_values_are_recognised_within_precision() {
         let fill = 9.969_21e36f32;
         assert!(fill.is_fill(fill) && f32::from_bits(fill.to_bits() + 1).is_fill(fill));
         assert!(!f32::from_bits(fill.to_bits() + 3).is_fill(fill));

@@ -1,19 +1,19 @@
-//! The definitions as `NcML`, an XML: what `ncdump -x` prints. It has no data.
+//! [`ncml`]: the definitions as `NcML` (XML), as `ncdump -x` prints them. It has no data.
 
 use std::io::{self, Write};
 
 use super::definitions::{DOUBLE_DIGITS, FLOAT_DIGITS};
 use super::number::{Tail, general, sign};
-use super::{Options, Precision, coordinates, is_printed};
+use super::{DumpOptions, Precision, coordinates, is_printed};
 use crate::format::{Attribute, Header, Values};
 
 const NAMESPACE: &str = "https://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2";
 
-/// Prints the definitions of a dataset as `NcML`; `location` is what its file is called.
+/// Prints the definitions of a dataset as `NcML`; `location` is the name of its file.
 pub fn ncml(
     header: &Header,
     location: &str,
-    options: &Options,
+    options: &DumpOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
@@ -46,7 +46,7 @@ pub fn ncml(
             }
         }
         write!(out, "\" type=\"{}\"", variable.external)?;
-        // ncdump leaves room for the data that it does not print.
+        // ncdump writes an element for the data, which it does not print.
         let has_data = options.data != super::Data::None
             && is_printed(header, variable, options, &coordinates);
         if variable.attributes.is_empty() && !has_data {
@@ -121,7 +121,7 @@ fn numbers(out: &mut dyn Write, values: &Values, precision: Precision) -> io::Re
     out.write_all(shown.join(" ").as_bytes())
 }
 
-/// Text in an attribute of XML. Zeros are no XML, but what ncdump prints for them.
+/// Escaped text of an XML attribute. A zero byte is not valid XML, but printed as ncdump does.
 fn escaped(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     for &byte in text {
         match byte {

@@ -1,22 +1,23 @@
-//! Floating point numbers as C prints them.
+//! Floating point numbers as C's `printf` prints them.
 //!
-//! Rust's exact formatting gives the digits, correctly rounded as glibc's are; where they go is done
-//! here, in place.
+//! Rust's exact formatting gives the digits, correctly rounded as glibc's; the functions here place
+//! point and exponent.
 
 use std::io::Write as _;
 
-/// What becomes of the end of a number's digits.
+/// How the digits of a number end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// Zeros behind the point are cut off, and the point if nothing is left behind it: `%g`.
+    /// Trailing zeros after the point are removed, and a trailing point: `%g`.
     Short,
-    /// Zeros behind the point are cut off, the point stays: that it is no integer can be seen.
+    /// Trailing zeros after the point are removed, the point stays, to distinguish the number from
+    /// an integer.
     Point,
-    /// All stays, and there is a point in any case: `%#g`.
+    /// Nothing is removed, and there is always a point: `%#g`.
     Whole,
 }
 
-/// What a number is called that has no digits.
+/// The name of a number without digits.
 pub(super) fn special(value: f64) -> Option<&'static str> {
     match value {
         value if value.is_nan() => Some("NaN"),
@@ -26,15 +27,15 @@ pub(super) fn special(value: f64) -> Option<&'static str> {
     }
 }
 
-/// Appends the sign of a number that is negative, or a negative zero.
+/// Appends the sign of a negative number or negative zero.
 pub(super) fn sign(out: &mut Vec<u8>, value: f64) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
 }
 
-/// Appends what `%g` prints of a finite number without its sign, with so many significant digits
-/// (0 counts as 1).
+/// Appends a finite number without its sign as `%g` prints it, with `digits` significant digits (0
+/// means 1).
 pub(super) fn general(out: &mut Vec<u8>, value: f64, digits: usize, tail: Tail) {
     let digits = digits.max(1);
     let start = out.len();
@@ -45,7 +46,7 @@ pub(super) fn general(out: &mut Vec<u8>, value: f64, digits: usize, tail: Tail) 
         return;
     }
     if power >= 0 {
-        // The point, if there is one, moves to the right; there are more digits than that.
+        // The point, if there is one, moves to the right.
         let end = (start + 2 + power as usize).min(out.len());
         if end > start + 1 {
             out[start + 1..end].rotate_left(1);
@@ -60,7 +61,7 @@ pub(super) fn general(out: &mut Vec<u8>, value: f64, digits: usize, tail: Tail) 
     finish(out, start, tail);
 }
 
-/// Appends what `%e` prints of a finite number without its sign.
+/// Appends a finite number without its sign as `%e` prints it.
 pub(super) fn exponential(out: &mut Vec<u8>, value: f64, decimals: usize, point: bool) {
     let start = out.len();
     let power = scientific(out, value, decimals);
@@ -70,7 +71,7 @@ pub(super) fn exponential(out: &mut Vec<u8>, value: f64, decimals: usize, point:
     exponent(out, power);
 }
 
-/// Appends what `%f` prints of a finite number without its sign.
+/// Appends a finite number without its sign as `%f` prints it.
 pub(super) fn fixed(out: &mut Vec<u8>, value: f64, decimals: usize, point: bool) {
     let start = out.len();
     // Writing to memory does not fail.
@@ -96,7 +97,7 @@ fn exponent(out: &mut Vec<u8>, power: i64) {
     let _ = write!(out, "e{sign}{:02}", power.unsigned_abs());
 }
 
-/// Brings the digits from `start` on to their end.
+/// Formats the end of the digits from `start` on.
 fn finish(out: &mut Vec<u8>, start: usize, tail: Tail) {
     if !out[start..].contains(&b'.') {
         if tail != Tail::Short {

@@ -27,12 +27,12 @@ fn with_dimensions(lens: &[(&str, u64)]) -> Header {
 }
 
 /// The text of a dataset, whose data is `data`; also checks that it is asked for in order.
-fn text(header: &Header, options: &Options, data: &[Values]) -> String {
+fn text(header: &Header, options: &DumpOptions, data: &[Values]) -> String {
     let mut out = Vec::new();
     let mut done = vec![0; data.len()];
     let mut read = |index: usize, _: &[u64], count: &[u64]| -> Result<Values, Infallible> {
         let elements = count.iter().product::<u64>() as usize;
-        assert!(elements as u64 <= PIECE);
+        assert!(elements as u64 <= BATCH);
         let bytes = data[index].to_bytes();
         let size = data[index].external().size() as usize;
         let from = done[index] * size;
@@ -44,7 +44,7 @@ fn text(header: &Header, options: &Options, data: &[Values]) -> String {
 }
 
 fn data_of(header: &Header, data: &[Values]) -> String {
-    let text = text(header, &Options::default(), data);
+    let text = text(header, &DumpOptions::default(), data);
     text.split_once("data:\n").unwrap().1.to_owned()
 }
 
@@ -105,7 +105,7 @@ variables:
 #[test]
 fn an_empty_dataset() {
     let header = Header::new(Format::Cdf1);
-    assert_eq!(text(&header, &Options::default(), &[]), "netcdf t {\n}\n");
+    assert_eq!(text(&header, &DumpOptions::default(), &[]), "netcdf t {\n}\n");
 }
 
 #[test]
@@ -180,13 +180,13 @@ fn only_what_is_asked_for() {
     ];
     let data: Vec<Values> = [vec![], vec![1, 2], vec![3, 4]].map(Values::from).into();
     assert_eq!(data_of(&header, &data), "\n x = 1, 2 ;\n\n y = 3, 4 ;\n}\n");
-    let coordinates = Options { data: Data::Coordinates, ..Options::default() };
+    let coordinates = DumpOptions { data: Data::Coordinates, ..DumpOptions::default() };
     assert!(text(&header, &coordinates, &data).ends_with("data:\n\n x = 1, 2 ;\n}\n"));
-    let one = Options { variables: vec!["y".into()], ..Options::default() };
+    let one = DumpOptions { variables: vec!["y".into()], ..DumpOptions::default() };
     assert!(text(&header, &one, &data).ends_with("data:\n\n y = 3, 4 ;\n}\n"));
-    let none = Options { data: Data::None, ..Options::default() };
+    let none = DumpOptions { data: Data::None, ..DumpOptions::default() };
     assert!(!text(&header, &none, &data).contains("data:"));
-    let wrong = Options { variables: vec!["z".into()], ..Options::default() };
+    let wrong = DumpOptions { variables: vec!["z".into()], ..DumpOptions::default() };
     let mut read = |_: usize, _: &[u64], _: &[u64]| Err::<Values, _>("unreadable");
     let mut out = Vec::new();
     let error = dump(&header, "t", &wrong, &mut read, &mut out).unwrap_err();
@@ -198,9 +198,9 @@ fn only_what_is_asked_for() {
 
 #[test]
 fn large_variables_come_in_parts() {
-    let mut header = with_dimensions(&[("n", PIECE + 5), ("k", 3)]);
+    let mut header = with_dimensions(&[("n", BATCH + 5), ("k", 3)]);
     header.variables = vec![variable("s", Type::Char, &[0, 1]), variable("b", Type::Byte, &[0])];
-    let rows = (PIECE + 5) as usize;
+    let rows = (BATCH + 5) as usize;
     let data = [Values::Char(vec![b'x'; rows * 3]), Values::Byte(vec![1; rows])];
     let text = data_of(&header, &data);
     assert_eq!(text.matches("\"xxx\"").count(), rows);

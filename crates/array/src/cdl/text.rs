@@ -1,8 +1,9 @@
-//! Names and strings with their escapes.
+//! Names and strings with CDL's escapes.
 
 use std::io::{self, Write};
 
-/// Names before whose attributes a blank keeps apart what would read as the begin of a section.
+/// Names after which a blank is printed before the colon of an attribute, since they would begin a
+/// section.
 const KEYWORDS: [&str; 5] = ["variables", "dimensions", "data", "group", "types"];
 
 /// ASCII characters that have a meaning in CDL, and are escaped in names.
@@ -13,7 +14,7 @@ pub(super) fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name)
 }
 
-/// Prints a name, with a backslash before what would be read as something else.
+/// Prints a name, with a backslash before special characters.
 pub(super) fn name(out: &mut dyn Write, name: &str) -> io::Result<()> {
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         out.write_all(b"\\")?;
@@ -28,7 +29,7 @@ pub(super) fn name(out: &mut dyn Write, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The escape of a character that has one of its own. That of a line break is up to the caller.
+/// The escape of a character, if it has a special one. The caller handles line breaks.
 const fn escape(byte: u8) -> Option<&'static str> {
     Some(match byte {
         0x08 => "\\b",
@@ -43,8 +44,8 @@ const fn escape(byte: u8) -> Option<&'static str> {
     })
 }
 
-/// Prints the text of an attribute. Bytes beyond ASCII stay what they are; zeros at the end are cut
-/// off; a line break ends a line of the text as well.
+/// Prints the text of an attribute. Bytes beyond ASCII are not changed; trailing zero bytes are
+/// removed; a line break also begins a new line of CDL.
 pub(super) fn attribute(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     out.write_all(b"\"")?;
@@ -59,12 +60,12 @@ pub(super) fn attribute(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// A row of characters of a variable, which may come in parts.
+/// Prints a row of characters of a variable, which may come in parts.
 ///
-/// Unlike in attributes, only ASCII is printed as it is.
+/// Unlike in attributes, bytes beyond ASCII are escaped.
 #[derive(Debug, Default)]
 pub(super) struct TextRow {
-    /// Zeros that were met and not printed: at the end of the row they are not.
+    /// Zero bytes that were not printed yet: at the end of the row they are dropped.
     zeros: u64,
 }
 

@@ -1,8 +1,9 @@
-//! Numbers that are times, as dates: what `ncdump -t` prints.
+//! [`Times`]: values of time variables as dates, as `ncdump -t` prints them.
 //!
-//! A variable is one of times if its attribute `units` is `UNIT since DATE`, or if it is named as the bounds
-//! of such a one. The calendars are those of the CF conventions. The arithmetic is that of the cdtime
-//! library, in hours as floating point numbers and in its order, so that the last digits are the same.
+//! A variable contains times if its attribute `units` is `UNIT since DATE`, or if another such
+//! variable names it as its bounds. The calendars are those of the CF conventions. The arithmetic
+//! is that of the cdtime library, in hours as floating point numbers and in the same order of
+//! operations, so that the last digits are equal.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use std::fmt::Write as _;
 use super::number::special;
 use crate::format::{Header, Values, Variable};
 
-/// Which days there are.
+/// A calendar of the CF conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Calendar {
     /// Julian up to 4 October 1582, Gregorian from the next day on, which is the 15th.
@@ -22,7 +23,7 @@ enum Calendar {
     Days360,
 }
 
-/// The names of calendars; a beginning of one is enough.
+/// The names of calendars; a prefix is sufficient.
 const CALENDARS: [(&str, Calendar); 11] = [
     ("gregorian", Calendar::Mixed),
     ("standard", Calendar::Mixed),
@@ -42,9 +43,11 @@ const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
-    /// So many hours are a unit, or so many units an hour.
+    /// Hours per unit.
     Hours(f64),
+    /// Units per hour.
     Parts(f64),
+    /// Months per unit.
     Months(f64),
 }
 
@@ -60,10 +63,10 @@ struct Moment {
 /// The last day of the Julian calendar ends where the first of the Gregorian begins.
 const JULIAN_END: Moment = Moment { year: 1582, month: 10, day: 5, hour: 0.0 };
 const GREGORIAN_BEGIN: Moment = Moment { year: 1582, month: 10, day: 15, hour: 0.0 };
-/// What differences are counted from.
+/// The origin of differences.
 const ORIGIN: Moment = Moment { year: 1979, month: 1, day: 1, hour: 0.0 };
 
-/// Further away than this, nobody's dates are meant.
+/// Larger differences are not dates.
 const MOST_DAYS: f64 = 2_147_483_000.0;
 
 impl Calendar {
@@ -94,7 +97,7 @@ impl Calendar {
         }
     }
 
-    /// Hours since the begin of 1970.
+    /// Hours since the beginning of 1970.
     fn hours(self, moment: Moment) -> f64 {
         let month = if (1..=12).contains(&moment.month) { moment.month } else { 1 };
         let leap = i64::from(self.is_leap(moment.year) && month > 2);
@@ -113,7 +116,7 @@ impl Calendar {
         (days + of_year - 1) as f64 * 24.0 + moment.hour
     }
 
-    /// The moment so many hours after the begin of 1970.
+    /// The moment `hours` after the beginning of 1970.
     fn moment(self, hours: f64) -> Option<Moment> {
         let days = (hours / 24.0).floor();
         if days.abs() > MOST_DAYS {
@@ -152,14 +155,14 @@ impl Calendar {
         self.hours(moment) - self.hours(ORIGIN)
     }
 
-    /// So many hours later.
+    /// The moment `hours` later.
     fn later(self, moment: Moment, hours: f64) -> Option<Moment> {
         let since = self.since_origin(moment) + hours;
         self.moment(self.hours(ORIGIN) + since)
     }
 }
 
-/// How the numbers of a variable are dates.
+/// The interpretation of a variable's values as dates.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Times {
     calendar: Calendar,
@@ -168,7 +171,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of a variable by its own attributes; `None` if its numbers are no times.
+    /// By the attributes of a variable; `None` if its values are not times.
     pub(super) fn of(variable: &Variable) -> Option<Self> {
         let units = text(variable, "units")?;
         let calendar = match text(variable, "calendar") {
@@ -176,7 +179,7 @@ impl Times {
             Some(name) if name.is_empty() => Calendar::Mixed,
             Some(name) => {
                 let name = name.to_ascii_lowercase();
-                // Of a year without a number there are no dates.
+                // The calendar `none` has no dates.
                 if "none".starts_with(&name) && !"noleap".starts_with(&name) {
                     return None;
                 }
@@ -188,7 +191,7 @@ impl Times {
         Some(Self { calendar, unit, base })
     }
 
-    /// A number as a date in quotes; `None` if it is none.
+    /// A value as a date in quotes; `None` if it has none.
     pub(super) fn date(&self, value: f64) -> Option<String> {
         if !value.is_finite() {
             return None;
@@ -205,7 +208,7 @@ impl Times {
         moment.and_then(shown)
     }
 
-    /// A number as a date, or as the number that it is if it is none.
+    /// A value as a date, or as a number if it has none.
     pub(super) fn shown(&self, value: f64) -> String {
         match self.date(value) {
             Some(date) => date,
@@ -252,7 +255,7 @@ impl Times {
     }
 }
 
-/// Of each variable, how its numbers are dates: as those of the variable whose bounds it is, if it is.
+/// The interpretation of each variable; bounds are interpreted like the variable that names them.
 pub(super) fn of_variables(header: &Header) -> Vec<Option<Times>> {
     let mut bounds: HashMap<String, usize> = HashMap::new();
     for (index, variable) in header.variables.iter().enumerate() {
@@ -314,7 +317,7 @@ fn parse(units: &str) -> Option<(Unit, Moment)> {
     Some((unit, moment_of(&date)))
 }
 
-/// `YEAR-MONTH-DAY HOUR:MINUTE:SECOND`, as far as it can be read.
+/// Parses `YEAR-MONTH-DAY HOUR:MINUTE:SECOND`, up to the first part that is not valid.
 fn moment_of(date: &str) -> Moment {
     let mut moment = Moment { year: 0, month: 1, day: 1, hour: 0.0 };
     let mut rest = date;
@@ -352,7 +355,7 @@ const SECOND: f64 = 0.5e-6;
 const MINUTE: f64 = SECOND / 60.0;
 const HOUR: f64 = MINUTE / 60.0;
 
-/// As ISO 8601 has it, without what is zero at its end.
+/// In the notation of ISO 8601, without trailing zero parts.
 fn shown(moment: Moment) -> Option<String> {
     let Moment { year, month, day, hour } = moment;
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0.0..=24.0).contains(&hour) {
@@ -398,7 +401,7 @@ mod tests {
         assert_eq!(date("days since 1582-10-15", Calendar::Mixed, -1.0), "\"1582-10-04\"");
         assert_eq!(date("days since 1582-10-15", Calendar::Gregorian, -1.0), "\"1582-10-14\"");
         assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.5), "\"1582-10-15 12\"");
-        // The moment itself is still Julian to ncdump.
+        // For ncdump, the moment of the change is still Julian.
         assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-05\"");
         assert_eq!(date("months since 1999-12-31", Calendar::Mixed, 2.0), "\"2000-02-01\"");
         assert_eq!(

@@ -1,12 +1,12 @@
-//! Where the data of each variable lies, and what a format cannot hold.
+//! [`Header::arrange`]: the offsets of all variables, and the limits of the formats.
 //!
-//! Fixed variables follow the header in the order of their definition, then the first record of each
-//! record variable. Fixed variables are aligned as asked for; of the records only the first can be,
-//! because the formats leave no room between one record and the next. Elements of 8 bytes are aligned
-//! to 8 where that is possible, though the formats do not ask for it.
+//! Fixed variables follow the header in the order of their definition, then the first record of
+//! each record variable. Fixed variables are aligned as the [`Alignment`] says; of the records only
+//! the first can be, because the formats allow no gap between records. Elements of 8 bytes are
+//! aligned to 8 where possible, though the formats do not require it.
 //!
-//! In a file that has a layout already, moving data is what costs. So everything keeps its place if
-//! it can, nothing moves down, and what must move up keeps its order.
+//! In an existing file, moving data is the cost. So every variable keeps its offset if possible, no
+//! variable moves towards the start of the file, and those that move keep their order.
 
 mod limit;
 
@@ -15,30 +15,31 @@ pub(super) use limit::too_large;
 
 use super::{Format, Header, Variable};
 
-/// Boundaries on which things begin; 1 means that the format's own 4 bytes do.
+/// Alignment of the parts of a file in bytes; 1 means the 4 bytes that the format prescribes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    /// The data section: the space of the header is a multiple of this.
+    /// Of the data section: the space of the header is a multiple of this.
     pub header: u64,
-    /// Fixed variables.
+    /// Of fixed variables.
     pub fixed: u64,
-    /// Fixed variables smaller than this are not aligned beyond 4 bytes.
+    /// Fixed variables smaller than this are aligned to 4 bytes only.
     pub fixed_from: u64,
-    /// The first record.
+    /// Of the first record.
     pub record: u64,
 }
 
 impl Default for Alignment {
-    /// Everything as close as it can be.
+    /// No padding beyond that of the format.
     fn default() -> Self {
         Self { header: 1, fixed: 1, fixed_from: 0, record: 1 }
     }
 }
 
 impl Header {
-    /// Computes `stated_size` and `begin` of every variable, after checking that the format can hold
-    /// the header; if it cannot, nothing changes. With `before`, the layout that the file has now, no
-    /// variable moves down. Its variables are the first of this header's; names may differ.
+    /// Computes `stated_size` and `begin` of every variable, after checking the limits of the
+    /// format; on an error nothing changes. With `before`, the current layout of the file, no
+    /// variable moves towards the start of the file. The variables of `before` are the first of
+    /// this header's; names may differ.
     pub fn arrange(
         &mut self,
         alignment: &Alignment,
@@ -46,7 +47,7 @@ impl Header {
     ) -> Result<(), LimitError> {
         limit::check(self)?;
         let slabs = self.slabs()?;
-        let begins = Places { header: self, slabs: &slabs, before, alignment }.begins()?;
+        let begins = LayoutPlanner { header: self, slabs: &slabs, before, alignment }.begins()?;
         let stated: Vec<u64> =
             slabs.iter().map(|&slab| self.size_to_state(slab).unwrap_or(u64::MAX)).collect();
         for ((variable, begin), stated) in self.variables.iter_mut().zip(begins).zip(stated) {
@@ -55,7 +56,7 @@ impl Header {
         Ok(())
     }
 
-    /// The size to be stated of a variable, or of one record of it, that takes so many bytes.
+    /// The size in the header for a variable, or one record of it, of `slab` bytes.
     pub(super) fn size_to_state(&self, slab: u64) -> Option<u64> {
         let size = slab.checked_next_multiple_of(4)?;
         match self.format {
@@ -66,7 +67,7 @@ impl Header {
         }
     }
 
-    /// The size of every variable, or of one record of it.
+    /// The bytes of every variable, or of one record of it.
     fn slabs(&self) -> Result<Vec<u64>, LimitError> {
         let slab = |variable| self.slab_size(variable).ok_or_else(|| no_end(variable));
         self.variables.iter().map(slab).collect()
@@ -77,7 +78,7 @@ fn no_end(variable: &Variable) -> LimitError {
     LimitError::End { variable: variable.name.clone() }
 }
 
-/// The next multiple of a boundary, which is one of 4 or of `natural`, which is 4 or 8.
+/// The next multiple of a boundary, which is rounded up to a multiple of `natural` (4 or 8).
 fn align(at: u64, boundary: u64, natural: u64) -> Option<u64> {
     at.checked_next_multiple_of(boundary.max(1).checked_next_multiple_of(natural)?)
 }
@@ -86,15 +87,15 @@ fn natural(variable: &Variable) -> u64 {
     variable.external.size().max(4)
 }
 
-/// What the places of a header's variables depend on.
-struct Places<'a> {
+/// Computes the offsets of a header's variables.
+struct LayoutPlanner<'a> {
     header: &'a Header,
     slabs: &'a [u64],
     before: Option<&'a Header>,
     alignment: &'a Alignment,
 }
 
-impl Places<'_> {
+impl LayoutPlanner<'_> {
     fn begins(&self) -> Result<Vec<u64>, LimitError> {
         let mut begins = vec![0; self.slabs.len()];
         let end = self.fixed(&mut begins)?;
@@ -109,13 +110,13 @@ impl Places<'_> {
         Ok(begins)
     }
 
-    /// Where a variable lies in the layout before.
+    /// The offset of a variable in the old layout.
     fn old(&self, index: usize) -> Option<u64> {
         self.before?.variables.get(index).map(|variable| variable.begin)
     }
 
-    /// The indices of the fixed or the record variables: first those that have a place, as they lie,
-    /// then the new ones, as they were defined.
+    /// The indices of the fixed or the record variables: first the existing ones by offset, then
+    /// the new ones in the order of their definition.
     fn order(&self, of_records: bool) -> Vec<usize> {
         let variables = self.header.variables.iter().enumerate();
         let chosen =
@@ -125,7 +126,7 @@ impl Places<'_> {
         order
     }
 
-    /// Where data can begin: where it did if the header still fits into its space.
+    /// Where data can begin: at the old offset, if the header still fits before it.
     fn data(&self) -> Option<u64> {
         let header = self.header.encoded_len();
         let first = self
@@ -137,7 +138,7 @@ impl Places<'_> {
         }
     }
 
-    /// Places the fixed variables; returns where the last ends.
+    /// Sets the offsets of the fixed variables; returns the end of the last.
     fn fixed(&self, begins: &mut [u64]) -> Result<u64, LimitError> {
         let variables = &self.header.variables;
         let mut end = self.data();
@@ -157,17 +158,17 @@ impl Places<'_> {
                 return Err(no_end(variable));
             }
         }
-        // Without variables there is no one to blame, and no header is so long.
+        // Without variables there is nothing to name in an error; a header is never that long.
         Ok(end.unwrap_or(u64::MAX))
     }
 
-    /// Places the record variables behind the fixed ones, one right after the other.
+    /// Sets the offsets of the record variables behind the fixed ones, without gaps.
     fn records(&self, begins: &mut [u64], after: u64) -> Result<(), LimitError> {
         let order = self.order(true);
         let Some(&last) = order.last() else { return Ok(()) };
         let refuse = || no_end(&self.header.variables[last]);
         let mut stride = 0_u64;
-        // The first record begins where none of them comes to lie below its old place.
+        // The first record begins where no variable gets an offset below its old one.
         let mut first = 0;
         for &index in &order {
             begins[index] = stride;

@@ -1,54 +1,56 @@
-//! Header bytes → [`Header`]. Cannot panic, over-allocate or loop without bound.
+//! [`Header::decode`]: header bytes to a [`Header`]. It cannot panic, over-allocate or loop without
+//! bound.
 //!
-//! One walk through the grammar serves two purposes. [`Header::decode`] gives up at the first problem
-//! because of which data could be read wrongly, and lets pass what netCDF-C lets pass.
-//! [`super::validate`] hears of every problem, until one hides what follows.
+//! The same code serves two purposes. [`Header::decode`] stops at the first problem that could make
+//! data be read wrongly, and tolerates what netCDF-C tolerates. [`super::validate`] gets every
+//! problem, until one makes the rest undecodable.
 
-mod place;
+mod data_bounds;
 mod problem;
 mod reader;
 
 use std::collections::HashSet;
 
 pub use problem::{DecodeError, Problem};
-pub(super) use reader::Complain;
-use reader::{Read, Reader};
+pub(super) use reader::OnProblem;
+use reader::{DecodeResult, HeaderReader};
 
 use super::encode::tag;
 use super::{Attribute, Dimension, Format, Header, Type, Values, Variable, check_name};
 
-/// The shortest header, whichever the format.
+/// Length of the shortest header of any format.
 const LEAST: u64 = 32;
 
 impl Header {
-    /// Decodes a header from the first bytes of a file; more may follow. Returns it and its length.
+    /// Decodes a header from the first bytes of a file; more bytes may follow. Returns it and its
+    /// length.
     ///
-    /// If the bytes may be too few, [`Problem::Truncated`] says how many to try next. It is a lower
-    /// bound, so a caller who has read all of a file, or less than that many, knows that it is
-    /// damaged. [`Header::records`] is [`Header::STREAMING`] if the file leaves their number open.
+    /// If there are too few bytes, [`Problem::Truncated`] says how many to read next. It is a lower
+    /// bound: a file with fewer bytes is damaged. [`Header::records`] is [`Header::STREAMING`] if
+    /// the file does not contain their number.
     pub fn decode(bytes: &[u8]) -> Result<(Self, u64), DecodeError> {
-        let mut complain = |error: DecodeError| {
+        let mut report = |error: DecodeError| {
             if error.problem.is_harmless() { Ok(()) } else { Err(error) }
         };
-        let decoded = decode(bytes, i64::MAX as u64, &mut complain)?;
+        let decoded = decode(bytes, i64::MAX as u64, &mut report)?;
         Ok((decoded.header, decoded.len))
     }
 }
 
-/// A header, and where some of it was.
+/// A header, and the offsets of some of its fields.
 pub(super) struct Decoded {
     /// The header.
     pub(super) header: Header,
     /// Its length.
     pub(super) len: u64,
-    /// Where the header says where each variable begins.
+    /// Offset of the field with the offset of each variable.
     pub(super) places: Vec<u64>,
 }
 
 /// Decodes the header of a file of at most `file_len` bytes.
-pub(super) fn decode(bytes: &[u8], file_len: u64, complain: Complain<'_>) -> Read<Decoded> {
-    let format = magic(bytes, complain)?;
-    let mut reader = Reader::new(bytes, format, file_len, &mut *complain);
+pub(super) fn decode(bytes: &[u8], file_len: u64, report: OnProblem<'_>) -> DecodeResult<Decoded> {
+    let format = magic(bytes, report)?;
+    let mut reader = HeaderReader::new(bytes, format, file_len, &mut *report);
     let header = Header {
         format,
         records: records(&mut reader)?,
@@ -59,12 +61,12 @@ pub(super) fn decode(bytes: &[u8], file_len: u64, complain: Complain<'_>) -> Rea
     let (variables, places) = variables(&mut reader, &header)?;
     let len = reader.at();
     let decoded = Decoded { header: Header { variables, ..header }, len, places };
-    place::check(&decoded, complain)?;
+    data_bounds::check(&decoded, report)?;
     Ok(decoded)
 }
 
-fn magic(bytes: &[u8], complain: Complain<'_>) -> Read<Format> {
-    let fail = |at, problem| Reader::fail(at, problem);
+fn magic(bytes: &[u8], report: OnProblem<'_>) -> DecodeResult<Format> {
+    let fail = |at, problem| HeaderReader::fail(at, problem);
     let Some(&found) = bytes.first_chunk::<4>() else {
         if b"CDF".starts_with(bytes) || b"cdf".starts_with(bytes) {
             return fail(bytes.len() as u64, Problem::Truncated { needed: LEAST });
@@ -86,20 +88,20 @@ fn magic(bytes: &[u8], complain: Complain<'_>) -> Read<Format> {
         return fail(3, Problem::Version { version });
     };
     if is_unfinished {
-        complain(DecodeError { at: 0, problem: Problem::Unfinished { format } })?;
+        report(DecodeError { at: 0, problem: Problem::Unfinished { format } })?;
     }
     Ok(format)
 }
 
-/// Where HDF5's mark is: at the beginning, or behind a block of the user's, which is 512 bytes long or
-/// a power of two of them.
+/// The offset of HDF5's signature: 0, or 512 times a power of two (behind a user block).
 fn hdf5(bytes: &[u8]) -> Option<u64> {
-    let behind = (9..usize::BITS).map(|power| 1 << power).take_while(|&at| at < bytes.len());
-    let mut places = std::iter::once(0).chain(behind);
+    let after_user_block =
+        (9..usize::BITS).map(|power| 1 << power).take_while(|&at| at < bytes.len());
+    let mut places = std::iter::once(0).chain(after_user_block);
     places.find(|&at| bytes[at..].starts_with(b"\x89HDF\r\n\x1a\n")).map(|at| at as u64)
 }
 
-fn records(reader: &mut Reader<'_, '_>) -> Read<u64> {
+fn records(reader: &mut HeaderReader<'_, '_>) -> DecodeResult<u64> {
     let at = reader.at();
     let records = reader.number()?;
     let streaming = match reader.format {
@@ -110,15 +112,16 @@ fn records(reader: &mut Reader<'_, '_>) -> Read<u64> {
         return Ok(Header::STREAMING);
     }
     if records > reader.format.max_records() {
-        reader.complain(at, Problem::Records { records })?;
+        reader.report(at, Problem::Records { records })?;
     }
     Ok(records)
 }
 
-/// The names of a list, each of which may be there once.
-struct Names<'b> {
+/// The names of a list, which must be unique.
+struct NameList<'b> {
     what: &'static str,
-    /// In short lists, as those of attributes are, looking at all is faster than hashing one.
+    /// Short lists, such as those of attributes, are searched linearly, which is faster than
+    /// hashing.
     few: [&'b [u8]; FEW],
     len: usize,
     many: HashSet<&'b [u8]>,
@@ -126,13 +129,13 @@ struct Names<'b> {
 
 const FEW: usize = 8;
 
-impl<'b> Names<'b> {
+impl<'b> NameList<'b> {
     fn new(what: &'static str) -> Self {
         Self { what, few: [&[]; FEW], len: 0, many: HashSet::new() }
     }
 
-    /// Takes the next name.
-    fn next(&mut self, reader: &mut Reader<'b, '_>) -> Read<String> {
+    /// Reads the next name.
+    fn next(&mut self, reader: &mut HeaderReader<'b, '_>) -> DecodeResult<String> {
         let what = self.what;
         let len = reader.count("bytes of a name", 1)?;
         let at = reader.at();
@@ -141,11 +144,11 @@ impl<'b> Names<'b> {
         let name = std::str::from_utf8(bytes);
         match name.map(check_name) {
             Ok(Ok(())) => {}
-            Ok(Err(source)) => reader.complain(at, Problem::Name { what, source })?,
-            Err(_) => reader.complain(at, Problem::NotUtf8 { what, name: lossy() })?,
+            Ok(Err(source)) => reader.report(at, Problem::Name { what, source })?,
+            Err(_) => reader.report(at, Problem::NotUtf8 { what, name: lossy() })?,
         }
         if !self.is_new(bytes) {
-            reader.complain(at, Problem::Duplicate { what, name: lossy() })?;
+            reader.report(at, Problem::Duplicate { what, name: lossy() })?;
         }
         Ok(name.map_or_else(|_| lossy(), str::to_owned))
     }
@@ -166,68 +169,71 @@ impl<'b> Names<'b> {
     }
 }
 
-fn dimensions(reader: &mut Reader<'_, '_>) -> Read<Vec<Dimension>> {
+fn dimensions(reader: &mut HeaderReader<'_, '_>) -> DecodeResult<Vec<Dimension>> {
     let least = 2 * reader.format.number_len();
     let count = reader.list(tag::DIMENSION, "dimensions", least)?;
-    let mut dimensions = reader.room(count, least);
-    let mut names = Names::new("dimension");
+    let mut dimensions = reader.vector(count, least);
+    let mut names = NameList::new("dimension");
     let mut unlimited = false;
     for _ in 0..count {
         let name = names.next(reader)?;
         let at = reader.at();
         let len = reader.number()?;
         if len == 0 && unlimited {
-            reader.complain(at, Problem::SecondUnlimited { name: name.clone() })?;
+            reader.report(at, Problem::SecondUnlimited { name: name.clone() })?;
         }
         unlimited |= len == 0;
         if len > reader.format.max_length() {
             let format = reader.format;
-            reader.complain(at, Problem::Length { name: name.clone(), len, format })?;
+            reader.report(at, Problem::Length { name: name.clone(), len, format })?;
         }
         dimensions.push(Dimension { name, len });
     }
     Ok(dimensions)
 }
 
-fn external(reader: &mut Reader<'_, '_>) -> Read<Type> {
+fn external(reader: &mut HeaderReader<'_, '_>) -> DecodeResult<Type> {
     let (at, format) = (reader.at(), reader.format);
     let code = reader.word()?;
     match Type::from_code(code) {
         Some(external) if external.is_in(format) => Ok(external),
-        // The element's size is known, so what follows is not hidden.
+        // The size of an element is known, so decoding can continue.
         Some(external) => {
-            reader.complain(at, Problem::TypeNotInFormat { external, format })?;
+            reader.report(at, Problem::TypeNotInFormat { external, format })?;
             Ok(external)
         }
-        None => Reader::fail(at, Problem::Type { code }),
+        None => HeaderReader::fail(at, Problem::Type { code }),
     }
 }
 
-fn attributes(reader: &mut Reader<'_, '_>) -> Read<Vec<Attribute>> {
+fn attributes(reader: &mut HeaderReader<'_, '_>) -> DecodeResult<Vec<Attribute>> {
     let least = 4 + 2 * reader.format.number_len();
     let count = reader.list(tag::ATTRIBUTE, "attributes", least)?;
-    let mut attributes = reader.room(count, least);
-    let mut names = Names::new("attribute");
+    let mut attributes = reader.vector(count, least);
+    let mut names = NameList::new("attribute");
     for _ in 0..count {
         let name = names.next(reader)?;
         let external = external(reader)?;
         let len = reader.count("values of an attribute", external.size())?;
-        // It does not overflow: so many bytes are within a file.
+        // No overflow: the count was checked against the length of the file.
         let bytes = reader.padded(len * external.size(), "an attribute's values")?;
         attributes.push(Attribute { name, values: Values::from_bytes(external, bytes) });
     }
     Ok(attributes)
 }
 
-/// The variables, and where the header says where each begins.
-fn variables(reader: &mut Reader<'_, '_>, header: &Header) -> Read<(Vec<Variable>, Vec<u64>)> {
+/// The variables, and the offset of the field with the offset of each.
+fn variables(
+    reader: &mut HeaderReader<'_, '_>,
+    header: &Header,
+) -> DecodeResult<(Vec<Variable>, Vec<u64>)> {
     let number = reader.format.number_len();
-    // Name, dimensions, attributes, type and size, place.
+    // Name, dimensions, attributes, type and size, offset.
     let least = number + number + (4 + number) + (4 + number) + reader.format.offset_len();
     let count = reader.list(tag::VARIABLE, "variables", least)?;
-    let mut variables = reader.room(count, least);
-    let mut places = reader.room(count, least);
-    let mut names = Names::new("variable");
+    let mut variables = reader.vector(count, least);
+    let mut places = reader.vector(count, least);
+    let mut names = NameList::new("variable");
     for _ in 0..count {
         let name = names.next(reader)?;
         let dimensions = dimension_ids(reader, header, &name)?;
@@ -243,37 +249,41 @@ fn variables(reader: &mut Reader<'_, '_>, header: &Header) -> Read<(Vec<Variable
             && size != stated_size
         {
             let (variable, stated) = (variable.name.clone(), stated_size);
-            reader.complain(at, Problem::StatedSize { variable, stated, size })?;
+            reader.report(at, Problem::StatedSize { variable, stated, size })?;
         }
         variables.push(variable);
     }
     Ok((variables, places))
 }
 
-fn dimension_ids(reader: &mut Reader<'_, '_>, header: &Header, name: &str) -> Read<Vec<u32>> {
+fn dimension_ids(
+    reader: &mut HeaderReader<'_, '_>,
+    header: &Header,
+    name: &str,
+) -> DecodeResult<Vec<u32>> {
     let at = reader.at();
     let least = reader.format.number_len();
     let rank = reader.count("dimensions of a variable", least)?;
     if rank > Header::MAX_RANK as u64 {
-        reader.complain(at, Problem::Rank { variable: name.into(), rank })?;
+        reader.report(at, Problem::Rank { variable: name.into(), rank })?;
     }
-    let mut ids = reader.room(rank, least);
+    let mut ids = reader.vector(rank, least);
     for index in 0..rank {
         let at = reader.at();
         let id = reader.number()?;
         let dimension = usize::try_from(id).ok().and_then(|id| header.dimensions.get(id));
         match dimension {
             Some(dimension) if index > 0 && dimension.is_unlimited() => {
-                reader.complain(at, Problem::UnlimitedNotFirst { variable: name.into() })?;
+                reader.report(at, Problem::UnlimitedNotFirst { variable: name.into() })?;
             }
             Some(_) => {}
             None => {
                 let dimensions = header.dimensions.len();
                 let variable = name.into();
-                reader.complain(at, Problem::DimensionId { variable, id, dimensions })?;
+                reader.report(at, Problem::DimensionId { variable, id, dimensions })?;
             }
         }
-        // No header has so many dimensions that the largest number is one of theirs.
+        // A header never has 2³² − 1 dimensions, so the largest number is not a valid index.
         ids.push(u32::try_from(id).unwrap_or(u32::MAX));
     }
     Ok(ids)

@@ -1,15 +1,15 @@
-//! How two headers differ, in words.
+//! [`Header::difference`]: the first difference of two headers as text.
 //!
-//! Ranks that define a dataset together must define the same. Where they do not, the first difference
-//! is what a person needs: what follows it is mostly its consequence.
+//! All ranks must make the same definitions. If they do not, the first difference is reported:
+//! later ones are usually its consequence.
 
 use std::fmt;
 
 use super::{Attribute, Header, Values, Variable};
 
 impl Header {
-    /// The first thing in which `other` differs, `None` if they define the same. Layout and number of
-    /// records do not count. The words say what `other` has, and then what it should have.
+    /// The first difference of `other`, or `None`. Layout and number of records are not compared.
+    /// The text names what `other` has, and then what this header has.
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self.format != other.format {
             return Some(format!("the format is {}, not {}", other.format, self.format));
@@ -60,8 +60,8 @@ fn variables(expected: &Header, found: &Header) -> Option<String> {
         if should.dimensions != is.dimensions {
             return Some(format!(
                 "variable '{name}' has the dimensions {}, not {}",
-                Dimensions(found, is),
-                Dimensions(expected, should)
+                DimensionNames(found, is),
+                DimensionNames(expected, should)
             ));
         }
         let owner = format!("variable '{name}'");
@@ -100,7 +100,7 @@ fn values(expected: &Values, found: &Values) -> String {
         return format!("is of type {is}, not {should}");
     }
     if let (Values::Char(is), Values::Char(should)) = (found, expected) {
-        return format!("is {}, not {}", Text(is), Text(should));
+        return format!("is {}, not {}", QuotedText(is), QuotedText(should));
     }
     if found.len() != expected.len() {
         return format!("has {} values, not {}", found.len(), expected.len());
@@ -110,14 +110,14 @@ fn values(expected: &Values, found: &Values) -> String {
     let chunks = is.chunks(size).zip(should.chunks(size));
     match chunks.enumerate().find(|(_, (is, should))| is != should) {
         Some((index, (is, should))) => {
-            let one = |bytes| Number(Values::from_bytes(found.external(), bytes)).to_string();
+            let one = |bytes| SingleValue(Values::from_bytes(found.external(), bytes)).to_string();
             format!("has {} as value {index}, not {}", one(is), one(should))
         }
         None => "has the same values".into(),
     }
 }
 
-/// The difference in number of two lists of names of which one begins with the other.
+/// The difference in length of two lists of names, of which one begins with the other.
 fn count(expected: &[String], found: &[String], what: &str, of: &str) -> Option<String> {
     let (is, should) = (found.len(), expected.len());
     let (name, fate) = match is.cmp(&should) {
@@ -129,9 +129,9 @@ fn count(expected: &[String], found: &[String], what: &str, of: &str) -> Option<
 }
 
 /// The names of a variable's dimensions.
-struct Dimensions<'a>(&'a Header, &'a Variable);
+struct DimensionNames<'a>(&'a Header, &'a Variable);
 
-impl fmt::Display for Dimensions<'_> {
+impl fmt::Display for DimensionNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
         for (index, &dimension) in self.1.dimensions.iter().enumerate() {
@@ -145,10 +145,10 @@ impl fmt::Display for Dimensions<'_> {
     }
 }
 
-/// Text in quotes, its beginning if it is long.
-struct Text<'a>(&'a [u8]);
+/// Text in quotes; of a long one the beginning.
+struct QuotedText<'a>(&'a [u8]);
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for QuotedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 40;
         match self.0.get(..SHOWN) {
@@ -159,9 +159,9 @@ impl fmt::Display for Text<'_> {
 }
 
 /// A single value.
-struct Number(Values);
+struct SingleValue(Values);
 
-impl fmt::Display for Number {
+impl fmt::Display for SingleValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         macro_rules! first {
             ($($variant:ident),+) => {

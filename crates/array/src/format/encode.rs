@@ -1,12 +1,12 @@
-//! [`Header`] → its bytes, the same that netCDF-C and `PnetCDF` write for it.
+//! [`Header::encode`]: a header as bytes, the same that netCDF-C and `PnetCDF` write.
 //!
-//! Numbers that their fields cannot hold become the largest that they can; [`Header::arrange`] refuses
-//! such headers before, except where the format itself asks for it: the stated size of a variable.
+//! A number that exceeds its field is stored as the largest possible one. [`Header::arrange`]
+//! refuses such headers, except for the stated size of a variable, where the format prescribes it.
 
 use super::values::each;
 use super::{Attribute, Format, Header, Values, Variable};
 
-/// What stands before a list.
+/// The tags of lists.
 pub(super) mod tag {
     /// A list without elements.
     pub(in crate::format) const ABSENT: u32 = 0;
@@ -22,7 +22,7 @@ impl Header {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let len = self.encoded_len();
-        let mut out = Writer { bytes: Vec::with_capacity(len as usize), format: self.format };
+        let mut out = HeaderWriter { bytes: Vec::with_capacity(len as usize), format: self.format };
         out.bytes.extend(self.format.magic());
         out.number(self.records);
         out.list(tag::DIMENSION, self.dimensions.len());
@@ -39,7 +39,7 @@ impl Header {
         out.bytes
     }
 
-    /// How many they are.
+    /// The length of [`Header::encode`].
     pub fn encoded_len(&self) -> u64 {
         let number = self.format.number_len();
         let list = 4 + number;
@@ -61,10 +61,10 @@ impl Header {
         4 + number + attributes(&self.attributes) + lists
     }
 
-    /// Where in the file the number of records stands, and its bytes: what to write when there are
-    /// more and nothing else has changed.
+    /// The offset of the number of records in the file, and its bytes: what to write when only that
+    /// has changed.
     pub fn records_field(&self) -> (u64, Vec<u8>) {
-        let mut out = Writer { bytes: Vec::with_capacity(8), format: self.format };
+        let mut out = HeaderWriter { bytes: Vec::with_capacity(8), format: self.format };
         out.number(self.records);
         (4, out.bytes)
     }
@@ -74,12 +74,12 @@ fn padded(len: usize) -> u64 {
     (len as u64).next_multiple_of(4)
 }
 
-struct Writer {
+struct HeaderWriter {
     bytes: Vec<u8>,
     format: Format,
 }
 
-impl Writer {
+impl HeaderWriter {
     fn word(&mut self, word: u32) {
         self.bytes.extend(word.to_be_bytes());
     }

@@ -1,4 +1,4 @@
-//! [`Header`]: what a file says about itself.
+//! [`Header`]: dimensions, attributes, variables and number of records of a netCDF classic file.
 
 use super::{Format, Type, Values};
 
@@ -7,18 +7,18 @@ use super::{Format, Type, Values};
 pub struct Dimension {
     /// Its name.
     pub name: String,
-    /// Its length; 0 stands for the unlimited one, whose length is [`Header::records`].
+    /// Its length; 0 for the unlimited dimension, whose length is [`Header::records`].
     pub len: u64,
 }
 
 impl Dimension {
-    /// Whether it is the unlimited one.
+    /// Whether it is the unlimited dimension.
     pub const fn is_unlimited(&self) -> bool {
         self.len == 0
     }
 }
 
-/// A named list of values about the dataset or a variable.
+/// An attribute of the dataset or of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
     /// Its name.
@@ -34,42 +34,42 @@ pub struct Variable {
     pub name: String,
     /// Its dimensions, the slowest varying first, as indices into [`Header::dimensions`].
     pub dimensions: Vec<u32>,
-    /// What it says about itself.
+    /// Its attributes.
     pub attributes: Vec<Attribute>,
-    /// What its elements are in the file.
+    /// Its external type.
     pub external: Type,
-    /// The size the header states: bytes of the variable, or of one record of it, rounded up to a
-    /// multiple of 4. It is redundant and, beyond what its field holds, not to be believed:
+    /// The size in the header (`vsize`): bytes of the variable, or of one record of it, rounded up
+    /// to a multiple of 4. It is redundant, and wrong where its field is too small:
     /// [`Header::slab_size`] computes it.
     pub stated_size: u64,
-    /// Where its data, or that of its first record, begins in the file.
+    /// Offset of its data, or of its first record, in the file.
     pub begin: u64,
 }
 
-/// What a file says about itself.
+/// The header of a netCDF classic file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// In which format.
+    /// The format.
     pub format: Format,
-    /// How many records there are, or [`Header::STREAMING`].
+    /// Number of records, or [`Header::STREAMING`].
     pub records: u64,
     /// The dimensions.
     pub dimensions: Vec<Dimension>,
-    /// What the dataset says about itself.
+    /// The global attributes.
     pub attributes: Vec<Attribute>,
     /// The variables.
     pub variables: Vec<Variable>,
 }
 
 impl Header {
-    /// Stands for a number of records that the writer did not know when it wrote the header: they
-    /// reach to the end of the file. [`Header::records_in`] says how many they are.
+    /// A number of records that the writer did not know when it wrote the header: the records
+    /// extend to the end of the file. [`Header::records_in`] computes it.
     pub const STREAMING: u64 = u64::MAX;
 
-    /// Most dimensions that a variable can have.
+    /// Dimensions of a variable at most.
     pub const MAX_RANK: usize = 1024;
 
-    /// Of an empty dataset.
+    /// The header of an empty dataset.
     pub const fn new(format: Format) -> Self {
         Self {
             format,
@@ -80,7 +80,7 @@ impl Header {
         }
     }
 
-    /// Whether the variable grows with the records: its first dimension is unlimited.
+    /// Whether it is a record variable: its first dimension is unlimited.
     pub fn is_record(&self, variable: &Variable) -> bool {
         let first = variable.dimensions.first();
         first
@@ -88,7 +88,8 @@ impl Header {
             .is_some_and(Dimension::is_unlimited)
     }
 
-    /// The lengths of the variable's dimensions, that of the unlimited one being the records.
+    /// The lengths of the variable's dimensions; that of the unlimited one is the number of
+    /// records.
     pub fn shape(&self, variable: &Variable) -> Vec<u64> {
         let len = |&index: &u32| match self.dimensions.get(index as usize) {
             Some(dimension) if dimension.is_unlimited() => self.records,
@@ -106,8 +107,8 @@ impl Header {
         })
     }
 
-    /// Bytes from one record to the next: all record variables' slabs, each rounded up to a multiple
-    /// of 4, unless there is only one such variable, which is not padded. `None` beyond 2⁶⁴ − 1.
+    /// Bytes from one record to the next: the slabs of all record variables, each rounded up to a
+    /// multiple of 4; a single record variable is not padded. `None` beyond 2⁶⁴ − 1.
     pub fn record_size(&self) -> Option<u64> {
         let mut of_records = self.variables.iter().filter(|variable| self.is_record(variable));
         let Some(first) = of_records.next() else { return Some(0) };
@@ -122,14 +123,14 @@ impl Header {
         Some(if alone { first } else { padded })
     }
 
-    /// Where the first record begins; `None` if no variable has records.
+    /// Offset of the first record; `None` without record variables.
     pub fn records_begin(&self) -> Option<u64> {
         let of_records = self.variables.iter().filter(|variable| self.is_record(variable));
         of_records.map(|variable| variable.begin).min()
     }
 
-    /// How many whole records a file of so many bytes holds; the padding of the last may be missing.
-    /// It is what [`Header::records`] should be, and has to be where it is [`Header::STREAMING`].
+    /// The number of complete records in a file of `file_len` bytes; the padding of the last may be
+    /// missing. It replaces [`Header::records`] where that is [`Header::STREAMING`].
     pub fn records_in(&self, file_len: u64) -> u64 {
         let (Some(begin), Some(stride)) = (self.records_begin(), self.record_size()) else {
             return 0;
@@ -141,20 +142,19 @@ impl Header {
         });
         let data = ends.max().unwrap_or(u64::MAX);
         match file_len.saturating_sub(begin).checked_sub(data) {
-            // Every record before the last is there with its padding.
+            // All records but the last are padded.
             Some(rest) if stride > 0 => rest / stride + 1,
             _ => 0,
         }
     }
 
-    /// How long the file is when everything is written, padding included, as netCDF-C leaves it and
-    /// `ncvalidator` expects it. `None` if that is beyond 2⁶³ − 1, or the records are
-    /// [`Header::STREAMING`].
+    /// The length of the complete file including padding, as netCDF-C writes it and `ncvalidator`
+    /// expects it. `None` beyond 2⁶³ − 1, or if the number of records is [`Header::STREAMING`].
     pub fn end(&self) -> Option<u64> {
         self.end_of(self.records)
     }
 
-    /// [`Header::end`] if there were so many records.
+    /// [`Header::end`] with another number of records.
     pub(crate) fn end_of(&self, records: u64) -> Option<u64> {
         let mut end = self.encoded_len();
         for variable in self.variables.iter().filter(|variable| !self.is_record(variable)) {

@@ -1,20 +1,20 @@
-//! Which names dimensions, variables and attributes may have.
+//! [`check_name`]: valid names of dimensions, variables and attributes.
 //!
-//! The rules are those of netCDF-C and `PnetCDF`, for all three formats. Both also bring names into
-//! Unicode's form NFC when they define or look up something; here a name stays as it is given.
+//! The rules are those of netCDF-C and `PnetCDF`, for all three formats. Both also normalise names
+//! to Unicode's form NFC; here a name is not changed.
 
 use thiserror::Error;
 
 /// The longest name, in bytes.
 const MAX_LEN: usize = 256;
 
-/// Why a name cannot be used.
+/// Why a name is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the name {} {reason}", shown(.name))]
 pub struct NameError {
     /// The name.
     pub name: String,
-    /// Why not.
+    /// The reason.
     pub reason: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! [`Format`] and [`Type`]: which of the classic formats, and what an element is in a file.
+//! [`Format`] and [`Type`]: the classic formats and their external types.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The byte behind `CDF` in a file.
+    /// The version byte after `CDF` in a file.
     pub const fn version(self) -> u8 {
         match self {
             Self::Cdf1 => 1,
@@ -24,7 +24,7 @@ impl Format {
         }
     }
 
-    /// The format of that version byte.
+    /// The format with that version byte.
     pub const fn from_version(version: u8) -> Option<Self> {
         match version {
             1 => Some(Self::Cdf1),
@@ -34,17 +34,17 @@ impl Format {
         }
     }
 
-    /// The first bytes of a file.
+    /// The magic number of a file.
     pub const fn magic(self) -> [u8; 4] {
         [b'C', b'D', b'F', self.version()]
     }
 
-    /// The first bytes of a file whose writer is not done with it: no other reader takes it for one.
+    /// The magic number of an unfinished file, which no other reader accepts.
     pub const fn unfinished_magic(self) -> [u8; 4] {
         [b'c', b'd', b'f', self.version()]
     }
 
-    /// The longest dimension that it can hold, as netCDF-C defines them.
+    /// Length of a dimension at most, as in netCDF-C.
     pub const fn max_length(self) -> u64 {
         match self {
             Self::Cdf1 => i32::MAX as u64 - 3,
@@ -53,12 +53,12 @@ impl Format {
         }
     }
 
-    /// The largest variable, or record of one, that others can follow.
+    /// Size of a variable, or of one record of it, that others can follow, at most.
     pub const fn max_size(self) -> u64 {
         self.max_length()
     }
 
-    /// The furthest place where a variable can begin.
+    /// Offset of a variable at most.
     pub const fn max_begin(self) -> u64 {
         match self {
             Self::Cdf1 => i32::MAX as u64,
@@ -66,7 +66,7 @@ impl Format {
         }
     }
 
-    /// How many records there can be. The number beyond says that their number is not known.
+    /// Number of records at most. The next number means that it is not known.
     pub const fn max_records(self) -> u64 {
         match self {
             Self::Cdf1 | Self::Cdf2 => u32::MAX as u64 - 1,
@@ -90,7 +90,7 @@ impl Format {
         }
     }
 
-    /// What `ncdump -k` calls it.
+    /// The name that `ncdump -k` prints.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Cdf1 => "classic",
@@ -119,7 +119,7 @@ impl FromStr for Format {
     }
 }
 
-/// What an element is in a file.
+/// An external type: the type of an element in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Type {
     /// 8-bit signed integer.
@@ -147,7 +147,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// All of them, by their numbers in files.
+    /// All types, by their codes in files.
     pub const ALL: [Self; 11] = [
         Self::Byte,
         Self::Char,
@@ -162,7 +162,7 @@ impl Type {
         Self::UInt64,
     ];
 
-    /// The type of that number in a file.
+    /// The type with that code.
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {
             1..=11 => Some(Self::ALL[code as usize - 1]),
@@ -170,7 +170,7 @@ impl Type {
         }
     }
 
-    /// Its number in files.
+    /// Its code in files.
     pub const fn code(self) -> u32 {
         self as u32
     }
@@ -202,7 +202,7 @@ impl Type {
         }
     }
 
-    /// Whether files of that format can hold it.
+    /// Whether a format has the type.
     pub const fn is_in(self, format: Format) -> bool {
         matches!(format, Format::Cdf5) || (self as u32) <= 6
     }

@@ -1,8 +1,8 @@
-//! Every violation of the format in a file.
+//! [`validate`]: all violations of the format in a file.
 //!
-//! The walk through the header is that of decoding, told to go on after whatever does not hide what
-//! follows. If the header could be followed to its end, the places of the variables are compared with
-//! each other and with the length of the file.
+//! The header is decoded by the same code as for reading, which continues after every problem that
+//! does not affect what follows. If the header could be decoded to its end, the ranges of the
+//! variables are compared with each other and with the length of the file.
 
 mod data;
 
@@ -13,11 +13,11 @@ use super::decode::{self, DecodeError, Problem};
 /// A violation of the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where in the file, if it has a place.
+    /// Its offset in the file, if it has one.
     pub at: Option<u64>,
     /// What is wrong.
     pub what: String,
-    /// Whether every reader copes with it, and nothing is lost: `ncvalidator` accepts such a file.
+    /// Whether all readers tolerate it without loss: `ncvalidator` accepts such a file.
     pub warning: bool,
 }
 
@@ -51,8 +51,8 @@ impl From<DecodeError> for Violation {
     }
 }
 
-/// Names every violation in a file of `file_len` bytes that begins with `bytes`, which hold the whole
-/// header, or the whole file.
+/// All violations in a file of `file_len` bytes that begins with `bytes`, which contain at least
+/// the header, or the whole file.
 pub fn validate(bytes: &[u8], file_len: u64) -> Vec<Violation> {
     let mut violations = Vec::new();
     let decoded = decode::decode(bytes, file_len, &mut |error| {
@@ -61,16 +61,16 @@ pub fn validate(bytes: &[u8], file_len: u64) -> Vec<Violation> {
     });
     match decoded {
         Ok(decoded) => data::check(&decoded, bytes, file_len, &mut violations),
-        Err(error) => violations.push(lost(&error)),
+        Err(error) => violations.push(fatal(&error)),
     }
     violations
 }
 
-/// A problem behind which nothing can be told.
-fn lost(error: &DecodeError) -> Violation {
+/// A problem after which nothing can be checked.
+fn fatal(error: &DecodeError) -> Violation {
     let Violation { at, what, .. } = error.clone().into();
     let what = match error.problem {
-        // These are about the whole file.
+        // These concern the whole file.
         Problem::Magic { .. } | Problem::Hdf5 | Problem::Version { .. } => what,
         _ => format!("{what}; what follows cannot be checked"),
     };

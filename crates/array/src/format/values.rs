@@ -2,7 +2,7 @@
 
 use super::Type;
 
-/// Elements of one type: what an attribute holds, and what is printed of a variable.
+/// Elements of one external type: the values of an attribute, or of a part of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// 8-bit signed integers.
@@ -29,7 +29,7 @@ pub enum Values {
     UInt64(Vec<u64>),
 }
 
-/// `each!(values, list => expression)`: the same expression for the list of whatever type.
+/// `each!(values, list => expression)`: the same expression for a list of any type.
 macro_rules! each {
     ($values:expr, $list:ident => $body:expr) => {
         match $values {
@@ -50,7 +50,7 @@ macro_rules! each {
 pub(super) use each;
 
 impl Values {
-    /// What the elements are.
+    /// Their external type.
     pub const fn external(&self) -> Type {
         match self {
             Self::Byte(_) => Type::Byte,
@@ -67,7 +67,7 @@ impl Values {
         }
     }
 
-    /// How many.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         each!(self, list => list.len())
     }
@@ -87,7 +87,7 @@ impl Values {
         each!(self, list => list.iter().flat_map(|value| value.to_be_bytes()).collect())
     }
 
-    /// Whether both have the same type and the same bits: a NaN is the same as itself.
+    /// Whether both have the same type and the same bits; a NaN equals itself.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Float(one), Self::Float(other)) => one
@@ -147,7 +147,7 @@ impl From<String> for Values {
     }
 }
 
-/// Numbers become what they are; `u8` becomes [`Values::UByte`], which only CDF-5 has.
+/// Numbers become values of their own type; `u8` becomes [`Values::UByte`], which only CDF-5 has.
 macro_rules! from_numbers {
     ($($type:ty => $variant:ident),+ $(,)?) => {$(
         impl From<$type> for Values {

@@ -1,66 +1,70 @@
-//! Coordinates in the partitions, so that other tools can put the partitions together.
+//! Copies of coordinate variables in the partitions, by which other tools combine the partitions.
 //!
-//! A coordinate variable (of one dimension, with its name) that stays in the master has a copy in every
-//! partition that uses its dimension: of the indices that the partition has, if the dimension is divided
-//! there. We read and write the master's only; the copies follow when the dataset is synced or closed, if
-//! something may have changed. A dimension without a coordinate variable gets none: nothing is invented.
+//! A coordinate variable (one dimension, and its name) that stays in the master is copied to every
+//! partition that uses its dimension: for a divided dimension only the indices of the partition.
+//! Accesses use the variable in the master; the copies are updated when the dataset is synchronised
+//! or closed, if they may have changed. A dimension without a coordinate variable gets none.
 
-use super::selection::Extent;
-use super::work::Piece;
+use super::partition_io::PartitionPiece;
+use super::selection::Hyperslab;
+use crate::access::IoMode;
 use crate::{ArrayError, Dataset};
 
-/// Elements that are copied at a time.
+/// Elements that are copied at once.
 const CHUNK: u64 = 1 << 17;
 
 impl Dataset {
-    /// Gives the partitions the coordinates that the master has by now. Collective.
+    /// Updates the copies in the partitions. Collective.
     pub(super) fn copy_coordinates(&mut self) -> Result<(), ArrayError> {
-        let Some(parted) = &self.parted else { return Ok(()) };
-        if parted.scheme.coordinates.is_empty() || !self.state.write {
+        let Some(partitioned) = &self.partitioned else { return Ok(()) };
+        if partitioned.scheme.coordinates.is_empty() || !self.state.mode.is_writable() {
             return Ok(());
         }
-        let stale = u64::from(parted.stale_coordinates);
-        let ((), [stale]) = self.state.agree_with(Ok(()), [stale])?;
+        let stale = u64::from(partitioned.stale_coordinates);
+        let ((), [stale]) = self.state.agree_with_max(Ok(()), [stale])?;
         if stale == 0 {
             return Ok(());
         }
-        // What other ranks have written is read here.
+        // The copies are read from the master, which other ranks may have written.
         self.state.file.sync()?;
-        let copied = self.copy_to_own();
+        let copied = self.copy_coordinates_to_own();
         self.state.agree(copied)?;
-        if let Some(parted) = &mut self.parted {
-            parted.stale_coordinates = false;
+        if let Some(partitioned) = &mut self.partitioned {
+            partitioned.stale_coordinates = false;
         }
         Ok(())
     }
 
-    /// The first rank of a group does so for its partitions.
-    fn copy_to_own(&mut self) -> Result<(), ArrayError> {
-        let Some(mut parted) = self.parted.take() else { return Ok(()) };
+    /// Copies the coordinates to the partitions of this rank's group. The first rank of a group
+    /// does so.
+    fn copy_coordinates_to_own(&mut self) -> Result<(), ArrayError> {
+        let Some(mut partitioned) = self.partitioned.take() else { return Ok(()) };
         let mut done = Ok(());
-        if parted.is_first() {
-            for n in 0..parted.parts.len() {
-                let members = parted.scheme.members(&parted.logical, parted.parts[n].index);
+        if partitioned.is_first() {
+            for n in 0..partitioned.own.len() {
+                let members =
+                    partitioned.scheme.members(&partitioned.logical, partitioned.own[n].index);
                 for (own, member) in members.iter().enumerate().filter(|(_, it)| it.is_copy) {
                     let variable = &self.state.header.variables[member.variable];
                     let size = variable.external.size();
                     let all = self.state.header.shape(variable).first().copied().unwrap_or(0);
-                    let range = member.along.as_ref().map_or(0..all, |(_, range)| range.clone());
-                    let to = &mut parted.parts[n].data;
-                    done = done.and_then(|()| {
-                        self.copy_some(to, [member.variable, own], range.start..range.end, size)
-                    });
+                    let range = member.indices.as_ref().map_or(0..all, |it| it.range.clone());
+                    let to = &mut partitioned.own[n].data;
+                    done = done
+                        .and_then(|()| self.copy_coordinate(to, member.variable, own, range, size));
                 }
             }
         }
-        self.parted = Some(parted);
+        self.partitioned = Some(partitioned);
         done
     }
 
-    fn copy_some(
+    /// Copies a range of variable `from` of the master to variable `own` of a partition.
+    fn copy_coordinate(
         &mut self,
         to: &mut Dataset,
-        [from, own]: [usize; 2],
+        from: usize,
+        own: usize,
         range: std::ops::Range<u64>,
         size: u64,
     ) -> Result<(), ArrayError> {
@@ -68,15 +72,17 @@ impl Dataset {
         while at < range.end {
             let count = CHUNK.min(range.end - at);
             let mut bytes = vec![0; (count * size) as usize];
-            let extent =
-                |start: u64| Extent { start: vec![start], count: vec![count], stride: vec![1] };
-            self.get_pieces(
-                vec![Piece { variable: from, extent: extent(at), bytes: &mut bytes[..] }],
-                true,
-            )?;
+            let hyperslab =
+                |start: u64| Hyperslab { start: vec![start], count: vec![count], stride: vec![1] };
             let piece =
-                Piece { variable: own, extent: extent(at - range.start), bytes: &bytes[..] };
-            to.put_pieces(&[piece], true)?;
+                PartitionPiece { variable: from, hyperslab: hyperslab(at), bytes: &mut bytes[..] };
+            self.get_pieces(vec![piece], IoMode::Independent)?;
+            let piece = PartitionPiece {
+                variable: own,
+                hyperslab: hyperslab(at - range.start),
+                bytes: &bytes[..],
+            };
+            to.put_pieces(&[piece], IoMode::Independent)?;
             at += count;
         }
         Ok(())

@@ -1,4 +1,8 @@
-//! Creating a partitioned dataset.
+//! Creates a partitioned dataset: selects targets, divides variables, names and creates the files.
+//!
+//! The master is written under a temporary name, and lists the partitions before they are created,
+//! so that a later writer or `nc rm` can remove what a killed one has left. [`super::publish`]
+//! gives the master its name.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -7,25 +11,25 @@ use std::sync::Arc;
 use striate_comm::{Comm, alone};
 use striate_file::{File, Hints, Mode, StorageTarget};
 
+use super::file_names::{file_name, listed, part_name, resolved, unpublished};
 use super::groups::Groups;
-use super::headers::{self, Home, PartTies, Size, Ties};
-use super::names::{file_name, listed, part_name, resolved, unpublished};
-use super::placing::{Candidates, Placing};
-use super::scheme::Scheme;
-use super::{Part, Parted, PartitionStats, ownership, publish};
+use super::headers::{self, MasterReference, PartitionSize, PartitionTable};
+use super::scheme::PartitionScheme;
+use super::target_selection::{CandidateTargets, SelectedTargets};
+use super::{OpenPartition, PartitionStats, Partitioned, ownership, publish};
+use crate::file_state::{FileState, RecordInfo, agree_among};
 use crate::format::{Alignment, Format, Header};
-use crate::state::{Derived, State, agree_on};
-use crate::{ArrayError, Dataset, Definition, Options};
+use crate::{ArrayError, Dataset, Definition, OpenMode, Options};
 
-/// What became of a definition.
+/// The result of a definition.
 #[derive(Debug)]
 pub(crate) enum Created {
-    Parted(Box<Dataset>),
-    /// There was nothing to divide.
-    Plain(Box<State>),
+    Partitioned(Box<Dataset>),
+    /// No variable is divided.
+    Plain(Box<FileState>),
 }
 
-/// Begins a dataset that may be partitioned: under another name until it is finished. Collective.
+/// Begins a dataset that may be partitioned, under a temporary name. Collective.
 pub(crate) fn begin(
     comm: &Arc<dyn Comm>,
     name: PathBuf,
@@ -33,54 +37,55 @@ pub(crate) fn begin(
     options: &Options,
 ) -> Result<Definition, ArrayError> {
     let path = unpublished(&name);
-    let ready = if comm.rank() == 0 { make_way(&name, &path, options.exclusive) } else { Ok(()) };
-    agree_on(comm.as_ref(), ready)?;
+    let ready =
+        if comm.rank() == 0 { remove_leftovers(&name, &path, options.exclusive) } else { Ok(()) };
+    agree_among(comm.as_ref(), ready)?;
     let mode = Mode::CREATE | Mode::READ | Mode::WRITE;
     let file = File::open(comm, &path, mode, &options.hints)?;
-    let mut state = State::new(file, path, Header::new(format), options, true)?;
-    state.publish = Some(name);
+    let mut state = FileState::new(file, path, Header::new(format), options, OpenMode::ReadWrite)?;
+    state.publish_as = Some(name);
     Ok(Definition::new(state, None, options.clone(), None))
 }
 
-/// Removes what a writer has left that was killed. One rank calls it.
-fn make_way(name: &Path, unpublished: &Path, exclusive: bool) -> Result<(), ArrayError> {
+/// Removes the files of a writer that was killed. Called on one rank.
+fn remove_leftovers(name: &Path, unpublished: &Path, exclusive: bool) -> Result<(), ArrayError> {
     if exclusive && File::exists(name)? {
         return Err(ArrayError::Exists { what: "file", name: name.display().to_string() });
     }
     publish::remove_unpublished(unpublished)
 }
 
-/// 32 hexadecimal digits.
-fn draw_id() -> String {
+/// A new dataset id: 32 hexadecimal digits.
+fn random_id() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let mixed = (std::process::id(), now.unwrap_or_default());
-    // Each has random keys of its own.
+    // Every `RandomState` has random keys.
     let half = || RandomState::new().hash_one(mixed);
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// Makes text of rank 0 known to all. Collective.
-pub(super) fn from_first(
+/// Broadcasts a text of rank 0. Collective.
+pub(super) fn broadcast_text(
     comm: &dyn Comm,
     text: impl FnOnce() -> Result<String, ArrayError>,
 ) -> Result<String, ArrayError> {
     let text = if comm.rank() == 0 { text() } else { Ok(String::new()) };
-    let mut bytes = agree_on(comm, text)?.into_bytes();
+    let mut bytes = agree_among(comm, text)?.into_bytes();
     comm.broadcast(0, &mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Ends the definition of a dataset that is not published: divides its variables, if there is something
-/// to divide. Collective.
-pub(crate) fn create(state: State, options: &Options) -> Result<Created, ArrayError> {
+/// Ends the definition of a new dataset: creates its partitions, if a variable is divided.
+/// Collective.
+pub(crate) fn create(state: FileState, options: &Options) -> Result<Created, ArrayError> {
     match plan(&state, options) {
         Ok(Some(planned)) => {
-            lay_out(state, options, planned).map(|data| Created::Parted(data.into()))
+            create_files(state, options, planned).map(|data| Created::Partitioned(data.into()))
         }
         Ok(None) => Ok(Created::Plain(state.into())),
         Err(error) => {
-            // It is everyone's. Nothing was begun but an empty file.
-            let State { comm, file, path, .. } = state;
+            // All ranks have the error, and only an empty file was created.
+            let FileState { comm, file, path, .. } = state;
             let _ = file.close();
             if comm.rank() == 0 {
                 let _ = File::delete(&path);
@@ -90,37 +95,37 @@ pub(crate) fn create(state: State, options: &Options) -> Result<Created, ArrayEr
     }
 }
 
-/// What is to be made.
-struct Planned {
-    scheme: Scheme,
-    ties: Ties,
+/// The files to be created.
+struct CreationPlan {
+    scheme: PartitionScheme,
+    table: PartitionTable,
     name: PathBuf,
-    /// What the master's file is known by.
-    birth: Option<String>,
+    /// Inode and birth time of the master.
+    file_identity: Option<String>,
     targets: Vec<StorageTarget>,
 }
 
-/// Divides the variables, and names the files. Collective.
-fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError> {
+/// Selects targets, divides the variables, and names the files. Collective.
+fn plan(state: &FileState, options: &Options) -> Result<Option<CreationPlan>, ArrayError> {
     let comm = Arc::clone(&state.comm);
-    let name = state.publish.clone().unwrap_or_else(|| state.path.clone());
-    let candidates = Candidates::of_first(comm.as_ref(), &name, options)?;
-    let asked = &options.partitioning;
+    let name = state.publish_as.clone().unwrap_or_else(|| state.path.clone());
+    let candidates = CandidateTargets::of_rank_0(comm.as_ref(), &name, options)?;
+    let settings = &options.partitioning;
     let scheme = |count: u64| {
-        let scheme = Scheme::new(&state.header, asked, asked.count.unwrap_or(count));
-        agree_on(comm.as_ref(), scheme)
+        let scheme = PartitionScheme::new(&state.header, settings, settings.count.unwrap_or(count));
+        agree_among(comm.as_ref(), scheme)
     };
-    // Nothing is measured for a dataset that is not divided.
-    if scheme(candidates.most())?.is_none() {
+    // The targets are not probed for a dataset without divided variables.
+    if scheme(candidates.max_partitions())?.is_none() {
         return Ok(None);
     }
-    let Placing { targets, count, probe } = candidates.choose(&comm, options)?;
+    let SelectedTargets { targets, count, probe } = candidates.select(&comm, options)?;
     let Some(scheme) = scheme(count)? else { return Ok(None) };
-    let named = from_first(comm.as_ref(), || {
-        let id = draw_id();
-        // The file that is the master once it is published.
-        let birth = ownership::birth(&state.path).unwrap_or_default();
-        let mut lines = vec![birth, id.clone()];
+    let named = broadcast_text(comm.as_ref(), || {
+        let id = random_id();
+        // The temporary file becomes the master when it is published.
+        let file_identity = ownership::file_identity(&state.path).unwrap_or_default();
+        let mut lines = vec![file_identity, id.clone()];
         for k in 0..scheme.count {
             let target = &targets[k % targets.len().max(1)];
             lines.push(listed(&name, &target.path(&part_name(&name, k, &id)))?);
@@ -128,73 +133,81 @@ fn plan(state: &State, options: &Options) -> Result<Option<Planned>, ArrayError>
         Ok(lines.join("\n"))
     })?;
     let mut lines = named.lines().map(str::to_owned);
-    let birth = lines.next().filter(|birth| !birth.is_empty());
-    let ties = Ties {
+    let file_identity = lines.next().filter(|file_identity| !file_identity.is_empty());
+    let table = PartitionTable {
         id: lines.next().unwrap_or_default(),
         generation: 1,
         master: file_name(&name),
         files: lines.collect(),
-        sizes: vec![[0, 0]; scheme.count],
+        sizes: vec![PartitionSize::default(); scheme.count],
         probe,
     };
-    Ok(Some(Planned { scheme, ties, name, birth, targets }))
+    Ok(Some(CreationPlan { scheme, table, name, file_identity, targets }))
 }
 
-/// Makes the files of a new dataset. Collective.
-fn lay_out(mut state: State, options: &Options, planned: Planned) -> Result<Dataset, ArrayError> {
-    let Planned { scheme, ties, name, birth, targets } = planned;
+/// Creates the files of a new dataset. Collective.
+fn create_files(
+    mut state: FileState,
+    options: &Options,
+    planned: CreationPlan,
+) -> Result<Dataset, ArrayError> {
+    let CreationPlan { scheme, table, name, file_identity, targets } = planned;
     let comm = Arc::clone(&state.comm);
     let groups = Groups { ranks: comm.size(), partitions: scheme.count };
     let group = group_of(comm.as_ref(), groups)?;
-    let files: Vec<PathBuf> = ties.files.iter().map(|file| resolved(&name, file)).collect();
-    let home = |file: &PathBuf| {
-        Some(Home { master: ownership::home_of(&name, file), file: birth.clone() })
+    let files: Vec<PathBuf> = table.files.iter().map(|file| resolved(&name, file)).collect();
+    let master_reference = |file: &PathBuf| {
+        Some(MasterReference {
+            master: ownership::reference_to_master(&name, file),
+            file: file_identity.clone(),
+        })
     };
-    let mut parted = Parted {
+    let mut partitioned = Partitioned {
         logical: state.header.clone(),
         master: state.header.clone(),
-        homes: files.iter().map(home).collect(),
+        master_references: files.iter().map(master_reference).collect(),
         stale_coordinates: true,
         files,
         filled: state.filled.clone(),
         scheme,
-        ties,
+        table,
         foreign: false,
-        derived: Derived::default(),
+        record_info: RecordInfo::default(),
         indices: Vec::new(),
         rank: comm.rank(),
         groups,
         group,
-        parts: Vec::new(),
-        opened: std::collections::BTreeMap::new(),
+        own: Vec::new(),
+        independent: std::collections::BTreeMap::new(),
         infos: Vec::new(),
         costs: PartitionStats::default(),
     };
-    // The master lists the partitions before there are any: whoever finds it can remove them.
-    let made = parted
+    // The master lists the partitions before they are created, so that they can be found after a
+    // kill.
+    let created = partitioned
         .arrange_master(&mut state, None)
-        .and_then(|()| state.on_first(State::write_header))
+        .and_then(|()| state.on_rank_0(FileState::write_header))
         .and_then(|()| {
             let hints = state.file.hints().clone();
-            let made = parted.make_parts(options, &hints, &targets);
-            state.agree(made)
+            let created = partitioned.create_own(options, &hints, &targets);
+            state.agree(created)
         })
-        .and_then(|()| parted.learn_sizes(comm.as_ref()))
-        .and_then(|()| parted.arrange_master(&mut state, None))
-        .and_then(|()| state.lay_down(None));
-    if let Err(error) = made {
-        // The error is everyone's. Nothing is left of what was begun, as far as that is possible.
+        .and_then(|()| partitioned.share_sizes(comm.as_ref()))
+        .and_then(|()| partitioned.arrange_master(&mut state, None))
+        .and_then(|()| state.write_definition(None));
+    if let Err(error) = created {
+        // All ranks have the error; the files are removed as far as possible.
         let path = state.path.clone();
         let closed = state.file.close().map_err(ArrayError::from);
-        let _ = parted.give_up(comm.as_ref(), closed, Some(&path));
+        let _ = partitioned.abort(comm.as_ref(), closed, Some(&path));
         return Err(error);
     }
-    parted.see_master(&state.header);
-    parted.derive();
-    Ok(Dataset::with(state, options.clone(), Some(Box::new(parted))))
+    partitioned.update_logical(&state.header);
+    partitioned.update_derived();
+    Ok(Dataset::with(state, options.clone(), Some(Box::new(partitioned))))
 }
 
-/// The ranks of this rank's group, if they are several. Collective.
+/// The communicator of this rank's group, if the group has several ranks. Collective.
 pub(super) fn group_of(
     comm: &dyn Comm,
     groups: Groups,
@@ -206,31 +219,32 @@ pub(super) fn group_of(
     Ok(comm.split(Some(groups.of_rank(rank) as u64), rank as u64)?)
 }
 
-impl Parted {
-    /// The ranks that a partition of this rank's group is opened by. Each rank that is a group has
-    /// ranks of its own for each partition, since threads work on them at the same time.
-    pub(super) fn comm_of_part(&self) -> Arc<dyn Comm> {
+impl Partitioned {
+    /// The communicator with which a partition of this rank's group is opened. A rank that is a
+    /// group by itself has one for each partition, since its partitions are accessed by threads at
+    /// the same time.
+    pub(super) fn comm_of_partition(&self) -> Arc<dyn Comm> {
         self.group.as_ref().map_or_else(alone, Arc::clone)
     }
 
-    /// The master that partition `k` names. Those that are open say so themselves: a copy of a master does
-    /// not make itself the owner.
-    fn home(&self, k: usize) -> Option<Home> {
-        if let Some(home) = self.homes.get(k) {
-            return home.clone();
+    /// The master that partition `k` refers to. An existing partition keeps its reference:
+    /// redefining a copy of a master does not make the copy the owner.
+    fn master_reference(&self, k: usize) -> Option<MasterReference> {
+        if let Some(master_reference) = self.master_references.get(k) {
+            return master_reference.clone();
         }
-        let part = self.parts.iter().find(|part| part.index == k)?;
-        headers::part_ties(&part.data.state.header)?.home
+        let part = self.own.iter().find(|part| part.index == k)?;
+        headers::partition_identity(&part.data.state.header)?.master_reference
     }
 
-    /// Gives the master's state the header that follows from the definitions. Collective.
+    /// Sets the header of the master, derived from the definitions. Collective.
     pub(super) fn arrange_master(
         &self,
-        state: &mut State,
+        state: &mut FileState,
         before: Option<&Header>,
     ) -> Result<(), ArrayError> {
         let arranged =
-            headers::master(&self.logical, &self.scheme, &self.ties).and_then(|mut it| {
+            headers::master(&self.logical, &self.scheme, &self.table).and_then(|mut it| {
                 it.arrange(&state.alignment, before)?;
                 Ok(it)
             });
@@ -239,47 +253,41 @@ impl Parted {
         Ok(())
     }
 
-    /// What the program sees of variables in the master: also where they lie.
-    pub(super) fn see_master(&mut self, master: &Header) {
+    /// Copies the offsets of variables in the master to the logical header.
+    pub(super) fn update_logical(&mut self, master: &Header) {
         let each = self.logical.variables.iter_mut().zip(&master.variables);
-        for ((variable, own), along) in each.zip(&self.scheme.variables) {
-            (variable.begin, variable.stated_size) = match along {
+        for ((variable, own), division) in each.zip(&self.scheme.variables) {
+            (variable.begin, variable.stated_size) = match division {
                 Some(_) => (0, 0),
                 None => (own.begin, own.stated_size),
             };
         }
     }
 
-    /// The header of a partition, arranged.
-    pub(super) fn part_header(
+    /// The header of a partition with its layout.
+    pub(super) fn partition_header(
         &self,
         k: usize,
         alignment: &Alignment,
         before: Option<&Header>,
     ) -> Result<Header, ArrayError> {
-        let mut ties = PartTies {
-            id: self.ties.id.clone(),
-            generation: self.ties.generation,
-            master: self.ties.master.clone(),
-            index: k as u64,
-            count: self.scheme.count as u64,
-            size: [0, 0],
-            home: self.home(k),
-        };
+        let mut identity = self.table.identity_of(k, self.master_reference(k));
+        identity.size = PartitionSize::default();
         loop {
-            let mut header = headers::part(&self.logical, &self.scheme, k, &ties)?;
+            let mut header = headers::partition(&self.logical, &self.scheme, k, &identity)?;
             header.arrange(alignment, before)?;
-            // Large numbers take more room, which only ever makes them larger.
-            let size = headers::size_of(&header).unwrap_or(ties.size);
-            if size == ties.size {
+            // The size is part of the header, and a larger number may need a larger type: it never
+            // decreases.
+            let size = headers::size_of(&header).unwrap_or(identity.size);
+            if size == identity.size {
                 return Ok(header);
             }
-            ties.size = size;
+            identity.size = size;
         }
     }
 
-    /// Makes the partitions of this rank's group. Collective in the group.
-    fn make_parts(
+    /// Creates the partitions of this rank's group. Collective in the group.
+    fn create_own(
         &mut self,
         options: &Options,
         hints: &Hints,
@@ -290,40 +298,45 @@ impl Parted {
         for k in own {
             let path = self.files[k].clone();
             let hints = targets[k % targets.len().max(1)].hints(hints);
-            let file = File::open(&self.comm_of_part(), &path, mode, &hints)?;
+            let file = File::open(&self.comm_of_partition(), &path, mode, &hints)?;
             let options = Options { hints, ..options.clone() };
             let empty = Header::new(self.logical.format);
-            let state = State::new(file, path, empty, &options, true)?;
-            self.parts.push(Part { index: k, data: Dataset::new(state, options) });
-            let Some(Part { data, .. }) = self.parts.last() else { continue };
-            let header = self.part_header(k, &data.state.alignment, None);
+            let state = FileState::new(file, path, empty, &options, OpenMode::ReadWrite)?;
+            self.own.push(OpenPartition { index: k, data: Dataset::new(state, options) });
+            let Some(OpenPartition { data, .. }) = self.own.last() else { continue };
+            let header = self.partition_header(k, &data.state.alignment, None);
             let header = data.state.agree(header)?;
             let filled = self.filled_in(k);
-            if let Some(Part { data, .. }) = self.parts.last_mut() {
+            if let Some(OpenPartition { data, .. }) = self.own.last_mut() {
                 data.state.header = header;
                 data.state.filled = filled;
-                data.state.lay_down(None)?;
-                data.state.derive();
+                data.state.write_definition(None)?;
+                data.state.update_record_info();
             }
         }
         Ok(())
     }
 
     /// Makes the sizes of all partitions known to all ranks. Collective.
-    pub(super) fn learn_sizes(&mut self, comm: &dyn Comm) -> Result<(), ArrayError> {
+    pub(super) fn share_sizes(&mut self, comm: &dyn Comm) -> Result<(), ArrayError> {
         let mut own = Vec::new();
         if self.is_first() {
-            for part in &self.parts {
-                let [end, record] = headers::size_of(&part.data.state.header).unwrap_or_default();
-                own.extend([part.index as u64, end, record].iter().flat_map(|n| n.to_le_bytes()));
+            for part in &self.own {
+                let size = headers::size_of(&part.data.state.header).unwrap_or_default();
+                let PartitionSize { fixed_end, record_size } = size;
+                own.extend(
+                    [part.index as u64, fixed_end, record_size]
+                        .iter()
+                        .flat_map(|n| n.to_le_bytes()),
+                );
             }
         }
         let all = comm.allgather(&own)?.concat();
         let (words, _) = all.as_chunks::<8>();
         let words: Vec<u64> = words.iter().map(|&word| u64::from_le_bytes(word)).collect();
-        for &[k, end, record] in words.as_chunks::<3>().0 {
-            if let Some(size) = self.ties.sizes.get_mut(k as usize) {
-                *size = Size::from([end, record]);
+        for &[k, fixed_end, record_size] in words.as_chunks::<3>().0 {
+            if let Some(size) = self.table.sizes.get_mut(k as usize) {
+                *size = PartitionSize { fixed_end, record_size };
             }
         }
         Ok(())

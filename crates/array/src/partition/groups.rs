@@ -1,7 +1,8 @@
-//! [`Groups`]: which ranks have which partitions.
+//! [`Groups`]: the assignment of partitions to groups of ranks.
 //!
-//! With as many partitions as ranks, or more, every rank is a group of its own and has several; with
-//! fewer, a group of ranks has one. Both deals are balanced and consecutive.
+//! With at least as many partitions as ranks, every rank is a group and has one or more partitions;
+//! with fewer, every group of ranks has one partition. Both assignments are balanced and
+//! consecutive.
 
 use std::ops::Range;
 
@@ -12,14 +13,14 @@ pub(crate) struct Groups {
     pub(crate) partitions: usize,
 }
 
-/// The numbers below `of` that are dealt to number `to` of `among`.
-fn dealt(of: usize, to: usize, among: usize) -> Range<usize> {
+/// The share of number `to` when the numbers below `of` are split into `among` consecutive ranges.
+fn share(of: usize, to: usize, among: usize) -> Range<usize> {
     let cut = |n: usize| (n as u128 * of as u128).div_ceil(among as u128) as usize;
     cut(to)..cut(to + 1)
 }
 
 impl Groups {
-    /// Whether each is one rank.
+    /// Whether each group is one rank.
     pub(crate) const fn are_single(&self) -> bool {
         self.partitions >= self.ranks
     }
@@ -33,14 +34,15 @@ impl Groups {
     }
 
     pub(crate) fn partitions_of(&self, group: usize) -> Range<usize> {
-        if self.are_single() { dealt(self.partitions, group, self.ranks) } else { group..group + 1 }
+        if self.are_single() { share(self.partitions, group, self.ranks) } else { group..group + 1 }
     }
 
     pub(crate) fn ranks_of(&self, group: usize) -> Range<usize> {
-        if self.are_single() { group..group + 1 } else { dealt(self.ranks, group, self.partitions) }
+        if self.are_single() { group..group + 1 } else { share(self.ranks, group, self.partitions) }
     }
 
-    /// The rank of a group that acts for another rank. Members act for themselves.
+    /// The rank of a group that accesses its partitions for `rank`. A member of the group is its
+    /// own delegate.
     pub(crate) fn delegate(&self, rank: usize, group: usize) -> usize {
         let ranks = self.ranks_of(group);
         if ranks.contains(&rank) { rank } else { ranks.start + rank % ranks.len() }
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_dealt_once() {
+    fn every_partition_and_rank_is_in_one_group() {
         for ranks in 1..20 {
             for partitions in 1..20 {
                 let groups = Groups { ranks, partitions };
@@ -67,7 +69,7 @@ mod tests {
                     assert!(groups.ranks_of(group).all(|rank| groups.of_rank(rank) == group));
                     let len = groups.ranks_of(group).len();
                     assert!(groups.are_single() || len >= ranks / partitions);
-                    // Delegates are members, and act for about as many each.
+                    // Delegates are members of the group, and each serves about equally many ranks.
                     let mut acts = vec![0; ranks];
                     for rank in 0..ranks {
                         acts[groups.delegate(rank, group)] += 1;

@@ -1,72 +1,110 @@
-//! Headers of the master and of the partitions, from the header that the program defined, and back.
+//! Headers of the master and of the partitions, derived from the logical header that the program
+//! defines, and back.
 //!
-//! All of them are headers of plain netCDF files. What ties the files together are attributes: they are
-//! reserved, and the program never sees them.
+//! All of them are headers of plain netCDF files. The files are linked by attributes with reserved
+//! names, which the program never sees: [`PartitionTable`] in the master, [`PartitionIdentity`] in
+//! each partition.
 
 use std::collections::HashSet;
 
-use super::scheme::{Along, Scheme};
-use crate::ArrayError;
+use super::scheme::{DividedIndices, Division, PartitionScheme};
 use crate::format::{Attribute, Dimension, Format, Header, Values, Variable, check_name};
+use crate::{ArrayError, Owner};
 
-/// Where the fixed part of a partition ends, and bytes of one record.
-pub(crate) type Size = [u64; 2];
+/// The size of a partition: the end of its fixed variables, and the bytes of one record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartitionSize {
+    pub(crate) fixed_end: u64,
+    pub(crate) record_size: u64,
+}
 
-/// What ties the files of a dataset together.
+impl PartitionSize {
+    /// As the values of an attribute.
+    const fn to_words(self) -> [u64; 2] {
+        [self.fixed_end, self.record_size]
+    }
+
+    const fn from_words([fixed_end, record_size]: [u64; 2]) -> Self {
+        Self { fixed_end, record_size }
+    }
+}
+
+/// The partitions of a dataset, as its master lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ties {
+pub(crate) struct PartitionTable {
     /// 32 hexadecimal digits, drawn when the dataset is created.
     pub(crate) id: String,
-    /// One more with every redefinition.
+    /// Incremented by every redefinition.
     pub(crate) generation: u64,
-    /// The master's file name.
+    /// The file name of the master.
     pub(crate) master: String,
-    /// The partitions, as the master names them.
+    /// The partitions, by the names under which the master lists them.
     pub(crate) files: Vec<String>,
-    pub(crate) sizes: Vec<Size>,
-    /// What was found out about storage targets, if they were probed: a summary, and a line for each.
+    pub(crate) sizes: Vec<PartitionSize>,
+    /// The result of the probe of the storage targets, if there was one: a summary, and a line for
+    /// each target.
     pub(crate) probe: Option<String>,
 }
 
-/// What a partition says of itself.
+impl PartitionTable {
+    /// The identity of partition `k`.
+    pub(crate) fn identity_of(
+        &self,
+        k: usize,
+        master_reference: Option<MasterReference>,
+    ) -> PartitionIdentity {
+        PartitionIdentity {
+            id: self.id.clone(),
+            generation: self.generation,
+            master: self.master.clone(),
+            index: k as u64,
+            count: self.files.len() as u64,
+            size: self.sizes[k],
+            master_reference,
+        }
+    }
+}
+
+/// The attributes by which a partition identifies itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PartTies {
+pub(crate) struct PartitionIdentity {
     pub(crate) id: String,
     pub(crate) generation: u64,
     pub(crate) master: String,
     pub(crate) index: u64,
     pub(crate) count: u64,
-    pub(crate) size: Size,
+    pub(crate) size: PartitionSize,
     /// Absent in partitions of earlier versions.
-    pub(crate) home: Option<Home>,
+    pub(crate) master_reference: Option<MasterReference>,
 }
 
-/// Which master a partition belongs to.
+/// The master that a partition belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
-    /// Its name: relative to the directory of the partition, or absolute, or a URL.
+pub(crate) struct MasterReference {
+    /// Its name: relative to the directory of the partition, absolute, or a URL.
     pub(crate) master: String,
-    /// What its file is known by under any name, if that is known.
+    /// Inode and birth time of its file, which survive a rename; `None` if they are not known.
     pub(crate) file: Option<String>,
 }
 
-/// The name of a master is padded to a multiple of this, so that another one fits into its place.
-const HOME_STEP: usize = 256;
+/// The name of a master is padded to a multiple of this, so that it can be replaced without moving
+/// data.
+const REFERENCE_STEP: usize = 256;
 
-impl Home {
-    /// Whether it does not depend on where the partition is.
+impl MasterReference {
+    /// Whether it does not depend on the directory of the partition.
     pub(crate) fn is_absolute(&self) -> bool {
         self.master.starts_with('/') || self.master.contains("://")
     }
 
-    /// Makes attributes of it, in the place of those that there are.
+    /// Writes it to attributes, replacing existing ones.
     pub(crate) fn write_to(&self, attributes: &mut Vec<Attribute>) {
         let mut name = self.master.clone().into_bytes();
-        name.resize(name.len().max(1).next_multiple_of(HOME_STEP), 0);
+        name.resize(name.len().max(1).next_multiple_of(REFERENCE_STEP), 0);
         set(attributes, MASTER, Values::Char(name));
         let file = self.file.clone().unwrap_or_else(|| "unknown".into());
         let mut file = file.into_bytes();
-        file.resize(file.len().next_multiple_of(HOME_STEP / 4), 0);
+        file.resize(file.len().next_multiple_of(REFERENCE_STEP / 4), 0);
         set(attributes, MASTER_FILE, Values::Char(file));
     }
 
@@ -113,37 +151,45 @@ const OF_DATASET: [&str; 13] = [
 ];
 const OF_VARIABLE: [&str; 5] = [DIMENSIONS, DIMENSION, COUNT, RANGES, NOTE];
 
-/// What a master says to people who open it with other tools.
-const READ_AS: &str = "This file is the master of a partitioned dataset. Variables that have an attribute \
+/// Text in the master for people who open it with other tools.
+const MASTER_NOTE: &str = "This file is the master of a partitioned dataset. Variables that have an attribute \
 partition_note are scalars here; their data is divided into the files that partition_files lists, relative to \
 this one. 'striate nc join THIS_FILE WHOLE_FILE' makes one file of all. Other tools read the partitions: \
 xarray.open_mfdataset(PARTITION_FILES, combine=\"by_coords\") if all variables are divided along one dimension \
 that has a coordinate variable; otherwise the attributes range(DIMENSION) of the variables in each partition \
 say which indices it has.";
 
-/// What the scalar says that stands for a divided variable.
-fn stands_for(logical: &Header, variable: &Variable, along: &Along) -> String {
+/// Text in the scalar that represents a divided variable.
+fn scalar_note(logical: &Header, variable: &Variable, division: &Division) -> String {
     let name = |id: &u32| logical.dimensions.get(*id as usize).map_or("", |it| it.name.as_str());
     let names: Vec<&str> = variable.dimensions.iter().map(name).collect();
     format!(
         "This scalar is no data: it stands for a variable ({}), divided along {} into {} partitions; \
          see the attribute partition_note of the file",
         names.join(", "),
-        names.get(along.dimension).unwrap_or(&""),
-        along.ranges.len()
+        names.get(division.dimension).unwrap_or(&""),
+        division.ranges.len()
     )
 }
 
-/// Whether a partitioned dataset has an attribute of that name for itself.
-pub(crate) fn is_reserved(name: &str, global: bool) -> bool {
-    if global {
-        OF_DATASET.contains(&name)
-    } else {
-        OF_VARIABLE.contains(&name) || (name.starts_with("range(") && name.ends_with(')'))
+/// Whether the name of an attribute is reserved in partitioned datasets.
+pub(crate) fn is_reserved(name: &str, owner: Owner) -> bool {
+    match owner {
+        Owner::Global => is_reserved_global(name),
+        Owner::Variable(_) => is_reserved_of_variable(name),
     }
 }
 
-/// Numbers as an attribute, in the smallest type of the format that holds them exactly.
+fn is_reserved_global(name: &str) -> bool {
+    OF_DATASET.contains(&name)
+}
+
+fn is_reserved_of_variable(name: &str) -> bool {
+    OF_VARIABLE.contains(&name) || (name.starts_with("range(") && name.ends_with(')'))
+}
+
+/// Numbers as the values of an attribute, in the smallest type of the format that represents them
+/// exactly.
 fn numbers(format: Format, what: &str, numbers: &[u64]) -> Result<Values, ArrayError> {
     let refuse = || ArrayError::Definition {
         what: format!("attribute '{what}'"),
@@ -163,7 +209,7 @@ fn numbers(format: Format, what: &str, numbers: &[u64]) -> Result<Values, ArrayE
     }
 }
 
-/// The numbers of an attribute, if that is what it holds.
+/// The values of an attribute as unsigned integers, if they are such.
 pub(crate) fn numbers_of(values: &Values) -> Option<Vec<u64>> {
     fn all<T: Copy + TryInto<u64>>(list: &[T]) -> Option<Vec<u64>> {
         list.iter().map(|&number| number.try_into().ok()).collect()
@@ -192,7 +238,7 @@ fn add(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
     attributes.push(Attribute { name: name.into(), values });
 }
 
-/// Gives an attribute another value, or makes it.
+/// Sets an attribute, replacing one with the same name.
 fn set(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
     match attributes.iter_mut().find(|attribute| attribute.name == name) {
         Some(attribute) => attribute.values = values,
@@ -200,68 +246,73 @@ fn set(attributes: &mut Vec<Attribute>, name: &str, values: Values) {
     }
 }
 
-/// The master's header: divided variables are scalars there.
-pub(crate) fn master(logical: &Header, scheme: &Scheme, ties: &Ties) -> Result<Header, ArrayError> {
+/// The header of the master, in which divided variables are scalars.
+pub(crate) fn master(
+    logical: &Header,
+    scheme: &PartitionScheme,
+    table: &PartitionTable,
+) -> Result<Header, ArrayError> {
     let mut header = logical.clone();
     let format = header.format;
     let number = |what, list: &[u64]| numbers(format, what, list);
-    for (variable, along) in header.variables.iter_mut().zip(&scheme.variables) {
-        let Some(along) = along else { continue };
-        let note = stands_for(logical, variable, along);
+    for (variable, division) in header.variables.iter_mut().zip(&scheme.variables) {
+        let Some(division) = division else { continue };
+        let note = scalar_note(logical, variable, division);
         let dimensions: Vec<u64> = variable.dimensions.drain(..).map(u64::from).collect();
-        let ends = along.ranges.iter().flat_map(|range| [range.start, range.end - 1]);
+        let ends = division.ranges.iter().flat_map(|range| [range.start, range.end - 1]);
         let ends: Vec<u64> = ends.collect();
         let attributes = &mut variable.attributes;
         add(attributes, NOTE, note.as_str().into());
         add(attributes, DIMENSIONS, number(DIMENSIONS, &dimensions)?);
-        add(attributes, DIMENSION, number(DIMENSION, &[along.dimension as u64])?);
-        add(attributes, COUNT, number(COUNT, &[along.ranges.len() as u64])?);
+        add(attributes, DIMENSION, number(DIMENSION, &[division.dimension as u64])?);
+        add(attributes, COUNT, number(COUNT, &[division.ranges.len() as u64])?);
         add(attributes, RANGES, number(RANGES, &ends)?);
     }
+    let sizes: Vec<[u64; 2]> = table.sizes.iter().map(|size| size.to_words()).collect();
     let attributes = &mut header.attributes;
-    add(attributes, NOTE, READ_AS.into());
+    add(attributes, NOTE, MASTER_NOTE.into());
     if !scheme.coordinates.is_empty() {
         let list: Vec<u64> = scheme.coordinates.iter().map(|&index| index as u64).collect();
         add(attributes, COORDINATES, number(COORDINATES, &list)?);
     }
-    add(attributes, ID, ties.id.as_str().into());
-    add(attributes, GENERATION, number(GENERATION, &[ties.generation])?);
+    add(attributes, ID, table.id.as_str().into());
+    add(attributes, GENERATION, number(GENERATION, &[table.generation])?);
     add(attributes, COUNT, number(COUNT, &[scheme.count as u64])?);
-    add(attributes, FILES, ties.files.join("\n").into());
-    add(attributes, SIZES, number(SIZES, ties.sizes.as_flattened())?);
-    if let Some(probe) = &ties.probe {
+    add(attributes, FILES, table.files.join("\n").into());
+    add(attributes, SIZES, number(SIZES, sizes.as_flattened())?);
+    if let Some(probe) = &table.probe {
         add(attributes, PROBE, probe.as_str().into());
     }
     Ok(header)
 }
 
-/// The dimensions that divided variables also use undivided: these keep their names for that.
-fn used_whole(logical: &Header, scheme: &Scheme) -> HashSet<u32> {
+/// The dimensions that divided variables also use undivided: the undivided use keeps the name.
+fn used_whole(logical: &Header, scheme: &PartitionScheme) -> HashSet<u32> {
     let mut used = HashSet::new();
-    for (variable, along) in logical.variables.iter().zip(&scheme.variables) {
-        let Some(along) = along else { continue };
+    for (variable, division) in logical.variables.iter().zip(&scheme.variables) {
+        let Some(division) = division else { continue };
         let uses = variable.dimensions.iter().enumerate();
-        used.extend(uses.filter(|(at, _)| *at != along.dimension).map(|(_, id)| *id));
+        used.extend(uses.filter(|(at, _)| *at != division.dimension).map(|(_, id)| *id));
     }
     used
 }
 
-/// The dimensions of a partition.
-struct Dimensions<'a> {
+/// The dimensions of a partition, collected as its variables use them.
+struct PartitionDimensions<'a> {
     logical: &'a Header,
     list: Vec<Dimension>,
-    /// Of the dataset's dimensions, undivided and divided: which one it is here.
+    /// For each dimension of the dataset, its index in the partition: undivided, and divided.
     ids: Vec<[Option<u32>; 2]>,
 }
 
-impl Dimensions<'_> {
+impl PartitionDimensions<'_> {
     fn id(&mut self, id: u32, divided: Option<(u64, &str)>) -> u32 {
-        let place = &mut self.ids[id as usize][usize::from(divided.is_some())];
-        if let Some(known) = *place {
+        let slot = &mut self.ids[id as usize][usize::from(divided.is_some())];
+        if let Some(known) = *slot {
             return known;
         }
         let own = self.list.len() as u32;
-        *place = Some(own);
+        *slot = Some(own);
         let whole = &self.logical.dimensions[id as usize];
         self.list.push(match divided {
             None => whole.clone(),
@@ -272,22 +323,22 @@ impl Dimensions<'_> {
 }
 
 /// The header of partition `k`.
-pub(crate) fn part(
+pub(crate) fn partition(
     logical: &Header,
-    scheme: &Scheme,
+    scheme: &PartitionScheme,
     k: usize,
-    ties: &PartTies,
+    identity: &PartitionIdentity,
 ) -> Result<Header, ArrayError> {
     let format = logical.format;
     let number = |what: &str, list: &[u64]| numbers(format, what, list);
     let mut ids = vec![[None, None]; logical.dimensions.len()];
-    // Names of undivided dimensions are taken, whether they are used here or not.
+    // The names of undivided dimensions are reserved, whether this partition uses them or not.
     let mut names: HashSet<String> = logical.dimensions.iter().map(|it| it.name.clone()).collect();
     let mut part_names: Vec<Option<String>> = vec![None; logical.dimensions.len()];
     let used_whole = used_whole(logical, scheme);
-    for (variable, along) in logical.variables.iter().zip(&scheme.variables) {
-        let Some(along) = along else { continue };
-        let id = variable.dimensions[along.dimension];
+    for (variable, division) in logical.variables.iter().zip(&scheme.variables) {
+        let Some(division) = division else { continue };
+        let id = variable.dimensions[division.dimension];
         let own = &logical.dimensions[id as usize].name;
         let name = &mut part_names[id as usize];
         if name.is_none() && !used_whole.contains(&id) {
@@ -302,8 +353,9 @@ pub(crate) fn part(
             *name = Some(new);
         }
     }
-    // In the order of the dataset, as far as they are used: it stays when definitions are added.
-    let mut dimensions = Dimensions { logical, list: Vec::new(), ids: std::mem::take(&mut ids) };
+    // Dimensions in the order of their first use: it does not change when definitions are added.
+    let mut dimensions =
+        PartitionDimensions { logical, list: Vec::new(), ids: std::mem::take(&mut ids) };
     let mut header = Header::new(format);
     header.records = logical.records;
 
@@ -313,18 +365,19 @@ pub(crate) fn part(
         let mut own = Vec::new();
         for (position, &id) in whole.dimensions.iter().enumerate() {
             let name = part_names[id as usize].as_deref().unwrap_or_default();
-            let here = member.along.as_ref().filter(|(at, _)| *at == position);
-            own.push(dimensions.id(id, here.map(|(_, range)| (range.end - range.start, name))));
+            let divided = member.indices.as_ref().filter(|it| it.position == position);
+            let divided = divided.map(|it| (it.range.end - it.range.start, name));
+            own.push(dimensions.id(id, divided));
         }
         let mut variable = Variable { dimensions: own, begin: 0, stated_size: 0, ..whole.clone() };
-        if let Some((position, range)) = &member.along {
+        if let Some(DividedIndices { position, range }) = &member.indices {
             let divided = whole.dimensions[*position] as usize;
             let name = format!("range({})", logical.dimensions[divided].name);
             check_name(&name)?;
             add(&mut variable.attributes, &name, number(&name, &[range.start, range.end - 1])?);
         }
         if member.is_copy {
-            // A coordinate is called as its dimension is here.
+            // A coordinate variable has the name that its dimension has in the partition.
             let dimension = variable.dimensions.first().map(|&id| &dimensions.list[id as usize]);
             variable.name = dimension.map_or_else(String::new, |it| it.name.clone());
             while variable.name != whole.name && taken.contains(variable.name.as_str()) {
@@ -335,14 +388,14 @@ pub(crate) fn part(
     }
     header.dimensions = dimensions.list;
     let attributes = &mut header.attributes;
-    add(attributes, INDEX, number(INDEX, &[ties.index])?);
-    add(attributes, COUNT, number(COUNT, &[ties.count])?);
-    add(attributes, ID, ties.id.as_str().into());
-    add(attributes, GENERATION, number(GENERATION, &[ties.generation])?);
-    add(attributes, SIZE, number(SIZE, &ties.size)?);
-    add(attributes, OF, ties.master.as_str().into());
-    if let Some(home) = &ties.home {
-        home.write_to(attributes);
+    add(attributes, INDEX, number(INDEX, &[identity.index])?);
+    add(attributes, COUNT, number(COUNT, &[identity.count])?);
+    add(attributes, ID, identity.id.as_str().into());
+    add(attributes, GENERATION, number(GENERATION, &[identity.generation])?);
+    add(attributes, SIZE, number(SIZE, &identity.size.to_words())?);
+    add(attributes, OF, identity.master.as_str().into());
+    if let Some(master_reference) = &identity.master_reference {
+        master_reference.write_to(attributes);
     }
     Ok(header)
 }
@@ -368,51 +421,51 @@ pub(super) fn number(attributes: &[Attribute], name: &str) -> Option<u64> {
     }
 }
 
-/// What the header of a partition says; `None` if it is that of another file.
-pub(crate) fn part_ties(header: &Header) -> Option<PartTies> {
+/// The identity in the header of a partition; `None` for the header of another file.
+pub(crate) fn partition_identity(header: &Header) -> Option<PartitionIdentity> {
     let attributes = &header.attributes;
-    Some(PartTies {
+    Some(PartitionIdentity {
         id: text(attributes, ID)?,
         generation: number(attributes, GENERATION)?,
         master: text(attributes, OF)?,
         index: number(attributes, INDEX)?,
         count: number(attributes, COUNT)?,
-        size: numbers_of(find(attributes, SIZE)?)?.try_into().ok()?,
-        home: Home::of(attributes),
+        size: PartitionSize::from_words(numbers_of(find(attributes, SIZE)?)?.try_into().ok()?),
+        master_reference: MasterReference::of(attributes),
     })
 }
 
-/// The size of a partition of that header.
-pub(crate) fn size_of(header: &Header) -> Option<Size> {
-    Some([header.end_of(0)?, header.record_size()?])
+/// The size of a partition with that header; `None` if it overflows.
+pub(crate) fn size_of(header: &Header) -> Option<PartitionSize> {
+    Some(PartitionSize { fixed_end: header.end_of(0)?, record_size: header.record_size()? })
 }
 
-/// Whether it is the header of a master.
+/// Whether a header is that of a master.
 pub(crate) fn is_master(header: &Header) -> bool {
     let attributes = &header.attributes;
     find(attributes, ID).is_some() && find(attributes, FILES).is_some()
 }
 
-/// The id and the partitions that the header of a master names.
+/// The id and the list of partitions in the header of a master.
 pub(crate) fn files_of(header: &Header) -> Option<(String, Vec<String>)> {
     let id = text(&header.attributes, ID)?;
     let files = text(&header.attributes, FILES)?;
     Some((id, files.lines().map(str::to_owned).collect()))
 }
 
-/// Makes the header of a master list its partitions by other names.
-pub(crate) fn relisted(header: &mut Header, names: &[String]) {
+/// Replaces the list of partitions in the header of a master.
+pub(crate) fn set_partition_list(header: &mut Header, names: &[String]) {
     if let Some(list) = header.attributes.iter_mut().find(|attribute| attribute.name == FILES) {
         list.values = names.join("\n").into();
     }
 }
 
-/// From a master's header to what the program sees; `None` if it is a plain file's. The error is a
-/// reason.
+/// The logical header of a master, its scheme and its table; `None` for the header of a plain file.
+/// The error is a reason.
 pub(crate) fn logical_of(
     master: &Header,
     name: &str,
-) -> Result<Option<(Header, Scheme, Ties)>, String> {
+) -> Result<Option<(Header, PartitionScheme, PartitionTable)>, String> {
     if !is_master(master) {
         return Ok(None);
     }
@@ -430,22 +483,12 @@ pub(crate) fn logical_of(
         return Err(damaged(SIZES));
     }
     let mut logical = master.clone();
-    logical.attributes.retain(|attribute| !is_reserved(&attribute.name, true));
-    let mut variables = Vec::new();
-    for variable in &mut logical.variables {
-        let along = along_of(master, variable, count).map_err(|attribute| {
-            format!(
-                "attribute '{attribute}' of variable '{}' is not as it should be",
-                variable.name
-            )
-        })?;
-        if let Some((dimensions, _)) = &along {
-            variable.dimensions.clone_from(dimensions);
-            variable.attributes.retain(|attribute| !is_reserved(&attribute.name, false));
-            (variable.begin, variable.stated_size) = (0, 0);
-        }
-        variables.push(along.map(|(_, along)| along));
-    }
+    logical.attributes.retain(|attribute| !is_reserved_global(&attribute.name));
+    let variables = restore_variables(
+        &mut logical,
+        |variable| division_of(master, variable, count),
+        is_reserved_of_variable,
+    )?;
     let listed = find(attributes, COORDINATES).map(numbers_of);
     let coordinates = listed.unwrap_or_else(|| Some(Vec::new())).unwrap_or_default();
     let coordinates: Vec<usize> = coordinates.into_iter().map(|index| index as usize).collect();
@@ -458,30 +501,63 @@ pub(crate) fn logical_of(
     if !is_absent && (coordinates.is_empty() || !is_in_order || !coordinates.iter().all(is_one)) {
         return Err(damaged(COORDINATES));
     }
-    let scheme = Scheme { count: files.len(), variables, coordinates };
-    let (master, sizes, probe) = (name.into(), sizes.to_vec(), text(attributes, PROBE));
-    Ok(Some((logical, scheme, Ties { id, generation, master, files, sizes, probe })))
+    let scheme = PartitionScheme { count: files.len(), variables, coordinates };
+    let (master, sizes, probe) = (
+        name.into(),
+        sizes.iter().copied().map(PartitionSize::from_words).collect(),
+        text(attributes, PROBE),
+    );
+    Ok(Some((logical, scheme, PartitionTable { id, generation, master, files, sizes, probe })))
 }
 
-/// How a variable of a master is divided. The error is the attribute that is at fault.
-fn along_of(
+/// The dimensions of the divided variable that a scalar of a master represents; `None` if they are
+/// not valid.
+pub(super) fn dimensions_of_scalar(
+    master: &Header,
+    scalar: &Variable,
+    ids: &Values,
+) -> Option<Vec<u32>> {
+    let known =
+        |id: u64| u32::try_from(id).ok().filter(|&id| (id as usize) < master.dimensions.len());
+    let ids = numbers_of(ids)?.into_iter().map(known).collect::<Option<Vec<u32>>>()?;
+    let is_unlimited = |&id: &u32| master.dimensions[id as usize].is_unlimited();
+    let is_valid = scalar.dimensions.is_empty() && !ids.iter().skip(1).any(is_unlimited);
+    is_valid.then_some(ids)
+}
+
+/// Replaces the scalars that represent divided variables by the variables themselves. `division_of`
+/// returns the dimensions and the division of a scalar, and `is_reserved` says which attributes it
+/// drops.
+pub(super) fn restore_variables<E: std::fmt::Display>(
+    logical: &mut Header,
+    division_of: impl Fn(&Variable) -> Result<Option<(Vec<u32>, Division)>, E>,
+    is_reserved: impl Fn(&str) -> bool,
+) -> Result<Vec<Option<Division>>, String> {
+    let mut divisions = Vec::new();
+    for variable in &mut logical.variables {
+        let division = division_of(variable).map_err(|attribute| {
+            let name = &variable.name;
+            format!("attribute '{attribute}' of variable '{name}' is not as it should be")
+        })?;
+        if let Some((dimensions, _)) = &division {
+            variable.dimensions.clone_from(dimensions);
+            variable.attributes.retain(|attribute| !is_reserved(&attribute.name));
+            (variable.begin, variable.stated_size) = (0, 0);
+        }
+        divisions.push(division.map(|(_, division)| division));
+    }
+    Ok(divisions)
+}
+
+/// The division of a variable of a master. The error is the attribute at fault.
+fn division_of(
     master: &Header,
     variable: &Variable,
     count: u64,
-) -> Result<Option<(Vec<u32>, Along)>, &'static str> {
+) -> Result<Option<(Vec<u32>, Division)>, &'static str> {
     let attributes = &variable.attributes;
-    let Some(dimensions) = find(attributes, DIMENSIONS) else { return Ok(None) };
-    let known =
-        |id: u64| u32::try_from(id).ok().filter(|&id| (id as usize) < master.dimensions.len());
-    let dimensions = numbers_of(dimensions)
-        .and_then(|ids| ids.into_iter().map(known).collect::<Option<Vec<u32>>>())
-        .ok_or(DIMENSIONS)?;
-    let later = dimensions.get(1..).unwrap_or_default();
-    if !variable.dimensions.is_empty()
-        || later.iter().any(|&id| master.dimensions[id as usize].is_unlimited())
-    {
-        return Err(DIMENSIONS);
-    }
+    let Some(ids) = find(attributes, DIMENSIONS) else { return Ok(None) };
+    let dimensions = dimensions_of_scalar(master, variable, ids).ok_or(DIMENSIONS)?;
     let dimension = number(attributes, DIMENSION).and_then(|n| usize::try_from(n).ok());
     let dimension = dimension.filter(|&n| n < dimensions.len()).ok_or(DIMENSION)?;
     let len = master.dimensions[dimensions[dimension] as usize].len;
@@ -502,5 +578,5 @@ fn along_of(
     if number(attributes, COUNT) != Some(ranges.len() as u64) {
         return Err(COUNT);
     }
-    Ok(Some((dimensions, Along { dimension, ranges })))
+    Ok(Some((dimensions, Division { dimension, ranges })))
 }

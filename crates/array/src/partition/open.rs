@@ -1,25 +1,31 @@
-//! Opening a dataset, and its partitions if it has some.
+//! Opens a dataset: recognises masters and sub-files by their headers, and opens and checks their
+//! partitions.
+//!
+//! Every partition is compared with the table of the master (id, generation, sizes, shapes,
+//! records, length). A mismatch is an error that names the partition, unless
+//! `nc_partitions_partial` allows it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_comm::Comm;
-use striate_file::{File, Mode};
+use striate_file::File;
 
 use super::create::group_of;
+use super::file_names::{file_name, resolved};
 use super::groups::Groups;
 use super::headers;
-use super::names::{file_name, resolved};
 use super::subfiles;
-use super::{Part, Parted, PartitionStats, Partitioning};
-use crate::state::{Derived, State, read_header};
+use super::{OpenPartition, PartitionStats, Partitioned, Partitioning};
+use crate::file_state::{FileState, RecordInfo};
+use crate::header_reading::{UnfinishedFile, read_header};
 use crate::{ArrayError, Dataset, Options};
 
-/// The dataset of a file that was opened. Collective.
-pub(crate) fn open(mut state: State, options: &Options) -> Result<Dataset, ArrayError> {
+/// The dataset of an opened file. Collective.
+pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, ArrayError> {
     let fault = |reason| ArrayError::Partition { file: state.path.display().to_string(), reason };
-    // All ranks have the same header, and come to the same conclusion.
+    // All ranks have the same header, and so the same result.
     let name = file_name(&state.path);
     let found = headers::logical_of(&state.header, &name).map_err(fault)?;
     let foreign = found.is_none();
@@ -27,83 +33,89 @@ pub(crate) fn open(mut state: State, options: &Options) -> Result<Dataset, Array
         None => subfiles::logical_of(&state.header, &name).map_err(fault)?,
         own => own,
     };
-    let Some((logical, scheme, ties)) = found else {
-        if let Some(ties) = headers::part_ties(&state.header).filter(|_| state.write) {
+    let Some((logical, scheme, table)) = found else {
+        let identity = headers::partition_identity(&state.header);
+        if let Some(identity) = identity.filter(|_| state.mode.is_writable()) {
             return Err(fault(format!(
                 "it is a part of '{}', which is opened for writing as a whole",
-                ties.master
+                identity.master
             )));
         }
         return Ok(Dataset::new(state, options.clone()));
     };
-    if foreign && state.write {
+    if foreign && state.mode.is_writable() {
         return Err(fault("it has sub-files of PnetCDF, which can be read only".into()));
     }
     let comm = Arc::clone(&state.comm);
-    let asked = Partitioning::of_first(comm.as_ref(), &options.partitioning)?;
-    let options = Options { partitioning: asked, ..options.clone() };
+    let partitioning = Partitioning::of_rank_0(comm.as_ref(), &options.partitioning)?;
+    let options = Options { partitioning, ..options.clone() };
     let groups = Groups { ranks: comm.size(), partitions: scheme.count };
-    let mut parted = Parted {
+    let mut partitioned = Partitioned {
         filled: vec![false; logical.variables.len()],
         master: state.header.clone(),
-        files: ties.files.iter().map(|file| resolved(&state.path, file)).collect(),
+        files: table.files.iter().map(|file| resolved(&state.path, file)).collect(),
         logical,
         scheme,
-        ties,
+        table,
         foreign,
-        derived: Derived::default(),
+        record_info: RecordInfo::default(),
         indices: Vec::new(),
         rank: comm.rank(),
         groups,
         group: group_of(comm.as_ref(), groups)?,
-        parts: Vec::new(),
-        opened: BTreeMap::new(),
+        own: Vec::new(),
+        independent: BTreeMap::new(),
         infos: Vec::new(),
-        homes: Vec::new(),
+        master_references: Vec::new(),
         stale_coordinates: false,
         costs: PartitionStats::default(),
     };
-    parted.derive();
-    let problems = parted.open_parts(&state, &options);
-    parted.learn_problems(comm.as_ref(), &problems)?;
+    partitioned.update_derived();
+    let problems = partitioned.open_own(&state, &options);
+    partitioned.share_problems(comm.as_ref(), &problems)?;
     if foreign {
-        let (records, fewer) = parted.count_records(comm.as_ref(), state.header.records)?;
-        parted.learn_problems(comm.as_ref(), &fewer)?;
-        parted.learn_sizes(comm.as_ref())?;
-        parted.derive();
+        let (records, fewer) = partitioned.count_records(comm.as_ref(), state.header.records)?;
+        partitioned.share_problems(comm.as_ref(), &fewer)?;
+        partitioned.share_sizes(comm.as_ref())?;
+        partitioned.update_derived();
         state.header.records = records;
     }
-    let problem = parted.infos.iter().find_map(|info| Some((info, info.missing.clone()?)));
+    let problem = partitioned.infos.iter().find_map(|info| Some((info, info.missing.clone()?)));
     if let Some((info, reason)) = problem
         && !options.partitioning.partial
     {
         let file = info.file.display().to_string();
         return Err(ArrayError::Partition { file, reason });
     }
-    parted.set_records(state.header.records);
-    Ok(Dataset::with(state, options, Some(Box::new(parted))))
+    partitioned.set_records(state.header.records);
+    Ok(Dataset::with(state, options, Some(Box::new(partitioned))))
 }
 
-impl Parted {
-    /// Opens the partitions of this rank's group; returns what is wrong with which. Collective in the
-    /// group.
-    fn open_parts(&mut self, master: &State, options: &Options) -> Vec<(usize, String)> {
+impl Partitioned {
+    /// Opens the partitions of this rank's group; returns the problems of those that cannot be
+    /// used. Collective in the group.
+    fn open_own(&mut self, master: &FileState, options: &Options) -> Vec<(usize, String)> {
         let mut problems = Vec::new();
         for k in self.groups.partitions_of(self.groups.of_rank(self.rank)) {
-            match self.open_part(k, master, options) {
-                Ok(data) => self.parts.push(Part { index: k, data }),
+            match self.open_partition(k, master, options) {
+                Ok(data) => self.own.push(OpenPartition { index: k, data }),
                 Err(reason) => problems.push((k, reason)),
             }
         }
         problems
     }
 
-    fn open_part(&self, k: usize, master: &State, options: &Options) -> Result<Dataset, String> {
-        let mode = if master.write { Mode::READ | Mode::WRITE } else { Mode::READ };
+    fn open_partition(
+        &self,
+        k: usize,
+        master: &FileState,
+        options: &Options,
+    ) -> Result<Dataset, String> {
         let path: PathBuf = self.files[k].clone();
-        let comm = self.comm_of_part();
+        let comm = self.comm_of_partition();
         let hints = master.file.hints();
-        let file = File::open(&comm, &path, mode, hints).map_err(|error| without(&path, &error))?;
+        let file = File::open(&comm, &path, master.mode.file_mode(), hints)
+            .map_err(|error| without_path(&path, &error))?;
         let options = Options { hints: hints.clone(), ..options.clone() };
         let checked = if self.foreign {
             self.checked_subfile(k, file, &path, master, &options)
@@ -112,55 +124,43 @@ impl Parted {
         };
         checked.map_err(|error| match error {
             ArrayError::Partition { reason, .. } => reason,
-            other => without(&path, &other),
+            other => without_path(&path, &other),
         })
     }
 
-    /// A partition that was opened, if it is what the master says. Collective in the group.
+    /// An opened partition, after checking it against the master. Collective in the group.
     fn checked(
         &self,
         k: usize,
         mut file: File,
         path: &Path,
-        master: &State,
+        master: &FileState,
         options: &Options,
     ) -> Result<Dataset, ArrayError> {
-        let mut header = read_header(&mut file, false)?;
+        let mut header = read_header(&mut file, UnfinishedFile::Refuse)?;
         let (file_len, records) = (file.size(), master.header.records);
-        let mut state = State::new(file, path.into(), header.clone(), options, master.write)?;
+        let mut state = FileState::new(file, path.into(), header.clone(), options, master.mode)?;
         let fault = |reason: String| {
             Err(ArrayError::Partition { file: path.display().to_string(), reason })
         };
-        let ties = &self.ties;
-        let expected = headers::part(
-            &self.logical,
-            &self.scheme,
-            k,
-            &headers::PartTies {
-                id: ties.id.clone(),
-                generation: ties.generation,
-                master: ties.master.clone(),
-                index: k as u64,
-                count: self.scheme.count as u64,
-                size: ties.sizes[k],
-                home: None,
-            },
-        )?;
+        let table = &self.table;
+        let identity = table.identity_of(k, None);
+        let expected = headers::partition(&self.logical, &self.scheme, k, &identity)?;
         header.records = records;
-        let checked = match headers::part_ties(&header) {
+        let checked = match headers::partition_identity(&header) {
             None => fault("it is no partition".into()),
-            Some(own) if own.id != ties.id => {
-                fault(format!("it is of another dataset, {}, not of {}", own.id, ties.id))
+            Some(own) if own.id != table.id => {
+                fault(format!("it is of another dataset, {}, not of {}", own.id, table.id))
             }
             Some(own) if own.index != k as u64 => {
                 fault(format!("it is partition {}, not {k}", own.index))
             }
-            Some(own) if own.generation != ties.generation => fault(format!(
+            Some(own) if own.generation != table.generation => fault(format!(
                 "it is of generation {}, the master of {}",
-                own.generation, ties.generation
+                own.generation, table.generation
             )),
             Some(own)
-                if own.size != ties.sizes[k] || headers::size_of(&header) != Some(own.size) =>
+                if own.size != table.sizes[k] || headers::size_of(&header) != Some(own.size) =>
             {
                 fault("its sizes are not those that the master states".into())
             }
@@ -171,12 +171,9 @@ impl Parted {
                 "it has {} records, the master states {records}",
                 state.header.records
             )),
-            Some(_) => match (file_len, header.end()) {
-                (Ok(len), Some(end)) if len >= end => Ok(()),
-                (Ok(len), Some(end)) => fault(format!("it has {len} bytes of {end}")),
-                (Ok(_), None) => fault("it ends beyond what a file can hold".into()),
-                (Err(error), _) => Err(error.into()),
-            },
+            Some(_) => check_length(path, file_len, header.end(), |len, end| {
+                format!("it has {len} bytes of {end}")
+            }),
         };
         state.agree(checked)?;
         state.stated_records = state.header.records;
@@ -184,8 +181,8 @@ impl Parted {
         Ok(Dataset::new(state, options.clone()))
     }
 
-    /// Makes what is wrong with partitions known to all. Collective.
-    fn learn_problems(
+    /// Makes the problems of partitions known to all ranks. Collective.
+    fn share_problems(
         &mut self,
         comm: &dyn Comm,
         problems: &[(usize, String)],
@@ -197,18 +194,34 @@ impl Parted {
                 let Some((k, reason)) = line.split_once('\t') else { continue };
                 let info = k.parse().ok().and_then(|k: usize| self.infos.get_mut(k));
                 if let Some(info) = info {
-                    // In a group each rank has an error; the first one says most.
+                    // In a group each rank has an error; the first one is the most specific.
                     info.missing.get_or_insert_with(|| reason.to_owned());
                 }
             }
         }
-        let missing = |part: &Part| self.infos[part.index].missing.is_some();
-        self.parts.retain(|part| !missing(part));
+        let missing = |part: &OpenPartition| self.infos[part.index].missing.is_some();
+        self.own.retain(|part| !missing(part));
         Ok(())
     }
 }
 
-/// Whether both have the same variables, of the same types and shapes.
+/// An error if a file of `len` bytes does not reach `end`, where its data ends; `too_short` is the
+/// reason.
+pub(super) fn check_length(
+    path: &Path,
+    len: Result<u64, striate_file::FileError>,
+    end: Option<u64>,
+    too_short: impl FnOnce(u64, u64) -> String,
+) -> Result<(), ArrayError> {
+    let reason = match (len?, end) {
+        (len, Some(end)) if len >= end => return Ok(()),
+        (len, Some(end)) => too_short(len, end),
+        (_, None) => "it ends beyond what a file can hold".into(),
+    };
+    Err(ArrayError::Partition { file: path.display().to_string(), reason })
+}
+
+/// Whether two headers have the same variables, with the same types and shapes.
 pub(super) fn same_shape(own: &crate::format::Header, expected: &crate::format::Header) -> bool {
     own.format == expected.format
         && own.variables.len() == expected.variables.len()
@@ -220,8 +233,8 @@ pub(super) fn same_shape(own: &crate::format::Header, expected: &crate::format::
         })
 }
 
-/// An error's words, without the name of the file in front of them.
-fn without(path: &Path, error: &impl std::fmt::Display) -> String {
+/// The text of an error, without the name of the file at its start.
+fn without_path(path: &Path, error: &impl std::fmt::Display) -> String {
     let text = error.to_string();
     let name = path.display().to_string();
     match text.strip_prefix(&name) {

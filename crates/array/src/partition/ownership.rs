@@ -1,16 +1,19 @@
-//! [`Claim`]: whose a partition is. Every deletion of a partition file goes through it.
+//! [`OwnershipClaim`]: whether a partition file belongs to a master. Every deletion of a partition
+//! goes through it.
 //!
-//! The list of a master proves nothing: a copy of the master lists the same files, and anybody can write a
-//! master that lists files of others. So a partition names its master ([`Home`]): relative to its own
-//! directory if it lies in or below that of the master, so that the directory can be moved, copied and
-//! restored as a whole; absolutely if it lies on a target elsewhere. A master owns a partition that
+//! The list in a master proves nothing: a copy of the master lists the same files, and any user can
+//! write a master that lists files of others. So a partition refers to its master
+//! ([`MasterReference`]): relative to its own directory if it is in or below that of the master, so
+//! that the directory can be moved, copied and restored as a whole; absolute if it is on a target
+//! elsewhere. A master owns a partition that
 //!
-//! * is a regular file, reached without following a link in its last component, and carries the
-//!   dataset's id and the number that the master lists it by, and
-//! * names this master; or names one that is gone, while this one is the same file (inode and time of
-//!   birth) under another name: plain `mv` does that.
+//! * is a regular file, reached without following a link in its last component, and has the
+//!   dataset's id and the number under which the master lists it, and
+//! * refers to this master; or refers to one that does not exist, while this one is the same file
+//!   (inode and birth time) under another name, as after a plain `mv`.
 //!
-//! If the master that it names is there and lists it, this one is a copy. What proves nothing is kept.
+//! If the master that it refers to exists and lists it, this one is a copy. A file without proof is
+//! not deleted.
 
 use std::fs;
 use std::io;
@@ -21,53 +24,51 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 use striate_comm::alone;
-use striate_file::{File, FileError, Hints, Method, MethodChoice};
+use striate_file::{File, FileError};
 use striate_store::remote::RemoteUrl;
 
-use super::files::{Ownership, REMOVED};
-use super::headers::{Home, PartTies, files_of, part_ties};
-use super::names::{UNPUBLISHED, directory_of, file_name, is_url, part_name, resolved};
+use super::dataset_files::{Ownership, REMOVED, contiguous_hints};
+use super::file_names::{
+    UNPUBLISHED, absolute, directory_of, file_name, is_remote, is_url, part_name, resolved,
+};
+use super::headers::{MasterReference, PartitionIdentity, files_of, partition_identity};
 use super::subfiles;
 use crate::ArrayError;
-use crate::format::{DecodeError, Header, Problem};
-use crate::state::read_header;
+use crate::format::Header;
+use crate::header_reading::{UnfinishedFile, read_growing, read_header};
 
-/// Bytes of a header that are read first, and at most.
-const FIRST_READ: u64 = 64 << 10;
-const LONGEST_HEADER: u64 = 1 << 30;
-
-/// A file of which it was found out whose it is: what is deleted is this file, not what has its name by
-/// then.
+/// A file that was inspected: [`VerifiedFile::delete`] deletes this file, and not another one that
+/// has got its name since.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct VerifiedFile {
     file: PathBuf,
     /// Device and inode; `None` on servers.
     inode: Option<(u64, u64)>,
 }
 
-/// What was found out about a file.
+/// The result of inspecting a file.
 #[derive(Debug)]
-pub(super) struct Judgement {
+pub(super) struct Verdict {
     pub(super) ownership: Ownership,
-    /// Whether it lies where the master's partitions may lie.
+    /// Whether it is in a directory where partitions of the master may be.
     pub(super) placed: bool,
-    pub(super) held: Option<Held>,
+    pub(super) file: Option<VerifiedFile>,
 }
 
-/// What is known of a master that lists partitions.
+/// The claim of a master to the partitions that it lists.
 #[derive(Debug)]
-pub(super) struct Claim<'a> {
+pub(super) struct OwnershipClaim<'a> {
     path: &'a Path,
-    /// The name that it goes by, without the endings of a dataset that is not published yet, or is being
+    /// Its published name, without the suffixes of an unpublished dataset or of one that is being
     /// removed.
     name: PathBuf,
     id: &'a str,
     unfinished: bool,
-    /// Why it is not believed, if it is a journal.
+    /// Why it is not trusted, if it is a journal.
     distrust: Option<String>,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> OwnershipClaim<'a> {
     pub(super) fn new(path: &'a Path, id: &'a str, unfinished: bool) -> Self {
         let name = published(path);
         let distrust = (name != path && !is_remote(path))
@@ -77,47 +78,61 @@ impl<'a> Claim<'a> {
         Self { path, name, id, unfinished, distrust }
     }
 
-    /// Whose the file is that the master lists as partition `k`.
-    pub(super) fn judge(&self, k: usize, file: &Path) -> Judgement {
-        match Found::of(file) {
+    /// Whether the file that the master lists as partition `k` belongs to it.
+    pub(super) fn judge(&self, k: usize, file: &Path) -> Verdict {
+        match InspectedFile::of(file) {
             Err(problem) => foreign(problem),
-            Ok(Found { header: Some(header), held, .. }) => match part_ties(&header) {
-                None => foreign("it is no partition".into()),
-                Some(ties) if ties.id != self.id => foreign("it is of another dataset".into()),
-                Some(ties) if ties.index != k as u64 => {
-                    foreign(format!("it is partition {}, not {k}", ties.index))
+            Ok(InspectedFile { header: Some(header), verified, .. }) => {
+                match partition_identity(&header) {
+                    None => foreign("it is no partition".into()),
+                    Some(identity) if identity.id != self.id => {
+                        foreign("it is of another dataset".into())
+                    }
+                    Some(identity) if identity.index != k as u64 => {
+                        foreign(format!("it is partition {}, not {k}", identity.index))
+                    }
+                    Some(identity) => {
+                        let below = is_below(file, &self.name);
+                        // A partition elsewhere was put there on purpose if its reference is
+                        // absolute.
+                        let placed = below
+                            || identity
+                                .master_reference
+                                .as_ref()
+                                .is_some_and(MasterReference::is_absolute);
+                        let ownership = match self.owner(file, &identity, below) {
+                            Ownership::Own if !placed => Ownership::Outside,
+                            ownership => ownership,
+                        };
+                        Verdict { ownership, placed, file: Some(verified) }
+                    }
                 }
-                Some(ties) => {
-                    let below = is_below(file, &self.name);
-                    // One that lies elsewhere was put there on purpose if it names its master absolutely.
-                    let placed = below || ties.home.as_ref().is_some_and(Home::is_absolute);
-                    let ownership = match self.owner(file, &ties, below) {
-                        Ownership::Own if !placed => Ownership::Outside,
-                        ownership => ownership,
-                    };
-                    Judgement { ownership, placed, held: Some(held) }
-                }
-            },
-            Ok(Found { header: None, len: 0, held, .. }) => match self.not_begun(k, file, &held) {
-                None => Judgement { ownership: Ownership::Own, placed: true, held: Some(held) },
+            }
+            Ok(InspectedFile { header: None, len: 0, verified, .. }) => match self
+                .check_empty(k, file, &verified)
+            {
+                None => Verdict { ownership: Ownership::Own, placed: true, file: Some(verified) },
                 Some(problem) => foreign(problem),
             },
-            Ok(Found { header: None, .. }) => foreign("it is of another dataset".into()),
+            Ok(InspectedFile { header: None, .. }) => foreign("it is of another dataset".into()),
         }
     }
 
-    /// Whose a partition of the dataset is.
-    fn owner(&self, file: &Path, ties: &PartTies, below: bool) -> Ownership {
-        let (named, recorded) = match &ties.home {
-            Some(home) => (resolved_home(file, &home.master), home.file.as_deref()),
-            // Of an earlier version, which knew the name only.
-            None if below => (resolved(&self.name, &ties.master), None),
+    /// The owner of a partition with the right id and number.
+    fn owner(&self, file: &Path, identity: &PartitionIdentity, below: bool) -> Ownership {
+        let (named, recorded) = match &identity.master_reference {
+            Some(master_reference) => (
+                resolved_reference(file, &master_reference.master),
+                master_reference.file.as_deref(),
+            ),
+            // Written by an earlier version, which stored the file name only.
+            None if below => (resolved(&self.name, &identity.master), None),
             None => {
                 let reason = "it does not say where its master is (an earlier version wrote it)";
                 return Ownership::Unproven(reason.into());
             }
         };
-        if same_name(&named, self.path) || leads_to(&named, self.path) {
+        if same_name(&named, self.path) || is_link_to(&named, self.path) {
             return Ownership::Own;
         }
         if claims(&named, self.id, file) {
@@ -128,15 +143,16 @@ impl<'a> Claim<'a> {
         }
         let is_journal = self.name != self.path && same_name(&named, &self.name);
         let is_same_file =
-            recorded.is_some_and(|recorded| birth(self.path).as_deref() == Some(recorded));
+            recorded.is_some_and(|recorded| file_identity(self.path).as_deref() == Some(recorded));
         if is_journal || is_same_file {
             return Ownership::Own;
         }
         Ownership::Unproven(format!("it names the master {}, which is not there", named.display()))
     }
 
-    /// Why an empty file is not a partition whose writer came no further than to its name.
-    fn not_begun(&self, k: usize, file: &Path, held: &Held) -> Option<String> {
+    /// Why an empty file is not a partition whose writer was killed right after creating it; `None`
+    /// if it is one.
+    fn check_empty(&self, k: usize, file: &Path, verified: &VerifiedFile) -> Option<String> {
         let unproven =
             || Some("it is empty, and nothing proves that it is the dataset's".to_owned());
         if !self.unfinished || self.distrust.is_some() {
@@ -145,8 +161,8 @@ impl<'a> Claim<'a> {
         if file_name(file) != part_name(&self.name, k, self.id) {
             return unproven();
         }
-        // On servers the name has to be enough.
-        held.inode?;
+        // On servers the name is sufficient.
+        verified.inode?;
         let known = |path: &Path| fs::symlink_metadata(path).ok();
         let (Some(part), Some(master)) = (known(file), known(self.path)) else { return unproven() };
         let euid = rustix::process::geteuid().as_raw();
@@ -159,25 +175,25 @@ impl<'a> Claim<'a> {
     }
 }
 
-fn foreign(problem: String) -> Judgement {
-    Judgement { ownership: Ownership::Foreign(problem), placed: false, held: None }
+fn foreign(problem: String) -> Verdict {
+    Verdict { ownership: Ownership::Foreign(problem), placed: false, file: None }
 }
 
-/// Whose the file is that PnetCDF has made as sub-file `k`: it goes by its master's name.
-pub(super) fn judge_subfile(k: usize, file: &Path) -> Judgement {
-    match Found::of(file) {
+/// Whether a file is sub-file `k` of PnetCDF; sub-files are identified by the name of their master.
+pub(super) fn judge_subfile(k: usize, file: &Path) -> Verdict {
+    match InspectedFile::of(file) {
         Err(problem) => foreign(problem),
-        Ok(Found { header: Some(header), held, .. })
+        Ok(InspectedFile { header: Some(header), verified, .. })
             if subfiles::index_of(&header) == Some(k as u64) =>
         {
-            Judgement { ownership: Ownership::Own, placed: true, held: Some(held) }
+            Verdict { ownership: Ownership::Own, placed: true, file: Some(verified) }
         }
         Ok(_) => foreign(format!("it is not sub-file {k}")),
     }
 }
 
-impl Held {
-    /// Deletes the file, if it still is the one that was looked at. Whether it was.
+impl VerifiedFile {
+    /// Deletes the file, if it still is the one that was inspected; returns whether it was.
     pub(super) fn delete(&self) -> Result<bool, ArrayError> {
         let Some(inode) = self.inode else {
             File::delete(&self.file)?;
@@ -199,15 +215,15 @@ impl Held {
     }
 }
 
-/// A file that may be a partition.
-struct Found {
+/// A file that may be a partition, and its header.
+struct InspectedFile {
     header: Option<Header>,
     len: u64,
-    held: Held,
+    verified: VerifiedFile,
 }
 
-impl Found {
-    /// Looks at a file without waiting for anybody; the error is what is wrong with it.
+impl InspectedFile {
+    /// Inspects a file without blocking; the error is a reason.
     fn of(file: &Path) -> Result<Self, String> {
         if is_remote(file) {
             return Self::on_servers(file);
@@ -218,14 +234,14 @@ impl Found {
             error => format!("it cannot be read: {}", io::Error::from(error)),
         };
         let directory = open_directory(&directory).map_err(absent)?;
-        // Opening a device may do something; so it is asked for first.
+        // Opening a device may have side effects, so the type is checked first.
         let known = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(absent)?;
         let kind = FileType::from_raw_mode(known.st_mode);
         if kind != FileType::RegularFile {
             return Err(format!("it is {}, not a file", name_of(kind)));
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = openat(&directory, &name, flags, Mode::empty()).map_err(absent)?;
+        let range_flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = openat(&directory, &name, range_flags, Mode::empty()).map_err(absent)?;
         let opened = fs::File::from(opened);
         let known = opened.metadata().map_err(|error| format!("it cannot be read: {error}"))?;
         if !known.is_file() {
@@ -233,8 +249,8 @@ impl Found {
         }
         let header =
             local_header(&opened).map_err(|error| format!("it cannot be read: {error}"))?;
-        let held = Held { file: file.into(), inode: Some((known.dev(), known.ino())) };
-        Ok(Self { header: header.map(|(header, _)| header), len: known.len(), held })
+        let verified = VerifiedFile { file: file.into(), inode: Some((known.dev(), known.ino())) };
+        Ok(Self { header, len: known.len(), verified })
     }
 
     fn on_servers(file: &Path) -> Result<Self, String> {
@@ -243,17 +259,17 @@ impl Found {
             Ok(false) => return Err("it does not exist".into()),
             Err(error) => return Err(error.to_string()),
         }
-        let hints = Hints { method: MethodChoice::Fixed(Method::Posix), ..Hints::default() };
+        let hints = contiguous_hints();
         let opened = File::open(&alone(), file, striate_file::Mode::READ, &hints);
         let unread = |error: FileError| format!("it cannot be read: {error}");
         let mut opened = opened.map_err(unread)?;
         let len = opened.size().map_err(unread)?;
-        let header = read_header(&mut opened, true).ok();
-        Ok(Self { header, len, held: Held { file: file.into(), inode: None } })
+        let header = read_header(&mut opened, UnfinishedFile::Accept).ok();
+        Ok(Self { header, len, verified: VerifiedFile { file: file.into(), inode: None } })
     }
 }
 
-/// What a file of the system is called that is not a regular one.
+/// A phrase for a file that is not a regular one.
 pub(crate) fn name_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "a directory",
@@ -280,44 +296,30 @@ fn parts_of(file: &Path) -> (PathBuf, PathBuf) {
     (parent.unwrap_or(Path::new(".")).into(), name)
 }
 
-/// The header of an open file and whether its writer has finished it; `None` if it has none.
-fn local_header(file: &fs::File) -> io::Result<Option<(Header, bool)>> {
+/// The header of an open file; `None` if it is not a netCDF classic file.
+fn local_header(file: &fs::File) -> io::Result<Option<Header>> {
     let len = file.metadata()?.len();
-    let mut wanted = FIRST_READ;
-    loop {
-        let mut bytes = vec![0; wanted.min(len) as usize];
+    let read = read_growing(len, UnfinishedFile::Accept, |offset, bytes| {
         let mut got = 0;
         while got < bytes.len() {
-            match file.read_at(&mut bytes[got..], got as u64)? {
+            match file.read_at(&mut bytes[got..], offset + got as u64)? {
                 0 => break,
                 some => got += some,
             }
         }
-        bytes.truncate(got);
-        let finished = !bytes.starts_with(b"cdf");
-        if !finished {
-            bytes[..3].copy_from_slice(b"CDF");
-        }
-        match Header::decode(&bytes) {
-            Ok((header, _)) => return Ok(Some((header, finished))),
-            Err(DecodeError { problem: Problem::Truncated { needed }, .. })
-                if (bytes.len() as u64) < len && needed <= len.min(LONGEST_HEADER) =>
-            {
-                wanted = needed.max(2 * wanted).min(LONGEST_HEADER);
-            }
-            Err(_) => return Ok(None),
-        }
-    }
+        Ok::<_, io::Error>(got)
+    })?;
+    Ok(read.ok().map(|found| found.header))
 }
 
-/// Whether the master of that name is there, is of that dataset, and lists the file. What cannot be looked
-/// at may well do so.
+/// Whether the master `named` exists, has that id, and lists the file. One that cannot be read
+/// counts as one that does.
 fn claims(named: &Path, id: &str, file: &Path) -> bool {
     let header = if is_remote(named) {
         match File::exists(named) {
             Ok(false) => return false,
             Err(_) => return true,
-            Ok(true) => Found::on_servers(named).ok().and_then(|found| found.header),
+            Ok(true) => InspectedFile::on_servers(named).ok().and_then(|found| found.header),
         }
     } else {
         let opened = match fs::metadata(named) {
@@ -329,7 +331,7 @@ fn claims(named: &Path, id: &str, file: &Path) -> bool {
             Err(error) => Err(error),
         };
         match opened.and_then(|opened| local_header(&opened)) {
-            Ok(header) => header.map(|(header, _)| header),
+            Ok(header) => header,
             Err(error) => {
                 let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
                 return !absent.contains(&error.kind());
@@ -342,7 +344,7 @@ fn claims(named: &Path, id: &str, file: &Path) -> bool {
     })
 }
 
-/// The name that a dataset goes by, without the endings of its journals.
+/// The published name of a dataset, without the suffixes of its journals.
 fn published(path: &Path) -> PathBuf {
     let text = path.as_os_str().to_string_lossy();
     let name = text.strip_suffix(REMOVED).unwrap_or(&text);
@@ -353,7 +355,7 @@ fn published(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Why a local file was not left by a process of this user, if it was not.
+/// Why a local file was not written by a process of this user; `None` if it may have been.
 pub(super) fn not_own(path: &Path) -> Option<String> {
     match fs::symlink_metadata(path) {
         Err(error) => Some(error.to_string()),
@@ -377,9 +379,9 @@ fn name_of_std(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// What a file is known by as long as it is the same, whatever it is called: its inode and when it was
-/// born. `None` on servers, and where the file system does not say.
-pub(super) fn birth(path: &Path) -> Option<String> {
+/// The inode and birth time of a file as text, which identify it under any name. `None` on servers,
+/// and on file systems without birth times.
+pub(super) fn file_identity(path: &Path) -> Option<String> {
     if is_remote(path) {
         return None;
     }
@@ -392,8 +394,8 @@ pub(super) fn birth(path: &Path) -> Option<String> {
     })
 }
 
-/// How partition `part` names the master `name`.
-pub(super) fn home_of(name: &Path, part: &Path) -> String {
+/// The reference of partition `part` to the master `name`.
+pub(super) fn reference_to_master(name: &Path, part: &Path) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let up = |depth: usize| format!("{}{}", "../".repeat(depth), file_name(name));
     match (url(name), url(part)) {
@@ -421,13 +423,13 @@ pub(super) fn home_of(name: &Path, part: &Path) -> String {
     }
 }
 
-/// The master that a partition names.
-fn resolved_home(part: &Path, home: &str) -> PathBuf {
-    if is_url(home) || Path::new(home).is_absolute() {
-        return home.into();
+/// The master that a partition refers to.
+fn resolved_reference(part: &Path, master_reference: &str) -> PathBuf {
+    if is_url(master_reference) || Path::new(master_reference).is_absolute() {
+        return master_reference.into();
     }
-    let Ok(directory) = directory_of(part) else { return home.into() };
-    let joined = directory.path(home);
+    let Ok(directory) = directory_of(part) else { return master_reference.into() };
+    let joined = directory.path(master_reference);
     match url(&joined) {
         Some(url) => {
             let mut path: Vec<&str> = Vec::new();
@@ -445,20 +447,11 @@ fn resolved_home(part: &Path, home: &str) -> PathBuf {
     }
 }
 
-fn is_remote(path: &Path) -> bool {
-    path.to_str().is_some_and(is_url)
-}
-
 fn url(path: &Path) -> Option<RemoteUrl> {
     path.to_str().filter(|text| is_url(text)).and_then(|text| text.parse().ok())
 }
 
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.into())
-}
-
-/// Whether both are the same name in the same directory, however they are written. Links to a file are
-/// other names.
+/// Whether two paths are the same name in the same directory. A link to a file is another name.
 fn same_name(one: &Path, other: &Path) -> bool {
     match (url(one), url(other)) {
         (Some(one), Some(other)) => {
@@ -485,8 +478,8 @@ fn same_server(one: &str, other: &str) -> bool {
     one == other || all(one).iter().any(|address| all(other).contains(address))
 }
 
-/// Whether `named` is a symbolic link that leads to the file `path`, which is none itself.
-fn leads_to(named: &Path, path: &Path) -> bool {
+/// Whether `named` is a symbolic link to the file `path`, which is not a link itself.
+fn is_link_to(named: &Path, path: &Path) -> bool {
     if is_remote(named) || is_remote(path) {
         return false;
     }
@@ -496,7 +489,7 @@ fn leads_to(named: &Path, path: &Path) -> bool {
         && fs::canonicalize(named).is_ok_and(|to| fs::canonicalize(path).is_ok_and(|it| it == to))
 }
 
-/// Whether a file lies in or below the directory of the master, with all links resolved.
+/// Whether a file is in or below the directory of the master, with all links resolved.
 fn is_below(file: &Path, master: &Path) -> bool {
     match (url(file), url(master)) {
         (Some(file), Some(master)) => {
@@ -518,21 +511,25 @@ fn is_below(file: &Path, master: &Path) -> bool {
     }
 }
 
-/// Makes a partition name its master anew; one that has no room for that in its header stays as it is.
-pub(super) fn rehome(file: &Path, home: &Home) -> Result<(), ArrayError> {
-    let hints = Hints { method: MethodChoice::Fixed(Method::Posix), ..Hints::default() };
+/// Replaces the reference of a partition to its master; does nothing if the header has no space for
+/// it.
+pub(super) fn update_master_reference(
+    file: &Path,
+    master_reference: &MasterReference,
+) -> Result<(), ArrayError> {
+    let hints = contiguous_hints();
     let mode = striate_file::Mode::READ | striate_file::Mode::WRITE;
     let mut opened = File::open(&alone(), file, mode, &hints)?;
-    let header = read_header(&mut opened, true)?;
+    let header = read_header(&mut opened, UnfinishedFile::Accept)?;
     let mut after = header.clone();
-    home.write_to(&mut after.attributes);
-    let room = header.variables.iter().map(|variable| variable.begin).min();
+    master_reference.write_to(&mut after.attributes);
+    let data_begin = header.variables.iter().map(|variable| variable.begin).min();
     let before = header.encode();
-    let mut there = vec![0; before.len()];
-    let read = opened.read_at(0, &mut there[..])? as usize;
-    // The first bytes say whether it is finished, the next how many records there are.
-    let same = read == there.len() && there.get(12..) == before.get(12..);
-    if same && room.is_none_or(|room| after.encoded_len() <= room) {
+    let mut stored = vec![0; before.len()];
+    let read = opened.read_at(0, &mut stored[..])? as usize;
+    // The magic number and the number of records may differ.
+    let same = read == stored.len() && stored.get(12..) == before.get(12..);
+    if same && data_begin.is_none_or(|begin| after.encoded_len() <= begin) {
         let bytes = after.encode();
         let differs = |(at, byte): (usize, &u8)| before.get(at) != Some(byte);
         let begin = bytes.iter().enumerate().position(differs);

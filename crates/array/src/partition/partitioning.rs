@@ -1,34 +1,36 @@
-//! [`Partitioning`]: what is asked for, by the names of its hints.
+//! [`Partitioning`]: the settings of partitioned datasets, by the names of their hints.
 
 use striate_datatype::parse_size;
 use striate_file::{FileError, StorageTarget};
 
-/// Partitions that a dataset has at most.
-const MOST: u64 = 1 << 16;
+/// Partitions of a dataset at most.
+const MAX_PARTITIONS: u64 = 1 << 16;
 
 /// Whether and how the variables of a dataset are divided into partition files.
 ///
-/// It counts when a dataset is created. Of one that is opened, [`Partitioning::partial`] and
-/// [`Partitioning::buffer`] count, and for variables that a redefinition adds, the others except the
-/// number of partitions, which stays what it is.
+/// All settings apply when a dataset is created. When one is opened, [`Partitioning::partial`] and
+/// [`Partitioning::buffer`] apply; the others apply to variables that a redefinition adds, except
+/// for the number of partitions, which does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitioning {
-    /// `nc_partitioning_enabled`: whether a new dataset is divided.
+    /// `nc_partitioning_enabled`: whether a new dataset is partitioned.
     pub enabled: bool,
-    /// `nc_num_partitions`: how many partitions; `None` (`targets`) is one for each target.
+    /// `nc_num_partitions`: number of partitions; `None` (`targets`) means one for each target.
     pub count: Option<u64>,
-    /// `nc_partition_targets`: where the partitions go, in turn. By default beside the master.
+    /// `nc_partition_targets`: storage targets of the partitions, used round robin. By default the
+    /// directory of the master.
     pub targets: Vec<StorageTarget>,
-    /// `nc_partition_min_ndims`: variables of so many dimensions or fewer stay in the master, unless
-    /// they say along which dimension they are divided.
+    /// `nc_partition_min_ndims`: variables with at most this many dimensions stay in the master,
+    /// unless their dimension is chosen explicitly.
     pub min_ndims: u64,
-    /// `nc_partition_dims`: variables, and the dimension along which each is divided; an empty one,
-    /// or `none`, keeps it in the master. It counts more than the attribute `par_dim_id`.
+    /// `nc_partition_dims`: variables, and the dimension along which each is divided; an empty name
+    /// or `none` keeps the variable in the master. It takes precedence over the attribute
+    /// `par_dim_id`.
     pub dimensions: Vec<(String, String)>,
-    /// `nc_partitions_partial`: whether a dataset is opened although partitions are not as they
-    /// should be. What touches them is an error then.
+    /// `nc_partitions_partial`: whether a dataset is opened although partitions are missing or
+    /// damaged. Only accesses to those are errors then.
     pub partial: bool,
-    /// `nc_partition_buffer`: bytes that a rank has under way between ranks and partitions.
+    /// `nc_partition_buffer`: bytes that a rank holds for the exchange with partitions at most.
     pub buffer: u64,
 }
 
@@ -47,7 +49,7 @@ impl Default for Partitioning {
 }
 
 impl Partitioning {
-    /// Sets one hint; `false` if it is none of these.
+    /// Sets one hint; `false` if the name is not one of these.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, FileError> {
         let refuse =
             |reason: String| FileError::Hint { name: name.into(), value: value.into(), reason };
@@ -59,8 +61,8 @@ impl Partitioning {
             "nc_partitions_partial" => self.partial = switch(value).map_err(refuse)?,
             "nc_num_partitions" if value.eq_ignore_ascii_case("targets") => self.count = None,
             "nc_num_partitions" => match size(value)? {
-                count @ 1..=MOST => self.count = Some(count),
-                _ => return Err(refuse(format!("must be from 1 to {MOST}, or targets"))),
+                count @ 1..=MAX_PARTITIONS => self.count = Some(count),
+                _ => return Err(refuse(format!("must be from 1 to {MAX_PARTITIONS}, or targets"))),
             },
             "nc_partition_targets" => {
                 let targets = value.split(',').map(str::trim).filter(|target| !target.is_empty());
@@ -88,7 +90,7 @@ impl Partitioning {
         Ok(true)
     }
 
-    /// A line for each thing it says, to be read by [`Partitioning::from_lines`].
+    /// As text with a line for each setting, for [`Partitioning::from_lines`].
     pub(crate) fn to_lines(&self) -> String {
         let mut lines = vec![
             format!("enabled\t{}", self.enabled),
@@ -103,7 +105,7 @@ impl Partitioning {
         lines.join("\n")
     }
 
-    /// What another rank says.
+    /// Parses the text of another rank.
     pub(crate) fn from_lines(text: &str) -> Result<Self, FileError> {
         let mut all = Self::default();
         for line in text.lines() {
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_understood() {
+    fn hints_are_parsed() {
         let all = example();
         assert!(all.enabled && all.partial);
         assert_eq!((all.count, all.min_ndims, all.buffer), (Some(12), 2, 1 << 20));
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_names_the_hint() {
+    fn invalid_values_are_errors_that_name_the_hint() {
         for (name, value) in [
             ("nc_partitioning_enabled", "perhaps"),
             ("nc_num_partitions", "0"),
@@ -176,13 +178,13 @@ mod tests {
             ("nc_partition_dims", "u"),
             ("nc_partition_buffer", "1"),
         ] {
-            let told = Partitioning::default().set(name, value).unwrap_err().to_string();
-            assert!(told.contains(name) && told.contains(value), "{told}");
+            let error = Partitioning::default().set(name, value).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(value), "{error}");
         }
     }
 
     #[test]
-    fn another_rank_reads_the_same() {
+    fn settings_survive_the_broadcast() {
         for all in [Partitioning::default(), example()] {
             assert_eq!(Partitioning::from_lines(&all.to_lines()).unwrap(), all);
         }

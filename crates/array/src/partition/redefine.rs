@@ -1,74 +1,78 @@
-//! Redefining a partitioned dataset: the master is marked as unfinished first and unmarked last, so that
-//! whoever is killed in between leaves nothing that is taken for a dataset.
+//! Redefinition of a partitioned dataset.
+//!
+//! The master is marked as unfinished before the first change, and finished after the last one: a
+//! process that is killed in between leaves a master that no program opens.
 
-use super::Parted;
+use super::Partitioned;
+use super::partition_io::for_each_partition;
 use super::scheme::PAR_DIM_ID;
-use super::work::each_with;
+use crate::file_state::{Durability, FileState};
 use crate::format::{Header, Values, Variable};
-use crate::state::State;
 use crate::{ArrayError, Dataset, Options, relocate};
 
-/// Ends a redefinition. The state's header is what is defined now; `before` is what was. Collective.
+/// Ends a redefinition. The header of `state` has the new definitions, `before` the old ones.
+/// Collective.
 pub(crate) fn redefine(
-    mut state: State,
-    mut parted: Parted,
+    mut state: FileState,
+    mut partitioned: Partitioned,
     before: &Header,
     options: Options,
 ) -> Result<Dataset, ArrayError> {
     let unchanged = state.header == *before;
-    let old_master = parted.master.clone();
-    parted.logical = state.header.clone();
-    parted.filled.clone_from(&state.filled);
+    let old_master = partitioned.master.clone();
+    partitioned.logical = state.header.clone();
+    partitioned.filled.clone_from(&state.filled);
     if unchanged {
         state.header = old_master;
-        parted.mask_filled(&mut state);
-        for n in 0..parted.parts.len() {
-            let filled = parted.filled_in(parted.parts[n].index);
-            let part = &mut parted.parts[n].data.state;
+        partitioned.mask_filled(&mut state);
+        for n in 0..partitioned.own.len() {
+            let filled = partitioned.filled_in(partitioned.own[n].index);
+            let part = &mut partitioned.own[n].data.state;
             part.filled = filled;
-            part.derive();
+            part.update_record_info();
         }
-        parted.derive();
-        return Ok(Dataset::with(state, options, Some(Box::new(parted))));
+        partitioned.update_derived();
+        return Ok(Dataset::with(state, options, Some(Box::new(partitioned))));
     }
-    let scheme = unmoved(&parted.logical, before)
-        .and_then(|()| parted.scheme.extended(&parted.logical, &options.partitioning));
-    parted.scheme = state.agree(scheme)?;
-    parted.ties.generation += 1;
-    parted.stale_coordinates = true;
-    // What cannot be held is refused before anything is written.
-    let arranged = parted.arrange_parts();
-    let old_parts = state.agree(arranged)?;
+    let scheme = check_divisions(&partitioned.logical, before)
+        .and_then(|()| partitioned.scheme.extended(&partitioned.logical, &options.partitioning));
+    partitioned.scheme = state.agree(scheme)?;
+    partitioned.table.generation += 1;
+    partitioned.stale_coordinates = true;
+    // Definitions beyond the limits of the format are refused before anything is written.
+    let arranged = partitioned.arrange_own();
+    let old_headers = state.agree(arranged)?;
     let comm = std::sync::Arc::clone(&state.comm);
-    parted.learn_sizes(comm.as_ref())?;
-    parted.arrange_master(&mut state, Some(&old_master))?;
+    partitioned.share_sizes(comm.as_ref())?;
+    partitioned.arrange_master(&mut state, Some(&old_master))?;
 
-    // If there is no room for it, everything stays as it is.
-    let jobs = parted.parts.iter_mut().zip(&old_parts).collect();
-    let reserved =
-        each_with(jobs, |part, before| relocate::reserve(&mut part.data.state, before).map(|_| ()));
+    // Space is allocated first: if there is none, nothing has changed.
+    let jobs = partitioned.own.iter_mut().zip(&old_headers).collect();
+    let reserved = for_each_partition(jobs, |part, before| {
+        relocate::reserve(&mut part.data.state, before).map(|_| ())
+    });
     state.agree(reserved)?;
     drop(relocate::reserve(&mut state, &old_master)?);
 
     let was_unfinished = state.unfinished;
     if !was_unfinished {
-        state.on_first(State::mark_unfinished)?;
+        state.on_rank_0(FileState::mark_unfinished)?;
         state.file.sync()?;
     }
-    // Handles that ranks have by themselves know the old layout.
-    let closed = std::mem::take(&mut parted.opened)
+    // Independent handles have the old layout.
+    let closed = std::mem::take(&mut partitioned.independent)
         .into_values()
         .map(|part| part.state.file.close().map_err(ArrayError::from));
     let closed = closed.fold(Ok(()), Result::and);
-    let changed = closed.and(parted.lay_down_parts(&old_parts, !was_unfinished));
+    let changed = closed.and(partitioned.write_definitions_of_own(&old_headers, !was_unfinished));
     state.agree(changed)?;
-    state.lay_down(Some(&old_master))?;
+    state.write_definition(Some(&old_master))?;
     if !was_unfinished {
-        state.finish(true)?;
+        state.finish(Durability::Durable)?;
     }
-    parted.see_master(&state.header);
-    parted.derive();
-    Ok(Dataset::with(state, options, Some(Box::new(parted))))
+    partitioned.update_logical(&state.header);
+    partitioned.update_derived();
+    Ok(Dataset::with(state, options, Some(Box::new(partitioned))))
 }
 
 fn par_dim_id(variable: &Variable) -> Option<&Values> {
@@ -76,8 +80,8 @@ fn par_dim_id(variable: &Variable) -> Option<&Values> {
     attributes.find(|attribute| attribute.name == PAR_DIM_ID).map(|attribute| &attribute.values)
 }
 
-/// An error if a variable that is there asks to be divided in another way.
-fn unmoved(now: &Header, before: &Header) -> Result<(), ArrayError> {
+/// An error if an existing variable is to be divided in another way.
+fn check_divisions(now: &Header, before: &Header) -> Result<(), ArrayError> {
     for (variable, old) in now.variables.iter().zip(&before.variables) {
         if par_dim_id(variable) != par_dim_id(old) {
             return Err(ArrayError::Definition {
@@ -89,24 +93,24 @@ fn unmoved(now: &Header, before: &Header) -> Result<(), ArrayError> {
     Ok(())
 }
 
-impl Parted {
-    /// Master variables that are filled, in the master's state.
-    pub(super) fn mask_filled(&self, state: &mut State) {
+impl Partitioned {
+    /// Sets the fill modes of the master: only of variables that are not divided.
+    pub(super) fn mask_filled(&self, state: &mut FileState) {
         let divided = self.scheme.variables.iter().map(Option::is_some);
         state.filled =
             self.filled.iter().zip(divided).map(|(&filled, divided)| filled && !divided).collect();
     }
 
-    /// Gives the partitions of this rank's group their new headers, in memory; returns the old ones.
-    fn arrange_parts(&mut self) -> Result<Vec<Header>, ArrayError> {
+    /// Sets the new headers of this rank's partitions in memory; returns the old ones.
+    fn arrange_own(&mut self) -> Result<Vec<Header>, ArrayError> {
         let mut new = Vec::new();
-        for part in &self.parts {
+        for part in &self.own {
             let state = &part.data.state;
-            let header = self.part_header(part.index, &state.alignment, Some(&state.header));
+            let header = self.partition_header(part.index, &state.alignment, Some(&state.header));
             new.push((header?, self.filled_in(part.index)));
         }
         let mut old = Vec::new();
-        for (part, (mut header, filled)) in self.parts.iter_mut().zip(new) {
+        for (part, (mut header, filled)) in self.own.iter_mut().zip(new) {
             let state = &mut part.data.state;
             header.records = state.header.records;
             old.push(std::mem::replace(&mut state.header, header));
@@ -115,14 +119,18 @@ impl Parted {
         Ok(old)
     }
 
-    /// Makes the partitions what their headers say. Collective in the group.
-    fn lay_down_parts(&mut self, before: &[Header], finish: bool) -> Result<(), ArrayError> {
-        let jobs = self.parts.iter_mut().zip(before).collect();
-        each_with(jobs, |part, before| {
+    /// Applies the new headers to the files of this rank's partitions. Collective in the group.
+    fn write_definitions_of_own(
+        &mut self,
+        before: &[Header],
+        finish: bool,
+    ) -> Result<(), ArrayError> {
+        let jobs = self.own.iter_mut().zip(before).collect();
+        for_each_partition(jobs, |part, before| {
             let state = &mut part.data.state;
-            state.lay_down(Some(before))?;
-            state.derive();
-            if finish { state.finish(true) } else { Ok(()) }
+            state.write_definition(Some(before))?;
+            state.update_record_info();
+            if finish { state.finish(Durability::Durable) } else { Ok(()) }
         })
     }
 }

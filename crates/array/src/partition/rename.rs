@@ -1,14 +1,16 @@
-//! Another name for a dataset.
+//! Renaming a dataset: `nc mv`.
 //!
-//! Partitions that lie beside their master go with it into another directory; all others stay where they
-//! are, and the master lists them by names that are right there. Those that are the dataset's own then name
-//! their master by its new name; `partition_of` is what it was called when they were made, for people.
+//! Partitions in the directory of their master move with it to another directory; all others stay,
+//! and the new master lists them by names that are valid there. The references of the dataset's own
+//! partitions are updated to the new name. The attribute `partition_of` keeps the original name of
+//! the master, as information for people.
 //!
-//! At every moment one of both names is that of a whole dataset: files get their new names (a second
-//! one, or a copy where that is impossible), then a new master is published, then the old master goes,
-//! and the old names of the partitions at last. Whoever is interrupted can begin again. Meanwhile both
-//! masters list the partitions that stay; a note beside the old one says where the new one is, so that
-//! whoever removes the old one does not take the new one's partitions with it.
+//! At every moment one of the two names belongs to a complete dataset: partitions get a second name
+//! (a hard link, or a copy where that is impossible), a new master is published, the old master is
+//! deleted, and then the old names of the partitions. An interrupted rename can be repeated. Until
+//! it is complete, both masters list the partitions that stay; a move marker in the directory of
+//! the old master contains the name of the new one, so that removing the old dataset does not
+//! delete them.
 
 use std::fs;
 use std::io::{self, BufRead as _};
@@ -16,47 +18,59 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use striate_comm::alone;
-use striate_file::{File, FileError, Hints, Method, MethodChoice, Mode};
+use striate_file::{File, FileError, Hints, Mode};
 
-use super::files::{DatasetFiles, DatasetKind, Ownership, PartitionFile, REMOVED, read};
-use super::headers::{Home, files_of, relisted};
-use super::names::{directory_of, file_name, is_url, listed, resolved, with_suffix};
-use super::ownership::{birth, home_of, not_own, rehome};
+use super::dataset_files::{
+    DatasetFiles, DatasetKind, Ownership, PartitionFile, REMOVED, contiguous_hints, read,
+};
+use super::file_names::{
+    directory_of, file_name, is_remote, is_url, listed, resolved, with_suffix,
+};
+use super::headers::{MasterReference, files_of, set_partition_list};
+use super::ownership::{file_identity, not_own, reference_to_master, update_master_reference};
 use super::subfiles;
 use crate::ArrayError;
 use crate::format::{Alignment, Header};
 
-/// What a new master is called until it is whole.
+/// Suffix of the name of a file that is being copied.
 const MOVING: &str = ".moving";
-/// Bytes that are copied at a time.
+/// Bytes that are copied at once.
 const CHUNK: u64 = 4 << 20;
 
-/// What the note is called that says where a master goes.
+/// Suffix of the name of a move marker.
 const MOVED: &str = ".moved";
-/// Bytes of a note that are looked at.
-const NOTE: usize = 64 << 10;
+/// Bytes of a move marker that are read.
+const LONGEST_MARKER: usize = 64 << 10;
 
-/// What is to be done.
-struct Plan {
-    /// Partitions, and the names that they get.
+/// What [`DatasetFiles::rename`] does with an existing file of the new name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfExists {
+    /// The call fails.
+    Fail,
+    /// The file is deleted, with its partitions.
+    Replace,
+}
+
+/// The steps of a rename to another directory.
+struct RenamePlan {
+    /// Partitions, and their new names.
     moves: Vec<(PathBuf, PathBuf)>,
-    /// The master's header, and what it will be.
+    /// The header of the old master, and that of the new one.
     before: Header,
     after: Header,
 }
 
 impl DatasetFiles {
-    /// Gives the dataset the name `to`; returns the partitions that have another name now. What has the
-    /// name `to` is an error, unless `replace`: then it goes, with its partitions. Not collective: one
-    /// rank calls it.
+    /// Renames the dataset to `to`; returns the partitions that were renamed, with their new names.
+    /// Not collective: called on one rank.
     pub fn rename(
         self,
         to: impl AsRef<Path>,
-        replace: bool,
+        if_exists: IfExists,
     ) -> Result<Vec<(PathBuf, PathBuf)>, ArrayError> {
         let to = to.as_ref();
         let from = self.master.clone();
-        self.check(to, replace)?;
+        self.check_rename(to, if_exists)?;
         let old = if File::exists(to)? { Self::of(to).ok() } else { None };
         let remote = is_remote(to);
         let plan = match &self.kind {
@@ -65,12 +79,12 @@ impl DatasetFiles {
             DatasetKind::SubFiles if remote => {
                 return Err(refuse(&from, "sub-files on servers cannot be renamed; join them"));
             }
-            _ => Some(self.plan(to)?),
+            _ => Some(self.plan_rename(to)?),
         };
         let Some(plan) = plan else {
             move_file(&from, to)?;
-            self.own().try_for_each(|part| name_master(&self.kind, &part.file, to))?;
-            drop_old(
+            self.own().try_for_each(|part| update_reference(&self.kind, &part.file, to))?;
+            remove_replaced(
                 old,
                 &self.partitions.iter().map(|part| part.file.clone()).collect::<Vec<_>>(),
             )?;
@@ -88,30 +102,30 @@ impl DatasetFiles {
             write_master(&from, &temporary, &plan)
         });
         if let Err(error) = ready {
-            // The old names are all there still.
+            // All old names still exist.
             for file in made {
                 let _ = File::delete(file);
             }
             return Err(error);
         }
-        leave_note(&from, to)?;
+        write_move_marker(&from, to)?;
         File::rename(&temporary, to)?;
         for part in self.own() {
             let moved = plan.moves.iter().find(|(old, _)| *old == part.file);
-            name_master(&self.kind, moved.map_or(&part.file, |(_, new)| new), to)?;
+            update_reference(&self.kind, moved.map_or(&part.file, |(_, new)| new), to)?;
         }
         File::delete(&from)?;
         for part in self.own().filter(|part| plan.moves.iter().any(|(old, _)| *old == part.file)) {
             part.delete()?;
         }
-        forget_note(&from)?;
+        remove_move_marker(&from)?;
         let own: Vec<PathBuf> =
             Self::of(to)?.partitions.into_iter().map(|part| part.file).collect();
-        drop_old(old, &own)?;
+        remove_replaced(old, &own)?;
         Ok(plan.moves)
     }
 
-    fn check(&self, to: &Path, replace: bool) -> Result<(), ArrayError> {
+    fn check_rename(&self, to: &Path, if_exists: IfExists) -> Result<(), ArrayError> {
         let from = &self.master;
         if self.unfinished {
             return Err(ArrayError::Unfinished { file: from.display().to_string() });
@@ -123,13 +137,13 @@ impl DatasetFiles {
         if is_remote(from) != is_remote(to) {
             return Err(refuse(from, "it can be copied there, and then removed"));
         }
-        if File::exists(to)? && (!replace || same_file(from, to)) {
+        if File::exists(to)? && (if_exists == IfExists::Fail || same_file(from, to)) {
             return Err(ArrayError::Exists { what: "file", name: to.display().to_string() });
         }
         Ok(())
     }
 
-    /// An error if a file is to move that is not the dataset's own.
+    /// An error if a file that is to move does not belong to the dataset.
     fn check_owned(&self, moves: &[(PathBuf, PathBuf)]) -> Result<(), ArrayError> {
         let moving = |part: &&PartitionFile| moves.iter().any(|(old, _)| *old == part.file);
         for part in self.partitions.iter().filter(moving) {
@@ -148,8 +162,8 @@ impl DatasetFiles {
         Ok(())
     }
 
-    /// What becomes of the partitions when the master goes into another directory.
-    fn plan(&self, to: &Path) -> Result<Plan, ArrayError> {
+    /// The steps of a rename to another directory.
+    fn plan_rename(&self, to: &Path) -> Result<RenamePlan, ArrayError> {
         let (before, _) = read(&self.master)?;
         let mut moves = Vec::new();
         let mut after = before.clone();
@@ -164,7 +178,7 @@ impl DatasetFiles {
                     new_names.push(listed(to, &file)?);
                 }
             }
-            relisted(&mut after, &new_names);
+            set_partition_list(&mut after, &new_names);
         } else {
             for (k, part) in self.partitions.iter().enumerate() {
                 let new = resolved(to, &subfiles::name(&file_name(to), k));
@@ -175,12 +189,12 @@ impl DatasetFiles {
         if after != before {
             after.arrange(&alignment, Some(&before))?;
         }
-        Ok(Plan { moves, before, after })
+        Ok(RenamePlan { moves, before, after })
     }
 }
 
-/// Gives local files second names; only what an earlier attempt has made, or what belongs to the dataset
-/// that is replaced, may have them.
+/// Gives local files second names. A file of an earlier attempt, or of the dataset that is
+/// replaced, may have the name already; another one is an error.
 fn make_names(
     moves: &[(PathBuf, PathBuf)],
     replaced: Option<&DatasetFiles>,
@@ -189,7 +203,7 @@ fn make_names(
     let replaced = replaced.map_or(&[][..], |old| &old.partitions);
     for (old, new) in moves {
         if new.try_exists().is_ok_and(|there| there) {
-            if same_file(old, new) || same_bytes(old, new).map_err(|error| told(new, &error))? {
+            if same_file(old, new) || same_bytes(old, new).map_err(|error| failed(new, &error))? {
                 continue;
             }
             let replaced = replaced.iter().find(|old| old.file == *new);
@@ -198,47 +212,50 @@ fn make_names(
                 return Err(ArrayError::Exists { what: "file", name });
             }
         }
-        remove_begun(&with_suffix(new, MOVING))?;
+        remove_leftover(&with_suffix(new, MOVING))?;
         made.push(new.clone());
         if fs::hard_link(old, new).is_err() {
-            copy(old, new).map_err(|error| told(new, &error))?;
+            copy(old, new).map_err(|error| failed(new, &error))?;
         }
     }
     Ok(())
 }
 
-/// Removes a local file that an earlier attempt has begun.
-fn remove_begun(file: &Path) -> Result<(), ArrayError> {
+/// Removes a local file of an earlier attempt.
+fn remove_leftover(file: &Path) -> Result<(), ArrayError> {
     if file.symlink_metadata().is_err() {
         return Ok(());
     }
     match not_own(file) {
-        None => fs::remove_file(file).map_err(|error| told(file, &error)),
+        None => fs::remove_file(file).map_err(|error| failed(file, &error)),
         Some(why) => Err(refuse(file, &format!("it is in the way: {why}"))),
     }
 }
 
-/// Makes a partition name its master, which is called `to` by now.
-fn name_master(kind: &DatasetKind, part: &Path, to: &Path) -> Result<(), ArrayError> {
+/// Makes a partition refer to its master under the new name `to`.
+fn update_reference(kind: &DatasetKind, part: &Path, to: &Path) -> Result<(), ArrayError> {
     if !matches!(kind, DatasetKind::Partitioned { .. }) {
         return Ok(());
     }
-    rehome(part, &Home { master: home_of(to, part), file: birth(to) })
+    update_master_reference(
+        part,
+        &MasterReference { master: reference_to_master(to, part), file: file_identity(to) },
+    )
 }
 
-fn note_of(master: &Path) -> PathBuf {
-    // Also when somebody is about to remove it.
+fn move_marker_of(master: &Path) -> PathBuf {
+    // The same for a master that is being removed.
     let name = master.as_os_str().to_string_lossy();
     with_suffix(name.strip_suffix(REMOVED).map_or(master, Path::new), MOVED)
 }
 
-/// Notes durably that a master is about to go by the name `to`.
-fn leave_note(from: &Path, to: &Path) -> Result<(), ArrayError> {
+/// Writes the move marker of a master that is being renamed to `to`, durably.
+fn write_move_marker(from: &Path, to: &Path) -> Result<(), ArrayError> {
     let absolute = if is_remote(to) { Ok(to.into()) } else { std::path::absolute(to) };
-    let absolute = absolute.map_err(|error| told(to, &error))?;
-    let name = note_of(from);
+    let absolute = absolute.map_err(|error| failed(to, &error))?;
+    let name = move_marker_of(from);
     if !is_remote(&name) {
-        remove_begun(&name)?;
+        remove_leftover(&name)?;
     }
     let mode = Mode::CREATE | Mode::WRITE;
     let mut note = File::open(&alone(), name, mode, &Hints::default())?;
@@ -248,69 +265,71 @@ fn leave_note(from: &Path, to: &Path) -> Result<(), ArrayError> {
     Ok(note.close()?)
 }
 
-/// The dataset that has this one's partitions because somebody did not finish to rename it.
+/// The dataset that shares this one's partitions because a rename was interrupted.
 pub(super) fn renamed_to(files: &DatasetFiles) -> Result<Option<DatasetFiles>, ArrayError> {
-    let Some(to) = noted(&note_of(&files.master))? else { return Ok(None) };
+    let Some(to) = read_move_marker(&move_marker_of(&files.master))? else { return Ok(None) };
     if same_file(&to, &files.master) || !File::exists(&to)? {
         return Ok(None);
     }
     Ok(DatasetFiles::of(&to).ok().filter(|other| other.kind == files.kind))
 }
 
-/// What a note says, if the file is one that this user has left: an absolute name on one line.
-fn noted(note: &Path) -> Result<Option<PathBuf>, ArrayError> {
+/// The content of a move marker of this user: one absolute name.
+fn read_move_marker(note: &Path) -> Result<Option<PathBuf>, ArrayError> {
     if !is_remote(note) && not_own(note).is_some() || is_remote(note) && !File::exists(note)? {
         return Ok(None);
     }
     let mut file = File::open(&alone(), note, Mode::READ, &Hints::default())?;
-    let mut bytes = vec![0; NOTE];
+    let mut bytes = vec![0; LONGEST_MARKER];
     let len = file.read_at(0, &mut bytes[..])? as usize;
     file.close()?;
     bytes.truncate(len);
     let is_name = |text: &String| {
-        (text.starts_with('/') || is_url(text)) && !text.contains('\n') && text.len() < NOTE
+        (text.starts_with('/') || is_url(text))
+            && !text.contains('\n')
+            && text.len() < LONGEST_MARKER
     };
     Ok(String::from_utf8(bytes).ok().filter(is_name).map(PathBuf::from))
 }
 
-/// Removes the note about a master that is gone.
-pub(super) fn forget_note(master: &Path) -> Result<(), ArrayError> {
-    let note = note_of(master);
-    if noted(&note)?.is_some() {
+/// Removes the move marker of a deleted master.
+pub(super) fn remove_move_marker(master: &Path) -> Result<(), ArrayError> {
+    let note = move_marker_of(master);
+    if read_move_marker(&note)?.is_some() {
         File::delete(note)?;
     }
     Ok(())
 }
 
-/// Removes partitions of a dataset that was replaced, except what is the new one's.
-fn drop_old(old: Option<DatasetFiles>, own: &[PathBuf]) -> Result<(), ArrayError> {
+/// Removes the partitions of a dataset that was replaced, except those of the new one.
+fn remove_replaced(old: Option<DatasetFiles>, own: &[PathBuf]) -> Result<(), ArrayError> {
     let Some(mut old) = old else { return Ok(()) };
     old.partitions.retain(|part| !own.iter().any(|own| same_file(own, &part.file)));
     old.remove_partitions().map(drop)
 }
 
 /// Writes the new master, durably.
-fn write_master(from: &Path, to: &Path, plan: &Plan) -> Result<(), ArrayError> {
-    let hints = Hints { method: MethodChoice::Fixed(Method::Posix), ..Hints::default() };
+fn write_master(from: &Path, to: &Path, plan: &RenamePlan) -> Result<(), ArrayError> {
+    let hints = contiguous_hints();
     let mut source = File::open(&alone(), from, Mode::READ, &hints)?;
     if !is_remote(to) {
-        remove_begun(to)?;
+        remove_leftover(to)?;
     }
     let mode = Mode::CREATE | Mode::READ | Mode::WRITE;
     let mut target = File::open(&alone(), to, mode, &hints)?;
     target.set_size(0)?;
     target.write_at(0, plan.after.encode().as_slice())?;
     let end = source.size()?;
-    for (start, len, new) in places(&plan.before, &plan.after)? {
+    for DataMove { from, to, len } in data_moves(&plan.before, &plan.after)? {
         let mut buffer = vec![0; CHUNK.min(len) as usize];
         let mut done = 0;
-        while done < len && start + done < end {
+        while done < len && from + done < end {
             let part = &mut buffer[..CHUNK.min(len - done) as usize];
-            let got = source.read_at(start + done, &mut *part)? as usize;
+            let got = source.read_at(from + done, &mut *part)? as usize;
             if got == 0 {
                 break;
             }
-            target.write_at(new + done, &part[..got])?;
+            target.write_at(to + done, &part[..got])?;
             done += got as u64;
         }
     }
@@ -324,40 +343,48 @@ fn write_master(from: &Path, to: &Path, plan: &Plan) -> Result<(), ArrayError> {
     Ok(source.close()?)
 }
 
-/// What lies where, and where it will: start, length and new start.
-fn places(before: &Header, after: &Header) -> Result<Vec<(u64, u64, u64)>, ArrayError> {
+/// A range of data of the old master, and its offset in the new one.
+struct DataMove {
+    from: u64,
+    to: u64,
+    len: u64,
+}
+
+/// The ranges of data of a master.
+fn data_moves(before: &Header, after: &Header) -> Result<Vec<DataMove>, ArrayError> {
     let far = || refuse(Path::new("the master"), "it ends beyond what a file can hold");
     let mut all = Vec::new();
     for (old, new) in before.variables.iter().zip(&after.variables) {
         if !before.is_record(old) {
-            all.push((old.begin, before.slab_size(old).ok_or_else(far)?, new.begin));
+            let len = before.slab_size(old).ok_or_else(far)?;
+            all.push(DataMove { from: old.begin, to: new.begin, len });
         }
     }
     if let (Some(old), Some(new)) = (before.records_begin(), after.records_begin()) {
         let size = before.record_size().and_then(|size| size.checked_mul(before.records));
-        all.push((old, size.ok_or_else(far)?, new));
+        all.push(DataMove { from: old, to: new, len: size.ok_or_else(far)? });
     }
     Ok(all)
 }
 
-/// Gives a file another name, also in another file system.
+/// Renames a file, also to another file system.
 fn move_file(from: &Path, to: &Path) -> Result<(), ArrayError> {
     if is_remote(from) {
         return Ok(File::rename(from, to)?);
     }
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            copy(from, to).map_err(|error| told(to, &error))?;
+            copy(from, to).map_err(|error| failed(to, &error))?;
             Ok(File::delete(from)?)
         }
-        renamed => renamed.and_then(|()| sync_directory(to)).map_err(|error| told(to, &error)),
+        renamed => renamed.and_then(|()| sync_directory(to)).map_err(|error| failed(to, &error)),
     }
 }
 
-/// Copies a file, durably: it has its name when it is whole.
+/// Copies a file durably; it gets its name when the copy is complete.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let temporary = with_suffix(to, MOVING);
-    remove_begun(&temporary).map_err(io::Error::other)?;
+    remove_leftover(&temporary).map_err(io::Error::other)?;
     let copied = fs::File::open(from).and_then(|mut source| {
         let mut target = fs::File::create_new(&temporary)?;
         io::copy(&mut source, &mut target)?;
@@ -396,11 +423,7 @@ fn sync_directory(of: &Path) -> io::Result<()> {
     fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn is_remote(path: &Path) -> bool {
-    path.to_str().is_some_and(is_url)
-}
-
-/// Whether files of both names lie in one directory.
+/// Whether two files are in one directory.
 fn same_directory(one: &Path, other: &Path) -> bool {
     let directory = |path| directory_of(path).ok().map(|target| target.base());
     match (directory(one), directory(other)) {
@@ -419,6 +442,6 @@ fn refuse(path: &Path, why: &str) -> ArrayError {
     FileError::Argument { call: "rename", reason: format!("{}: {why}", path.display()) }.into()
 }
 
-fn told(path: &Path, error: &io::Error) -> ArrayError {
+fn failed(path: &Path, error: &io::Error) -> ArrayError {
     refuse(path, &error.to_string())
 }

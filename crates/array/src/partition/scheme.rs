@@ -1,8 +1,8 @@
-//! [`Scheme`]: which variables are divided, along which dimension, and who has what of it \[SON\].
+//! [`PartitionScheme`]: which variables are divided, along which dimension, and into which ranges
+//! of indices \[SON\].
 //!
-//! It is pure: definitions and what is asked for in, ranges of indices out. Ranges are balanced, so that
-//! no target has more than one index more than another; partition `k` of every variable lies in the
-//! same file.
+//! It is pure: definitions and settings in, ranges of indices out. Ranges are balanced, so that
+//! targets differ by at most one index; partition `k` of every variable is in the same file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,42 +11,52 @@ use super::Partitioning;
 use crate::ArrayError;
 use crate::format::{Header, Values, Variable};
 
-/// The attribute by which a variable says along which dimension it is divided.
+/// The attribute of a variable that selects the dimension along which it is divided.
 pub(crate) const PAR_DIM_ID: &str = "par_dim_id";
 
 /// How a variable is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Along {
-    /// Which of its dimensions is, by its position in the variable's list.
+pub(crate) struct Division {
+    /// Position of the divided dimension in the variable's list.
     pub(crate) dimension: usize,
-    /// The indices of each partition that has some.
+    /// The indices of each partition that contains some.
     pub(crate) ranges: Vec<Range<u64>>,
 }
 
 /// How the variables of a dataset are divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scheme {
-    /// How many partitions there are.
+pub(crate) struct PartitionScheme {
+    /// Number of partitions.
     pub(crate) count: usize,
-    /// Of each variable; `None` stays in the master.
-    pub(crate) variables: Vec<Option<Along>>,
-    /// Coordinate variables in the master, of which partitions have copies. What was a coordinate when it
-    /// was defined stays one: the order of a partition's variables depends on it.
+    /// The division of each variable; `None` for one that stays in the master.
+    pub(crate) variables: Vec<Option<Division>>,
+    /// Coordinate variables in the master that are copied to partitions. Whether a variable is one
+    /// is decided when it is defined, and does not change: the order of a partition's variables
+    /// depends on it.
     pub(crate) coordinates: Vec<usize>,
+}
+
+/// The indices of a divided dimension that a partition contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DividedIndices {
+    /// Position of the dimension in the variable's list.
+    pub(crate) position: usize,
+    pub(crate) range: Range<u64>,
 }
 
 /// A variable of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// Which one of the dataset it is a part of, or a copy.
+pub(crate) struct PartitionVariable {
+    /// Index of the variable of the dataset of which it is a part or a copy.
     pub(crate) variable: usize,
-    /// The position of the divided dimension in its list, and the indices that are here.
-    pub(crate) along: Option<(usize, Range<u64>)>,
+    /// The indices that it has of the divided dimension; `None` for a copy along an undivided one.
+    pub(crate) indices: Option<DividedIndices>,
     /// Whether it is a copy of a coordinate variable in the master.
     pub(crate) is_copy: bool,
 }
 
-/// Whether a variable says where the indices of a dimension are: it has that dimension only, and its name.
+/// Whether a variable is a coordinate variable: it has one dimension, and the name of that
+/// dimension.
 fn is_coordinate(header: &Header, variable: &Variable) -> bool {
     match variable.dimensions.as_slice() {
         [id] => header.dimensions.get(*id as usize).is_some_and(|it| it.name == variable.name),
@@ -55,37 +65,37 @@ fn is_coordinate(header: &Header, variable: &Variable) -> bool {
 }
 
 /// The coordinate variables from `first` on that are not divided.
-fn coordinates(header: &Header, variables: &[Option<Along>], first: usize) -> Vec<usize> {
+fn coordinates(header: &Header, variables: &[Option<Division>], first: usize) -> Vec<usize> {
     let all = header.variables.iter().zip(variables).enumerate().skip(first);
-    all.filter(|(_, (variable, along))| along.is_none() && is_coordinate(header, variable))
+    all.filter(|(_, (variable, division))| division.is_none() && is_coordinate(header, variable))
         .map(|(index, _)| index)
         .collect()
 }
 
-/// `len` indices dealt to `count` partitions; no partition is empty, so there may be fewer.
+/// `len` indices split into `count` ranges, or fewer: no range is empty.
 pub(crate) fn balanced(len: u64, count: u64) -> Vec<Range<u64>> {
     let count = count.clamp(1, len.max(1));
     let cut = |k: u64| (u128::from(len) * u128::from(k) / u128::from(count)) as u64;
     (0..count).map(|k| cut(k)..cut(k + 1)).collect()
 }
 
-impl Scheme {
-    /// Divides variables into at most `count` partitions. `None` if there is nothing to divide: the
-    /// dataset is a plain file.
+impl PartitionScheme {
+    /// Divides variables into at most `count` partitions; `None` if there is nothing to divide, and
+    /// the dataset is a plain file.
     pub(crate) fn new(
         header: &Header,
         asked: &Partitioning,
         count: u64,
     ) -> Result<Option<Self>, ArrayError> {
-        let divide = |variable| along(header, variable, asked, count, true);
+        let divide = |variable| division_of(header, variable, asked, count, true);
         let variables: Vec<_> = header.variables.iter().map(divide).collect::<Result<_, _>>()?;
-        let of_each = variables.iter().flatten().map(|along| along.ranges.len());
+        let of_each = variables.iter().flatten().map(|division| division.ranges.len());
         let count = of_each.max().unwrap_or(0);
         let coordinates = coordinates(header, &variables, 0);
         Ok((count > 1).then_some(Self { count, variables, coordinates }))
     }
 
-    /// The scheme with the variables that were added: what is there stays as it is.
+    /// The scheme extended by new variables; existing divisions do not change.
     pub(crate) fn extended(
         &self,
         header: &Header,
@@ -94,25 +104,27 @@ impl Scheme {
         let mut variables = self.variables.clone();
         let known = variables.len();
         for variable in &header.variables[variables.len().min(header.variables.len())..] {
-            variables.push(along(header, variable, asked, self.count as u64, asked.enabled)?);
+            variables.push(division_of(header, variable, asked, self.count as u64, asked.enabled)?);
         }
         let mut all = self.coordinates.clone();
         all.extend(coordinates(header, &variables, known));
         Ok(Self { count: self.count, variables, coordinates: all })
     }
 
-    /// All variables of partition `k`, in their order: those that are added later come last. A coordinate
-    /// stands behind the first variable that uses its dimension, or where it was defined if that was later.
-    pub(crate) fn members(&self, header: &Header, k: usize) -> Vec<Member> {
+    /// All variables of partition `k` in their order: those that are defined later come last. A
+    /// coordinate follows the first variable that uses its dimension, or keeps its position if it
+    /// was defined later.
+    pub(crate) fn members(&self, header: &Header, k: usize) -> Vec<PartitionVariable> {
         let mut members = Vec::new();
-        // Of the dimensions that are used undivided and divided here, the first variable that does.
+        // The first variable that uses a dimension undivided, and the first that uses it divided.
         let mut users: BTreeMap<(u32, bool), (usize, Range<u64>)> = BTreeMap::new();
-        for (variable, along, range) in self.part(k) {
-            let own = Some((along.dimension, range.clone()));
-            members.push(((variable, 0), Member { variable, along: own, is_copy: false }));
+        for (variable, division, range) in self.part(k) {
+            let indices = DividedIndices { position: division.dimension, range: range.clone() };
+            let member = PartitionVariable { variable, indices: Some(indices), is_copy: false };
+            members.push(((variable, 0), member));
             let Some(whole) = header.variables.get(variable) else { continue };
             for (position, &id) in whole.dimensions.iter().enumerate() {
-                let divided = position == along.dimension;
+                let divided = position == division.dimension;
                 users.entry((id, divided)).or_insert_with(|| (variable, range.clone()));
             }
         }
@@ -123,65 +135,67 @@ impl Scheme {
             };
             for divided in [false, true] {
                 let Some((user, range)) = users.get(&(id, divided)) else { continue };
-                let along = divided.then(|| (0, range.clone()));
+                let indices = divided.then(|| DividedIndices { position: 0, range: range.clone() });
                 let place = (*user.max(&variable), 1 + usize::from(divided));
-                members.push((place, Member { variable, along, is_copy: true }));
+                members.push((place, PartitionVariable { variable, indices, is_copy: true }));
             }
         }
         members.sort_by_key(|(place, member)| (*place, member.variable));
         members.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// Which of partition `k`'s variables a variable is; `None` if it has nothing there.
+    /// The index of a variable in partition `k`; `None` if it has nothing there.
     #[cfg(test)]
     pub(crate) fn index_in(&self, header: &Header, variable: usize, k: usize) -> Option<usize> {
-        let is_it = |member: &Member| member.variable == variable && !member.is_copy;
+        let is_it = |member: &PartitionVariable| member.variable == variable && !member.is_copy;
         self.members(header, k).iter().position(is_it)
     }
 
-    /// The variables of partition `k`, and the indices it has of each.
-    pub(crate) fn part(&self, k: usize) -> impl Iterator<Item = (usize, &Along, &Range<u64>)> {
+    /// The divided variables of partition `k`, and the indices it has of each.
+    pub(crate) fn part(&self, k: usize) -> impl Iterator<Item = (usize, &Division, &Range<u64>)> {
         let each = self.variables.iter().enumerate();
-        each.filter_map(move |(index, along)| {
-            let along = along.as_ref()?;
-            Some((index, along, along.ranges.get(k)?))
+        each.filter_map(move |(index, division)| {
+            let division = division.as_ref()?;
+            Some((index, division, division.ranges.get(k)?))
         })
     }
 }
 
-/// What is asked for a variable.
-enum Choice {
-    /// Nothing.
+/// Which dimension of a variable is divided.
+enum DimensionChoice {
+    /// No choice was made.
     Default,
     Master,
     Dimension(usize),
 }
 
-fn along(
+fn division_of(
     header: &Header,
     variable: &Variable,
     asked: &Partitioning,
     count: u64,
     by_default: bool,
-) -> Result<Option<Along>, ArrayError> {
+) -> Result<Option<Division>, ArrayError> {
     let is_record = header.is_record(variable);
     let dimension = match choice(header, variable, asked)? {
-        Choice::Master => return Ok(None),
-        Choice::Dimension(dimension) => dimension,
-        Choice::Default if !by_default => return Ok(None),
-        Choice::Default if variable.dimensions.len() as u64 <= asked.min_ndims => return Ok(None),
-        Choice::Default => usize::from(is_record),
+        DimensionChoice::Master => return Ok(None),
+        DimensionChoice::Dimension(dimension) => dimension,
+        DimensionChoice::Default if !by_default => return Ok(None),
+        DimensionChoice::Default if variable.dimensions.len() as u64 <= asked.min_ndims => {
+            return Ok(None);
+        }
+        DimensionChoice::Default => usize::from(is_record),
     };
     let Some(&id) = variable.dimensions.get(dimension) else { return Ok(None) };
     let Some(known) = header.dimensions.get(id as usize) else { return Ok(None) };
-    Ok(Some(Along { dimension, ranges: balanced(known.len, count) }))
+    Ok(Some(Division { dimension, ranges: balanced(known.len, count) }))
 }
 
 fn choice(
     header: &Header,
     variable: &Variable,
     asked: &Partitioning,
-) -> Result<Choice, ArrayError> {
+) -> Result<DimensionChoice, ArrayError> {
     let refuse = |hint: &str, reason: String| ArrayError::Definition {
         what: format!("{hint} of variable '{}'", variable.name),
         reason,
@@ -193,7 +207,7 @@ fn choice(
                 let reason = format!("'{}' is unlimited and cannot be divided", dimension.name);
                 Err(refuse(hint, reason))
             }
-            Some(_) => Ok(Choice::Dimension(position)),
+            Some(_) => Ok(DimensionChoice::Dimension(position)),
             None => {
                 let has = variable.dimensions.len();
                 Err(refuse(
@@ -205,7 +219,7 @@ fn choice(
     };
     let named = |hint: &str, name: &str| {
         if name.is_empty() || name == "none" {
-            return Ok(Choice::Master);
+            return Ok(DimensionChoice::Master);
         }
         let is_it = |&id: &u32| header.dimensions.get(id as usize).is_some_and(|d| d.name == name);
         match variable.dimensions.iter().position(is_it) {
@@ -218,7 +232,7 @@ fn choice(
     }
     let set = variable.attributes.iter().find(|attribute| attribute.name == PAR_DIM_ID);
     match set.map(|attribute| &attribute.values) {
-        None => Ok(Choice::Default),
+        None => Ok(DimensionChoice::Default),
         Some(Values::Char(text)) => {
             let text = String::from_utf8_lossy(text);
             named(PAR_DIM_ID, text.trim_end_matches('\0'))

@@ -1,22 +1,25 @@
-//! [`Selection`]: what an access has in one partition, and where that lies in the access's stream.
+//! [`Hyperslab`] and [`StreamSelection`]: the part of an access in one partition, and its position
+//! in the stream of the access.
 //!
-//! A slab meets a range of indices along one dimension in a slab. Of the stream of the whole access that
-//! is blocks of equal length at equal distance: outer dimensions count them, the divided one and those
-//! inside of it are their content. So any memory that can make any part of its stream can make the
-//! stream for a partition, and no description of memory has to be cut.
+//! The intersection of a hyperslab with a range of indices along one dimension is a hyperslab. In
+//! the stream of the whole access it is a sequence of blocks of equal length at equal distance: the
+//! outer dimensions count the blocks, the divided dimension and the inner ones are their content.
+//! So memory of any layout that can produce any part of its stream can produce the stream for a
+//! partition, and no description of memory has to be cut.
 
 use std::ops::Range;
 
 use striate_file::{FileError, Gather, Scatter};
 
-/// Blocks shorter than this are not moved one by one.
+/// Blocks shorter than this are not copied one by one.
 const SHORT: u64 = 1 << 10;
-/// A stretch of the stream of which several short blocks are taken.
-const STRETCH: u64 = 64 << 10;
+/// Bytes of the stream that are fetched at once for several short blocks.
+const FETCH: u64 = 64 << 10;
 
-/// Elements of a variable: start, count and stride per dimension, checked.
+/// A selection of elements of a variable that was checked against it: start, count and stride per
+/// dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct Hyperslab {
     pub(crate) start: Vec<u64>,
     pub(crate) count: Vec<u64>,
     pub(crate) stride: Vec<u64>,
@@ -24,25 +27,26 @@ pub(crate) struct Extent {
 
 /// Blocks of a stream, of equal length and at equal distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Selection {
-    /// Where the first begins.
+pub(crate) struct StreamSelection {
+    /// Position of the first block.
     pub(crate) first: u64,
-    /// Bytes of each.
+    /// Bytes of a block.
     pub(crate) block: u64,
-    /// Bytes from one to the next.
+    /// Bytes from one block to the next.
     pub(crate) distance: u64,
     pub(crate) blocks: u64,
 }
 
-impl Extent {
-    /// What of it lies in a range of indices of a dimension: there, counted from the range's start, and
-    /// in the stream of its elements of `size` bytes. All sizes are known to fit.
+impl Hyperslab {
+    /// Its intersection with a range of indices of a dimension, with indices relative to the
+    /// range's start, and the position of that in the stream of elements of `size` bytes. The
+    /// caller has checked that no size overflows.
     pub(crate) fn within(
         &self,
         dimension: usize,
         range: &Range<u64>,
         size: u64,
-    ) -> Option<(Self, Selection)> {
+    ) -> Option<(Self, StreamSelection)> {
         if self.count.contains(&0) {
             return None;
         }
@@ -57,7 +61,7 @@ impl Extent {
         let mut own = self.clone();
         own.start[dimension] = start + low * stride - range.start;
         own.count[dimension] = high - low;
-        let selection = Selection {
+        let selection = StreamSelection {
             first: low * inner,
             block: (high - low) * inner,
             distance: self.count[dimension] * inner,
@@ -66,7 +70,7 @@ impl Extent {
         Some((own, selection))
     }
 
-    /// Whether all of it lies before an index of a dimension.
+    /// Whether all of its indices along a dimension are smaller than `index`.
     pub(crate) fn ends_before(&self, dimension: usize, index: u64) -> bool {
         let (start, count) = (self.start[dimension], self.count[dimension]);
         count == 0 || start + (count - 1) * self.stride[dimension] < index
@@ -76,7 +80,7 @@ impl Extent {
         self.count.iter().product()
     }
 
-    /// Its elements from number `first` to `end`, in order, as few extents.
+    /// A range of its elements, counted in their order, as at most two hyperslabs per dimension.
     pub(crate) fn boxes(&self, elements: Range<u64>) -> Vec<Self> {
         let mut all = Vec::new();
         let mut fixed = Vec::new();
@@ -84,7 +88,8 @@ impl Extent {
         all
     }
 
-    /// Of the elements with the indices `fixed` in the first dimensions, those in the range.
+    /// Adds the hyperslabs of a range of the elements that have the indices `fixed` in the first
+    /// dimensions.
     fn cut(&self, fixed: &mut Vec<u64>, elements: Range<u64>, all: &mut Vec<Self>) {
         if elements.is_empty() {
             return;
@@ -117,7 +122,7 @@ impl Extent {
         }
     }
 
-    /// All elements with the indices `fixed` in the first dimensions, and `range` in the next.
+    /// All elements with the indices `fixed` in the first dimensions, and `range` in the next one.
     fn boxed(&self, fixed: &[u64], range: Range<u64>) -> Self {
         let mut own = self.clone();
         let mut limit = |dimension: usize, range: Range<u64>| {
@@ -134,13 +139,13 @@ impl Extent {
     }
 }
 
-impl Selection {
+impl StreamSelection {
     #[cfg(test)]
     const fn bytes(&self) -> u64 {
         self.block * self.blocks
     }
 
-    /// Where `len` bytes from `position` on lie in the whole stream: from where, and how many.
+    /// The runs (position, length) in the whole stream of `len` selected bytes from `position` on.
     fn runs(&self, position: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let Self { first, block, distance, .. } = *self;
         let end = position + len;
@@ -156,12 +161,12 @@ impl Selection {
         })
     }
 
-    /// Whether blocks are better moved in stretches that hold several of them.
+    /// Whether blocks are so short and dense that several are fetched at once.
     const fn is_fine(&self) -> bool {
         self.blocks > 1 && self.block < SHORT && self.distance / self.block <= 16
     }
 
-    /// Fills `part` with the selected bytes from `position` on.
+    /// Copies the selected bytes from `position` on to `part`.
     pub(crate) fn gather(
         &self,
         whole: &dyn Gather,
@@ -171,31 +176,31 @@ impl Selection {
         let mut rest = part;
         if !self.is_fine() {
             for (at, len) in self.runs(position, rest.len() as u64) {
-                let (this, behind) = rest.split_at_mut(len as usize);
+                let (this, after) = rest.split_at_mut(len as usize);
                 whole.gather(at, this)?;
-                rest = behind;
+                rest = after;
             }
             return Ok(());
         }
-        // Filled anew whenever a block lies behind its end.
-        let mut stretch = Vec::new();
-        let mut held = 0..0;
+        // Fetched again whenever a block ends after it.
+        let mut fetched = Vec::new();
+        let mut range = 0..0;
         for (at, len) in self.runs(position, rest.len() as u64) {
-            if at + len > held.end {
-                let left = rest.len() as u64 - len;
-                let span = len + left.div_ceil(self.block) * self.distance;
-                held = at..(at + span.min(STRETCH).max(len)).min(whole.stream_len());
-                stretch.resize((held.end - held.start) as usize, 0);
-                whole.gather(at, &mut stretch)?;
+            if at + len > range.end {
+                let remaining = rest.len() as u64 - len;
+                let span = len + remaining.div_ceil(self.block) * self.distance;
+                range = at..(at + span.min(FETCH).max(len)).min(whole.stream_len());
+                fetched.resize((range.end - range.start) as usize, 0);
+                whole.gather(at, &mut fetched)?;
             }
-            let (this, behind) = rest.split_at_mut(len as usize);
-            this.copy_from_slice(&stretch[(at - held.start) as usize..][..len as usize]);
-            rest = behind;
+            let (this, after) = rest.split_at_mut(len as usize);
+            this.copy_from_slice(&fetched[(at - range.start) as usize..][..len as usize]);
+            rest = after;
         }
         Ok(())
     }
 
-    /// Hands out the selected bytes from `position` on.
+    /// Copies `part` to the selected bytes from `position` on.
     pub(crate) fn scatter(
         &self,
         whole: &mut dyn Scatter,
@@ -204,9 +209,9 @@ impl Selection {
     ) -> Result<(), FileError> {
         let mut rest = part;
         for (at, len) in self.runs(position, rest.len() as u64) {
-            let (this, behind) = rest.split_at(len as usize);
+            let (this, after) = rest.split_at(len as usize);
             whole.scatter(at, this)?;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
@@ -221,14 +226,14 @@ mod tests {
     use super::*;
 
     /// The indices in the variable, in order.
-    fn indices(extent: &Extent) -> Vec<Vec<u64>> {
+    fn indices(hyperslab: &Hyperslab) -> Vec<Vec<u64>> {
         let mut all = vec![vec![]];
-        for i in 0..extent.count.len() {
+        for i in 0..hyperslab.count.len() {
             all = all
                 .into_iter()
                 .flat_map(|index: Vec<u64>| {
-                    (0..extent.count[i]).map(move |n| {
-                        let at = extent.start[i] + n * extent.stride[i];
+                    (0..hyperslab.count[i]).map(move |n| {
+                        let at = hyperslab.start[i] + n * hyperslab.stride[i];
                         index.iter().copied().chain([at]).collect()
                     })
                 })
@@ -238,9 +243,9 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Bytes(Vec<u8>, AtomicU32);
+    struct CountedBytes(Vec<u8>, AtomicU32);
 
-    impl Gather for Bytes {
+    impl Gather for CountedBytes {
         fn stream_len(&self) -> u64 {
             self.0.len() as u64
         }
@@ -251,7 +256,7 @@ mod tests {
         }
     }
 
-    impl Scatter for Bytes {
+    impl Scatter for CountedBytes {
         fn stream_len(&self) -> u64 {
             self.0.len() as u64
         }
@@ -261,8 +266,8 @@ mod tests {
         }
     }
 
-    fn extents() -> impl Strategy<Value = Extent> {
-        proptest::collection::vec((0u64..4, 0u64..5, 1u64..4), 1..5).prop_map(|each| Extent {
+    fn hyperslabs() -> impl Strategy<Value = Hyperslab> {
+        proptest::collection::vec((0u64..4, 0u64..5, 1u64..4), 1..5).prop_map(|each| Hyperslab {
             start: each.iter().map(|it| it.0).collect(),
             count: each.iter().map(|it| it.1).collect(),
             stride: each.iter().map(|it| it.2).collect(),
@@ -271,26 +276,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn partitions_share_an_access(
-            extent in extents(),
+        fn intersections_with_all_partitions_make_up_the_access(
+            hyperslab in hyperslabs(),
             dimension in 0usize..5,
             cuts in proptest::collection::vec(0u64..16, 0..5),
             size in 1u64..5,
             from in 0u64..1000,
             len in 0u64..1000,
         ) {
-            let dimension = dimension % extent.count.len();
+            let dimension = dimension % hyperslab.count.len();
             let mut cuts = cuts;
             cuts.extend([0, 16]);
             cuts.sort_unstable();
-            let all = indices(&extent);
+            let all = indices(&hyperslab);
             let stream: Vec<u8> = (0..all.len() as u64 * size).map(|byte| byte as u8).collect();
-            let whole = Bytes(stream.clone(), AtomicU32::new(0));
-            let mut back = Bytes(vec![0; stream.len()], AtomicU32::new(0));
+            let whole = CountedBytes(stream.clone(), AtomicU32::new(0));
+            let mut back = CountedBytes(vec![0; stream.len()], AtomicU32::new(0));
             let mut total = 0;
             for pair in cuts.windows(2) {
                 let range = pair[0]..pair[1];
-                // The obvious way: element by element.
+                // The twin: element by element.
                 let mut expected = Vec::new();
                 let mut places = Vec::new();
                 for (number, index) in all.iter().enumerate() {
@@ -302,7 +307,7 @@ mod tests {
                         places.push(index);
                     }
                 }
-                let Some((own, selection)) = extent.within(dimension, &range, size) else {
+                let Some((own, selection)) = hyperslab.within(dimension, &range, size) else {
                     prop_assert_eq!(expected.len(), 0);
                     continue;
                 };
@@ -326,16 +331,16 @@ mod tests {
 
         #[test]
         fn boxes_are_the_elements_in_order(
-            extent in extents(),
+            hyperslab in hyperslabs(),
             from in 0u64..700,
             len in 0u64..700,
         ) {
-            let all = indices(&extent);
+            let all = indices(&hyperslab);
             let total = all.len() as u64;
             let from = if total == 0 { 0 } else { from % total };
             let end = from + len % (total - from + 1);
-            let boxes = extent.boxes(from..end);
-            prop_assert!(boxes.len() <= 2 * extent.count.len());
+            let boxes = hyperslab.boxes(from..end);
+            prop_assert!(boxes.len() <= 2 * hyperslab.count.len());
             let found: Vec<_> = boxes.iter().flat_map(indices).collect();
             prop_assert_eq!(&found[..], &all[from as usize..end as usize]);
         }
@@ -343,16 +348,16 @@ mod tests {
 
     #[test]
     fn a_scalar_is_one_box() {
-        let scalar = Extent { start: vec![], count: vec![], stride: vec![] };
+        let scalar = Hyperslab { start: vec![], count: vec![], stride: vec![] };
         assert_eq!(scalar.boxes(0..1), std::slice::from_ref(&scalar));
         assert_eq!(scalar.boxes(0..0), []);
     }
 
     #[test]
     fn short_blocks_are_fetched_many_at_a_time() {
-        let extent = Extent { start: vec![0, 0], count: vec![10_000, 4], stride: vec![1, 1] };
-        let (_, selection) = extent.within(1, &(1..2), 8).unwrap();
-        let whole = Bytes((0..320_000).map(|byte| byte as u8).collect(), AtomicU32::new(0));
+        let hyperslab = Hyperslab { start: vec![0, 0], count: vec![10_000, 4], stride: vec![1, 1] };
+        let (_, selection) = hyperslab.within(1, &(1..2), 8).unwrap();
+        let whole = CountedBytes((0..320_000).map(|byte| byte as u8).collect(), AtomicU32::new(0));
         let mut part = vec![0; 80_000];
         selection.gather(&whole, 0, &mut part).unwrap();
         let expected = whole.0.chunks(32).flat_map(|row| row[8..16].to_vec());

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::headers::{self, PartTies, Ties};
-use super::scheme::{Scheme, balanced};
+use super::headers::{self, PartitionSize, PartitionTable};
+use super::scheme::{PartitionScheme, balanced};
 use super::*;
 use crate::format::{Alignment, Attribute, Dimension, Format, Type, Values, Variable};
 
@@ -33,37 +33,30 @@ fn asked() -> Partitioning {
     Partitioning { enabled: true, ..Partitioning::default() }
 }
 
-fn ties(scheme: &Scheme) -> Ties {
-    Ties {
+fn table(scheme: &PartitionScheme) -> PartitionTable {
+    PartitionTable {
         probe: None,
         id: "0123456789abcdef0123456789abcdef".into(),
         generation: 3,
         master: "a.nc".into(),
         files: (0..scheme.count).map(|k| format!("part{k}.nc")).collect(),
-        sizes: (0..scheme.count as u64).map(|k| [100 + k, 8 * k]).collect(),
+        sizes: (0..scheme.count as u64)
+            .map(|k| PartitionSize { fixed_end: 100 + k, record_size: 8 * k })
+            .collect(),
     }
 }
 
-fn part_of(header: &Header, scheme: &Scheme, k: usize) -> Header {
-    let ties = ties(scheme);
-    let own = PartTies {
-        id: ties.id,
-        generation: 3,
-        master: "a.nc".into(),
-        index: k as u64,
-        count: scheme.count as u64,
-        size: ties.sizes[k],
-        home: None,
-    };
-    headers::part(header, scheme, k, &own).unwrap()
+fn part_of(header: &Header, scheme: &PartitionScheme, k: usize) -> Header {
+    let identity = table(scheme).identity_of(k, None);
+    headers::partition(header, scheme, k, &identity).unwrap()
 }
 
 #[test]
 fn the_most_significant_dimension_is_divided() {
     let header = header(&[("a", &[2, 3]), ("b", &[0, 1, 2]), ("c", &[0]), ("d", &[3]), ("s", &[])]);
-    let scheme = Scheme::new(&header, &asked(), 4).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&header, &asked(), 4).unwrap().unwrap();
     assert_eq!(scheme.count, 4);
-    let dimension = |n: usize| scheme.variables[n].as_ref().map(|along| along.dimension);
+    let dimension = |n: usize| scheme.variables[n].as_ref().map(|division| division.dimension);
     assert_eq!([0, 1, 2, 3, 4].map(dimension), [Some(0), Some(1), None, None, None]);
     let ranges = |n: usize| scheme.variables[n].as_ref().unwrap().ranges.clone();
     assert_eq!(ranges(0), [0..2, 2..5, 5..7, 7..10]);
@@ -71,11 +64,11 @@ fn the_most_significant_dimension_is_divided() {
     assert_eq!(ranges(1), [0..1, 1..2, 2..3]);
     assert_eq!((scheme.index_in(&header, 1, 2), scheme.index_in(&header, 1, 3)), (Some(1), None));
     // Only what is divided needs partitions.
-    assert_eq!(Scheme::new(&header, &asked(), 1).unwrap(), None);
+    assert_eq!(PartitionScheme::new(&header, &asked(), 1).unwrap(), None);
     let more = Partitioning { min_ndims: 3, ..asked() };
-    assert_eq!(Scheme::new(&header, &more, 4).unwrap(), None);
+    assert_eq!(PartitionScheme::new(&header, &more, 4).unwrap(), None);
     let fewer = Partitioning { min_ndims: 0, ..asked() };
-    let scheme = Scheme::new(&header, &fewer, 4).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&header, &fewer, 4).unwrap().unwrap();
     assert!(scheme.variables[3].is_some() && scheme.variables[2].is_none());
 }
 
@@ -85,7 +78,7 @@ fn a_variable_says_along_which_dimension() {
         let mut header = header(&[("a", &[0, 1, 2]), ("b", &[2])]);
         let attributes = &mut header.variables[0].attributes;
         attributes.push(Attribute { name: "par_dim_id".into(), values });
-        Scheme::new(&header, &asked(), 2)
+        PartitionScheme::new(&header, &asked(), 2)
     };
     let dimension = |values: Values| {
         with(values).unwrap().map(|it| it.variables[0].as_ref().unwrap().dimension)
@@ -94,7 +87,7 @@ fn a_variable_says_along_which_dimension() {
     assert_eq!(dimension(Values::Short(vec![1])), Some(1));
     assert_eq!(dimension("none".into()), None);
     assert_eq!(dimension("".into()), None);
-    for (values, told) in [
+    for (values, expected) in [
         (Values::from("x"), "it has no dimension 'x'"),
         (Values::from("time"), "'time' is unlimited"),
         (Values::Int(vec![0]), "'time' is unlimited"),
@@ -103,14 +96,17 @@ fn a_variable_says_along_which_dimension() {
         (Values::Int(vec![1, 2]), "must be a dimension's name, or its position"),
     ] {
         let error = with(values).unwrap_err().to_string();
-        assert!(error.contains(told) && error.contains("par_dim_id of variable 'a'"), "{error}");
+        assert!(
+            error.contains(expected) && error.contains("par_dim_id of variable 'a'"),
+            "{error}"
+        );
     }
     // The hint counts more.
     let mut header = header(&[("a", &[1, 2])]);
     let attribute = Attribute { name: "par_dim_id".into(), values: "nowhere".into() };
     header.variables[0].attributes.push(attribute);
     let hint = Partitioning { dimensions: vec![("a".into(), "y".into())], ..asked() };
-    let scheme = Scheme::new(&header, &hint, 2).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&header, &hint, 2).unwrap().unwrap();
     assert_eq!(scheme.variables[0].as_ref().unwrap().dimension, 1);
 }
 
@@ -118,7 +114,7 @@ fn a_variable_says_along_which_dimension() {
 fn dimensions_that_are_also_used_whole_get_another_name() {
     let mut header = header(&[("a", &[2, 3]), ("b", &[3, 2])]);
     header.dimensions.push(Dimension { name: "y_part".into(), len: 9 });
-    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&header, &asked(), 2).unwrap().unwrap();
     let part = part_of(&header, &scheme, 1);
     let names: Vec<_> = part.dimensions.iter().map(|it| (it.name.as_str(), it.len)).collect();
     assert_eq!(names, [("y_part_", 5), ("x", 7), ("x_part", 4), ("y", 10)]);
@@ -126,12 +122,12 @@ fn dimensions_that_are_also_used_whole_get_another_name() {
     assert_eq!(range(0), Attribute { name: "range(y)".into(), values: Values::Int64(vec![5, 9]) });
     assert_eq!(range(1), Attribute { name: "range(x)".into(), values: Values::Int64(vec![3, 6]) });
     header.variables.pop();
-    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&header, &asked(), 2).unwrap().unwrap();
     let part = part_of(&header, &scheme, 0);
     assert_eq!(part.dimensions[0], Dimension { name: "y".into(), len: 5 });
     // A square matrix is divided along one of its two.
     let square = Header { variables: vec![variable("m", &[2, 2])], ..header };
-    let scheme = Scheme::new(&square, &asked(), 2).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&square, &asked(), 2).unwrap().unwrap();
     let part = part_of(&square, &scheme, 0);
     assert_eq!(part.shape(&part.variables[0]), [5, 10]);
 }
@@ -140,31 +136,32 @@ fn dimensions_that_are_also_used_whole_get_another_name() {
 fn numbers_take_the_smallest_type_that_holds_them() {
     let mut header = header(&[("a", &[2, 3])]);
     header.format = Format::Cdf1;
-    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
-    let mut ties = ties(&scheme);
-    let sizes = |ties: &Ties| {
-        let master = headers::master(&header, &scheme, ties)?;
+    let scheme = PartitionScheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let mut table = table(&scheme);
+    let sizes = |table: &PartitionTable| {
+        let master = headers::master(&header, &scheme, table)?;
         Ok::<_, ArrayError>(master.attributes.last().unwrap().values.clone())
     };
-    assert_eq!(sizes(&ties).unwrap(), Values::Int(vec![100, 0, 101, 8]));
-    ties.sizes[0][0] = 1 << 40;
+    assert_eq!(sizes(&table).unwrap(), Values::Int(vec![100, 0, 101, 8]));
+    table.sizes[0].fixed_end = 1 << 40;
     let doubles = vec![2_f64.powi(40), 0.0, 101.0, 8.0];
-    assert_eq!(sizes(&ties).unwrap(), Values::Double(doubles));
-    ties.sizes[0][0] = (1 << 53) + 1;
-    assert!(sizes(&ties).unwrap_err().to_string().contains("partition_sizes"));
+    assert_eq!(sizes(&table).unwrap(), Values::Double(doubles));
+    table.sizes[0].fixed_end = (1 << 53) + 1;
+    assert!(sizes(&table).unwrap_err().to_string().contains("partition_sizes"));
 }
 
 #[test]
 fn damaged_masters_are_refused() {
     let header = header(&[("a", &[2, 3]), ("b", &[0, 1])]);
-    let scheme = Scheme::new(&header, &asked(), 3).unwrap().unwrap();
-    let master = headers::master(&header, &scheme, &ties(&scheme)).unwrap();
+    let scheme = PartitionScheme::new(&header, &asked(), 3).unwrap().unwrap();
+    let master = headers::master(&header, &scheme, &table(&scheme)).unwrap();
     assert!(headers::logical_of(&header, "a.nc").unwrap().is_none());
     let count = |header: &Header| {
         header.attributes.len()
             + header.variables.iter().map(|it| it.attributes.len()).sum::<usize>()
     };
-    // Without one of the attributes, or with another value, it is no master, or not as it should be.
+    // Without one of the attributes, or with another value, it is no master, or not as it should
+    // be.
     let mut refused = 0;
     for number in 0..count(&master) {
         for value in [None, Some(Values::Int(vec![7, 7, 7])), Some(Values::Int(vec![]))] {
@@ -235,11 +232,12 @@ proptest! {
 
     #[test]
     fn headers_lead_back((header, asked, count) in headers_strategy()) {
-        let Some(scheme) = Scheme::new(&header, &asked, count).unwrap() else { return Ok(()) };
-        let ties = ties(&scheme);
-        let mut master = headers::master(&header, &scheme, &ties).unwrap();
+        let scheme = PartitionScheme::new(&header, &asked, count).unwrap();
+        let Some(scheme) = scheme else { return Ok(()) };
+        let table = table(&scheme);
+        let mut master = headers::master(&header, &scheme, &table).unwrap();
         let found = headers::logical_of(&master, "a.nc").unwrap().unwrap();
-        prop_assert_eq!(&found, &(header.clone(), scheme.clone(), ties.clone()));
+        prop_assert_eq!(&found, &(header.clone(), scheme.clone(), table.clone()));
         // Also once it has been written and read.
         master.arrange(&Alignment::default(), None).unwrap();
         let (read, _) = Header::decode(&master.encode()).unwrap();
@@ -247,10 +245,10 @@ proptest! {
         for variable in &mut found.0.variables {
             (variable.begin, variable.stated_size) = (0, 0);
         }
-        prop_assert_eq!(&found, &(header.clone(), scheme.clone(), ties));
+        prop_assert_eq!(&found, &(header.clone(), scheme.clone(), table));
         // The partitions hold every element once.
-        for (index, along) in scheme.variables.iter().enumerate() {
-            let Some(along) = along else { continue };
+        for (index, division) in scheme.variables.iter().enumerate() {
+            let Some(division) = division else { continue };
             let whole = header.shape(&header.variables[index]);
             let mut sum = 0;
             for k in 0..scheme.count {
@@ -262,14 +260,14 @@ proptest! {
                 let variable = &part.variables[own];
                 prop_assert_eq!(&variable.name, &header.variables[index].name);
                 let mut shape = part.shape(variable);
-                sum += shape[along.dimension];
-                shape[along.dimension] = whole[along.dimension];
+                sum += shape[division.dimension];
+                shape[division.dimension] = whole[division.dimension];
                 prop_assert_eq!(&shape, &whole);
-                let ties = headers::part_ties(&part).unwrap();
-                prop_assert_eq!((ties.index, ties.count), (k as u64, scheme.count as u64));
+                let table = headers::partition_identity(&part).unwrap();
+                prop_assert_eq!((table.index, table.count), (k as u64, scheme.count as u64));
                 prop_assert!(!headers::is_master(&part));
             }
-            prop_assert_eq!(sum, whole[along.dimension]);
+            prop_assert_eq!(sum, whole[division.dimension]);
         }
     }
 }
@@ -284,7 +282,7 @@ fn partitions_have_the_coordinates_of_their_ranges() {
         ("time", &[0]),
         ("b", &[0, 2]),
     ]);
-    let scheme = Scheme::new(&header, &asked(), 2).unwrap().unwrap();
+    let scheme = PartitionScheme::new(&header, &asked(), 2).unwrap().unwrap();
     assert_eq!(scheme.coordinates, [0, 2, 3, 4]);
     let part = part_of(&header, &scheme, 1);
     let shown: Vec<_> =
@@ -307,7 +305,7 @@ fn partitions_have_the_coordinates_of_their_ranges() {
     assert_eq!(names(&more_part)[..5], names(&part));
     // A dimension that is also used whole has a coordinate for either.
     more.variables.push(variable("d", &[3, 2]));
-    let both = Scheme::new(&more, &asked(), 2).unwrap().unwrap();
+    let both = PartitionScheme::new(&more, &asked(), 2).unwrap().unwrap();
     let part = part_of(&more, &both, 0);
     let of = |name: &str| part.variables.iter().find(|it| it.name == name).map(|it| part.shape(it));
     assert_eq!(
@@ -316,13 +314,13 @@ fn partitions_have_the_coordinates_of_their_ranges() {
     );
 }
 
-/// Headers of masters come from outside: whatever is in them gives a dataset that holds together, or a
-/// reason.
+/// Headers of masters come from outside: any content gives a consistent dataset
+/// or a reason.
 #[test]
 fn no_bytes_upset_a_master() {
     let whole = header(&[("a", &[2, 3]), ("b", &[0, 1, 2]), ("c", &[0])]);
-    let scheme = Scheme::new(&whole, &asked(), 4).unwrap().unwrap();
-    let mut master = headers::master(&whole, &scheme, &ties(&scheme)).unwrap();
+    let scheme = PartitionScheme::new(&whole, &asked(), 4).unwrap().unwrap();
+    let mut master = headers::master(&whole, &scheme, &table(&scheme)).unwrap();
     master.arrange(&Alignment::default(), None).unwrap();
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/subfiles/");
     let mut seeds = vec![master.encode()];
@@ -348,18 +346,18 @@ fn no_bytes_upset_a_master() {
         }
         let Ok((header, _)) = Header::decode(&bytes) else { continue };
         let kinds = [headers::logical_of(&header, "a.nc"), subfiles::logical_of(&header, "a.nc")];
-        for (logical, scheme, ties) in kinds.into_iter().flatten().flatten() {
+        for (logical, scheme, table) in kinds.into_iter().flatten().flatten() {
             understood += 1;
-            assert_eq!((ties.files.len(), ties.sizes.len()), (scheme.count, scheme.count));
+            assert_eq!((table.files.len(), table.sizes.len()), (scheme.count, scheme.count));
             assert_eq!(scheme.variables.len(), logical.variables.len());
-            for (variable, along) in logical.variables.iter().zip(&scheme.variables) {
-                let Some(along) = along else { continue };
-                let id = variable.dimensions[along.dimension] as usize;
-                assert_eq!(along.ranges.last().unwrap().end, logical.dimensions[id].len);
-                assert!(along.ranges.len() <= scheme.count);
+            for (variable, division) in logical.variables.iter().zip(&scheme.variables) {
+                let Some(division) = division else { continue };
+                let id = variable.dimensions[division.dimension] as usize;
+                assert_eq!(division.ranges.last().unwrap().end, logical.dimensions[id].len);
+                assert!(division.ranges.len() <= scheme.count);
             }
         }
-        headers::part_ties(&header);
+        headers::partition_identity(&header);
         headers::size_of(&header);
     }
     assert!(understood > 300, "{understood}");

@@ -1,21 +1,21 @@
-//! The loops of [`Conversion`]: one per direction, over any two numbers.
+//! The loops of [`Conversion`]: one per direction, generic over the two types.
 //!
-//! They run block by block. A block is converted in the order of bytes of memory, in a loop without a
-//! branch, and swapped by the kernel of the datatypes while it is in the nearest cache: two simple
-//! loops are faster than one that the compiler cannot vectorise. Only a block in which something is out
-//! of range is gone over again, for the fill values.
+//! They work on blocks. A block is converted in native byte order, in a loop without branches, and
+//! swapped by the kernel of `crates/datatype` while it is in the first-level cache: two simple
+//! loops are faster than one that the compiler cannot vectorise. Only a block with a value out of
+//! range is processed again, for the fill values.
 
 use striate_datatype::{swap_copy, swap_in_place};
 
-use super::number::{Convert, Number};
+use super::number::{Convert, FileNumber};
 use super::{Conversion, InRange, Kind};
 use crate::format::Type;
 
 /// Elements of a block: at most 8 KiB of either side.
 const BLOCK: usize = 1024;
 
-/// `$function::<memory type, external type>($arguments)` for the types of a conversion. Text stands for
-/// its bytes here: nobody comes here with it, because it is the same on both sides.
+/// `$function::<memory type, external type>($arguments)` for the types of a conversion. Text is
+/// treated as unsigned bytes; it never gets here, because it has the same bits on both sides.
 macro_rules! dispatch {
     ($conversion:expr, $function:ident $arguments:tt) => {
         match $conversion.memory {
@@ -57,7 +57,7 @@ pub(super) fn to_memory(conversion: &Conversion, file: &[u8], memory: &mut [u8])
     dispatch!(conversion, decode(file, memory))
 }
 
-fn encode<M: Number + Convert<E>, E: Number>(
+fn encode<M: FileNumber + Convert<E>, E: FileNumber>(
     memory: &[u8],
     file: &mut [u8],
     fill: [u8; 8],
@@ -72,7 +72,7 @@ fn encode<M: Number + Convert<E>, E: Number>(
     all
 }
 
-fn decode<M: Number, E: Number + Convert<M>>(file: &[u8], memory: &mut [u8]) -> InRange {
+fn decode<M: FileNumber, E: FileNumber + Convert<M>>(file: &[u8], memory: &mut [u8]) -> InRange {
     let mut native = [0; BLOCK * size_of::<u64>()];
     let mut all = InRange::All;
     let blocks = memory.chunks_mut(BLOCK * size_of::<M>());
@@ -84,8 +84,12 @@ fn decode<M: Number, E: Number + Convert<M>>(file: &[u8], memory: &mut [u8]) -> 
     all
 }
 
-/// Converts a block in the order of bytes of memory.
-fn convert<F: Number + Convert<T>, T: Number>(from: &[u8], to: &mut [u8], fill: T) -> InRange {
+/// Converts a block in native byte order.
+fn convert<F: FileNumber + Convert<T>, T: FileNumber>(
+    from: &[u8],
+    to: &mut [u8],
+    fill: T,
+) -> InRange {
     let from: &[F::Bytes] = bytemuck::cast_slice(from);
     let to: &mut [T::Bytes] = bytemuck::cast_slice_mut(to);
     let mut all = true;
@@ -105,7 +109,7 @@ fn convert<F: Number + Convert<T>, T: Number>(from: &[u8], to: &mut [u8], fill: 
     InRange::NotAll
 }
 
-/// Copies elements between memory and a file's order of bytes, in either direction.
+/// Copies elements between native and big-endian byte order, in either direction.
 pub(super) fn copy(from: &[u8], to: &mut [u8], width: usize) {
     if cfg!(target_endian = "big") {
         to.copy_from_slice(from);
@@ -114,7 +118,7 @@ pub(super) fn copy(from: &[u8], to: &mut [u8], width: usize) {
     }
 }
 
-/// Turns elements in place from memory's order of bytes to a file's, or back.
+/// Converts elements in place between native and big-endian byte order.
 pub(super) fn to_big_endian(bytes: &mut [u8], width: usize) {
     if cfg!(target_endian = "little") {
         swap_in_place(bytes, width);

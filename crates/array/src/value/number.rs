@@ -1,33 +1,33 @@
-//! [`Number`] and [`Convert`]: the ten numeric types, which are the same in memory and in a file but for
-//! the order of their bytes, and the way from each to each.
+//! [`FileNumber`] and [`Convert`]: the ten numeric types, equal in memory and in a file except for
+//! the byte order, and the conversions between them.
 
 use bytemuck::Pod;
 
-/// A number that both memory and files hold.
-pub(super) trait Number: Pod {
-    /// As bytes: these have no alignment.
+/// A numeric type of memory and files.
+pub(super) trait FileNumber: Pod {
+    /// Its bytes, which need no alignment.
     type Bytes: Pod;
     /// netCDF's default fill value.
     const FILL: Self;
 
     fn from_bytes(bytes: Self::Bytes) -> Self;
     fn to_bytes(self) -> Self::Bytes;
-    /// Its bytes in a file, and zeros behind them.
+    /// Its bytes in a file, padded with zeros.
     fn to_file(self) -> [u8; 8];
-    /// From the first bytes of those.
+    /// From the first of those bytes.
     fn from_file(bytes: [u8; 8]) -> Self;
 }
 
-/// A number that becomes one of another type.
+/// Conversion to another numeric type.
 pub(super) trait Convert<T>: Copy {
-    /// The value in the other type, and whether it is in range. What is not in range becomes *some*
+    /// The value in the other type, and whether it is in range. A value out of range becomes *some*
     /// value, so that loops need no branches.
     fn convert(self) -> (T, bool);
 }
 
 macro_rules! numbers {
     ($($type:ty: $fill:expr),+ $(,)?) => {$(
-        impl Number for $type {
+        impl FileNumber for $type {
             type Bytes = [u8; size_of::<$type>()];
             const FILL: Self = $fill;
 
@@ -64,7 +64,7 @@ numbers! {
     f32: 9.969_21e36, f64: 9.969_209_968_386_869e36,
 }
 
-/// Integers are in range where the other type has them; to floating point they are rounded.
+/// Integers: in range if the other type has the value; rounded to floating point.
 macro_rules! from_integers {
     ($($from:ty),+) => {$(
         from_integers!(@from $from => i8, u8, i16, u16, i32, u32, i64, u64);
@@ -98,10 +98,10 @@ macro_rules! from_integers {
 
 from_integers!(i8, u8, i16, u16, i32, u32, i64, u64);
 
-/// Floating point to integers: cut off towards zero, but what lies beyond the limits by a fraction only
-/// is out of range all the same, as in netCDF. The limits of 64-bit integers are rounded to `f64` before
-/// they are compared, so that 2⁶³ is in range and becomes the largest integer: also as in netCDF. Not a
-/// number is out of every range.
+/// Floating point to integers: truncated towards zero; a value beyond the limits by a fraction only
+/// is out of range, as in netCDF. The limits of 64-bit integers are rounded to `f64` before the
+/// comparison, so that 2⁶³ is in range and becomes the largest integer, also as in netCDF. NaN is
+/// out of range.
 macro_rules! to_integers {
     ($from:ty => $($to:ty),+) => {$(
         impl Convert<$to> for $from {
@@ -140,7 +140,7 @@ impl Convert<Self> for f64 {
 }
 
 /// Finite values beyond the largest `f32` are out of range, even if they would be rounded to it;
-/// infinities and what is no number are so in either type.
+/// infinities and NaN are in range.
 impl Convert<f32> for f64 {
     #[inline]
     fn convert(self) -> (f32, bool) {

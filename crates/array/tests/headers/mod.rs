@@ -1,4 +1,4 @@
-//! Headers to test with: one made by hand, and random ones.
+//! Headers for tests: a fixed one, and random ones.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use proptest::collection::vec;
@@ -26,7 +26,7 @@ pub fn attribute(name: &str, values: impl Into<Values>) -> Attribute {
     Attribute { name: name.into(), values: values.into() }
 }
 
-/// A header with some of everything, and two records.
+/// A header with every kind of item, and two records.
 pub fn sample(format: Format) -> Header {
     let mut header = Header {
         records: 2,
@@ -129,7 +129,7 @@ pub fn alignment() -> impl Strategy<Value = Alignment> {
     )
 }
 
-/// A header that is arranged.
+/// A random header with a layout.
 pub fn header() -> impl Strategy<Value = Header> {
     let begun = format().prop_flat_map(|format| (Just(format), dimensions(), attributes(format)));
     let defined = begun.prop_flat_map(|(format, dimensions, attributes)| {
@@ -146,7 +146,7 @@ pub fn header() -> impl Strategy<Value = Header> {
     })
 }
 
-/// A header that is arranged, and one that defines more.
+/// A random header with a layout, and one with more definitions.
 pub fn grown() -> impl Strategy<Value = (Header, Header)> {
     header().prop_flat_map(|before| {
         let format = before.format;
@@ -166,7 +166,7 @@ pub fn grown() -> impl Strategy<Value = (Header, Header)> {
     })
 }
 
-/// Exchanges the places of two fixed variables of the same size: a layout need not be in order.
+/// Exchanges the offsets of two fixed variables of the same size: a layout need not be in order.
 fn swap_places(header: &mut Header, index: prop::sample::Index) {
     let fixed: Vec<usize> = (0..header.variables.len())
         .filter(|&index| !header.is_record(&header.variables[index]))

@@ -1,5 +1,5 @@
-//! Interoperation with the tools that read and write the same files: netCDF-C's, `PnetCDF`'s, NCO, and
-//! netCDF4 and xarray of Python. They run as processes; one that is missing is a failure.
+//! Interoperability with other tools: those of netCDF-C and `PnetCDF`, NCO, and netCDF4 and xarray
+//! of Python. They run as processes; a missing one is a failure.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,12 +14,14 @@ mod writing;
 use std::path::Path;
 use std::sync::Arc;
 
-use striate_array::{ArrayError, Char, Dataset, Format, Options, Slab, Type, Values, VariableId};
+use striate_array::{
+    ArrayError, Char, Dataset, Format, OpenMode, Options, Slab, Type, Values, VariableId,
+};
 use striate_comm::{Comm, Threads};
 
 pub(crate) const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
 
-/// Runs ranks that all succeed.
+/// Runs ranks that must all succeed.
 pub(crate) fn ranks<T: Send>(
     count: usize,
     body: impl Fn(Arc<dyn Comm>) -> Result<T, ArrayError> + Sync,
@@ -28,7 +30,7 @@ pub(crate) fn ranks<T: Send>(
 }
 
 pub(crate) fn open(comm: &Arc<dyn Comm>, path: &Path) -> Dataset {
-    Dataset::open(comm, path, false, &Options::default()).unwrap()
+    Dataset::open(comm, path, OpenMode::ReadOnly, &Options::default()).unwrap()
 }
 
 /// The types that a format has.
@@ -36,8 +38,8 @@ pub(crate) fn types(format: Format) -> impl Iterator<Item = Type> {
     Type::ALL.into_iter().filter(move |external| external.is_in(format))
 }
 
-/// Reads elements as what they are in the file, together with the other ranks.
-pub(crate) fn read_together(
+/// Reads elements in their external type, collectively.
+pub(crate) fn read_collectively(
     data: &mut Dataset,
     variable: VariableId,
     slab: &Slab,

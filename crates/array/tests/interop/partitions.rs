@@ -1,8 +1,8 @@
-//! The files of a partitioned dataset are files like any other.
+//! Other tools read the files of a partitioned dataset.
 
 use std::path::PathBuf;
 
-use striate_array::{Dataset, Options, Slab, Type};
+use striate_array::{Dataset, OpenMode, Options, Slab, Type};
 
 use crate::tools::{ask, assert_valid, hex, printed, python, run, text};
 use crate::{FORMATS, open, ranks};
@@ -13,7 +13,7 @@ const RECORDS: u64 = 3;
 const COUNT: u64 = 4;
 
 #[test]
-fn masters_and_partitions_are_read_by_others() {
+fn masters_and_partitions_are_read_by_other_tools() {
     let directory = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let path = directory.path().join(format!("{}.nc", format.version()));
@@ -70,20 +70,20 @@ fn masters_and_partitions_are_read_by_others() {
             assert_eq!(printed(&dump, "grid"), grid);
         }
         // Every element of the series, as Python reads it.
-        for told in ask(&[("dump", &files)]).iter().filter(|told| told.what == "series") {
-            let k = files.iter().position(|file| *file == told.file).unwrap() as u64;
+        for listed in ask(&[("dump", &files)]).iter().filter(|listed| listed.what == "series") {
+            let k = files.iter().position(|file| *file == listed.file).unwrap() as u64;
             let rows = ROWS * k / COUNT..ROWS * (k + 1) / COUNT;
-            assert_eq!(told.shape, [RECORDS, COLUMNS, rows.end - rows.start]);
+            assert_eq!(listed.shape, [RECORDS, COLUMNS, rows.end - rows.start]);
             let bytes: Vec<u8> = (0..RECORDS * COLUMNS)
                 .flat_map(|line| rows.clone().map(move |row| (line * ROWS + row) as f64))
                 .flat_map(f64::to_be_bytes)
                 .collect();
-            assert_eq!(told.data, hex(&bytes));
+            assert_eq!(listed.data, hex(&bytes));
         }
     }
 }
 
-/// Puts partitions together by their coordinates, and compares with what was written.
+/// Combines partitions by their coordinates, and compares with the written data.
 const BY_COORDS: &str = r#"
 import sys, numpy, xarray
 records, shift = int(sys.argv[1]), float(sys.argv[2])
@@ -99,7 +99,7 @@ print("the same")
 "#;
 
 #[test]
-fn partitions_are_put_together_by_their_coordinates() {
+fn partitions_are_combined_by_their_coordinates() {
     let directory = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let path = directory.path().join(format!("{}.nc", format.version()));
@@ -124,7 +124,7 @@ fn partitions_are_put_together_by_their_coordinates() {
             let mut data = define.end()?;
             let values: Vec<i16> = (0..55).collect();
             data.put_all(grid, &Slab::all(), &values)?;
-            // They come later than what they are the coordinates of, and are written again.
+            // Coordinates are written after the data, and twice.
             data.put_all(xs, &Slab::all(), &[0, 7, 14, 21, 28])?;
             data.put_all(ys, &Slab::all(), &[1.0; 11])?;
             data.sync()?;
@@ -132,7 +132,7 @@ fn partitions_are_put_together_by_their_coordinates() {
             data.put_all(ys, &Slab::all(), &places)?;
             let all = Slab::new(&[0, 0, 0], &[2, 5, 11]);
             data.put_all(series, &all, &series_of(0..2))?;
-            // By one rank alone.
+            // Independently, by one rank.
             if comm.rank() == 1 {
                 data.put(times, &Slab::new(&[0], &[2]), &[0.0, 10.0])?;
             }
@@ -154,9 +154,9 @@ fn partitions_are_put_together_by_their_coordinates() {
         for file in &files {
             assert_valid(file);
         }
-        // Opened again: another record, and other places.
+        // Opened again: another record, and other coordinates.
         ranks(2, |comm| {
-            let mut data = Dataset::open(&comm, &path, true, &Options::default())?;
+            let mut data = Dataset::open(&comm, &path, OpenMode::ReadWrite, &Options::default())?;
             let [series, times, ys] =
                 ["series", "time", "y"].map(|name| data.variable(name).unwrap());
             let record = Slab::new(&[2, 0, 0], &[1, 5, 11]);
@@ -167,9 +167,9 @@ fn partitions_are_put_together_by_their_coordinates() {
             data.close()
         });
         together("3", "-3");
-        // Redefined: what is added does not disturb what is there.
+        // Redefined: additions do not change existing data.
         ranks(2, |comm| {
-            let data = Dataset::open(&comm, &path, true, &options)?;
+            let data = Dataset::open(&comm, &path, OpenMode::ReadWrite, &options)?;
             let mut define = data.redefine()?;
             let (y, x) = (define.dimensions().nth(1).unwrap(), define.dimensions().nth(2).unwrap());
             let z = define.dimension("z", 2)?;
@@ -184,7 +184,7 @@ fn partitions_are_put_together_by_their_coordinates() {
         for words in ["grid:partition_note = \"This scalar is no data", "join THIS_FILE"] {
             assert!(master.contains(words), "{words}: {master}");
         }
-        // The program sees none of it.
+        // The program does not see these attributes.
         ranks(1, |comm| {
             let data = open(&comm, &path);
             assert!(data.header().attributes.is_empty());

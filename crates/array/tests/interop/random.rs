@@ -1,4 +1,4 @@
-//! Random datasets, written in parallel, read by netCDF4: every element is the model's.
+//! Random datasets, written in parallel and read by netCDF4, agree with the model.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use striate_array::{
 };
 use striate_comm::Comm;
 
-use crate::model::{Draw, Expected, Form, Number, Part, letter, parts};
+use crate::model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, letter, parts};
 use crate::ranks;
 use crate::tools::{ask, assert_valid, hex};
 use crate::writing::of_type;
@@ -18,15 +18,15 @@ const SEEDS: u64 = 48;
 /// A fill value that every type holds.
 const FILL: i64 = 90;
 
-/// A dataset in the making, and what it should hold; every rank draws alike.
-struct Twin {
+/// A random dataset and its model; every rank draws the same numbers.
+struct RandomDataset {
     draw: Draw,
     comm: Arc<dyn Comm>,
     names: Vec<String>,
     model: Vec<Expected>,
 }
 
-impl Twin {
+impl RandomDataset {
     fn define(
         &mut self,
         define: &mut striate_array::Definition,
@@ -55,15 +55,15 @@ impl Twin {
         Ok(())
     }
 
-    /// Draws what all ranks write of a variable, and writes it into the model.
-    fn draw_parts(&mut self, variable: usize, op: u64) -> Vec<Part> {
+    /// Draws the writes of all ranks to a variable, and updates the model.
+    fn draw_parts(&mut self, variable: usize, op: u64) -> Vec<RankSlab> {
         let expected = &self.model[variable];
         let mut shape = expected.shape.clone();
         if expected.is_record {
             shape[0] = (shape[0] + self.draw.below(3)).max(1);
         }
         let parts = parts(&mut self.draw, &shape, self.comm.size() as u64);
-        let touched: Vec<Vec<u64>> = parts.iter().flat_map(Part::indices).collect();
+        let touched: Vec<Vec<u64>> = parts.iter().flat_map(RankSlab::indices).collect();
         if self.model[variable].is_record {
             let records = touched.iter().map(|index| index[0] + 1).max().unwrap_or(0);
             for expected in &mut self.model {
@@ -83,10 +83,10 @@ impl Twin {
         let fills = self.model.iter().any(|one| one.is_record && one.fill.is_some());
         let parts = self.draw_parts(variable, op);
         let part = &parts[self.comm.rank()];
-        let form = Form::draw(&mut self.draw, part.count.len());
+        let form = MemoryForm::draw(&mut self.draw, part.count.len());
         let values: Vec<i64> = part.indices().iter().map(|index| value(op, index)).collect();
         let call = self.draw.below(4);
-        // Nobody alone makes records that are to be filled.
+        // Independent calls cannot add records in fill mode.
         let call = if fills && call == 1 { 0 } else { call };
         let id = data.variables().nth(variable).unwrap();
         let memory = self.draw.below(3);
@@ -103,11 +103,11 @@ fn value(op: u64, index: &[u64]) -> i64 {
     letter(index.iter().fold(op * 7, |all, &i| all.wrapping_mul(31).wrapping_add(i)))
 }
 
-fn put_as<T: Number>(
+fn put_as<T: TestNumber>(
     data: &mut Dataset,
     variable: VariableId,
-    part: &Part,
-    form: &Form,
+    part: &RankSlab,
+    form: &MemoryForm,
     values: &[i64],
     call: u64,
 ) -> Result<(), ArrayError> {
@@ -118,7 +118,7 @@ fn put_as<T: Number>(
         0 => return data.put_all(variable, &part.slab(), source),
         1 => {
             data.put(variable, &part.slab(), source)?;
-            // Others see it, and the next writer does not overtake.
+            // Other ranks see it, and the next write comes later.
             return data.sync();
         }
         2 => data.iput(&mut pending, variable, &part.slab(), source)?,
@@ -127,57 +127,57 @@ fn put_as<T: Number>(
     data.wait_all(pending)
 }
 
-fn write(comm: &Arc<dyn Comm>, path: &Path, seed: u64) -> Result<Twin, ArrayError> {
+fn write(comm: &Arc<dyn Comm>, path: &Path, seed: u64) -> Result<RandomDataset, ArrayError> {
     let (names, model) = (Vec::new(), Vec::new());
-    let mut twin = Twin { draw: Draw::new(seed), comm: Arc::clone(comm), names, model };
-    let format = twin.draw.pick(&crate::FORMATS);
+    let mut dataset = RandomDataset { draw: Draw::new(seed), comm: Arc::clone(comm), names, model };
+    let format = dataset.draw.pick(&crate::FORMATS);
     let mut define = Dataset::create(comm, path, format, &Options::default())?;
     let mut dimensions = Vec::new();
-    for i in 0..=twin.draw.below(3) {
-        dimensions.push(define.dimension(&format!("d{i}"), 1 + twin.draw.below(6))?);
+    for i in 0..=dataset.draw.below(3) {
+        dimensions.push(define.dimension(&format!("d{i}"), 1 + dataset.draw.below(6))?);
     }
-    let unlimited = if twin.draw.chance(60) { Some(define.unlimited("time")?) } else { None };
-    for _ in 0..=twin.draw.below(4) {
-        twin.define(&mut define, &dimensions, unlimited)?;
+    let unlimited = if dataset.draw.chance(60) { Some(define.unlimited("time")?) } else { None };
+    for _ in 0..=dataset.draw.below(4) {
+        dataset.define(&mut define, &dimensions, unlimited)?;
     }
     let mut data = define.end()?;
-    for op in 0..4 + twin.draw.below(6) {
-        if twin.draw.chance(15) {
+    for op in 0..4 + dataset.draw.below(6) {
+        if dataset.draw.chance(15) {
             let mut define = data.redefine()?;
-            let text = "x".repeat(twin.draw.below(400) as usize + 1);
+            let text = "x".repeat(dataset.draw.below(400) as usize + 1);
             define.attribute(Owner::Global, &format!("note{op}"), text)?;
-            twin.define(&mut define, &dimensions, unlimited)?;
+            dataset.define(&mut define, &dimensions, unlimited)?;
             data = define.end()?;
         }
-        twin.put(&mut data, op)?;
+        dataset.put(&mut data, op)?;
     }
     data.close()?;
-    Ok(twin)
+    Ok(dataset)
 }
 
 #[test]
-fn random_datasets_are_the_models() {
+fn random_datasets_agree_with_the_model() {
     let directory = tempfile::tempdir().unwrap();
-    let mut twins = Vec::new();
+    let mut datasets = Vec::new();
     for seed in 0..SEEDS {
         let path = directory.path().join(format!("{seed}.nc"));
         let count = 1 + seed as usize % 5;
-        twins.push(ranks(count, |comm| write(&comm, &path, seed)).remove(0));
+        datasets.push(ranks(count, |comm| write(&comm, &path, seed)).remove(0));
         assert_valid(&path);
     }
     let paths: Vec<PathBuf> =
         (0..SEEDS).map(|seed| directory.path().join(format!("{seed}.nc"))).collect();
-    let told = ask(&[("dump", &paths)]);
+    let listed = ask(&[("dump", &paths)]);
     let mut compared = 0;
-    for (path, twin) in paths.iter().zip(&twins) {
-        for (name, expected) in twin.names.iter().zip(&twin.model) {
-            let found = told.iter().find(|one| one.file == *path && one.what == *name);
+    for (path, dataset) in paths.iter().zip(&datasets) {
+        for (name, expected) in dataset.names.iter().zip(&dataset.model) {
+            let found = listed.iter().find(|one| one.file == *path && one.what == *name);
             let found = found.unwrap_or_else(|| panic!("{}: no {name}", path.display()));
             assert_eq!(found.external, expected.external);
             assert_eq!(found.shape, expected.shape, "{}: {name}", path.display());
             let digits = 2 * expected.external.size() as usize;
             for (i, value) in expected.values.iter().enumerate() {
-                // What was never written may be anything.
+                // Data that was never written may have any value.
                 let Some(value) = value else { continue };
                 let element = &found.data[i * digits..(i + 1) * digits];
                 let right = hex(&of_type(expected.external, *value as i32));

@@ -1,20 +1,20 @@
-//! What others write, we read, with any number of ranks.
+//! Files of other tools are read with any number of ranks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use striate_array::{Format, Owner, Slab, Type, Values};
 
-use crate::tools::{Told, ask, hex, run, text};
-use crate::{FORMATS, open, ranks, read_together, types};
+use crate::tools::{PeerValue, ask, hex, run, text};
+use crate::{FORMATS, open, ranks, read_collectively, types};
 
-/// Asserts that each file holds exactly what was told of it: every variable and attribute.
-fn assert_holds(told: &[Told], with: &[usize]) {
-    let mut files: BTreeMap<&Path, Vec<&Told>> = BTreeMap::new();
-    for one in told {
+/// Asserts that each file contains exactly the listed variables and attributes.
+fn assert_holds(listed: &[PeerValue], with: &[usize]) {
+    let mut files: BTreeMap<&Path, Vec<&PeerValue>> = BTreeMap::new();
+    for one in listed {
         files.entry(&one.file).or_default().push(one);
     }
-    for (path, told) in files {
+    for (path, listed) in files {
         for &count in with {
             ranks(count, |comm| {
                 let mut data = open(&comm, path);
@@ -22,8 +22,8 @@ fn assert_holds(told: &[Told], with: &[usize]) {
                 let variables = header.variables.len();
                 let of_variables = header.variables.iter().map(|v| v.attributes.len());
                 let attributes = of_variables.sum::<usize>() + header.attributes.len();
-                assert_eq!(told.len(), variables + attributes, "{}", path.display());
-                for one in &told {
+                assert_eq!(listed.len(), variables + attributes, "{}", path.display());
+                for one in &listed {
                     let found = match one.what.split_once(':') {
                         Some(("", name)) => data.attribute(Owner::Global, name)?.clone(),
                         Some((variable, name)) => {
@@ -45,33 +45,33 @@ fn assert_holds(told: &[Told], with: &[usize]) {
     }
 }
 
-/// Asserts what a rank finds of a variable if all read their shares together.
-fn assert_shared(data: &mut striate_array::Dataset, told: &Told, rank: u64, ranks: u64) {
-    let variable = data.variable(&told.what).unwrap();
-    let Some((&first, inner)) = told.shape.split_first() else { return };
+/// Asserts what a rank reads of a variable if all ranks read their shares collectively.
+fn assert_shared(data: &mut striate_array::Dataset, listed: &PeerValue, rank: u64, ranks: u64) {
+    let variable = data.variable(&listed.what).unwrap();
+    let Some((&first, inner)) = listed.shape.split_first() else { return };
     let (begin, end) = (first * rank / ranks, first * (rank + 1) / ranks);
     let row = inner.iter().product::<u64>();
-    let mut start = vec![0; told.shape.len()];
+    let mut start = vec![0; listed.shape.len()];
     start[0] = begin;
-    let mut count = told.shape.clone();
+    let mut count = listed.shape.clone();
     count[0] = end - begin;
     let elements = ((end - begin) * row) as usize;
-    let found = read_together(data, variable, &Slab::new(&start, &count), elements).unwrap();
-    let digits = 2 * (row * told.external.size()) as usize;
-    let expected = &told.data[begin as usize * digits..end as usize * digits];
-    assert_eq!(hex(&found.to_bytes()), expected, "{told:?}");
+    let found = read_collectively(data, variable, &Slab::new(&start, &count), elements).unwrap();
+    let digits = 2 * (row * listed.external.size()) as usize;
+    let expected = &listed.data[begin as usize * digits..end as usize * digits];
+    assert_eq!(hex(&found.to_bytes()), expected, "{listed:?}");
 }
 
 #[test]
-fn what_python_writes() {
+fn files_of_python_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().to_path_buf();
-    let told = ask(&[("write", std::slice::from_ref(&place))]);
-    let mut files: Vec<PathBuf> = told.iter().map(|one| one.file.clone()).collect();
+    let listed = ask(&[("write", std::slice::from_ref(&place))]);
+    let mut files: Vec<PathBuf> = listed.iter().map(|one| one.file.clone()).collect();
     files.dedup();
     // Three formats, three numbers of records, and each type alone.
     assert_eq!(files.len(), 9 + 6 + 6 + 11);
-    assert_holds(&told, &[1, 2, 3, 5]);
+    assert_holds(&listed, &[1, 2, 3, 5]);
 }
 
 /// Values for a variable of each type, and how they are written in CDL.
@@ -107,12 +107,18 @@ fn example(external: Type) -> (Values, String) {
 }
 
 /// CDL with a fixed and a record variable of each type, and what is to be found in its file.
-fn cdl(path: &Path, types: &[Type]) -> (String, Vec<Told>) {
+fn cdl(path: &Path, types: &[Type]) -> (String, Vec<PeerValue>) {
     let (mut variables, mut data) = (Vec::new(), Vec::new());
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     let mut tell = |what: String, values: &Values, shape: &[u64]| {
         let (file, data) = (path.to_path_buf(), hex(&values.to_bytes()));
-        told.push(Told { file, what, external: values.external(), shape: shape.into(), data });
+        listed.push(PeerValue {
+            file,
+            what,
+            external: values.external(),
+            shape: shape.into(),
+            data,
+        });
     };
     for &external in types {
         let (values, list) = example(external);
@@ -133,11 +139,11 @@ fn cdl(path: &Path, types: &[Type]) -> (String, Vec<Told>) {
         variables.join("\n"),
         data.join("\n")
     );
-    (text, told)
+    (text, listed)
 }
 
 #[test]
-fn what_ncgen_and_ncmpigen_write() {
+fn files_of_ncgen_and_ncmpigen_are_read() {
     let directory = tempfile::tempdir().unwrap();
     for format in FORMATS {
         for tool in ["ncgen", "ncmpigen"] {
@@ -146,7 +152,7 @@ fn what_ncgen_and_ncmpigen_write() {
             let types: Vec<Type> = types(format)
                 .filter(|&external| tool == "ncmpigen" || external != Type::Int64)
                 .collect();
-            let (cdl, told) = cdl(&path, &types);
+            let (cdl, listed) = cdl(&path, &types);
             let source = path.with_extension("cdl");
             std::fs::write(&source, cdl).unwrap();
             let (version, kind) = (format.version().to_string(), format.kind());
@@ -154,12 +160,12 @@ fn what_ncgen_and_ncmpigen_write() {
             run(tool, &[flags[0], flags[1], "-o", text(&path), text(&source)]);
             let found = ranks(1, |comm| Ok(open(&comm, &path).header().format));
             assert_eq!(found, [format]);
-            assert_holds(&told, &[1, 3, 4]);
+            assert_holds(&listed, &[1, 3, 4]);
         }
     }
 }
 
-/// How NCO is told a format.
+/// The option of NCO for a format.
 const fn nco_flag(format: Format) -> &'static str {
     match format {
         Format::Cdf1 => "-3",
@@ -169,27 +175,27 @@ const fn nco_flag(format: Format) -> &'static str {
 }
 
 #[test]
-fn what_nccopy_and_nco_make() {
+fn files_of_nccopy_and_nco_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let common: Vec<Type> = types(Format::Cdf1).collect();
     let source = at("source.nc");
-    let (cdl, told) = cdl(&source, &common);
+    let (cdl, listed) = cdl(&source, &common);
     std::fs::write(at("source.cdl"), cdl).unwrap();
     run("ncgen", &["-k", "classic", "-o", text(&source), text(&at("source.cdl"))]);
     for format in FORMATS {
         let copy = at(&format!("copy-{format}.nc"));
         run("nccopy", &["-k", format.kind(), text(&source), text(&copy)]);
-        let moved = told.iter().map(|one| Told { file: copy.clone(), ..one.clone() });
+        let moved = listed.iter().map(|one| PeerValue { file: copy.clone(), ..one.clone() });
         assert_holds(&moved.collect::<Vec<_>>(), &[2]);
 
-        // Every record twice; NCO keeps a history if it is not told otherwise.
+        // Every record twice; `-h` disables the history attribute.
         let twice = at(&format!("twice-{format}.nc"));
         let flags = ["-h", "-O", nco_flag(format)];
         let files = [text(&source), text(&copy), text(&twice)];
         run("ncrcat", &[&flags[..], &files].concat());
-        let joined = told.iter().map(|one| {
-            let mut one = Told { file: twice.clone(), ..one.clone() };
+        let joined = listed.iter().map(|one| {
+            let mut one = PeerValue { file: twice.clone(), ..one.clone() };
             if one.what.starts_with("series_") {
                 one.shape[0] *= 2;
                 one.data = one.data.repeat(2);
@@ -203,8 +209,8 @@ fn what_nccopy_and_nco_make() {
         let column = at(&format!("column-{format}.nc"));
         let files = ["-d", "x,1", text(&source), text(&column)];
         run("ncks", &[&flags[..], &files].concat());
-        let columns = told.iter().map(|one| {
-            let mut one = Told { file: column.clone(), ..one.clone() };
+        let columns = listed.iter().map(|one| {
+            let mut one = PeerValue { file: column.clone(), ..one.clone() };
             if !one.what.contains(':') {
                 let digits = 2 * one.external.size() as usize;
                 one.shape[1] = 1;
@@ -216,10 +222,10 @@ fn what_nccopy_and_nco_make() {
     }
 }
 
-fn assert_holds_but_attributes(told: &[Told]) {
+fn assert_holds_but_attributes(listed: &[PeerValue]) {
     ranks(3, |comm| {
-        let mut data = open(&comm, &told[0].file);
-        for one in told.iter().filter(|one| !one.what.contains(':')) {
+        let mut data = open(&comm, &listed[0].file);
+        for one in listed.iter().filter(|one| !one.what.contains(':')) {
             assert_shared(&mut data, one, comm.rank() as u64, 3);
             let variable = data.variable(&one.what)?;
             assert_eq!(data.shape(variable), one.shape, "{one:?}");

@@ -1,4 +1,4 @@
-//! The tools, as processes.
+//! Runs the tools as processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,25 +6,25 @@ use std::sync::OnceLock;
 
 use striate_array::Type;
 
-/// Runs a tool that succeeds; returns what it prints.
+/// Runs a tool that must succeed; returns its output.
 pub(crate) fn run<A: AsRef<std::ffi::OsStr>>(tool: impl AsRef<Path>, arguments: &[A]) -> String {
     let tool = tool.as_ref();
     let output = Command::new(tool)
         .args(arguments)
-        // What MPI wants to hear before it runs for the superuser, as the tests do in containers.
+        // Open MPI requires these to run as root, as in containers.
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .output()
         .unwrap_or_else(|error| panic!("{} cannot be run: {error}", tool.display()));
     let words: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
-        "{} {words:?}: {}\n{told}{}",
+        "{} {words:?}: {}\n{output_text}{}",
         tool.display(),
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    told
+    output_text
 }
 
 /// The text of a path.
@@ -32,9 +32,9 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a peer says is in a file: a variable, or an attribute as `variable:attribute`.
+/// The value of a variable or of an attribute (`variable:attribute`) in a file, as a peer reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct PeerValue {
     pub(crate) file: PathBuf,
     pub(crate) what: String,
     pub(crate) external: Type,
@@ -43,10 +43,10 @@ pub(crate) struct Told {
     pub(crate) data: String,
 }
 
-impl Told {
+impl PeerValue {
     fn from_line(line: &str) -> Self {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [file, what, external, shape, data] = fields[..] else { panic!("told: {line}") };
+        let [file, what, external, shape, data] = fields[..] else { panic!("not a value: {line}") };
         let named = |known: &Type| known.name() == external;
         let lens = shape.split(',').filter(|len| !len.is_empty());
         Self {
@@ -59,8 +59,8 @@ impl Told {
     }
 }
 
-/// Asks `peer.py`: each command with the paths it is about, all in one process.
-pub(crate) fn ask(commands: &[(&str, &[PathBuf])]) -> Vec<Told> {
+/// Runs commands of `peer.py`, each with its paths, in one process.
+pub(crate) fn ask(commands: &[(&str, &[PathBuf])]) -> Vec<PeerValue> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/peer.py");
     let mut arguments = vec![text(&script)];
     for (number, (command, paths)) in commands.iter().enumerate() {
@@ -70,11 +70,11 @@ pub(crate) fn ask(commands: &[(&str, &[PathBuf])]) -> Vec<Told> {
         arguments.push(command);
         arguments.extend(paths.iter().map(|path| text(path)));
     }
-    run(python(), &arguments).lines().map(Told::from_line).collect()
+    run(python(), &arguments).lines().map(PeerValue::from_line).collect()
 }
 
-/// An interpreter that has netCDF4, xarray and dask: `STRIATE_PYTHON`, or one beside what cargo builds, which is
-/// made when it is first needed.
+/// An interpreter with netCDF4, xarray and dask: `STRIATE_PYTHON`, or a virtual environment in the
+/// target directory, which is created when it is first needed.
 pub(crate) fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
@@ -127,10 +127,10 @@ pub(crate) fn printed_text(dump: &str, variable: &str) -> String {
     list.split('"').skip(1).step_by(2).collect()
 }
 
-/// Asserts that `ncvalidator` finds nothing wrong.
+/// Asserts that `ncvalidator` accepts a file.
 pub(crate) fn assert_valid(path: &Path) {
-    let told = run("ncvalidator", &[path]);
-    assert!(told.contains("is a valid NetCDF"), "{told}");
+    let output_text = run("ncvalidator", &[path]);
+    assert!(output_text.contains("is a valid NetCDF"), "{output_text}");
     let bytes = std::fs::read(path).unwrap();
     assert_eq!(striate_array::format::validate(&bytes, bytes.len() as u64), []);
 }

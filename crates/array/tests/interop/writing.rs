@@ -1,4 +1,4 @@
-//! What we write in parallel, others read.
+//! Files that are written in parallel are read by other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use striate_array::{
     ArrayError, Char, Dataset, Format, Options, Owner, Pending, Slab, Type, Values, VariableId,
 };
 
-use crate::tools::{Told, ask, assert_valid, hex, printed, printed_text, run, text};
+use crate::tools::{PeerValue, ask, assert_valid, hex, printed, printed_text, run, text};
 use crate::{FORMATS, ranks, types};
 
 const ROWS: u64 = 8;
@@ -14,16 +14,17 @@ const COLUMNS: u64 = 7;
 const RECORDS: u64 = 5;
 const RANKS: u64 = 4;
 
-/// By which call data moves.
+/// The call that writes data.
 #[derive(Clone, Copy)]
-enum Call {
+enum WriteCall {
     Collective,
     Independent,
     Nonblocking,
     Buffered,
 }
 
-const CALLS: [Call; 4] = [Call::Collective, Call::Independent, Call::Nonblocking, Call::Buffered];
+const CALLS: [WriteCall; 4] =
+    [WriteCall::Collective, WriteCall::Independent, WriteCall::Nonblocking, WriteCall::Buffered];
 
 /// An element of a variable: a number that every type holds, and that as a character is a letter.
 fn element(variable: usize, row: u64, column: u64) -> i32 {
@@ -31,7 +32,12 @@ fn element(variable: usize, row: u64, column: u64) -> i32 {
 }
 
 /// Writes the rows of this rank: every `RANKS`-th of them, or none.
-fn put(data: &mut Dataset, variable: VariableId, rows: u64, call: Call) -> Result<(), ArrayError> {
+fn put(
+    data: &mut Dataset,
+    variable: VariableId,
+    rows: u64,
+    call: WriteCall,
+) -> Result<(), ArrayError> {
     let (index, rank) = (variable.index(), data.comm().rank() as u64);
     let count = rows.saturating_sub(rank).div_ceil(RANKS);
     let start = if count == 0 { 0 } else { rank };
@@ -45,10 +51,10 @@ fn put(data: &mut Dataset, variable: VariableId, rows: u64, call: Call) -> Resul
     macro_rules! put {
         ($memory:expr) => {
             match call {
-                Call::Collective => data.put_all(variable, &slab, $memory)?,
-                Call::Independent => data.put(variable, &slab, $memory)?,
-                Call::Nonblocking => data.iput(&mut pending, variable, &slab, $memory)?,
-                Call::Buffered => data.bput(&mut pending, variable, &slab, $memory)?,
+                WriteCall::Collective => data.put_all(variable, &slab, $memory)?,
+                WriteCall::Independent => data.put(variable, &slab, $memory)?,
+                WriteCall::Nonblocking => data.iput(&mut pending, variable, &slab, $memory)?,
+                WriteCall::Buffered => data.bput(&mut pending, variable, &slab, $memory)?,
             }
         };
     }
@@ -58,8 +64,8 @@ fn put(data: &mut Dataset, variable: VariableId, rows: u64, call: Call) -> Resul
         put!(&numbers);
     }
     match call {
-        Call::Collective | Call::Independent => Ok(()),
-        Call::Nonblocking | Call::Buffered => data.wait_all(pending),
+        WriteCall::Collective | WriteCall::Independent => Ok(()),
+        WriteCall::Nonblocking | WriteCall::Buffered => data.wait_all(pending),
     }
 }
 
@@ -108,13 +114,13 @@ fn write(path: &Path, format: Format) {
         define.attribute(Owner::Global, "history", "moved ".repeat(500))?;
         let late = define.variable("late", Type::Short, &[time, x])?;
         let mut data = define.end()?;
-        put(&mut data, late, RECORDS, Call::Nonblocking)?;
+        put(&mut data, late, RECORDS, WriteCall::Nonblocking)?;
         data.close()
     });
 }
 
-/// What is to be found, and which elements are missing.
-fn expected(path: &Path, format: Format) -> Vec<(Told, Vec<bool>)> {
+/// The expected values, and which elements are missing.
+fn expected(path: &Path, format: Format) -> Vec<(PeerValue, Vec<bool>)> {
     let mut variables = Vec::new();
     for external in types(format) {
         variables.push((format!("fixed_{external}"), external, ROWS, None));
@@ -123,7 +129,7 @@ fn expected(path: &Path, format: Format) -> Vec<(Told, Vec<bool>)> {
     variables.push(("partly".into(), Type::Double, RECORDS, Some(Values::from(-99.5))));
     variables.push(("holes".into(), Type::Int, ROWS, Some(Values::from(-2_147_483_647))));
     variables.push(("late".into(), Type::Short, RECORDS, None));
-    let told = variables.into_iter().enumerate().map(|(index, (what, external, rows, fill))| {
+    let listed = variables.into_iter().enumerate().map(|(index, (what, external, rows, fill))| {
         let mut data = String::new();
         let mut mask = Vec::new();
         for (row, column) in (0..rows).flat_map(|row| (0..COLUMNS).map(move |x| (row, x))) {
@@ -133,9 +139,9 @@ fn expected(path: &Path, format: Format) -> Vec<(Told, Vec<bool>)> {
             data += &hex(&missing.map_or_else(|| of_type(external, number), Values::to_bytes));
         }
         let shape = vec![rows, COLUMNS];
-        (Told { file: path.into(), what, external, shape, data }, mask)
+        (PeerValue { file: path.into(), what, external, shape, data }, mask)
     });
-    told.collect()
+    listed.collect()
 }
 
 /// The bytes of a small number in a file.
@@ -157,7 +163,7 @@ pub(crate) fn of_type(external: Type, number: i32) -> Vec<u8> {
 }
 
 #[test]
-fn the_tools_of_netcdf_and_pnetcdf_find_it() {
+fn tools_of_netcdf_and_pnetcdf_read_our_files() {
     let directory = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let path = directory.path().join(format!("ours-{format}.nc"));
@@ -175,11 +181,11 @@ fn the_tools_of_netcdf_and_pnetcdf_find_it() {
             ] {
                 assert!(dump.contains(line), "{tool}: no {line} in\n{dump}");
             }
-            for (index, (told, mask)) in expected(&path, format).into_iter().enumerate() {
-                let cells = (0..told.shape[0])
+            for (index, (listed, mask)) in expected(&path, format).into_iter().enumerate() {
+                let cells = (0..listed.shape[0])
                     .flat_map(|row| (0..COLUMNS).map(move |column| element(index, row, column)));
-                let what = &told.what;
-                if told.external == Type::Char {
+                let what = &listed.what;
+                if listed.external == Type::Char {
                     let letters: String = cells.map(|cell| char::from(cell as u8)).collect();
                     assert_eq!(printed_text(&dump, what), letters, "{tool} on {what}");
                 } else {
@@ -189,11 +195,11 @@ fn the_tools_of_netcdf_and_pnetcdf_find_it() {
                 }
             }
         }
-        // What netCDF-C copies is the same to PnetCDF.
+        // For PnetCDF, the copy of netCDF-C is equal.
         let copy = directory.path().join(format!("copy-{format}.nc"));
         run("nccopy", &[&path, &copy]);
         run("ncmpidiff", &[&path, &copy]);
-        // And to NCO, which goes through every variable.
+        // So is that of NCO, which reads every variable.
         let through = directory.path().join(format!("through-{format}.nc"));
         run("ncks", &["-h", "-O", text(&path), text(&through)]);
         run("ncmpidiff", &[&path, &through]);
@@ -205,7 +211,7 @@ fn digits(mask: &[bool]) -> String {
 }
 
 #[test]
-fn python_finds_it() {
+fn python_reads_our_files() {
     let directory = tempfile::tempdir().unwrap();
     let mut paths: Vec<PathBuf> = Vec::new();
     for format in FORMATS {
@@ -213,33 +219,33 @@ fn python_finds_it() {
         write(&path, format);
         paths.push(path);
     }
-    let told = ask(&[("dump", &paths)]);
+    let listed = ask(&[("dump", &paths)]);
     let commands = [("xarray", &paths[..]), ("masks", &paths), ("nans", &paths)];
     let [by_xarray, masks, nans] = commands.map(|command| ask(&[command]));
     for (path, format) in paths.iter().zip(FORMATS) {
-        let of_file = |told: &[Told]| -> Vec<Told> {
-            let told = told.iter().filter(|one| one.file == *path);
-            told.filter(|one| !one.what.contains(':')).cloned().collect()
+        let of_file = |listed: &[PeerValue]| -> Vec<PeerValue> {
+            let listed = listed.iter().filter(|one| one.file == *path);
+            listed.filter(|one| !one.what.contains(':')).cloned().collect()
         };
         let expected = expected(path, format);
-        let values: Vec<Told> = expected.iter().map(|(told, _)| told.clone()).collect();
-        assert_eq!(of_file(&told), values);
+        let values: Vec<PeerValue> = expected.iter().map(|(listed, _)| listed.clone()).collect();
+        assert_eq!(of_file(&listed), values);
         assert_eq!(of_file(&by_xarray), values);
         let found: Vec<(String, String)> =
             of_file(&masks).into_iter().map(|one| (one.what, one.data)).collect();
         let right: Vec<(String, String)> =
-            expected.iter().map(|(told, mask)| (told.what.clone(), digits(mask))).collect();
+            expected.iter().map(|(listed, mask)| (listed.what.clone(), digits(mask))).collect();
         assert_eq!(found, right);
         // xarray makes NaN of what an attribute says is missing.
-        let (_, mask) = expected.iter().find(|(told, _)| told.what == "partly").unwrap();
+        let (_, mask) = expected.iter().find(|(listed, _)| listed.what == "partly").unwrap();
         for one in of_file(&nans) {
             let is_partly = one.what == "partly";
             let missing = if is_partly { digits(mask) } else { "0".repeat(one.data.len()) };
             assert_eq!(one.data, missing, "{}", one.what);
         }
-        // Attributes have come along.
+        // Attributes are present.
         let attribute = |what: &str| {
-            let found = told.iter().find(|one| one.file == *path && one.what == what);
+            let found = listed.iter().find(|one| one.file == *path && one.what == what);
             found.unwrap_or_else(|| panic!("no {what}")).data.clone()
         };
         assert_eq!(attribute(":history"), hex("moved ".repeat(500).as_bytes()));
@@ -251,7 +257,7 @@ fn python_finds_it() {
 
 /// A file of 48 GiB, almost all of it holes.
 #[test]
-fn python_finds_what_lies_far_away() {
+fn python_reads_data_at_large_offsets() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("far.nc");
     let len = 6 << 30;
@@ -266,6 +272,6 @@ fn python_finds_what_lies_far_away() {
         data.put_all(v, &mine, &values[half..half + 2])?;
         data.close()
     });
-    let told = ask(&[("tail", std::slice::from_ref(&path))]);
-    assert_eq!(told[0].data, hex(&Values::from(values.to_vec()).to_bytes()));
+    let listed = ask(&[("tail", std::slice::from_ref(&path))]);
+    assert_eq!(listed[0].data, hex(&Values::from(values.to_vec()).to_bytes()));
 }

@@ -1,6 +1,6 @@
-//! Slabs that are not in their variable, on one rank of a collective call or alone.
+//! Slabs outside of their variable, on one rank of a collective call or in an independent one.
 
-use striate_array::{Format, Owner, Pending, Slab, Type};
+use striate_array::{Format, OpenMode, Owner, Pending, Slab, Type};
 
 use crate::{
     FORMATS, assert_example, assert_told, assert_valid, create, example, example_variables,
@@ -41,39 +41,39 @@ fn outside() -> Vec<(Slab, &'static str)> {
 }
 
 #[test]
-fn one_rank_outside_is_told_to_all_and_harms_nothing() {
+fn a_slab_outside_on_one_rank_is_an_error_of_all_and_changes_nothing() {
     let (_directory, path) = place();
     for format in FORMATS {
         ranks(1, |comm| example(&comm, &path, format).close());
         ranks(4, |comm| {
-            let mut data = open(&comm, &path, true);
+            let mut data = open(&comm, &path, OpenMode::ReadWrite);
             let [grid, ..] = example_variables(&data);
             let rank = comm.rank() as u64;
             for (number, (bad, words)) in outside().into_iter().enumerate() {
                 let at_fault = number % 4;
                 let own = Slab::new(&[rank, 0], &[1, 6]);
                 let slab = if comm.rank() == at_fault { bad } else { own };
-                let told = message(data.put_all(grid, &slab, &[-1; 6]));
+                let error = message(data.put_all(grid, &slab, &[-1; 6]));
                 assert!(
-                    told.contains(words) && told.contains("put_all of variable 'grid'"),
-                    "{told}"
+                    error.contains(words) && error.contains("put_all of variable 'grid'"),
+                    "{error}"
                 );
                 assert_eq!(
-                    told.starts_with(&format!("rank {at_fault}: ")),
+                    error.starts_with(&format!("rank {at_fault}: ")),
                     comm.rank() != at_fault
                 );
-                let mut room = [-7; 6];
-                let told = message(data.get_all(grid, &slab, &mut room));
+                let mut buffer = [-7; 6];
+                let error = message(data.get_all(grid, &slab, &mut buffer));
                 assert!(
-                    told.contains(words) && told.contains("get_all of variable 'grid'"),
-                    "{told}"
+                    error.contains(words) && error.contains("get_all of variable 'grid'"),
+                    "{error}"
                 );
-                // Others may have read theirs before they heard of it.
-                assert!(room == [-7; 6] || comm.rank() != at_fault, "nothing was read");
-                // Alone, it is nobody else's business.
+                // The other ranks may have read their slabs before they get the error.
+                assert!(buffer == [-7; 6] || comm.rank() != at_fault, "nothing was read");
+                // An independent call does not affect the other ranks.
                 if comm.rank() == at_fault {
                     assert!(message(data.put(grid, &slab, &[-1; 6])).contains(words));
-                    assert!(message(data.get(grid, &slab, &mut room)).contains(words));
+                    assert!(message(data.get(grid, &slab, &mut buffer)).contains(words));
                     assert!(message(data.array::<i32>(grid, &slab)).contains(words));
                     assert!(message(data.values(grid, &slab)).contains(words));
                     let mut pending = Pending::new();
@@ -84,15 +84,15 @@ fn one_rank_outside_is_told_to_all_and_harms_nothing() {
                         message(data.bput(&mut pending, grid, &slab, &[-1; 6])).contains(words)
                     );
                     assert!(
-                        message(data.iget(&mut pending, grid, &slab, &mut room)).contains(words)
+                        message(data.iget(&mut pending, grid, &slab, &mut buffer)).contains(words)
                     );
                     assert!(pending.is_empty());
                 }
             }
             assert_example(&mut data);
-            // Nobody writes before all have looked.
+            // No rank writes before all have checked.
             comm.barrier()?;
-            // It goes on as if nothing had been.
+            // The dataset can be used further.
             let own = Slab::new(&[rank, 0], &[1, 6]);
             data.put_all(grid, &own, &[rank as i32; 6])?;
             let mut column = [0; 4];
@@ -105,7 +105,7 @@ fn one_rank_outside_is_told_to_all_and_harms_nothing() {
 }
 
 #[test]
-fn records_that_are_not_there() {
+fn records_that_do_not_exist() {
     let (_directory, path) = place();
     ranks(3, |comm| {
         let mut data = example(&comm, &path, Format::Cdf1);
@@ -115,11 +115,11 @@ fn records_that_are_not_there() {
         assert!(message(data.get(series, &third, &mut [0; 6])).contains(words));
         let mine = if comm.rank() == 1 { third.clone() } else { Slab::new(&[0, 0], &[1, 6]) };
         assert!(message(data.get_all(series, &mine, &mut [0; 6])).contains(words));
-        // A put that fails makes no records: neither this rank's nor the others'.
+        // A put that fails adds no records, on any rank.
         let bad = if comm.rank() == 1 { Slab::new(&[9, 0], &[1, 7]) } else { third.clone() };
         message(data.put_all(series, &bad, &[0; 6]));
         assert_eq!(data.header().records, 2);
-        // Nor does one of nothing, wherever it is.
+        // Neither does an empty slab, wherever it begins.
         data.put_all(series, &Slab::new(&[7, 0], &[1, 0]), &[0; 0])?;
         data.put_all(series, &Slab::new(&[7, 0], &[0, 6]), &[0; 0])?;
         data.put(series, &Slab::new(&[7, 0], &[0, 6]), &[0; 0])?;
@@ -138,10 +138,10 @@ fn more_records_than_can_be_counted() {
         ranks(2, |comm| {
             let mut data = example(&comm, &path, format);
             let [_, series, _] = example_variables(&data);
-            let told = message(data.put_all(series, &Slab::element(&[most, 0]), &[1]));
+            let error = message(data.put_all(series, &Slab::element(&[most, 0]), &[1]));
             let words = format!("{} records are more than {format} can count", most + 1);
-            assert!(told.contains(&words), "{told}");
-            // Beyond any file, however they are counted.
+            assert!(error.contains(&words), "{error}");
+            // Beyond the size of any file.
             for (start, count) in [([u64::MAX, 0], [1, 1]), ([1 << 62, 0], [1, 1])] {
                 message(data.put_all(series, &Slab::new(&start, &count), &[1]));
             }
@@ -173,7 +173,7 @@ fn more_elements_than_can_be_counted() {
 }
 
 #[test]
-fn text_is_no_number() {
+fn text_and_numbers_do_not_convert() {
     let (_directory, path) = place();
     let messages = failures(3, |comm| {
         let mut data = example(&comm, &path, Format::Cdf5);
@@ -184,10 +184,10 @@ fn text_is_no_number() {
             message(data.put(grid, &row, text)),
             "variable 'grid' holds int, which does not convert to or from Text"
         );
-        let told = "variable 'name' holds char, which does not convert to or from ";
-        assert_eq!(message(data.put(name, &Slab::all(), b"abcdef")), format!("{told}U8"));
-        assert_eq!(message(data.get(name, &Slab::all(), &mut [0.0_f64; 6])), format!("{told}F64"));
-        assert_eq!(message(data.array::<i8>(name, &Slab::all())), format!("{told}I8"));
+        let error = "variable 'name' holds char, which does not convert to or from ";
+        assert_eq!(message(data.put(name, &Slab::all(), b"abcdef")), format!("{error}U8"));
+        assert_eq!(message(data.get(name, &Slab::all(), &mut [0.0_f64; 6])), format!("{error}F64"));
+        assert_eq!(message(data.array::<i8>(name, &Slab::all())), format!("{error}I8"));
         let failed = if comm.rank() == 2 {
             data.put_all(name, &Slab::all(), &[1_i32; 6])
         } else {

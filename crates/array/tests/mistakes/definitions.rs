@@ -1,10 +1,10 @@
-//! Definitions that cannot be made, or that ranks make differently.
+//! Definitions that are not possible, or that differ between ranks.
 
-use striate_array::{ArrayError, Dataset, Definition, Format, Owner, Type};
+use striate_array::{ArrayError, Dataset, Definition, Format, OpenMode, Owner, Type};
 
 use crate::{assert_example, assert_told, create, example, failures, message, open, place, ranks};
 
-/// What every rank defines, except where `odd` does something else.
+/// The definitions of every rank, except where `odd` differs.
 fn define(define: &mut Definition, odd: Option<&str>) -> Result<(), ArrayError> {
     let is = |what: &str| odd == Some(what);
     if is("one dimension more in front") {
@@ -45,7 +45,7 @@ fn define(define: &mut Definition, odd: Option<&str>) -> Result<(), ArrayError> 
     Ok(())
 }
 
-/// What differs, and how it is told.
+/// Differences, and their error texts.
 const DIFFERENCES: [(&str, &str); 15] = [
     ("no unlimited dimension", "dimension 'time' has length 3, not unlimited"),
     ("one dimension more in front", "dimension 0 is 'w', not 'time'"),
@@ -89,7 +89,7 @@ fn a_redefinition_that_differs_leaves_the_file_as_it_was() {
     ranks(1, |comm| example(&comm, &path, Format::Cdf1).close());
     let before = std::fs::read(&path).unwrap();
     let messages = failures(3, |comm| {
-        let mut define = open(&comm, &path, true).redefine()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         let long = "x".repeat(if comm.rank() == 2 { 5000 } else { 4000 });
         define.attribute(Owner::Global, "history", long)?;
         define.end().map(drop)
@@ -99,7 +99,7 @@ fn a_redefinition_that_differs_leaves_the_file_as_it_was() {
 }
 
 #[test]
-fn what_only_some_ranks_do_does_not_hang() {
+fn calls_of_only_some_ranks_do_not_hang() {
     let (_directory, path) = place();
     let results = striate_comm::Threads::new(3).run(|comm| {
         let mut define = create(&comm, &path, Format::Cdf1);
@@ -130,7 +130,7 @@ fn names() {
         let x = define.dimension("x", 1)?;
         let v = define.variable("v", Type::Int, &[x])?;
         for (name, words) in bad {
-            for told in [
+            for error in [
                 message(define.dimension(name, 1)),
                 message(define.unlimited(name)),
                 message(define.variable(name, Type::Int, &[])),
@@ -139,11 +139,11 @@ fn names() {
                 message(define.rename_dimension(x, name)),
                 message(define.rename_variable(v, name)),
             ] {
-                // Of a long name its beginning is shown.
+                // Of a long name the beginning is shown.
                 let shown = format!("{name:?}");
                 assert!(
-                    told.contains(words) && told.contains(&shown[..shown.len().min(60)]),
-                    "{told}"
+                    error.contains(words) && error.contains(&shown[..shown.len().min(60)]),
+                    "{error}"
                 );
             }
         }
@@ -166,16 +166,16 @@ fn duplicates_and_unknowns() {
         let y = define.dimension("y", 2)?;
         let v = define.variable("v", Type::Int, &[x])?;
         let w = define.variable("w", Type::Int, &[x])?;
-        for told in [message(define.dimension("x", 3)), message(define.unlimited("x"))] {
-            assert_eq!(told, "there is a dimension 'x' already");
+        for error in [message(define.dimension("x", 3)), message(define.unlimited("x"))] {
+            assert_eq!(error, "there is a dimension 'x' already");
         }
         assert_eq!(message(define.rename_dimension(y, "x")), "there is a dimension 'x' already");
-        for told in
+        for error in
             [message(define.variable("v", Type::Int, &[])), message(define.rename_variable(w, "v"))]
         {
-            assert_eq!(told, "there is a variable 'v' already");
+            assert_eq!(error, "there is a variable 'v' already");
         }
-        // What a name is given up for is free.
+        // A name is free after a rename.
         define.rename_variable(v, "u")?;
         define.rename_variable(w, "v")?;
         assert_eq!(message(define.remove_attribute(v, "gone")), "there is no attribute 'gone'");
@@ -221,15 +221,15 @@ fn types_that_the_format_does_not_have() {
         ranks(1, |comm| {
             let mut define = create(&comm, &path, format);
             for external in new {
-                let told = message(define.variable("v", external, &[]));
+                let error = message(define.variable("v", external, &[]));
                 let expected =
                     format!("variable 'v' is of type {external}, which {format} does not have");
-                assert_eq!(told, expected);
+                assert_eq!(error, expected);
                 let values = striate_array::Values::from_bytes(external, &[0; 8]);
-                let told = message(define.attribute(Owner::Global, "a", values));
+                let error = message(define.attribute(Owner::Global, "a", values));
                 let expected =
                     format!("attribute 'a' is of type {external}, which {format} does not have");
-                assert_eq!(told, expected);
+                assert_eq!(error, expected);
             }
             define.end()?.close()
         });
@@ -241,30 +241,30 @@ fn dimensions_that_cannot_be_used() {
     let (_directory, path) = place();
     ranks(1, |comm| {
         let mut define = create(&comm, &path, Format::Cdf5);
-        let told = message(define.dimension("none", 0));
-        assert_eq!(told, "dimension 'none': a length of 0 stands for the unlimited dimension");
+        let error = message(define.dimension("none", 0));
+        assert_eq!(error, "dimension 'none': a length of 0 stands for the unlimited dimension");
         let x = define.dimension("x", 2)?;
         let time = define.unlimited("time")?;
-        let told = message(define.unlimited("again"));
-        assert_eq!(told, "unlimited dimension 'again': 'time' is one already");
-        let told = message(define.variable("v", Type::Int, &[x, time]));
-        assert_eq!(told, "variable 'v': the unlimited dimension 'time' must be its first");
-        let told = message(define.variable("v", Type::Int, &[time, time]));
-        assert_eq!(told, "variable 'v': the unlimited dimension 'time' must be its first");
+        let error = message(define.unlimited("again"));
+        assert_eq!(error, "unlimited dimension 'again': 'time' is one already");
+        let error = message(define.variable("v", Type::Int, &[x, time]));
+        assert_eq!(error, "variable 'v': the unlimited dimension 'time' must be its first");
+        let error = message(define.variable("v", Type::Int, &[time, time]));
+        assert_eq!(error, "variable 'v': the unlimited dimension 'time' must be its first");
         let v = define.variable("v", Type::Short, &[time, x])?;
         for values in [
             striate_array::Values::Int(vec![1]),
             striate_array::Values::Short(vec![]),
             striate_array::Values::Short(vec![1, 2]),
         ] {
-            let told = message(define.attribute(v, "_FillValue", values));
+            let error = message(define.attribute(v, "_FillValue", values));
             let expected = "attribute '_FillValue': it must be one short, as variable 'v' is";
-            assert_eq!(told, expected);
+            assert_eq!(error, expected);
         }
         let one = define.dimension("one", 1)?;
         define.variable("flat", Type::Int, &vec![one; 1025])?;
-        let told = message(define.end());
-        assert_eq!(told, "variable 'flat' has 1025 dimensions; 1024 are the most");
+        let error = message(define.end());
+        assert_eq!(error, "variable 'flat' has 1025 dimensions; 1024 are the most");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
 
         let mut define = create(&comm, &path, Format::Cdf5);
@@ -279,12 +279,12 @@ fn dimensions_that_cannot_be_used() {
 }
 
 #[test]
-fn read_only_datasets_stay_as_they_are() {
+fn read_only_datasets_cannot_be_changed() {
     let (_directory, path) = place();
     ranks(1, |comm| example(&comm, &path, Format::Cdf2).close());
     let before = std::fs::read(&path).unwrap();
     ranks(3, |comm| {
-        let mut data = open(&comm, &path, false);
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
         let [grid, ..] = crate::example_variables(&data);
         let slab = striate_array::Slab::element(&[0, 0]);
         let only = |call: &str| {
@@ -304,17 +304,17 @@ fn read_only_datasets_stay_as_they_are() {
         data.sync()?;
         assert_example(&mut data);
         data.close()?;
-        let told = message(open(&comm, &path, false).redefine());
-        assert!(told.contains("redefinition: the dataset was opened for reading only"), "{told}");
+        let error = message(open(&comm, &path, OpenMode::ReadOnly).redefine());
+        assert!(error.contains("redefinition: the dataset was opened for reading only"), "{error}");
         Ok(())
     });
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 #[test]
-fn what_is_given_up() {
+fn abort_deletes_new_datasets_only() {
     let (_directory, path) = place();
-    // A new one goes, wherever it was.
+    // A new dataset is deleted.
     for step in 0..3 {
         ranks(2, |comm| {
             let mut define = create(&comm, &path, Format::Cdf1);
@@ -332,24 +332,24 @@ fn what_is_given_up() {
         });
         assert!(!path.exists(), "step {step}");
     }
-    // An old one stays.
+    // An existing one is not.
     ranks(1, |comm| example(&comm, &path, Format::Cdf1).close());
     let before = std::fs::read(&path).unwrap();
     ranks(2, |comm| {
-        open(&comm, &path, true).abort()?;
-        let mut define = open(&comm, &path, true).redefine()?;
+        open(&comm, &path, OpenMode::ReadWrite).abort()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         define.attribute(Owner::Global, "long", "x".repeat(3000))?;
         define.abort()
     });
     assert_eq!(std::fs::read(&path).unwrap(), before);
-    // One that was synced is no new one any more.
+    // A dataset is not new any more after a sync.
     ranks(2, |comm| {
         let mut data = example(&comm, &path, Format::Cdf1);
         data.sync()?;
         data.abort()
     });
     ranks(2, |comm| {
-        let mut data = open(&comm, &path, false);
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
         assert_example(&mut data);
         data.close()
     });
@@ -361,7 +361,7 @@ fn a_redefinition_of_nothing_changes_nothing() {
     ranks(1, |comm| example(&comm, &path, Format::Cdf1).close());
     let before = std::fs::read(&path).unwrap();
     ranks(2, |comm| -> Result<(), ArrayError> {
-        let mut define = open(&comm, &path, true).redefine()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         define.attribute(Owner::Global, "passing", 1)?;
         define.remove_attribute(Owner::Global, "passing")?;
         define.end().and_then(Dataset::close)

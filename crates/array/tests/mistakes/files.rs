@@ -1,13 +1,15 @@
-//! Files that are no datasets, and paths that are no files.
+//! Files that are not datasets, and paths that are not files.
 
 use std::path::Path;
 
-use striate_array::{ArrayError, Dataset, Format, Options, Slab, Type};
+use striate_array::{ArrayError, Dataset, Format, OpenMode, Options, Slab, Type};
 
 use crate::{FORMATS, assert_example, create, example, failures, message, open, place, ranks};
 
-fn told_of(path: &Path) -> Vec<String> {
-    failures(3, |comm| Dataset::open(&comm, path, false, &Options::default()).map(drop))
+fn open_errors(path: &Path) -> Vec<String> {
+    failures(3, |comm| {
+        Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default()).map(drop)
+    })
 }
 
 #[test]
@@ -24,26 +26,26 @@ fn files_of_other_kinds() {
     ];
     for (bytes, words) in cases {
         std::fs::write(&path, bytes).unwrap();
-        for told in told_of(&path) {
-            assert!(told.contains(words) && told.contains("data.nc"), "{told}");
+        for error in open_errors(&path) {
+            assert!(error.contains(words) && error.contains("data.nc"), "{error}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 }
 
 #[test]
-fn paths_that_are_no_files() {
+fn paths_that_are_not_files() {
     let (directory, path) = place();
     for path in [path.as_path(), directory.path(), &path.join("below")] {
-        for told in told_of(path) {
-            assert!(told.contains(path.to_str().unwrap()), "{told}");
+        for error in open_errors(path) {
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
         }
     }
     let messages = failures(3, |comm| {
         let path = path.join("below");
         Dataset::create(&comm, &path, Format::Cdf1, &Options::default()).map(drop)
     });
-    assert!(messages.iter().all(|told| told.contains("below")), "{messages:?}");
+    assert!(messages.iter().all(|error| error.contains("below")), "{messages:?}");
 }
 
 #[test]
@@ -54,14 +56,14 @@ fn an_exclusive_creation_harms_nothing() {
     let before = std::fs::read(&path).unwrap();
     let messages =
         failures(3, |comm| Dataset::create(&comm, &path, Format::Cdf5, &exclusive).map(drop));
-    assert!(messages.iter().all(|told| told.contains("data.nc")), "{messages:?}");
+    assert!(messages.iter().all(|error| error.contains("data.nc")), "{messages:?}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
     std::fs::remove_file(&path).unwrap();
     ranks(3, |comm| Dataset::create(&comm, &path, Format::Cdf5, &exclusive)?.end()?.close());
 }
 
 #[test]
-fn headers_that_are_cut_off() {
+fn truncated_headers() {
     let (_directory, path) = place();
     for format in FORMATS {
         ranks(1, |comm| example(&comm, &path, format).close());
@@ -70,9 +72,9 @@ fn headers_that_are_cut_off() {
         for len in (0..whole.len()).rev() {
             std::fs::write(&path, &whole[..len]).unwrap();
             ranks(1, |comm| {
-                match Dataset::open(&comm, &path, false, &Options::default()) {
+                match Dataset::open(&comm, &path, OpenMode::ReadOnly, &Options::default()) {
                     Ok(mut data) => {
-                        // What is behind the end is zeros.
+                        // Data beyond the end of the file reads as zeros.
                         assert!(len as u64 >= header);
                         for variable in data.variables().collect::<Vec<_>>() {
                             data.values(variable, &Slab::all())?;
@@ -86,17 +88,17 @@ fn headers_that_are_cut_off() {
         }
         std::fs::write(&path, &whole).unwrap();
         ranks(2, |comm| {
-            let mut data = open(&comm, &path, false);
+            let mut data = open(&comm, &path, OpenMode::ReadOnly);
             assert_example(&mut data);
             data.close()
         });
     }
 }
 
-/// A file may say that it has more than there can be; asking for all of it is an error, or takes too much
-/// memory, but the parts that are asked for are there.
+/// A header may claim more than the file contains; reading all of it is an error, or needs too much
+/// memory, but the existing parts can be read.
 #[test]
-fn a_header_that_says_too_much() {
+fn a_header_that_claims_too_much() {
     let (_directory, path) = place();
     for format in [Format::Cdf2, Format::Cdf5] {
         ranks(1, |comm| example(&comm, &path, format).close());
@@ -106,14 +108,14 @@ fn a_header_that_says_too_much() {
         bytes[records.start] = if format == Format::Cdf5 { 0x01 } else { 0x7f };
         std::fs::write(&path, &bytes).unwrap();
         ranks(2, |comm| {
-            let mut data = open(&comm, &path, false);
+            let mut data = open(&comm, &path, OpenMode::ReadOnly);
             let [_, series, _] = crate::example_variables(&data);
             let first = Slab::new(&[1, 0], &[1, 6]);
             assert_eq!(data.values(series, &first)?, (106..112).collect::<Vec<i32>>().into());
             let last = Slab::new(&[data.header().records - 1, 0], &[1, 6]);
             assert_eq!(data.values(series, &last)?, vec![0; 6].into());
-            let told = message(data.get_all(series, &Slab::all(), &mut [0_i32; 6]));
-            assert!(told.contains("6 elements in memory for "), "{told}");
+            let error = message(data.get_all(series, &Slab::all(), &mut [0_i32; 6]));
+            assert!(error.contains("6 elements in memory for "), "{error}");
             data.close()
         });
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
@@ -132,32 +134,32 @@ fn unfinished_until_synced_or_closed() {
         let mut data = define.end()?;
         data.put_all(v, &Slab::all(), &[1, 2])?;
         assert!(is_unfinished());
-        let told = message(Dataset::open(&comm, &path, false, &Options::default()));
-        assert!(told.contains("is unfinished"), "{told}");
-        let told = message(Dataset::open(&comm, &path, true, &Options::default()));
-        assert!(told.contains("is unfinished"), "{told}");
+        let error = message(Dataset::open(&comm, &path, OpenMode::ReadOnly, &Options::default()));
+        assert!(error.contains("is unfinished"), "{error}");
+        let error = message(Dataset::open(&comm, &path, OpenMode::ReadWrite, &Options::default()));
+        assert!(error.contains("is unfinished"), "{error}");
         data.sync()?;
         assert!(!is_unfinished());
         comm.barrier()?;
-        // A redefinition has marked the file, and unmarked it, when it ends.
+        // After a redefinition the file is finished again.
         let mut define = data.redefine()?;
         define.attribute(v, "long", "x".repeat(1000))?;
         let data = define.end()?;
         assert!(!is_unfinished());
         drop(data);
         comm.barrier()?;
-        open(&comm, &path, false).close()
+        open(&comm, &path, OpenMode::ReadOnly).close()
     });
     crate::assert_valid(&path);
 }
 
 #[test]
-fn a_reader_learns_of_records_when_it_syncs() {
+fn a_reader_gets_new_records_by_sync() {
     let (_directory, path) = place();
     ranks(1, |comm| {
         let mut writer = example(&comm, &path, Format::Cdf1);
         writer.sync()?;
-        let mut reader = open(&comm, &path, false);
+        let mut reader = open(&comm, &path, OpenMode::ReadOnly);
         let series = reader.variable("series")?;
         writer.put_all(series, &Slab::new(&[2, 0], &[1, 6]), &[9; 6])?;
         assert_eq!(reader.header().records, 2);

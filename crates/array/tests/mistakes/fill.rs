@@ -1,6 +1,6 @@
-//! What reads as fill values, and what does not.
+//! Fill mode: which data reads as fill values.
 
-use striate_array::{Dataset, Format, Options, Pending, Slab, Type, Values, VariableId};
+use striate_array::{Dataset, Format, OpenMode, Options, Pending, Slab, Type, Values, VariableId};
 
 use crate::{FORMATS, assert_valid, create, message, open, place, ranks};
 
@@ -44,7 +44,7 @@ fn every_type_has_its_default() {
     for format in FORMATS {
         let (_directory, path) = place();
         ranks(3, |comm| {
-            // Many small requests, so that the ranks' shares cut elements.
+            // Many small requests, so that the shares of the ranks cut elements.
             let options = Options::default().with("cb_buffer_size", "7")?;
             let mut define = Dataset::create(&comm, &path, format, &options)?;
             define.fill_all(true);
@@ -57,7 +57,7 @@ fn every_type_has_its_default() {
             }
             let mut data = define.end()?;
             assert_all(&mut data, default_fill);
-            // Records are filled when they come to be, by growth or by what is written behind them.
+            // Records are filled when they are added, by `grow` or by a write to a later record.
             data.grow(2)?;
             assert_eq!(data.header().records, 2);
             assert_all(&mut data, default_fill);
@@ -77,7 +77,7 @@ fn every_type_has_its_default() {
 }
 
 #[test]
-fn nothing_is_filled_unless_asked_for() {
+fn nothing_is_filled_by_default() {
     for format in FORMATS {
         let (_directory, path) = place();
         ranks(2, |comm| {
@@ -98,7 +98,7 @@ fn nothing_is_filled_unless_asked_for() {
         });
         assert_valid(&path);
         ranks(3, |comm| {
-            let mut data = open(&comm, &path, false);
+            let mut data = open(&comm, &path, OpenMode::ReadOnly);
             assert_eq!(data.header().records, 3);
             assert_all(&mut data, zeros);
             data.close()
@@ -107,7 +107,7 @@ fn nothing_is_filled_unless_asked_for() {
 }
 
 #[test]
-fn a_rank_alone_cannot_make_records_that_are_filled() {
+fn independent_calls_cannot_add_records_in_fill_mode() {
     let (_directory, path) = place();
     ranks(3, |comm| {
         let mut define = create(&comm, &path, Format::Cdf1);
@@ -128,7 +128,7 @@ fn a_rank_alone_cannot_make_records_that_are_filled() {
             assert!(message(data.wait(pending)).ends_with(words));
         }
         assert_eq!(data.header().records, 0);
-        // The largest number counts.
+        // The largest number of all ranks is used.
         data.grow(if comm.rank() == 1 { 2 } else { 0 })?;
         data.put(plain, &mine, &[5])?;
         data.put(filled, &mine, &[6])?;
@@ -136,7 +136,7 @@ fn a_rank_alone_cannot_make_records_that_are_filled() {
         let all = Slab::all();
         assert_eq!(data.values(plain, &all)?, vec![0, 0, 0, 5, 5, 5].into());
         assert_eq!(data.values(filled, &all)?, vec![-1_i16, -1, -1, 6, 6, 6].into());
-        // Fewer is nothing.
+        // A smaller number has no effect.
         data.grow(1)?;
         assert_eq!(data.header().records, 2);
         data.close()

@@ -1,50 +1,19 @@
-//! A disk that is full: the call says so on every rank, and what was there before stays.
-//!
-//! The disk is a file system of one MiB in a mount namespace of its own, so the tests run in a process
-//! that `unshare` starts: this program once more, told by an environment variable where the disk is.
+//! A full disk: the call fails on every rank, and existing data does not change.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use striate_array::{Format, Options, Owner, Slab, Type};
+use striate_array::{Format, OpenMode, Options, Owner, Slab, Type};
 
+use crate::small_disk::small_disk;
 use crate::{
     assert_example, assert_valid, create, example, example_variables, message, open, ranks,
 };
 
-const DISK: &str = "STRIATE_TEST_DISK";
-
-/// Where the disk is if this process has it; otherwise runs the test in one that does.
-fn disk(test: &str) -> Option<PathBuf> {
-    if let Some(disk) = std::env::var_os(DISK) {
-        return Some(disk.into());
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let disk = directory.path().to_str().unwrap();
-    let program = std::env::current_exe().unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=1m tmpfs '{disk}' && exec '{}' --exact full_disk::{test}",
-        program.display()
-    );
-    let output = Command::new("unshare")
-        .args(["--mount", "--map-root-user", "sh", "-c", &script])
-        .env(DISK, disk)
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    None
+fn assert_full(error: &str) {
+    assert!(error.contains("No space left on device"), "{error}");
 }
 
-fn assert_full(told: &str) {
-    assert!(told.contains("No space left on device"), "{told}");
-}
-
-/// Bytes that a rank writes; four ranks' are more than the disk has.
+/// Bytes that a rank writes; those of four ranks exceed the disk.
 const SHARE: u64 = 512 << 10;
 
 fn options() -> [Options; 2] {
@@ -54,7 +23,7 @@ fn options() -> [Options; 2] {
 
 #[test]
 fn new_datasets() {
-    let Some(disk) = disk("new_datasets") else { return };
+    let Some(disk) = small_disk("full_disk::new_datasets") else { return };
     let path = disk.join("new.nc");
     for options in options() {
         for filled in [false, true] {
@@ -68,8 +37,13 @@ fn new_datasets() {
                 if filled {
                     assert_full(&message(define.end()));
                     comm.barrier()?;
-                    let told = message(striate_array::Dataset::open(&comm, &path, false, &options));
-                    assert!(told.contains("is unfinished"), "{told}");
+                    let error = message(striate_array::Dataset::open(
+                        &comm,
+                        &path,
+                        OpenMode::ReadOnly,
+                        &options,
+                    ));
+                    assert!(error.contains("is unfinished"), "{error}");
                     return Ok(());
                 }
                 let mut data = define.end()?;
@@ -77,7 +51,7 @@ fn new_datasets() {
                 let bytes = vec![1_i8; SHARE as usize];
                 assert_full(&message(data.put_all(v, &mine, &bytes)));
                 assert_full(&message(data.put_all(v, &mine, &bytes)));
-                // It can be given up, and the room is there again.
+                // After an abort the space is free again.
                 data.abort()?;
                 assert!(!path.exists());
                 comm.barrier()?;
@@ -90,7 +64,7 @@ fn new_datasets() {
     }
 }
 
-/// Uses up the disk except for so many bytes.
+/// Fills the disk except for some bytes.
 fn use_up(disk: &Path, left: u64) {
     let ballast = disk.join("ballast");
     let mut len = 2 << 20;
@@ -102,16 +76,17 @@ fn use_up(disk: &Path, left: u64) {
 
 #[test]
 fn records_that_do_not_fit() {
-    let Some(disk) = disk("records_that_do_not_fit") else { return };
+    let Some(disk) = small_disk("full_disk::records_that_do_not_fit") else { return };
     let path = disk.join("old.nc");
     for options in options() {
         let _ = std::fs::remove_file(disk.join("ballast"));
         ranks(1, |comm| example(&comm, &path, Format::Cdf2).close());
         use_up(&disk, 64 << 10);
         ranks(4, |comm| {
-            let mut data = striate_array::Dataset::open(&comm, &path, true, &options)?;
+            let mut data =
+                striate_array::Dataset::open(&comm, &path, OpenMode::ReadWrite, &options)?;
             let [grid, series, _] = example_variables(&data);
-            // Far more records than there is room for.
+            // Many more records than fit.
             let mine = Slab::new(&[2 + 10_000 * comm.rank() as u64, 0], &[10_000, 6]);
             assert_full(&message(data.put_all(series, &mine, &vec![-1_i32; 60_000])));
             assert_eq!(data.header().records, 2, "they did not come to be");
@@ -121,7 +96,7 @@ fn records_that_do_not_fit() {
             data.close()
         });
         ranks(2, |comm| {
-            let mut data = open(&comm, &path, false);
+            let mut data = open(&comm, &path, OpenMode::ReadOnly);
             assert_example(&mut data);
             data.close()
         });
@@ -130,7 +105,7 @@ fn records_that_do_not_fit() {
 
 #[test]
 fn a_redefinition_that_does_not_fit() {
-    let Some(disk) = disk("a_redefinition_that_does_not_fit") else { return };
+    let Some(disk) = small_disk("full_disk::a_redefinition_that_does_not_fit") else { return };
     let path = disk.join("old.nc");
     let large = 200 << 10;
     ranks(2, |comm| {
@@ -144,16 +119,16 @@ fn a_redefinition_that_does_not_fit() {
     let before = std::fs::read(&path).unwrap();
     use_up(&disk, 16 << 10);
     ranks(2, |comm| {
-        let mut define = open(&comm, &path, true).redefine()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         define.attribute(Owner::Global, "long", "x".repeat(40 << 10))?;
         assert_full(&message(define.end()));
         Ok(())
     });
-    // Nothing is lost: it is what it was.
+    // The dataset has not changed.
     assert!(std::fs::read(&path).unwrap().starts_with(&before));
     std::fs::remove_file(disk.join("ballast")).unwrap();
     ranks(2, |comm| {
-        let mut define = open(&comm, &path, true).redefine()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         define.attribute(Owner::Global, "long", "x".repeat(40 << 10))?;
         let mut data = define.end()?;
         let v = data.variable("v")?;

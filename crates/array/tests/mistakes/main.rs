@@ -1,5 +1,5 @@
-//! Mistakes of programs and failures of disks: each ends with an error that says what is wrong, on every
-//! rank that takes part, and loses nothing.
+//! Mistakes of programs and failures of disks: each is an error that says what is wrong, on every
+//! rank that takes part, and loses no data.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,24 +12,26 @@ mod memory;
 mod pending;
 mod range;
 mod sizes;
+#[path = "../small_disk/mod.rs"]
+mod small_disk;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_array::{ArrayError, Dataset, Definition, Format, Options, Type, VariableId};
+use striate_array::{ArrayError, Dataset, Definition, Format, OpenMode, Options, Type, VariableId};
 use striate_comm::{Comm, Threads};
 use tempfile::TempDir;
 
 pub(crate) const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
 
-/// A directory, and the path of a file that is not there yet.
+/// A temporary directory, and the path of a file that does not exist yet.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.nc");
     (directory, path)
 }
 
-/// Runs ranks that all succeed.
+/// Runs ranks that must all succeed.
 pub(crate) fn ranks<T: Send>(
     count: usize,
     body: impl Fn(Arc<dyn Comm>) -> Result<T, ArrayError> + Sync,
@@ -37,7 +39,7 @@ pub(crate) fn ranks<T: Send>(
     Threads::new(count).try_run(body).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs ranks of which each returns an error, and returns the messages.
+/// Runs ranks that must all fail, and returns the messages.
 pub(crate) fn failures(
     count: usize,
     body: impl Fn(Arc<dyn Comm>) -> Result<(), ArrayError> + Sync,
@@ -45,7 +47,7 @@ pub(crate) fn failures(
     ranks(count, |comm| Ok(message(body(comm))))
 }
 
-/// The words of the error that a call must return.
+/// The text of the error that a call must return.
 pub(crate) fn message<T>(result: Result<T, ArrayError>) -> String {
     match result {
         Ok(_) => panic!("there should be an error"),
@@ -53,8 +55,8 @@ pub(crate) fn message<T>(result: Result<T, ArrayError>) -> String {
     }
 }
 
-/// Asserts that an error of rank `at_fault` is told by all ranks: its own by itself, and by the others
-/// with its number.
+/// Asserts that all ranks return the error of rank `at_fault`: that rank without its number, the
+/// other ranks with it.
 pub(crate) fn assert_told(messages: &[String], at_fault: usize, words: &str) {
     for (rank, message) in messages.iter().enumerate() {
         assert!(message.contains(words), "rank {rank} says: {message}");
@@ -67,12 +69,12 @@ pub(crate) fn create(comm: &Arc<dyn Comm>, path: &Path, format: Format) -> Defin
     Dataset::create(comm, path, format, &Options::default()).unwrap()
 }
 
-pub(crate) fn open(comm: &Arc<dyn Comm>, path: &Path, write: bool) -> Dataset {
-    Dataset::open(comm, path, write, &Options::default()).unwrap()
+pub(crate) fn open(comm: &Arc<dyn Comm>, path: &Path, mode: OpenMode) -> Dataset {
+    Dataset::open(comm, path, mode, &Options::default()).unwrap()
 }
 
-/// A dataset of a fixed and a record variable of ints, all written: `grid` is 4 × 6, `series` has two
-/// records of 6; text is in `name`.
+/// A dataset of a fixed and a record variable of ints, all written: `grid` is 4 × 6, `series` has
+/// two records of 6; text is in `name`.
 pub(crate) fn example(comm: &Arc<dyn Comm>, path: &Path, format: Format) -> Dataset {
     let mut define = create(comm, path, format);
     let time = define.unlimited("time").unwrap();
@@ -96,7 +98,7 @@ pub(crate) fn example_variables(data: &Dataset) -> [VariableId; 3] {
     ["grid", "series", "name"].map(|name| data.variable(name).unwrap())
 }
 
-/// Asserts that the example holds what it was made with.
+/// Asserts that the example has its original content.
 pub(crate) fn assert_example(data: &mut Dataset) {
     let [grid, series, name] = example_variables(data);
     let all = striate_array::Slab::all();
@@ -105,7 +107,7 @@ pub(crate) fn assert_example(data: &mut Dataset) {
     assert_eq!(data.values(name, &all).unwrap(), "abcdef".into());
 }
 
-/// Asserts that the file breaks no rule of its format.
+/// Asserts that the file has no violations of its format.
 pub(crate) fn assert_valid(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     assert_eq!(striate_array::format::validate(&bytes, bytes.len() as u64), []);

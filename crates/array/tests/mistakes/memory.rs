@@ -1,7 +1,7 @@
-//! Memory that does not fit the access.
+//! Memory that does not match the access.
 
 use ndarray::{Array2, s};
-use striate_array::{Dataset, Format, Pending, Sink, Slab, Source, Type, VariableId};
+use striate_array::{Dataset, Format, OpenMode, Pending, Sink, Slab, Source, Type, VariableId};
 use striate_datatype::Datatype;
 
 use crate::{
@@ -11,7 +11,8 @@ use crate::{
 static FEW: [i32; 23] = [-9; 23];
 static RIGHT: [i32; 24] = [-9; 24];
 
-/// Tries to write and to read with memory that does not fit, alone and on one rank of many.
+/// Tries to write and to read with memory that does not match, independently and on one of many
+/// ranks.
 fn refuse(
     data: &mut Dataset,
     variable: VariableId,
@@ -21,22 +22,22 @@ fn refuse(
     sink: impl FnOnce(&mut dyn FnMut(Sink<'_, i32>)),
 ) {
     let at_fault = data.comm().rank() == 1;
-    let told = message(data.put(variable, slab, source()));
-    assert!(told.contains(words), "{told}");
+    let error = message(data.put(variable, slab, source()));
+    assert!(error.contains(words), "{error}");
     let mut pending = Pending::new();
-    let told = message(data.iput(&mut pending, variable, slab, source()));
-    assert!(told.contains(words), "{told}");
+    let error = message(data.iput(&mut pending, variable, slab, source()));
+    assert!(error.contains(words), "{error}");
     let nothing = Slab::new(&[0, 0], &[0, 0]);
     let failed = if at_fault {
         data.put_all(variable, slab, source())
     } else {
         data.put_all(variable, &nothing, &[0_i32; 0])
     };
-    let told = message(failed);
-    assert!(told.contains(words) && (at_fault || told.starts_with("rank 1: ")), "{told}");
+    let error = message(failed);
+    assert!(error.contains(words) && (at_fault || error.starts_with("rank 1: ")), "{error}");
     sink(&mut |sink| {
-        let told = message(data.get(variable, slab, sink));
-        assert!(told.contains(words), "{told}");
+        let error = message(data.get(variable, slab, sink));
+        assert!(error.contains(words), "{error}");
     });
 }
 
@@ -47,10 +48,10 @@ fn memory_that_does_not_fit() {
     let before = std::fs::read(&path).unwrap();
     let slab = Slab::new(&[0, 0], &[4, 6]);
     ranks(3, |comm| {
-        let mut data = open(&comm, &path, true);
+        let mut data = open(&comm, &path, OpenMode::ReadWrite);
         let [grid, ..] = example_variables(&data);
         let data = &mut data;
-        let mut room = [0; 24];
+        let mut buffer = [0; 24];
         let count = "23 elements in memory for 24 in the file";
         refuse(
             data,
@@ -58,7 +59,7 @@ fn memory_that_does_not_fit() {
             &slab,
             count,
             || Source::new(&FEW),
-            |get| get(Sink::new(&mut room[1..])),
+            |get| get(Sink::new(&mut buffer[1..])),
         );
         refuse(
             data,
@@ -67,7 +68,7 @@ fn memory_that_does_not_fit() {
             count,
             || Source::permuted(&FEW, &[1, 0]),
             |get| {
-                get(Sink::permuted(&mut room[1..], &[1, 0]));
+                get(Sink::permuted(&mut buffer[1..], &[1, 0]));
             },
         );
         for axes in [&[0_usize, 0][..], &[0], &[0, 2], &[0, 1, 0], &[]] {
@@ -79,7 +80,7 @@ fn memory_that_does_not_fit() {
                 &words,
                 || Source::permuted(&RIGHT, axes),
                 |get| {
-                    get(Sink::permuted(&mut room, axes));
+                    get(Sink::permuted(&mut buffer, axes));
                 },
             );
         }
@@ -91,10 +92,10 @@ fn memory_that_does_not_fit() {
             words,
             || Source::mapped(&RIGHT, &[6, 1, 1]),
             |get| {
-                get(Sink::mapped(&mut room, &[6, 1, 1]));
+                get(Sink::mapped(&mut buffer, &[6, 1, 1]));
             },
         );
-        // Too far, before the beginning, and further than can be said.
+        // Behind the end, before the beginning, and beyond 64 bits.
         for map in [[7, 1], [-6, 1], [i64::MAX, 1], [i64::MIN, 1]] {
             refuse(
                 data,
@@ -103,7 +104,7 @@ fn memory_that_does_not_fit() {
                 "",
                 || Source::mapped(&RIGHT, &map),
                 |get| {
-                    get(Sink::mapped(&mut room, &map));
+                    get(Sink::mapped(&mut buffer, &map));
                 },
             );
         }
@@ -116,7 +117,7 @@ fn memory_that_does_not_fit() {
             words,
             || Source::typed(&RIGHT, 0, 3, &row),
             |get| {
-                get(Sink::typed(&mut room, 0, 3, &row));
+                get(Sink::typed(&mut buffer, 0, 3, &row));
             },
         );
         refuse(
@@ -126,10 +127,10 @@ fn memory_that_does_not_fit() {
             "",
             || Source::typed(&RIGHT, 1, 4, &row),
             |get| {
-                get(Sink::typed(&mut room, 1, 4, &row));
+                get(Sink::typed(&mut buffer, 1, 4, &row));
             },
         );
-        assert_eq!(room, [0; 24]);
+        assert_eq!(buffer, [0; 24]);
         assert_example(data);
         Ok(())
     });
@@ -146,7 +147,7 @@ fn views_of_another_shape() {
         let mut array = Array2::<i32>::from_elem((8, 12), -9);
         for (rows, columns) in [(6, 4), (4, 5), (3, 6)] {
             let words = format!("a view of shape [{rows}, {columns}] for [4, 6] elements");
-            // Without gaps, with gaps, turned.
+            // Without gaps, with gaps, transposed.
             let dense = Array2::<i32>::zeros((rows, columns));
             assert!(message(data.put_all(grid, &slab, dense.view())).contains(&words));
             let part = array.slice(s![1..=rows, 1..=columns]);
@@ -182,7 +183,7 @@ fn origins_and_sizes_beyond_all_memory_are_refused() {
         assert!(message(data.put(small, &Slab::all(), far)).contains("outside"));
         let few = Source::typed(&[1_f64; 4], 0, 4, &one);
         assert!(message(data.put(sparse, &Slab::all(), few)).contains("datatype"));
-        // A file may claim more than there is memory for.
+        // A file may claim more elements than memory can hold.
         assert!(message(data.values(sparse, &Slab::all())).contains("no memory"));
         assert!(message(data.array::<f64>(sparse, &Slab::all())).contains("no memory"));
         data.abort()

@@ -1,11 +1,11 @@
-//! Accesses that were begun on one dataset and waited for on another, or too late.
+//! Pending accesses that are waited for on another dataset, or after a redefinition.
 
-use striate_array::{Format, Owner, Pending, Slab};
+use striate_array::{Format, OpenMode, Owner, Pending, Slab};
 
 use crate::{assert_told, example, failures, message, open, place, ranks};
 
 #[test]
-fn what_was_begun_on_another_dataset_is_refused() {
+fn accesses_of_another_dataset_are_refused() {
     let (directory, path) = place();
     let other = directory.path().join("other.nc");
     ranks(1, |comm| {
@@ -24,13 +24,13 @@ fn what_was_begun_on_another_dataset_is_refused() {
 }
 
 #[test]
-fn what_was_begun_before_a_redefinition_is_refused_on_all_ranks() {
+fn accesses_from_before_a_redefinition_are_refused_on_all_ranks() {
     let (_directory, path) = place();
     let messages = failures(3, |comm| {
         let data = example(&comm, &path, Format::Cdf2);
         let (grid, values) = (data.variable("grid")?, [-77; 24]);
         let mut pending = Pending::new();
-        // One rank is enough to spoil it.
+        // The error of one rank is an error of all.
         if comm.rank() == 1 {
             data.iput(&mut pending, grid, &Slab::all(), &values)?;
         }
@@ -43,7 +43,7 @@ fn what_was_begun_before_a_redefinition_is_refused_on_all_ranks() {
     });
     assert_told(&messages, 1, "redefined");
     ranks(1, |comm| {
-        let mut data = open(&comm, &path, false);
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
         let grid = data.variable("grid")?;
         assert!(data.array::<i32>(grid, &Slab::all())?.iter().all(|&value| value != -77));
         data.close()

@@ -1,4 +1,4 @@
-//! Values that do not fit: all others move, and the call says so on every rank.
+//! Values out of range: all others are transferred, and the call fails on every rank.
 
 use striate_array::{ArrayError, Format, Pending, Slab, Type, Values};
 
@@ -61,7 +61,7 @@ fn a_value_out_of_range_on_one_rank() {
 }
 
 #[test]
-fn a_value_that_memory_does_not_hold() {
+fn a_value_out_of_range_of_memory() {
     let (_directory, path) = place();
     ranks(3, |comm| {
         let mut define = create(&comm, &path, Format::Cdf5);
@@ -77,27 +77,27 @@ fn a_value_that_memory_does_not_hold() {
             _ => (4, [5, 6]),
         };
         let slab = Slab::new(&[start], &[2]);
-        let mut room = [0_i8; 2];
-        let told = message(data.get_all(v, &slab, &mut room));
-        assert_eq!(told, if comm.rank() == 1 { words.into() } else { format!("rank 1: {words}") });
-        assert_eq!(room, expected);
-        let mut room = [0_i8; 2];
+        let mut buffer = [0_i8; 2];
+        let error = message(data.get_all(v, &slab, &mut buffer));
+        assert_eq!(error, if comm.rank() == 1 { words.into() } else { format!("rank 1: {words}") });
+        assert_eq!(buffer, expected);
+        let mut buffer = [0_i8; 2];
         let mut pending = Pending::new();
-        data.iget(&mut pending, v, &slab, &mut room)?;
+        data.iget(&mut pending, v, &slab, &mut buffer)?;
         assert!(message(data.wait_all(pending)).contains(words));
-        assert_eq!(room, expected);
-        let mut room = [0_i8; 2];
-        assert_eq!(data.get(v, &slab, &mut room).is_err(), comm.rank() == 1);
-        assert_eq!(room, expected);
-        // What fits is no error, although it might not have.
-        let mut room = [0_i16; 2];
-        data.get_all(v, &slab, &mut room)?;
+        assert_eq!(buffer, expected);
+        let mut buffer = [0_i8; 2];
+        assert_eq!(data.get(v, &slab, &mut buffer).is_err(), comm.rank() == 1);
+        assert_eq!(buffer, expected);
+        // Values in range are no error, although the types could overflow.
+        let mut buffer = [0_i16; 2];
+        data.get_all(v, &slab, &mut buffer)?;
         data.close()
     });
 }
 
 #[test]
-fn reals_that_integers_do_not_hold() {
+fn reals_out_of_range_of_integers() {
     let (_directory, path) = place();
     ranks(1, |comm| {
         let mut define = create(&comm, &path, Format::Cdf5);

@@ -1,12 +1,12 @@
-//! What a format cannot hold is refused before anything is written; what it can is held, though it be
-//! larger than 2³¹ or 2³² bytes. The large files are full of holes.
+//! Definitions beyond the limits of a format are refused before anything is written; those within
+//! work, also beyond 2³¹ or 2³² bytes. The large files are sparse.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use striate_array::{
-    Char, DimensionId, Format, Options, Owner, Pending, Slab, Type, Values, VariableId,
+    Char, DimensionId, Format, OpenMode, Options, Owner, Pending, Slab, Type, Values, VariableId,
 };
 
 use crate::{assert_valid, create, example, failures, message, open, place, ranks};
@@ -33,7 +33,7 @@ fn define(define: &mut striate_array::Definition, shapes: &[Shape]) -> Vec<Varia
     variables
 }
 
-/// What cannot be held, and how it is told.
+/// Definitions beyond the limits, and their error texts.
 const REFUSED: [(Format, &[Shape], &str); 9] = [
     (
         Format::Cdf1,
@@ -75,7 +75,7 @@ const REFUSED: [(Format, &[Shape], &str); 9] = [
 ];
 
 #[test]
-fn what_the_format_cannot_hold_is_refused_before_anything_is_written() {
+fn definitions_beyond_the_limits_are_refused_before_anything_is_written() {
     for (format, shapes, words) in REFUSED {
         let (_directory, path) = place();
         let messages = failures(2, |comm| {
@@ -83,33 +83,33 @@ fn what_the_format_cannot_hold_is_refused_before_anything_is_written() {
             define(&mut new, shapes);
             new.end().map(drop)
         });
-        for told in messages {
-            assert!(told.contains(words), "{told}");
+        for error in messages {
+            assert!(error.contains(words), "{error}");
         }
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "{words}");
     }
 }
 
 #[test]
-fn a_redefinition_that_cannot_be_held_changes_nothing() {
+fn a_redefinition_beyond_the_limits_changes_nothing() {
     for (format, len, more) in [(Format::Cdf1, 2 * GIB - 4, 2), (Format::Cdf2, 4 * GIB - 4, 2)] {
         let (_directory, path) = place();
         ranks(1, |comm| example(&comm, &path, format).close());
         let before = std::fs::read(&path).unwrap();
         ranks(2, |comm| {
-            let mut define = open(&comm, &path, true).redefine()?;
+            let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
             let large = define.dimension("large", len)?;
             let more = define.dimension("more", more)?;
             define.variable("too_large", Type::Byte, &[more, large])?;
-            let told = message(define.end());
-            assert!(told.contains("variable 'too_large' takes"), "{told}");
+            let error = message(define.end());
+            assert!(error.contains("variable 'too_large' takes"), "{error}");
             Ok(())
         });
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 }
 
-/// What can be held. The last number is of records.
+/// Definitions within the limits. The last number is the number of records.
 const HELD: [(Format, &[Shape], u64); 6] = [
     (Format::Cdf1, &[("a", false, &[4]), ("b", false, &[3, GIB])], 0),
     (Format::Cdf1, &[("a", false, &[4]), ("b", true, &[GIB]), ("c", true, &[5])], 6),
@@ -127,7 +127,7 @@ const HELD: [(Format, &[Shape], u64); 6] = [
     (Format::Cdf5, &[("a", true, &[6 * GIB])], 4),
 ];
 
-/// Every variable's last elements: in the last index of each dimension but the last, where they end.
+/// The last elements of every variable.
 fn corner(shape: &[u64]) -> Slab {
     let len = shape.last().copied().unwrap_or(1).min(5);
     let start: Vec<u64> = shape
@@ -146,7 +146,7 @@ fn elements(shape: &[u64]) -> usize {
     shape.last().copied().unwrap_or(1).min(5) as usize
 }
 
-/// Asserts that the header and the length of a file full of holes break no rule of its format.
+/// Asserts that the header and the length of a sparse file have no violations of the format.
 fn assert_valid_beginning(path: &Path) {
     let file = std::fs::File::open(path).unwrap();
     let metadata = file.metadata().unwrap();
@@ -157,7 +157,7 @@ fn assert_valid_beginning(path: &Path) {
 }
 
 #[test]
-fn what_the_format_can_hold_is_held() {
+fn definitions_within_the_limits_work() {
     for (format, shapes, records) in HELD {
         let (_directory, path) = place();
         ranks(2, |comm| {
@@ -169,7 +169,8 @@ fn what_the_format_can_hold_is_held() {
                 if shapes[number].1 {
                     shape[0] = records;
                 }
-                // One rank writes the corner, the other the origin, and they read each other's.
+                // One rank writes the last elements, the other the first, and each reads those of
+                // the other.
                 let len = elements(&shape);
                 let origin = Slab::new(&vec![0; shape.len()], &{
                     let mut count = vec![1; shape.len()];
@@ -183,7 +184,7 @@ fn what_the_format_can_hold_is_held() {
                 let other = if comm.rank() == 0 { &corner(&shape) } else { &origin };
                 let mut found = vec![0_i32; len];
                 data.get_all(variable, other, &mut found)?;
-                // Short ones are all corner: whoever came last.
+                // In short variables both overlap: either value is possible.
                 if shape.iter().product::<u64>() > 10 {
                     let expected = 10 * number as i32 + 1 - comm.rank() as i32 + 1;
                     assert_eq!(found, vec![expected; len]);
@@ -193,7 +194,7 @@ fn what_the_format_can_hold_is_held() {
         });
         assert_valid_beginning(&path);
         ranks(3, |comm| {
-            let mut data = open(&comm, &path, false);
+            let mut data = open(&comm, &path, OpenMode::ReadOnly);
             assert_eq!(data.header().records, records);
             let variables: Vec<_> = data.variables().collect();
             for (number, variable) in variables.into_iter().enumerate() {
@@ -226,10 +227,10 @@ fn six_gibi_doubles() {
     assert_valid_beginning(&path);
     assert!(std::fs::metadata(&path).unwrap().len() > 8 * len);
     ranks(3, |comm| {
-        let mut data = open(&comm, &path, false);
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
         let v = data.variable("v")?;
         let mut found = [0.0_f64; 4];
-        // Strides as long as the half of it.
+        // Strides of half the length.
         data.get_all(v, &Slab::new(&[len - 4], &[4]), &mut found)?;
         assert_eq!(found.map(f64::to_bits), expected.map(f64::to_bits));
         let mut found = [7.0_f64; 2];
@@ -265,13 +266,13 @@ fn ten_thousand_variables() {
     });
     assert_valid(&path);
     ranks(3, |comm| {
-        let mut data = open(&comm, &path, false);
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
         let variables: Vec<_> = data.variables().collect();
         assert_eq!(variables.len(), COUNT);
         let mut found = vec![[0_i32; 2]; COUNT];
         let mut pending = Pending::new();
-        for (&variable, room) in variables.iter().zip(&mut found) {
-            data.iget(&mut pending, variable, &Slab::all(), room)?;
+        for (&variable, buffer) in variables.iter().zip(&mut found) {
+            data.iget(&mut pending, variable, &Slab::all(), buffer)?;
         }
         data.wait_all(pending)?;
         assert!(found.iter().zip(0..).all(|(found, i)| *found == [2 * i; 2]));
@@ -301,7 +302,7 @@ fn a_long_header() {
     let before = std::fs::metadata(&path).unwrap().len();
     assert!(before > 1_000_000);
     ranks(3, |comm| {
-        let mut define = open(&comm, &path, true).redefine()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         define.attribute(Owner::Global, "more", "there is room for this")?;
         let mut data = define.end()?;
         let v = data.variable("v")?;

@@ -1,5 +1,5 @@
-//! The obvious model that datasets are compared with: every element of every variable in a list, and
-//! draws of what to do next that all ranks make alike.
+//! The model that datasets are compared with: every element of every variable in a list, and random
+//! draws that are equal on all ranks.
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use striate_array::format::{Header, Type};
 use striate_array::{Char, Sink, Slab, Source, Value};
 use striate_datatype::{Datatype, Order};
 
-/// Draws; the same on all ranks.
+/// Random numbers, equal on all ranks.
 #[derive(Clone)]
 pub(crate) struct Draw(u64);
 
@@ -37,20 +37,20 @@ impl Draw {
     }
 }
 
-/// A value that every type holds: a letter, which also is a small number.
+/// A value in range of every type: a letter, which is also a small number.
 pub(crate) fn letter(draw: u64) -> i64 {
     65 + (draw % 26) as i64
 }
 
-/// What a rank accesses.
+/// The slab of a rank.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct RankSlab {
     pub(crate) start: Vec<u64>,
     pub(crate) count: Vec<u64>,
     pub(crate) stride: Vec<u64>,
 }
 
-impl Part {
+impl RankSlab {
     pub(crate) fn slab(&self) -> Slab {
         if self.stride.iter().all(|&stride| stride == 1) {
             Slab::new(&self.start, &self.count)
@@ -89,13 +89,13 @@ pub(crate) fn each_index(shape: &[u64]) -> Vec<Vec<u64>> {
     all
 }
 
-/// Parts of a variable of that shape for so many ranks, which do not overlap: one dimension is dealt
-/// out, in blocks or in turn; in the others a random range, strided or not, is meant.
-pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<Part> {
+/// Disjoint parts of a variable of that shape, one for each rank: one dimension is distributed in
+/// blocks or round robin; in the others a random range is selected, strided or not.
+pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<RankSlab> {
     let n = shape.len();
     let dealt = draw.below(n as u64) as usize;
     let in_turn = draw.chance(40);
-    let mut common = Part { start: vec![0; n], count: vec![1; n], stride: vec![1; n] };
+    let mut common = RankSlab { start: vec![0; n], count: vec![1; n], stride: vec![1; n] };
     for (i, &len) in shape.iter().enumerate() {
         common.start[i] = if draw.chance(50) { 0 } else { draw.below(len) };
         common.stride[i] = if draw.chance(70) { 1 } else { 1 + draw.below(3) };
@@ -103,7 +103,7 @@ pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<Part> {
         common.count[i] = if draw.chance(60) { most } else { draw.below(most + 1) };
     }
     if n == 0 {
-        // A scalar has no empty slab: all write the same.
+        // A scalar has no empty slab: all ranks write the same value.
         return (0..ranks).map(|_| common.clone()).collect();
     }
     (0..ranks)
@@ -127,14 +127,14 @@ pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<Part> {
         .collect()
 }
 
-/// A variable as it should be.
+/// The expected content of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) external: Type,
-    /// Of a record variable, the first length is the model's own number of records.
+    /// For a record variable, the first length is the number of records of the model.
     pub(crate) shape: Vec<u64>,
     pub(crate) is_record: bool,
-    /// `None` has not been written: anything goes, unless it is filled.
+    /// `None` was never written: any value is accepted, unless it is filled.
     pub(crate) values: Vec<Option<i64>>,
     pub(crate) fill: Option<i64>,
 }
@@ -163,7 +163,7 @@ impl Expected {
 }
 
 /// Numbers in memory.
-pub(crate) trait Number: Value {
+pub(crate) trait TestNumber: Value {
     fn of(value: i64) -> Self;
     fn back(self) -> i64;
 }
@@ -171,7 +171,7 @@ pub(crate) trait Number: Value {
 macro_rules! numbers {
     ($($type:ty),+) => {$(
         #[allow(clippy::cast_lossless, reason = "the same for all types")]
-        impl Number for $type {
+        impl TestNumber for $type {
             fn of(value: i64) -> Self {
                 value as Self
             }
@@ -184,7 +184,7 @@ macro_rules! numbers {
 
 numbers!(i8, u8, i16, u16, i32, u32, i64, u64, f32, f64);
 
-impl Number for Char {
+impl TestNumber for Char {
     fn of(value: i64) -> Self {
         Self(value as u8)
     }
@@ -193,23 +193,23 @@ impl Number for Char {
     }
 }
 
-/// How memory lies.
+/// The layout of memory.
 #[derive(Clone, Debug)]
-pub(crate) enum Form {
+pub(crate) enum MemoryForm {
     Dense,
     Permuted(Vec<usize>),
     Mapped(Vec<u64>),
-    /// A frame of so many elements around.
+    /// A frame of ghost cells, by a datatype.
     Typed(u64),
-    /// A view with a frame around.
+    /// A view of the inner part of an array with a frame.
     Framed(u64),
-    /// A view whose dimensions are in another order, some of them backwards.
+    /// A view with permuted dimensions, some of them reversed.
     Turned(Vec<usize>, Vec<bool>),
 }
 
 pub(crate) const GAP: i64 = 37;
 
-impl Form {
+impl MemoryForm {
     pub(crate) fn draw(draw: &mut Draw, dimensions: usize) -> Self {
         let mut axes: Vec<usize> = (0..dimensions).collect();
         for i in (1..dimensions).rev() {
@@ -225,7 +225,7 @@ impl Form {
         }
     }
 
-    /// Length of the memory, and where each element of the access lies in it.
+    /// Length of the memory, and the index of each element of the access.
     fn places(&self, count: &[u64]) -> (usize, Vec<usize>) {
         let dense = |shape: &[u64], index: &[u64]| {
             index.iter().zip(shape).fold(0, |at, (&i, &len)| at * len + i) as usize
@@ -285,8 +285,8 @@ impl Form {
         map
     }
 
-    /// Memory that holds the values of an access, and the gap value elsewhere.
-    pub(crate) fn fill<T: Number>(&self, count: &[u64], values: &[i64]) -> Vec<T> {
+    /// Memory with the values of an access, and the gap value elsewhere.
+    pub(crate) fn fill<T: TestNumber>(&self, count: &[u64], values: &[i64]) -> Vec<T> {
         let (len, places) = self.places(count);
         let mut memory = vec![T::of(GAP); len];
         for (&place, &value) in places.iter().zip(values) {
@@ -295,8 +295,8 @@ impl Form {
         memory
     }
 
-    /// The values of an access; an error if a gap was touched.
-    pub(crate) fn check<T: Number>(&self, count: &[u64], memory: &[T]) -> Vec<i64> {
+    /// The values of an access; fails if a gap was written.
+    pub(crate) fn check<T: TestNumber>(&self, count: &[u64], memory: &[T]) -> Vec<i64> {
         let (_, places) = self.places(count);
         let mut gap = vec![true; memory.len()];
         for &place in &places {
@@ -308,7 +308,11 @@ impl Form {
         places.iter().map(|&place| memory[place].back()).collect()
     }
 
-    pub(crate) fn source<'m, T: Number>(&self, count: &[u64], memory: &'m [T]) -> Source<'m, T> {
+    pub(crate) fn source<'m, T: TestNumber>(
+        &self,
+        count: &[u64],
+        memory: &'m [T],
+    ) -> Source<'m, T> {
         match self {
             Self::Dense => Source::new(memory),
             Self::Permuted(axes) => Source::permuted(memory, axes),
@@ -334,7 +338,11 @@ impl Form {
         }
     }
 
-    pub(crate) fn sink<'m, T: Number>(&self, count: &[u64], memory: &'m mut [T]) -> Sink<'m, T> {
+    pub(crate) fn sink<'m, T: TestNumber>(
+        &self,
+        count: &[u64],
+        memory: &'m mut [T],
+    ) -> Sink<'m, T> {
         match self {
             Self::Dense => Sink::new(memory),
             Self::Permuted(axes) => Sink::permuted(memory, axes),

@@ -1,8 +1,8 @@
-//! One dataset to the program.
+//! A partitioned dataset is one dataset to the program.
 
-use striate_array::{ArrayError, Dataset, Format, Owner, Pending, Slab, Type};
+use striate_array::{ArrayError, Dataset, Format, OpenMode, Owner, Pending, Slab, Type};
 
-use crate::{assert_valid, divided, names, open, place, ranks};
+use crate::{assert_valid, divided, names, open, ranks, temporary_dataset};
 
 const ROWS: u64 = 10;
 const COLUMNS: u64 = 7;
@@ -24,7 +24,7 @@ fn write(ranks_: usize, path: &std::path::Path, count: u64, format: Format) {
         define.attribute(heat_, "units", "K")?;
         define.attribute(Owner::Global, "title", "a test")?;
         let mut data = define.end()?;
-        // Each rank has columns: they lie in all partitions.
+        // Each rank has some columns, which are in all partitions.
         let (rank, size) = (comm.rank() as u64, comm.size() as u64);
         let columns = COLUMNS * rank / size..COLUMNS * (rank + 1) / size;
         let values: Vec<f64> =
@@ -73,7 +73,7 @@ fn check(data: &mut Dataset) -> Result<(), ArrayError> {
 #[test]
 fn any_number_of_ranks_writes_and_reads_any_number_of_partitions() {
     for (writers, count) in [(4, 4), (4, 2), (3, 7), (1, 3), (5, 3)] {
-        let (directory, path) = place();
+        let (directory, path) = temporary_dataset();
         let format = [Format::Cdf1, Format::Cdf2, Format::Cdf5][count as usize % 3];
         write(writers, &path, count, format);
         let files = names(directory.path());
@@ -83,7 +83,7 @@ fn any_number_of_ranks_writes_and_reads_any_number_of_partitions() {
         }
         for readers in [1, 2, 4, 6] {
             ranks(readers, |comm| {
-                let mut data = open(&comm, &path, false);
+                let mut data = open(&comm, &path, OpenMode::ReadOnly);
                 assert_eq!(data.partitions().map(<[_]>::len), Some(count as usize));
                 check(&mut data)?;
                 data.close()

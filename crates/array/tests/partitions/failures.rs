@@ -1,16 +1,16 @@
-//! Failures in the middle of an exchange: nobody waits for ever, and all ranks learn of it.
+//! Failures during an exchange: no rank waits forever, and all ranks get the error.
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use striate_array::{Dataset, Format, Options, Pending, Slab, Type};
+use striate_array::{Dataset, Format, OpenMode, Options, Pending, Slab, Type};
 
-use crate::{divided, names, open, place, ranks};
+use crate::small_disk::small_disk;
+use crate::{divided, names, open, ranks, temporary_dataset};
 
-/// A rank that cannot even say what it wants fails the call on all, and nothing else.
+/// Wrong arguments of one rank fail the call on all ranks, and do nothing else.
 #[test]
 fn a_rank_with_a_bad_slab() {
-    let (_directory, path) = place();
+    let (_directory, path) = temporary_dataset();
     for (count, partitions) in [(3, 2), (2, 3), (3, 3)] {
         ranks(count, |comm| {
             let mut define = Dataset::create(&comm, &path, Format::Cdf5, &divided(partitions))?;
@@ -19,13 +19,13 @@ fn a_rank_with_a_bad_slab() {
             let mut data = define.end()?;
             let end = if comm.rank() == 1 { 7 } else { 6 };
             let values = vec![1_i8; 6 * end as usize];
-            let told = data.put_all(v, &Slab::new(&[0, 0], &[end, 6]), &values).unwrap_err();
-            assert!(told.to_string().contains("reach beyond the length 6"), "{told}");
-            let mut room = vec![1_i8; 6 * end as usize];
-            let told = data.get_all(v, &Slab::new(&[0, 0], &[end, 6]), &mut room).unwrap_err();
-            assert!(told.to_string().contains("reach beyond the length 6"), "{told}");
+            let error = data.put_all(v, &Slab::new(&[0, 0], &[end, 6]), &values).unwrap_err();
+            assert!(error.to_string().contains("reach beyond the length 6"), "{error}");
+            let mut buffer = vec![1_i8; 6 * end as usize];
+            let error = data.get_all(v, &Slab::new(&[0, 0], &[end, 6]), &mut buffer).unwrap_err();
+            assert!(error.to_string().contains("reach beyond the length 6"), "{error}");
             data.put_all(v, &Slab::all(), &[1_i8; 36])?;
-            // A value that does not fit is told everywhere; the others are moved.
+            // A value out of range is an error on all ranks; the others are written.
             let last = if comm.rank() == 1 { 1000 } else { 3 };
             let row = comm.rank() as u64;
             let put = data.put_all(v, &Slab::new(&[row, 0], &[1, 2]), &[2, last]);
@@ -36,36 +36,11 @@ fn a_rank_with_a_bad_slab() {
     }
 }
 
-const DISK: &str = "STRIATE_TEST_PARTITIONS_DISK";
-
-/// A disk of one MiB if this process has it; otherwise runs the test in one that does.
-fn disk(test: &str) -> Option<PathBuf> {
-    if let Some(disk) = std::env::var_os(DISK) {
-        return Some(disk.into());
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let disk = directory.path().to_str().unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=1m tmpfs '{disk}' && exec '{}' --exact failures::{test}",
-        std::env::current_exe().unwrap().display()
-    );
-    let output = Command::new("unshare")
-        .args(["--mount", "--map-root-user", "sh", "-c", &script])
-        .env(DISK, disk)
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{errors}");
-    None
-}
-
-/// One target of several is full: the call fails on every rank, the old dataset stays, and an abort
-/// leaves nothing.
+/// One of several targets is full: the call fails on every rank, and an abort removes all files.
 #[test]
 fn a_target_that_is_full() {
-    let Some(disk) = disk("a_target_that_is_full") else { return };
-    let (directory, path) = place();
+    let Some(disk) = small_disk("failures::a_target_that_is_full") else { return };
+    let (directory, path) = temporary_dataset();
     let targets = format!("{},{}", directory.path().display(), disk.display());
     let columns = 4 << 20;
     for (count, partitions) in [(1, 2), (2, 4), (4, 2), (5, 3)] {
@@ -85,13 +60,13 @@ fn a_target_that_is_full() {
                 let (low, high) = (columns * rank / size, columns * (rank + 1) / size);
                 let slab = Slab::new(&[0, low], &[partitions, high - low]);
                 let values = vec![1_i8; (partitions * (high - low)) as usize];
-                let told = data.put_all(v, &slab, &values).unwrap_err().to_string();
-                assert!(told.contains("No space left"), "{told}");
+                let error = data.put_all(v, &slab, &values).unwrap_err().to_string();
+                assert!(error.contains("No space left"), "{error}");
                 let mut pending = Pending::new();
                 data.iput(&mut pending, v, &slab, &values)?;
-                let told = data.wait_all(pending).unwrap_err().to_string();
-                assert!(told.contains("No space left"), "{told}");
-                // It can still be read, and what has room written.
+                let error = data.wait_all(pending).unwrap_err().to_string();
+                assert!(error.contains("No space left"), "{error}");
+                // It can still be read, and written where there is space.
                 let mut back = vec![0_i8; partitions as usize];
                 data.get_all(v, &Slab::new(&[0, rank], &[partitions, 1]), &mut back)?;
                 let first = Slab::new(&[0, 0], &[u64::from(rank == 0), 3]);
@@ -106,10 +81,10 @@ fn a_target_that_is_full() {
     }
 }
 
-/// There is no room to move data to: the dataset stays as it was.
+/// There is no space to move data: the dataset does not change.
 #[test]
-fn a_redefinition_without_room() {
-    let Some(disk) = disk("a_redefinition_without_room") else { return };
+fn a_redefinition_without_space() {
+    let Some(disk) = small_disk("failures::a_redefinition_without_space") else { return };
     let path = disk.join("data.nc");
     let rows = 700 << 10;
     ranks(2, |comm| {
@@ -122,20 +97,20 @@ fn a_redefinition_without_room() {
         data.sync()?;
         let mut define = data.redefine()?;
         define.attribute(v, "large", "x".repeat(300 << 10))?;
-        let told = define.end().unwrap_err().to_string();
-        assert!(told.contains("No space left"), "{told}");
+        let error = define.end().unwrap_err().to_string();
+        assert!(error.contains("No space left"), "{error}");
         comm.barrier()?;
-        let mut data = open(&comm, &path, false);
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
         assert!(data.array::<i8>(v, &Slab::all())?.iter().all(|&value| value == 5));
         Ok(())
     });
 }
 
-/// Partitions on I/O servers, each on one of them; the master there or here.
+/// Partitions on I/O servers, each on one server; the master on the servers or local.
 #[test]
 fn on_servers() {
     let embedded = striate_server::Embedded::start(3).unwrap();
-    let (_directory, local) = place();
+    let (_directory, local) = temporary_dataset();
     let remote = PathBuf::from(format!("{}/run/data.nc", embedded.url()));
     for path in [local, remote] {
         let options = Options::default()
@@ -143,7 +118,7 @@ fn on_servers() {
             .and_then(|it| it.with("nc_partition_targets", &format!("{}/parts", embedded.url())))
             .and_then(|it| it.with("nc_probe", "disable"))
             .unwrap();
-        // The second time it replaces the first.
+        // The second dataset replaces the first.
         for factor in [1, 2] {
             ranks(2, |comm| {
                 let mut define = Dataset::create(&comm, &path, Format::Cdf5, &options)?;
@@ -158,7 +133,7 @@ fn on_servers() {
                 data.close()
             });
             ranks(3, |comm| {
-                let mut data = open(&comm, &path, true);
+                let mut data = open(&comm, &path, OpenMode::ReadWrite);
                 let files: Vec<_> = data.partitions().unwrap().iter().map(|it| &it.file).collect();
                 assert_eq!(files.len(), 3);
                 assert!(files.iter().all(|file| file.to_string_lossy().contains("/parts/")));

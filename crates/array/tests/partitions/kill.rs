@@ -1,19 +1,23 @@
-//! Writers that are killed leave the old dataset, or a whole new one, or one that is refused because a
-//! redefinition was under way; never one that says what is not there.
+//! A killed writer leaves the old dataset, a complete new one, or one that is refused because a
+//! redefinition was in progress; never one that claims missing data.
 //!
-//! The writer is this program once more. It writes datasets over each other, of which every value can be
-//! computed, and logs what was acknowledged. `STRIATE_ROUNDS` says how often it is killed.
+//! The writer is this program in another process. It overwrites one dataset again and again, with
+//! values that can be computed, and logs what was acknowledged. `STRIATE_ROUNDS` is the number of
+//! rounds.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use striate_array::{ArrayError, Dataset, Format, Options, Owner, Slab, Type, VariableId};
+use striate_array::{
+    ArrayError, Dataset, Format, OpenMode, Options, Owner, Slab, Type, VariableId,
+};
 use striate_comm::{Comm, Threads};
 
+use crate::killed_writer::{
+    append_line, complete_lines, kill_after, open_log, start_writer, value,
+};
 use crate::{divided, names};
 
 const PLACE: &str = "STRIATE_TEST_PARTITIONS_KILL";
@@ -21,36 +25,35 @@ const RANKS: usize = 3;
 const ROWS: u64 = 31;
 const COLUMNS: u64 = 53;
 
-fn value(dataset: u64, variable: u64, row: u64, column: u64) -> i16 {
-    let mixed = (dataset * 31 + variable) * 1_000_003 + row * 8191 + column;
-    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 50) as i16 + 1
+/// Which call writes.
+#[derive(Clone, Copy)]
+enum PutCall {
+    Collective,
+    Independent,
 }
 
 /// The writer of one dataset, as one of its ranks.
-struct Writer {
+struct PartitionWriter {
     comm: Arc<dyn Comm>,
     dataset: u64,
     log: Option<File>,
 }
 
-impl Writer {
-    /// A line, durable before anybody goes on.
+impl PartitionWriter {
+    /// Logs a line, durable before any rank continues.
     fn log(&mut self, line: &str) -> Result<(), ArrayError> {
         self.comm.barrier()?;
-        if let Some(log) = &mut self.log {
-            log.write_all(format!("{line}\n").as_bytes()).unwrap();
-            log.sync_data().unwrap();
-        }
+        append_line(&mut self.log, line);
         Ok(self.comm.barrier()?)
     }
 
-    /// Columns of some rows, of which each rank has some.
+    /// Writes some rows; each rank writes its columns.
     fn put(
         &self,
         data: &mut Dataset,
         id: VariableId,
         rows: std::ops::Range<u64>,
-        together: bool,
+        call: PutCall,
     ) -> Result<(), ArrayError> {
         let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
         let columns = COLUMNS * rank / ranks..COLUMNS * (rank + 1) / ranks;
@@ -61,7 +64,10 @@ impl Writer {
             .flat_map(|row| columns.clone().map(move |column| (row, column)))
             .map(|(row, column)| value(self.dataset, variable, row, column))
             .collect();
-        if together { data.put_all(id, &slab, &values) } else { data.put(id, &slab, &values) }
+        match call {
+            PutCall::Collective => data.put_all(id, &slab, &values),
+            PutCall::Independent => data.put(id, &slab, &values),
+        }
     }
 
     fn write(&mut self, path: &Path) -> Result<(), ArrayError> {
@@ -77,12 +83,12 @@ impl Writer {
         let grid = define.variable("grid", Type::Int, &[y, x])?;
         let series = define.variable("series", Type::Short, &[time, x])?;
         let mut data = define.end()?;
-        self.put(&mut data, grid, 0..ROWS, true)?;
-        self.put(&mut data, series, 0..2, true)?;
+        self.put(&mut data, grid, 0..ROWS, PutCall::Collective)?;
+        self.put(&mut data, series, 0..2, PutCall::Collective)?;
         data.sync()?;
         self.log(&format!("has {dataset} 2"))?;
-        self.put(&mut data, series, 2..4, true)?;
-        self.put(&mut data, series, 4..6, false)?;
+        self.put(&mut data, series, 2..4, PutCall::Collective)?;
+        self.put(&mut data, series, 4..6, PutCall::Independent)?;
         data.sync()?;
         self.log(&format!("has {dataset} 6"))?;
         self.log(&format!("redefines {dataset}"))?;
@@ -91,44 +97,40 @@ impl Writer {
         define.attribute(grid, "note", "x".repeat(3000))?;
         let mut data = define.end()?;
         self.log(&format!("has {dataset} 6"))?;
-        self.put(&mut data, series, 6..8, true)?;
+        self.put(&mut data, series, 6..8, PutCall::Collective)?;
         data.close()?;
         self.log(&format!("has {dataset} 8"))
     }
 }
 
-/// The writer: writes until it is killed. As a test of its own it does nothing.
+/// The writer process: writes until it is killed. Without the environment variable it does nothing.
 #[test]
 fn writer() {
     let Some(place) = std::env::var_os(PLACE) else { return };
     let path = Path::new(&place).join("data.nc");
-    let first = std::fs::read_to_string(path.with_extension("log")).unwrap_or_default();
-    let first = first.lines().filter(|line| line.starts_with("begins")).count() as u64;
+    let lines = complete_lines(&path);
+    let first = lines.iter().filter(|line| line.starts_with("begins")).count() as u64;
     for dataset in first.. {
         let written = Threads::new(RANKS).try_run(|comm| {
-            let log = (comm.rank() == 0).then(|| {
-                OpenOptions::new().create(true).append(true).open(path.with_extension("log"))
-            });
-            Writer { comm, dataset, log: log.transpose().unwrap() }.write(&path)
+            let log = open_log(&path, comm.rank());
+            PartitionWriter { comm, dataset, log }.write(&path)
         });
         written.unwrap();
     }
 }
 
-/// What was acknowledged: a dataset and its records, and whether a redefinition is under way.
+/// What was acknowledged: a dataset and its records, and whether a redefinition is in progress.
 #[derive(Debug, Default)]
-struct Log {
+struct AcknowledgedLog {
     begun: u64,
     has: Option<(u64, u64)>,
     redefines: bool,
 }
 
-impl Log {
+impl AcknowledgedLog {
     fn of(path: &Path) -> Self {
         let mut log = Self::default();
-        let text = std::fs::read_to_string(path.with_extension("log")).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        for line in whole.lines() {
+        for line in complete_lines(path) {
             let words: Vec<&str> = line.split(' ').collect();
             let number = |n: usize| words[n].parse::<u64>().unwrap();
             match words[0] {
@@ -144,10 +146,11 @@ impl Log {
     }
 }
 
-/// Whether there is a dataset, after a check that it holds what it says and what was acknowledged.
-fn check(path: &Path, log: &Log) -> bool {
+/// Whether there is a dataset, after checking that it contains what its header says and what was
+/// acknowledged.
+fn check(path: &Path, log: &AcknowledgedLog) -> bool {
     let opened = Threads::new(2).run(|comm| {
-        let mut data = Dataset::open(&comm, path, false, &Options::default())?;
+        let mut data = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default())?;
         let header = data.header();
         let records = header.records;
         let dataset = data.attribute(Owner::Global, "dataset")?.clone();
@@ -171,46 +174,37 @@ fn check(path: &Path, log: &Log) -> bool {
     let mut there = true;
     for result in opened {
         let Err(error) = result else { continue };
-        let told = error.to_string();
-        // Only a redefinition may have made it unusable; before the first one there is nothing.
-        let allowed = (log.redefines && told.contains("is unfinished"))
-            || (log.has.is_none() && told.contains("No such file"));
-        assert!(allowed, "{log:?}: {told}");
+        let text = error.to_string();
+        // Only a redefinition may have made it unusable; before the first dataset there is no file.
+        let allowed = (log.redefines && text.contains("is unfinished"))
+            || (log.has.is_none() && text.contains("No such file"));
+        assert!(allowed, "{log:?}: {text}");
         there = false;
     }
     there
 }
 
 #[test]
-fn what_killed_writers_leave() {
+fn killed_writers_leave_complete_datasets_or_none() {
     let rounds = std::env::var("STRIATE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
-    let mut draw = 7_u32;
+    let mut random = 7_u32;
     let mut whole = 0;
-    for round in 0..rounds {
+    for _ in 0..rounds {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data.nc");
-        // Each writer finds what the one before has left.
+        // Each writer starts with the files of the previous one.
         for _ in 0..3 {
-            let mut writer = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "kill::writer"])
-                .env(PLACE, directory.path())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            draw = draw.wrapping_mul(1_103_515_245).wrapping_add(12_345);
-            std::thread::sleep(Duration::from_millis(150) * (draw >> 16) / (1 << 16));
-            writer.kill().unwrap();
-            let status = writer.wait().unwrap();
-            assert!(status.code().is_none(), "round {round}: the writer ended: {status}");
-            whole += u32::from(check(&path, &Log::of(&path)));
+            let variables = [(PLACE, directory.path().as_os_str())];
+            let mut writer = start_writer("kill::writer", &variables);
+            kill_after(&mut writer, Duration::from_millis(150), &mut random);
+            whole += u32::from(check(&path, &AcknowledgedLog::of(&path)));
         }
-        // Whoever writes next is not hindered, and removes what was never published.
+        // The next writer succeeds, and removes the unpublished files.
         Threads::new(2)
-            .try_run(|comm| Writer { comm, dataset: 1, log: None }.write(&path))
+            .try_run(|comm| PartitionWriter { comm, dataset: 1, log: None }.write(&path))
             .unwrap_or_else(|error: ArrayError| panic!("{error}"));
         assert!(!names(directory.path()).iter().any(|name| name.ends_with(".unpublished")));
-        check(&path, &Log { begun: 1, has: Some((1, 8)), redefines: false });
+        check(&path, &AcknowledgedLog { begun: 1, has: Some((1, 8)), redefines: false });
     }
     println!("{rounds} rounds of 3 kills: {whole} times there was a whole dataset");
 }

@@ -1,20 +1,24 @@
-//! Partitioned datasets: what is written through them, what is in their files, and what goes wrong.
+//! Partitioned datasets: accesses, the content of their files, and errors.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod basics;
 mod failures;
 mod kill;
+#[path = "../killed_writer/mod.rs"]
+mod killed_writer;
 mod mistakes;
 mod probing;
+#[path = "../small_disk/mod.rs"]
+mod small_disk;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_array::{ArrayError, Dataset, Options};
+use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
 
-/// Runs ranks that all succeed.
+/// Runs ranks that must all succeed.
 pub(crate) fn ranks<T: Send>(
     count: usize,
     body: impl Fn(Arc<dyn Comm>) -> Result<T, ArrayError> + Sync,
@@ -22,14 +26,14 @@ pub(crate) fn ranks<T: Send>(
     Threads::new(count).try_run(body).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A directory, and a path in it.
-pub(crate) fn place() -> (tempfile::TempDir, PathBuf) {
+/// A temporary directory, and the path of a dataset in it.
+pub(crate) fn temporary_dataset() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data.nc");
     (directory, path)
 }
 
-/// Options for so many partitions.
+/// Options for `count` partitions.
 pub(crate) fn divided(count: u64) -> Options {
     Options::default()
         .with("nc_partitioning_enabled", "enable")
@@ -38,8 +42,8 @@ pub(crate) fn divided(count: u64) -> Options {
         .unwrap()
 }
 
-pub(crate) fn open(comm: &Arc<dyn Comm>, path: &Path, write: bool) -> Dataset {
-    Dataset::open(comm, path, write, &Options::default()).unwrap()
+pub(crate) fn open(comm: &Arc<dyn Comm>, path: &Path, mode: OpenMode) -> Dataset {
+    Dataset::open(comm, path, mode, &Options::default()).unwrap()
 }
 
 /// The names of the files in a directory, in order.
@@ -51,7 +55,7 @@ pub(crate) fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Asserts that nothing is wrong with a file.
+/// Asserts that a file has no violations of its format.
 pub(crate) fn assert_valid(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     let violations = striate_array::format::validate(&bytes, bytes.len() as u64);

@@ -1,11 +1,11 @@
-//! What goes wrong is said, alike on all ranks, and leaves nothing behind.
+//! Errors of partitioned datasets are equal on all ranks, and leave no files.
 
 use std::path::Path;
 
-use striate_array::{ArrayError, Dataset, Format, Options, Owner, Slab, Type, Values};
+use striate_array::{ArrayError, Dataset, Format, OpenMode, Options, Owner, Slab, Type, Values};
 use striate_comm::Threads;
 
-use crate::{divided, names, open, place, ranks};
+use crate::{divided, names, open, ranks, temporary_dataset};
 
 /// A dataset of six rows and records, in three partitions.
 fn example(path: &Path, options: &Options) {
@@ -31,93 +31,97 @@ fn part(directory: &Path, k: usize) -> std::path::PathBuf {
     directory.join(name.unwrap())
 }
 
-/// What every rank is told when it opens a dataset.
-fn told(path: &Path, write: bool) -> String {
-    let mut told = Vec::new();
+/// The error with which every rank fails to open a dataset.
+fn open_error(path: &Path, mode: OpenMode) -> String {
+    let mut errors = Vec::new();
     for count in [1, 2, 5] {
         let results = Threads::new(count)
-            .run(|comm| Dataset::open(&comm, path, write, &Options::default()).map(|_| ()));
-        told.extend(results.into_iter().map(|result| result.unwrap_err().to_string()));
+            .run(|comm| Dataset::open(&comm, path, mode, &Options::default()).map(|_| ()));
+        errors.extend(results.into_iter().map(|result| result.unwrap_err().to_string()));
     }
-    assert!(told.iter().all(|text| *text == told[0]), "{told:?}");
-    told.remove(0)
+    assert!(errors.iter().all(|text| *text == errors[0]), "{errors:?}");
+    errors.remove(0)
 }
 
-fn assert_told(path: &Path, part: &Path, words: &str) {
-    let told = told(path, false);
+fn assert_open_error(path: &Path, part: &Path, words: &str) {
+    let error = open_error(path, OpenMode::ReadOnly);
     let name = part.file_name().unwrap().to_str().unwrap();
-    assert!(told.contains(name) && told.contains(words), "{told}");
+    assert!(error.contains(name) && error.contains(words), "{error}");
 }
 
 #[test]
-fn partitions_that_are_not_as_they_should_be_are_named() {
-    let (directory, path) = place();
+fn damaged_partitions_are_errors_that_name_them() {
+    let (directory, path) = temporary_dataset();
     let directory = directory.path();
     example(&path, &divided(3));
     let second = part(directory, 1);
     let whole = std::fs::read(&second).unwrap();
     // Missing.
     std::fs::rename(&second, directory.join("elsewhere")).unwrap();
-    assert_told(&path, &second, "No such file");
+    assert_open_error(&path, &second, "No such file");
     // Of another dataset.
     let other = directory.join("other.nc");
     example(&other, &divided(3));
     let theirs = names(directory).into_iter().find(|name| name.starts_with("other.part0001"));
     let theirs = directory.join(theirs.unwrap());
     std::fs::copy(&theirs, &second).unwrap();
-    assert_told(&path, &second, "it is of another dataset");
+    assert_open_error(&path, &second, "it is of another dataset");
     // Another partition of the same.
     std::fs::copy(part(directory, 0), &second).unwrap();
-    assert_told(&path, &second, "it is partition 0, not 1");
-    // No netCDF file, an unfinished one, one that was cut, one that is no partition.
+    assert_open_error(&path, &second, "it is partition 0, not 1");
+    // Not a netCDF file, unfinished, truncated, not a partition.
     std::fs::write(&second, b"something else").unwrap();
-    assert_told(&path, &second, "not a netCDF classic file");
+    assert_open_error(&path, &second, "not a netCDF classic file");
     let mut unfinished = whole.clone();
     unfinished[..3].copy_from_slice(b"cdf");
     std::fs::write(&second, &unfinished).unwrap();
-    assert_told(&path, &second, "is unfinished");
+    assert_open_error(&path, &second, "is unfinished");
     std::fs::write(&second, &whole[..whole.len() - 1]).unwrap();
-    assert_told(&path, &second, &format!("it has {} bytes of {}", whole.len() - 1, whole.len()));
+    assert_open_error(
+        &path,
+        &second,
+        &format!("it has {} bytes of {}", whole.len() - 1, whole.len()),
+    );
     ranks(1, |comm| {
         let plain = Dataset::create(&comm, &second, Format::Cdf5, &Options::default())?;
         plain.end()?.close()
     });
-    assert_told(&path, &second, "it is no partition");
+    assert_open_error(&path, &second, "it is no partition");
     // Fewer records than the master states.
     let mut fewer = whole.clone();
     fewer[11] -= 1;
     std::fs::write(&second, &fewer).unwrap();
-    assert_told(&path, &second, "it has 1 records, the master states 2");
-    // More are no harm: the master counts.
+    assert_open_error(&path, &second, "it has 1 records, the master states 2");
+    // More records are accepted: the number in the master is used.
     let mut more = whole.clone();
     more[11] += 1;
     std::fs::write(&second, &more).unwrap();
     ranks(2, |comm| {
-        let data = open(&comm, &path, false);
+        let data = open(&comm, &path, OpenMode::ReadOnly);
         assert_eq!(data.header().records, 2);
         data.close()
     });
     // Of an older generation.
     std::fs::write(&second, &whole).unwrap();
     ranks(2, |comm| {
-        let mut define = open(&comm, &path, true).redefine()?;
+        let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
         define.attribute(Owner::Global, "more", 1)?;
         define.end()?.close()
     });
     std::fs::write(&second, &whole).unwrap();
-    assert_told(&path, &second, "it is of generation 1, the master of 2");
+    assert_open_error(&path, &second, "it is of generation 1, the master of 2");
 }
 
 #[test]
-fn what_is_there_can_be_read() {
-    let (directory, path) = place();
+fn present_partitions_can_be_read() {
+    let (directory, path) = temporary_dataset();
     example(&path, &divided(3));
     let second = part(directory.path(), 1);
     std::fs::remove_file(&second).unwrap();
     let partial = Options::default().with("nc_partitions_partial", "enable").unwrap();
     for count in [1, 2, 4] {
         ranks(count, |comm| {
-            let mut data = Dataset::open(&comm, &path, true, &partial)?;
+            let mut data = Dataset::open(&comm, &path, OpenMode::ReadWrite, &partial)?;
             let missing = |k: usize| data.partitions().unwrap()[k].missing.is_some();
             assert_eq!([0, 1, 2].map(missing), [false, true, false]);
             let (a, b, c) = (data.variable("a")?, data.variable("b")?, data.variable("c")?);
@@ -127,14 +131,14 @@ fn what_is_there_can_be_read() {
             assert_eq!(rows, (0..8).collect::<Vec<i32>>());
             let beyond = data.array::<i32>(a, &Slab::new(&[4, 0], &[2, 4]))?;
             assert_eq!(beyond[[1, 3]], 23);
-            // Strides may leave them out.
+            // A stride may skip them.
             let slab = Slab::new(&[1, 0, 0], &[1, 2, 4]).stride(&[1, 4, 1]);
             assert_eq!(data.array::<i32>(b, &slab)?[[0, 1, 0]], 40);
             assert_eq!(data.array::<i32>(c, &Slab::all())?[[3]], 4);
             let mut all = vec![0; 24];
             let names = |error: ArrayError| {
-                let told = error.to_string();
-                assert!(told.contains("part0001") && told.contains("No such file"), "{told}");
+                let error = error.to_string();
+                assert!(error.contains("part0001") && error.contains("No such file"), "{error}");
             };
             names(data.get_all(a, &Slab::all(), &mut all).unwrap_err());
             names(data.get(a, &Slab::element(&[2, 0]), &mut all[..1]).unwrap_err());
@@ -150,29 +154,29 @@ fn what_is_there_can_be_read() {
 }
 
 #[test]
-fn one_rank_that_touches_a_missing_partition_is_an_error_of_all() {
-    let (directory, path) = place();
+fn an_access_of_one_rank_to_a_missing_partition_is_an_error_of_all() {
+    let (directory, path) = temporary_dataset();
     example(&path, &divided(3));
     std::fs::remove_file(part(directory.path(), 1)).unwrap();
     let partial = Options::default().with("nc_partitions_partial", "enable").unwrap();
     ranks(3, |comm| {
-        let mut data = Dataset::open(&comm, &path, false, &partial)?;
+        let mut data = Dataset::open(&comm, &path, OpenMode::ReadOnly, &partial)?;
         let a = data.variable("a")?;
         let row = [0, 2, 5][comm.rank()];
         let mut values = [0; 4];
-        let told = data.get_all(a, &Slab::new(&[row, 0], &[1, 4]), &mut values).unwrap_err();
-        assert!(told.to_string().contains("part0001"), "{told}");
+        let error = data.get_all(a, &Slab::new(&[row, 0], &[1, 4]), &mut values).unwrap_err();
+        assert!(error.to_string().contains("part0001"), "{error}");
         data.close()
     });
 }
 
 #[test]
-fn a_partition_is_a_file_to_be_read() {
-    let (directory, path) = place();
+fn a_partition_can_be_opened_read_only() {
+    let (directory, path) = temporary_dataset();
     example(&path, &divided(3));
     let second = part(directory.path(), 1);
     ranks(2, |comm| {
-        let mut data = open(&comm, &second, false);
+        let mut data = open(&comm, &second, OpenMode::ReadOnly);
         assert!(data.partitions().is_none());
         let a = data.variable("a")?;
         assert_eq!(data.shape(a), [2, 4]);
@@ -181,13 +185,13 @@ fn a_partition_is_a_file_to_be_read() {
         assert_eq!(*data.attribute(Owner::Global, "partition_index")?, Values::Int64(vec![1]));
         data.close()
     });
-    let told = told(&second, true);
-    assert!(told.contains("it is a part of 'data.nc'"), "{told}");
+    let error = open_error(&second, OpenMode::ReadWrite);
+    assert!(error.contains("it is a part of 'data.nc'"), "{error}");
 }
 
 #[test]
-fn names_that_are_reserved() {
-    let (directory, path) = place();
+fn reserved_names_are_refused() {
+    let (directory, path) = temporary_dataset();
     ranks(2, |comm| {
         let mut define = Dataset::create(&comm, &path, Format::Cdf5, &divided(2))?;
         let x = define.dimension("x", 2)?;
@@ -198,8 +202,8 @@ fn names_that_are_reserved() {
             (v.into(), "partition_ranges"),
             (v.into(), "range(x)"),
         ] {
-            let told = define.attribute(owner, name, "mine").unwrap_err().to_string();
-            assert!(told.contains(name) && told.contains("have it for themselves"), "{told}");
+            let error = define.attribute(owner, name, "mine").unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("is reserved"), "{error}");
         }
         define.attribute(v, "partition_files", "not reserved here")?;
         define.abort()
@@ -210,14 +214,14 @@ fn names_that_are_reserved() {
         let mut define = Dataset::create(&comm, &path, Format::Cdf5, &Options::default())?;
         define.attribute(Owner::Global, "partition_count", 3)?;
         define.end()?.close()?;
-        assert!(open(&comm, &path, true).partitions().is_none());
+        assert!(open(&comm, &path, OpenMode::ReadWrite).partitions().is_none());
         Ok(())
     });
 }
 
 #[test]
-fn what_cannot_be_divided_so_is_refused_and_leaves_nothing() {
-    let (directory, path) = place();
+fn impossible_divisions_are_refused_and_leave_no_files() {
+    let (directory, path) = temporary_dataset();
     let lost = directory.path().join("no-such-directory").display().to_string();
     let lost = divided(3).with("nc_partition_targets", &lost).unwrap();
     let hint = divided(3).with("nc_partition_dims", "v:z").unwrap();
@@ -241,8 +245,8 @@ fn what_cannot_be_divided_so_is_refused_and_leaves_nothing() {
                 ended.map(|_| ())
             });
             for result in results {
-                let told = result.unwrap_err().to_string();
-                assert!(told.contains(words), "{told}");
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains(words), "{error}");
             }
             let left = names(directory.path());
             assert_eq!(left, [""; 0]);
@@ -251,8 +255,8 @@ fn what_cannot_be_divided_so_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn abort_leaves_what_was_there() {
-    let (directory, path) = place();
+fn abort_does_not_change_published_datasets() {
+    let (directory, path) = temporary_dataset();
     let define = |comm: &_| -> Result<Dataset, ArrayError> {
         let mut define = Dataset::create(comm, &path, Format::Cdf5, &divided(3))?;
         let y = define.dimension("y", 9)?;
@@ -273,29 +277,29 @@ fn abort_leaves_what_was_there() {
     let before = names(directory.path());
     ranks(2, |comm| {
         define(&comm)?.abort()?;
-        // A definition that is aborted after a redefinition was begun takes a new dataset along.
+        // Aborting a redefinition of a new dataset deletes the dataset.
         define(&comm)?.redefine()?.abort()
     });
     assert_eq!(names(directory.path()), before);
-    // What is published stays.
+    // A published dataset is not deleted.
     ranks(2, |comm| {
         let mut data = define(&comm)?;
         data.sync()?;
         data.abort()?;
-        open(&comm, &path, true).redefine()?.abort()
+        open(&comm, &path, OpenMode::ReadWrite).redefine()?.abort()
     });
     let after = names(directory.path());
     assert_eq!(after.len(), 4);
     assert!(after != before);
     ranks(2, |comm| {
-        assert_eq!(open(&comm, &path, false).header().variables.len(), 1);
+        assert_eq!(open(&comm, &path, OpenMode::ReadOnly).header().variables.len(), 1);
         Ok(())
     });
 }
 
 #[test]
 fn a_dataset_is_replaced_as_a_whole() {
-    let (directory, path) = place();
+    let (directory, path) = temporary_dataset();
     let files = |count: usize| {
         let names = names(directory.path());
         assert_eq!(names.len(), count, "{names:?}");
@@ -303,7 +307,7 @@ fn a_dataset_is_replaced_as_a_whole() {
     };
     example(&path, &divided(3));
     let first = files(4);
-    // Exclusive: what is there stays.
+    // Exclusive: an existing dataset does not change.
     let exclusive = Options { exclusive: true, ..divided(2) };
     let results = Threads::new(2)
         .run(|comm| Dataset::create(&comm, &path, Format::Cdf5, &exclusive).map(|_| ()));
@@ -311,18 +315,18 @@ fn a_dataset_is_replaced_as_a_whole() {
         assert!(result.unwrap_err().to_string().contains("data.nc"));
     }
     assert_eq!(files(4), first);
-    // While a new one is written the old one is whole.
+    // While a new dataset is written, the old one is complete.
     ranks(2, |comm| {
         let mut define = Dataset::create(&comm, &path, Format::Cdf5, &divided(2))?;
         let y = define.dimension("y", 9)?;
         let v = define.variable("v", Type::Int, &[y, y])?;
         let mut data = define.end()?;
         data.put_all(v, &Slab::all(), &[1; 81])?;
-        let old = open(&comm, &path, false);
+        let old = open(&comm, &path, OpenMode::ReadOnly);
         assert_eq!(old.header().variables.len(), 3);
         old.close()?;
         data.sync()?;
-        let new = open(&comm, &path, false);
+        let new = open(&comm, &path, OpenMode::ReadOnly);
         assert_eq!(new.header().variables.len(), 1);
         new.close()?;
         data.put_all(v, &Slab::all(), &[2; 81])?;
@@ -330,7 +334,7 @@ fn a_dataset_is_replaced_as_a_whole() {
     });
     let second = files(3);
     assert!(first.iter().all(|name| !second.contains(name) || name == "data.nc"));
-    // A writer that was killed left an unpublished one.
+    // An unpublished dataset of a killed writer.
     ranks(2, |comm| {
         let mut define = Dataset::create(&comm, &path, Format::Cdf5, &divided(3))?;
         let y = define.dimension("y", 9)?;
@@ -339,7 +343,7 @@ fn a_dataset_is_replaced_as_a_whole() {
         Ok(())
     });
     files(3 + 4);
-    // Somebody else's file of a listed name is not deleted.
+    // A file of another dataset under a listed name is not deleted.
     let is_new = |name: &String| name.contains(".part") && !second.contains(name);
     let new = names(directory.path()).into_iter().find(is_new).unwrap();
     let theirs = directory.path().join(new);
@@ -347,25 +351,25 @@ fn a_dataset_is_replaced_as_a_whole() {
     example(&path, &divided(3));
     std::fs::remove_file(&theirs).unwrap();
     files(4);
-    // A plain one takes its partitions along.
+    // A plain dataset that replaces it also removes its partitions.
     example(&path, &Options::default());
     assert_eq!(files(1), ["data.nc"]);
-    // And is taken by a partitioned one.
+    // A partitioned dataset replaces the plain one.
     example(&path, &divided(3));
     files(4);
 }
 
 #[test]
 fn nothing_to_divide_is_a_plain_file() {
-    let (directory, path) = place();
+    let (directory, path) = temporary_dataset();
     let one = divided(1);
-    let beside = Options::default().with("nc_partitioning_enabled", "true").unwrap();
+    let in_directory = Options::default().with("nc_partitioning_enabled", "true").unwrap();
     let deep = divided(4).with("min_ndims", "3").unwrap();
-    for options in [one, beside, deep] {
+    for options in [one, in_directory, deep] {
         example(&path, &options);
         assert_eq!(names(directory.path()), ["data.nc"]);
         ranks(2, |comm| {
-            let data = open(&comm, &path, false);
+            let data = open(&comm, &path, OpenMode::ReadOnly);
             assert!(data.partitions().is_none());
             assert_eq!(data.header().attributes, []);
             data.close()
@@ -375,7 +379,7 @@ fn nothing_to_divide_is_a_plain_file() {
 
 #[test]
 fn redefinitions_that_would_move_data_are_refused() {
-    let (directory, path) = place();
+    let (directory, path) = temporary_dataset();
     example(&path, &divided(3));
     let before: Vec<Vec<u8>> = names(directory.path())
         .iter()
@@ -383,11 +387,11 @@ fn redefinitions_that_would_move_data_are_refused() {
         .collect();
     for name in ["a", "c"] {
         ranks(2, |comm| {
-            let mut define = open(&comm, &path, true).redefine()?;
+            let mut define = open(&comm, &path, OpenMode::ReadWrite).redefine()?;
             let v = define.variables().nth(usize::from(name == "c") * 2).unwrap();
             define.attribute(v, "par_dim_id", "x")?;
-            let told = define.end().unwrap_err().to_string();
-            assert!(told.contains(&format!("par_dim_id of variable '{name}'")), "{told}");
+            let error = define.end().unwrap_err().to_string();
+            assert!(error.contains(&format!("par_dim_id of variable '{name}'")), "{error}");
             Ok(())
         });
     }
@@ -399,8 +403,8 @@ fn redefinitions_that_would_move_data_are_refused() {
 }
 
 #[test]
-fn options_of_the_first_rank_count() {
-    let (directory, path) = place();
+fn options_of_rank_0_are_used() {
+    let (directory, path) = temporary_dataset();
     ranks(3, |comm| {
         let options = if comm.rank() == 0 { divided(2) } else { Options::default() };
         let mut define = Dataset::create(&comm, &path, Format::Cdf2, &options)?;

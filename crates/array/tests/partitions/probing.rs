@@ -1,24 +1,24 @@
-//! Partitions lie on the targets that are fast when the dataset is made.
+//! Partitions are created on the targets that the probe finds fast.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use striate_array::{Dataset, Format, Options, Slab, Type};
+use striate_array::{Dataset, Format, OpenMode, Options, Slab, Type};
 use striate_file::{FileError, StorageTarget, TargetStores};
 use striate_store::store::Store;
 use striate_store::{NullStore, Throttled};
 
 use crate::{divided, ranks};
 
-/// Targets whose name ends with `slow` are many times slower than the others.
+/// Fake targets: those whose name ends with `slow` are many times slower.
 #[derive(Debug, Default)]
-struct Pretended {
+struct FakeTargets {
     opened: AtomicUsize,
 }
 
-impl TargetStores for Pretended {
+impl TargetStores for FakeTargets {
     fn open(&self, target: &StorageTarget) -> Result<Arc<dyn Store>, FileError> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let latency = if target.to_string().ends_with("slow") { 1000 } else { 1 };
@@ -27,14 +27,14 @@ impl TargetStores for Pretended {
     }
 }
 
-struct Place {
+struct ProbeSetup {
     _directory: tempfile::TempDir,
     path: PathBuf,
     options: Options,
-    pretended: Arc<Pretended>,
+    stores: Arc<FakeTargets>,
 }
 
-fn place(targets: &[&str]) -> Place {
+fn setup(targets: &[&str]) -> ProbeSetup {
     let directory = tempfile::tempdir().unwrap();
     let targets: Vec<String> = targets
         .iter()
@@ -44,21 +44,21 @@ fn place(targets: &[&str]) -> Place {
             target.display().to_string()
         })
         .collect();
-    let pretended = Arc::new(Pretended::default());
+    let stores = Arc::new(FakeTargets::default());
     let mut options = divided(1)
         .with("nc_num_partitions", "targets")
         .and_then(|it| it.with("nc_partition_targets", &targets.join(",")))
         .and_then(|it| it.with("nc_probe_size", "64KiB"))
-        // However busy the machine is, the others are not that slow.
+        // On a busy machine the fast targets are still faster than that.
         .and_then(|it| it.with("nc_probe_delta", "0.9"))
         .unwrap();
-    options.probe.stores = Some(Arc::clone(&pretended) as Arc<dyn TargetStores>);
+    options.probe.stores = Some(Arc::clone(&stores) as Arc<dyn TargetStores>);
     options.probe.cache = Some(directory.path().join("cache"));
     let path = directory.path().join("data.nc");
-    Place { _directory: directory, path, options, pretended }
+    ProbeSetup { _directory: directory, path, options, stores }
 }
 
-/// Makes a dataset; returns the directories of its partitions, and what it says of the probe.
+/// Creates a dataset; returns the directories of its partitions, and its probe result.
 fn write(count: usize, path: &Path, options: &Options) -> (Vec<String>, Option<String>) {
     let all = ranks(count, |comm| {
         let mut define = Dataset::create(&comm, path, Format::Cdf5, options)?;
@@ -68,7 +68,7 @@ fn write(count: usize, path: &Path, options: &Options) -> (Vec<String>, Option<S
         let mut data = define.end()?;
         data.put_all(heat, &Slab::all(), &(0..60).collect::<Vec<i32>>())?;
         data.close()?;
-        let mut data = Dataset::open(&comm, path, false, &Options::default())?;
+        let mut data = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default())?;
         let heat = data.variable("heat")?;
         let mut found = [0; 60];
         data.get_all(heat, &Slab::all(), &mut found)?;
@@ -87,50 +87,50 @@ fn write(count: usize, path: &Path, options: &Options) -> (Vec<String>, Option<S
 }
 
 #[test]
-fn slow_targets_are_left_out() {
+fn slow_targets_are_dropped() {
     for count in [1, 3] {
-        let place = place(&["a", "slow", "b", "c"]);
-        let (directories, probe) = write(count, &place.path, &place.options);
+        let setup = setup(&["a", "slow", "b", "c"]);
+        let (directories, probe) = write(count, &setup.path, &setup.options);
         assert_eq!(directories, ["a", "b", "c"]);
         let probe = probe.unwrap();
         assert!(probe.starts_with("3 of 4 targets, "), "{probe}");
-        let told: Vec<_> = probe.lines().filter(|line| line.ends_with("\tdropped")).collect();
-        assert!(told.len() == 1 && told[0].contains("/slow\t"), "{probe}");
+        let dropped: Vec<_> = probe.lines().filter(|line| line.ends_with("\tdropped")).collect();
+        assert!(dropped.len() == 1 && dropped[0].contains("/slow\t"), "{probe}");
     }
 }
 
 #[test]
-fn samples_are_used_again_for_a_while() {
-    let mut place = place(&["a", "slow", "b"]);
-    write(2, &place.path, &place.options);
-    write(2, &place.path, &place.options);
-    assert_eq!(place.pretended.opened.load(Ordering::Relaxed), 3);
-    place.options.set("nc_probe_valid", "0").unwrap();
-    write(2, &place.path, &place.options);
-    assert_eq!(place.pretended.opened.load(Ordering::Relaxed), 6);
+fn samples_are_cached() {
+    let mut setup = setup(&["a", "slow", "b"]);
+    write(2, &setup.path, &setup.options);
+    write(2, &setup.path, &setup.options);
+    assert_eq!(setup.stores.opened.load(Ordering::Relaxed), 3);
+    setup.options.set("nc_probe_valid", "0").unwrap();
+    write(2, &setup.path, &setup.options);
+    assert_eq!(setup.stores.opened.load(Ordering::Relaxed), 6);
 }
 
 #[test]
-fn nothing_is_measured_if_nobody_wants_it_or_nothing_is_divided() {
-    let place = place(&["a", "slow", "b"]);
-    let off = place.options.clone().with("nc_probe", "disable").unwrap();
-    assert_eq!(write(2, &place.path, &off), (["a", "slow", "b"].map(str::to_owned).into(), None));
-    let whole = place.options.clone().with("min_ndims", "2").unwrap();
-    assert_eq!(write(2, &place.path, &whole), (Vec::new(), None));
-    assert_eq!(place.pretended.opened.load(Ordering::Relaxed), 0);
+fn targets_are_not_probed_if_disabled_or_nothing_is_divided() {
+    let setup = setup(&["a", "slow", "b"]);
+    let off = setup.options.clone().with("nc_probe", "disable").unwrap();
+    assert_eq!(write(2, &setup.path, &off), (["a", "slow", "b"].map(str::to_owned).into(), None));
+    let whole = setup.options.clone().with("min_ndims", "2").unwrap();
+    assert_eq!(write(2, &setup.path, &whole), (Vec::new(), None));
+    assert_eq!(setup.stores.opened.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn one_target_that_is_left_holds_all() {
-    let place = place(&["a", "slow"]);
-    let (directories, _) = write(2, &place.path, &place.options);
+fn a_single_remaining_target_gets_all_partitions() {
+    let setup = setup(&["a", "slow"]);
+    let (directories, _) = write(2, &setup.path, &setup.options);
     assert_eq!(directories, ["a", "a"]);
 }
 
 #[test]
 fn fewer_partitions_than_targets_avoid_the_slow_ones() {
-    let place = place(&["slow", "a", "b", "c"]);
-    let options = place.options.clone().with("nc_num_partitions", "2").unwrap();
-    let (directories, _) = write(2, &place.path, &options);
+    let setup = setup(&["slow", "a", "b", "c"]);
+    let options = setup.options.clone().with("nc_num_partitions", "2").unwrap();
+    let (directories, _) = write(2, &setup.path, &options);
     assert!(directories.len() == 2 && !directories.contains(&"slow".into()), "{directories:?}");
 }

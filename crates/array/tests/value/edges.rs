@@ -1,11 +1,11 @@
-//! Values at which conversions change their minds: around the limits of every type, what is special in
-//! floating point, and noise.
+//! Edge values of conversions: around the limits of every type, special floating point values, and
+//! random ones.
 
 use striate_array::value::Kind;
 
 use crate::twin::{KINDS, limits};
 
-/// Edge values of a kind, packed in the order of memory: more than a block of the conversion holds.
+/// Edge values of a kind, packed in native byte order: more than a block of the conversion.
 pub(crate) fn of(kind: Kind) -> Vec<u8> {
     let mut bytes = Vec::new();
     match kind {
@@ -23,7 +23,7 @@ pub(crate) fn of(kind: Kind) -> Vec<u8> {
                 }
             }
         }
-        // Integers of more bits are cut: these are values too.
+        // Wider integers are truncated, which gives further values.
         _ => {
             for value in integers() {
                 let wide = value.to_le_bytes();
@@ -59,7 +59,7 @@ fn reals() -> Vec<f64> {
     let largest = f64::from(f32::MAX);
     let special = [
         largest,
-        // Half way to what would be the next one, from where on rounding gives infinity.
+        // Half way to the next value, from which on rounding gives infinity.
         largest + 2f64.powi(102),
         largest + 2f64.powi(103),
         largest * 1.1,
@@ -78,7 +78,7 @@ fn reals() -> Vec<f64> {
     all
 }
 
-/// The same every time.
+/// A fixed pseudorandom sequence.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     (0..len)

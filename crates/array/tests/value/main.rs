@@ -9,11 +9,11 @@ mod twin;
 
 use striate_array::value::{Char, Conversion, InRange, Kind, Value, default_fill};
 use striate_array::{Format, Type};
-use twin::Number;
+use twin::ExactNumber;
 
 pub(crate) const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
 
-/// The fill value of the variables: no default of netCDF.
+/// The fill value of the variables, which is not a default of netCDF.
 const FILL: [u8; 8] = [0x5a, 0x3c, 0x99, 0x17, 0xe1, 0x42, 0x6b, 0xd8];
 
 pub(crate) fn conversions() -> impl Iterator<Item = Conversion> {
@@ -33,7 +33,7 @@ fn element(bytes: &[u8], size: usize, i: usize) -> &[u8] {
     &bytes[i * size..(i + 1) * size]
 }
 
-/// Elements in a row, as the conversion sees them, begin at an odd address.
+/// Elements for a conversion, at an odd address.
 fn unaligned(bytes: &[u8]) -> Vec<u8> {
     let mut row = vec![0; 1];
     row.extend_from_slice(bytes);
@@ -53,7 +53,7 @@ fn encodes_as_the_twin_does() {
 
         let mut all = true;
         for i in 0..count {
-            let value = Number::in_memory(conversion.memory, element(&memory, size, i));
+            let value = ExactNumber::in_memory(conversion.memory, element(&memory, size, i));
             let expected = twin::converted(
                 value,
                 conversion.memory,
@@ -71,7 +71,7 @@ fn encodes_as_the_twin_does() {
             if cfg!(target_endian = "big") {
                 actual.reverse();
             }
-            let actual = Number::in_memory(twin::kind_of(conversion.external), &actual);
+            let actual = ExactNumber::in_memory(twin::kind_of(conversion.external), &actual);
             assert!(actual.is_same_as(expected), "{value:?} became {actual:?} by {conversion:?}");
         }
         assert_eq!(result == InRange::All, all, "{conversion:?}");
@@ -96,20 +96,20 @@ fn decodes_as_the_twin_does() {
 
         let mut all = true;
         for i in 0..count {
-            let value = Number::in_memory(outside, element(&native, external, i));
+            let value = ExactNumber::in_memory(outside, element(&native, external, i));
             let expected = twin::converted(value, outside, &conversion, conversion.memory);
             all &= expected.is_some();
             let expected = expected.unwrap_or_else(|| twin::default_fill(conversion.memory));
-            let actual = Number::in_memory(conversion.memory, element(&memory[1..], size, i));
+            let actual = ExactNumber::in_memory(conversion.memory, element(&memory[1..], size, i));
             assert!(actual.is_same_as(expected), "{value:?} became {actual:?} by {conversion:?}");
         }
         assert_eq!(result == InRange::All, all, "{conversion:?}");
     }
 }
 
-/// One value out of range at any place of a long row is found, and touches no other.
+/// One value out of range at any position of a long row is found, and changes no other.
 #[test]
-fn a_single_value_out_of_range_is_found_wherever_it_is() {
+fn a_single_value_out_of_range_is_found_at_any_position() {
     let fill = default_fill(Type::Short);
     let conversion =
         Conversion { memory: Kind::F64, external: Type::Short, format: Format::Cdf1, fill };
@@ -129,7 +129,7 @@ fn a_single_value_out_of_range_is_found_wherever_it_is() {
 }
 
 #[test]
-fn in_place_is_there_exactly_for_same_bits() {
+fn conversion_in_place_exists_exactly_for_types_with_the_same_bits() {
     for conversion in conversions() {
         let mut bytes = edges::of(conversion.memory);
         let original = bytes.clone();

@@ -1,8 +1,8 @@
-//! Conversions against netCDF-C, value by value: what it calls a range error, and what it makes of the
-//! others. `tests/peer/convert.c` asks it. What it leaves behind for a value in error depends on how it
-//! was built, and is not compared.
+//! Conversions compared with netCDF-C, value by value: range errors, and converted values.
+//! `tests/peer/convert.c` calls it. The result for a value in error depends on how netCDF-C was
+//! built, and is not compared.
 //!
-//! Where we differ, we do so on purpose: [`Quirk`] has the list.
+//! Intended differences are listed in [`Quirk`].
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -11,29 +11,30 @@ use std::process::{Child, Command, Stdio};
 use striate_array::Type;
 use striate_array::value::{Conversion, InRange, Kind};
 
-use crate::twin::{self, Number};
+use crate::twin::{self, ExactNumber};
 use crate::{conversions, edges, element};
 
-/// Where netCDF-C does something else.
+/// An intended difference from netCDF-C.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Quirk {
     /// NaN passes its comparisons with the limits of an integer type, and the cast that follows is
-    /// undefined. We call it out of range.
+    /// undefined. Here it is out of range.
     NanToInteger,
-    /// An infinity is greater than the greatest number, so it is called out of range between the two types of
-    /// floating point, although both have it. (From a float in a file to a double in memory it passes.) We
-    /// hand it on.
+    /// An infinity is greater than the greatest number, so it is out of range between the two types
+    /// of floating point, although both have it. (From a float in a file to a double in memory it
+    /// passes.) Here it is in range.
     InfinityAsReal,
-    /// The limit of a 64-bit integer is rounded up when it is compared with floating point, and passes.
-    /// Reading makes the greatest integer of it, as we always do; for writing the cast is undefined.
+    /// The limit of a 64-bit integer is rounded up when it is compared with floating point, and
+    /// passes. Reading gives the greatest integer, as here in both directions; for writing the cast
+    /// is undefined.
     RoundedLimit,
 }
 
-fn quirk(value: Number, to: Kind, is_put: bool) -> Option<Quirk> {
+fn quirk(value: ExactNumber, to: Kind, is_put: bool) -> Option<Quirk> {
     let value = match value {
-        Number::Integer(_) => return None,
-        Number::Single(value) => value.into(),
-        Number::Double(value) => value,
+        ExactNumber::Integer(_) => return None,
+        ExactNumber::Single(value) => value.into(),
+        ExactNumber::Double(value) => value,
     };
     match twin::limits(to) {
         None if value.is_infinite() => Some(Quirk::InfinityAsReal),
@@ -45,10 +46,10 @@ fn quirk(value: Number, to: Kind, is_put: bool) -> Option<Quirk> {
     }
 }
 
-/// netCDF-C in a process of its own.
+/// netCDF-C in another process.
 struct Peer {
     child: Child,
-    // The program goes with its directory.
+    // The program is deleted with its directory.
     _directory: tempfile::TempDir,
 }
 
@@ -74,7 +75,7 @@ impl Peer {
         Self { child, _directory: directory }
     }
 
-    /// Which values were out of range, and all of them converted, in the order of bytes of memory.
+    /// Which values were out of range, and all converted values in native byte order.
     fn convert(
         &mut self,
         conversion: &Conversion,
@@ -114,7 +115,7 @@ impl Peer {
     }
 }
 
-/// What `nc-config` says, if it is there.
+/// The output of `nc-config`, if it exists.
 fn flags() -> Vec<String> {
     let said = Command::new("nc-config").args(["--cflags", "--libs"]).output();
     match said {
@@ -132,7 +133,7 @@ fn swapped(mut bytes: Vec<u8>, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Compares one way through a conversion; returns the quirks that were met.
+/// Compares one direction of a conversion; returns the quirks that occurred.
 fn compare(peer: &mut Peer, conversion: &Conversion, is_put: bool) -> Vec<Quirk> {
     let external = twin::kind_of(conversion.external);
     let (from, to) =
@@ -143,8 +144,8 @@ fn compare(peer: &mut Peer, conversion: &Conversion, is_put: bool) -> Vec<Quirk>
     let mut quirks = Vec::new();
     for (i, &is_out) in out_of_range.iter().enumerate() {
         let bytes = element(&values, from.size(), i);
-        let value = Number::in_memory(from, bytes);
-        // One at a time, so that each has its own answer.
+        let value = ExactNumber::in_memory(from, bytes);
+        // One value at a time, so that each has its own result.
         let mut ours = vec![0; to.size()];
         let result = if is_put {
             let result = conversion.encode(bytes, &mut ours);
@@ -153,8 +154,8 @@ fn compare(peer: &mut Peer, conversion: &Conversion, is_put: bool) -> Vec<Quirk>
         } else {
             conversion.decode(&swapped(bytes.to_vec(), from.size()), &mut ours)
         };
-        let ours = Number::in_memory(to, &ours);
-        let theirs = Number::in_memory(to, element(&theirs, to.size(), i));
+        let ours = ExactNumber::in_memory(to, &ours);
+        let theirs = ExactNumber::in_memory(to, element(&theirs, to.size(), i));
         let errors_agree = (result == InRange::NotAll) == is_out;
         if errors_agree && (is_out || ours.is_same_as(theirs)) {
             continue;
@@ -171,7 +172,7 @@ fn compare(peer: &mut Peer, conversion: &Conversion, is_put: bool) -> Vec<Quirk>
 }
 
 #[test]
-fn netcdf_converts_alike() {
+fn netcdf_c_converts_equally() {
     let mut peer = Peer::start();
     let mut quirks = Vec::new();
     for conversion in conversions() {

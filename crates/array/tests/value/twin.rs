@@ -17,16 +17,16 @@ pub(crate) const KINDS: [Kind; 11] = [
     Kind::Text,
 ];
 
-/// Any number that is in memory or in a file.
+/// Any number of memory or files.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Number {
+pub(crate) enum ExactNumber {
     Integer(i128),
     Single(f32),
     Double(f64),
 }
 
-impl Number {
-    /// From its bytes in the order of memory.
+impl ExactNumber {
+    /// From its bytes in native order.
     pub(crate) fn in_memory(kind: Kind, bytes: &[u8]) -> Self {
         macro_rules! integer {
             ($type:ty) => {
@@ -47,7 +47,7 @@ impl Number {
         }
     }
 
-    /// The same to the bit, but all that is not a number alike.
+    /// Equal bits; all NaNs are equal.
     pub(crate) fn is_same_as(self, other: Self) -> bool {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => a == b,
@@ -62,7 +62,7 @@ impl Number {
     }
 }
 
-/// What holds in memory the bits of an external type.
+/// The type in memory with the same bits as an external type.
 pub(crate) const fn kind_of(external: Type) -> Kind {
     match external {
         Type::Byte => Kind::I8,
@@ -79,7 +79,7 @@ pub(crate) const fn kind_of(external: Type) -> Kind {
     }
 }
 
-/// Least and greatest, of integers.
+/// The limits of an integer type.
 pub(crate) fn limits(kind: Kind) -> Option<(i128, i128)> {
     let signed = |bits: u32| Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1));
     let unsigned = |bits: u32| Some((0, (1 << bits) - 1));
@@ -97,63 +97,62 @@ pub(crate) fn limits(kind: Kind) -> Option<(i128, i128)> {
 }
 
 /// netCDF's default fill value.
-pub(crate) fn default_fill(kind: Kind) -> Number {
+pub(crate) fn default_fill(kind: Kind) -> ExactNumber {
     match kind {
-        Kind::F32 => Number::Single(9.969_209_968_386_869e36_f64 as f32),
-        Kind::F64 => Number::Double(9.969_209_968_386_869e36),
-        Kind::Text => Number::Integer(0),
-        Kind::I64 => Number::Integer(-(1 << 63) + 2),
-        Kind::U64 => Number::Integer((1 << 64) - 2),
+        Kind::F32 => ExactNumber::Single(9.969_209_968_386_869e36_f64 as f32),
+        Kind::F64 => ExactNumber::Double(9.969_209_968_386_869e36),
+        Kind::Text => ExactNumber::Integer(0),
+        Kind::I64 => ExactNumber::Integer(-(1 << 63) + 2),
+        Kind::U64 => ExactNumber::Integer((1 << 64) - 2),
         _ => {
             let (least, greatest) = limits(kind).unwrap();
-            Number::Integer(if least == 0 { greatest } else { least + 1 })
+            ExactNumber::Integer(if least == 0 { greatest } else { least + 1 })
         }
     }
 }
 
-/// A number of one kind as one of another, either way through a conversion; `None` if it is out of
-/// range.
+/// A number of one kind converted to another, in either direction; `None` if it is out of range.
 pub(crate) fn converted(
-    value: Number,
+    value: ExactNumber,
     from: Kind,
     conversion: &Conversion,
     to: Kind,
-) -> Option<Number> {
+) -> Option<ExactNumber> {
     let unchecked_bytes = conversion.format != Format::Cdf5
         && (conversion.memory, conversion.external) == (Kind::U8, Type::Byte);
     if from == to {
         return Some(value);
     }
     match (value, limits(to)) {
-        (Number::Integer(value), Some((least, greatest))) => {
+        (ExactNumber::Integer(value), Some((least, greatest))) => {
             if unchecked_bytes {
                 let byte = value as u8;
-                return Some(Number::Integer(if least == 0 {
+                return Some(ExactNumber::Integer(if least == 0 {
                     byte.into()
                 } else {
                     (byte as i8).into()
                 }));
             }
-            (least..=greatest).contains(&value).then_some(Number::Integer(value))
+            (least..=greatest).contains(&value).then_some(ExactNumber::Integer(value))
         }
-        (Number::Integer(value), None) => Some(match to {
-            Kind::F32 => Number::Single(value as f32),
-            _ => Number::Double(value as f64),
+        (ExactNumber::Integer(value), None) => Some(match to {
+            Kind::F32 => ExactNumber::Single(value as f32),
+            _ => ExactNumber::Double(value as f64),
         }),
-        (Number::Single(value), Some(limits)) => to_integer(value.into(), limits),
-        (Number::Double(value), Some(limits)) => to_integer(value, limits),
-        (Number::Single(value), None) => Some(Number::Double(value.into())),
-        (Number::Double(value), None) => {
+        (ExactNumber::Single(value), Some(limits)) => to_integer(value.into(), limits),
+        (ExactNumber::Double(value), Some(limits)) => to_integer(value, limits),
+        (ExactNumber::Single(value), None) => Some(ExactNumber::Double(value.into())),
+        (ExactNumber::Double(value), None) => {
             let fits = !value.is_finite() || value.abs() <= f64::from(f32::MAX);
-            fits.then_some(Number::Single(value as f32))
+            fits.then_some(ExactNumber::Single(value as f32))
         }
     }
 }
 
-/// The limits are rounded to double, and are the limits of what is not cut off yet.
-fn to_integer(value: f64, (least, greatest): (i128, i128)) -> Option<Number> {
+/// The limits are rounded to double, and compared before truncation.
+fn to_integer(value: f64, (least, greatest): (i128, i128)) -> Option<ExactNumber> {
     if value.is_nan() || value < least as f64 || value > greatest as f64 {
         return None;
     }
-    Some(Number::Integer((value.trunc() as i128).clamp(least, greatest)))
+    Some(ExactNumber::Integer((value.trunc() as i128).clamp(least, greatest)))
 }

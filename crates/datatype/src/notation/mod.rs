@@ -1,14 +1,14 @@
 //! A readable notation for datatypes: what people type and what error messages show.
 //!
-//! [`Notation`] is a description *as written*, constructor by constructor; [`Notation::build`] turns
-//! it into a [`Datatype`], which is normal. The way back writes the loops of a datatype with the same
-//! constructors, so that printing and parsing round-trip.
+//! [`Notation`] is a description *as written*, constructor by constructor; [`Notation::build`]
+//! turns it into a [`Datatype`], which is normal. The way back writes the loops of a datatype with
+//! the same constructors, so that printing and parsing round-trip.
 //!
 //! ```text
 //! i32  f64  byte …                                     an element
 //! bytes(3KiB)                                          bytes that lie together
 //! contiguous(5 of f64)
-//! vector(768, 3KiB, stride=7KiB)                       count, block, stride: in elements (bytes here)
+//! vector(768, 3KiB, stride=7KiB)                       count, block, stride in elements (bytes)
 //! vector(10, 2 of f64, stride=5)   hvector(10, 2 of f64, stride=40)
 //! indexed([2 at 0, 3 at 7] of i32) hindexed([2 at 0, 3 at 28] of i32)
 //! indexed_block(2 of i32, at [0, 7, 9])                hindexed_block(…)
@@ -19,8 +19,8 @@
 //! resized(f32, lb=0, extent=16)    dup(i32)
 //! ```
 //!
-//! The `h` forms count strides and displacements in bytes, as in MPI. Where `of TYPE` is left out, the
-//! elements are bytes. Numbers take binary suffixes (`3KiB`, `4m`).
+//! The `h` forms count strides and displacements in bytes, as in MPI. Where `of TYPE` is left out,
+//! the elements are bytes. Numbers take binary suffixes (`3KiB`, `4m`).
 
 mod listing;
 mod parse;

@@ -1,6 +1,7 @@
 //! Parsing: a recursive descent over a handful of words, with errors that point at the place.
 //!
-//! Total for any input: nesting is limited, and nothing is allocated that the text does not spell out.
+//! Total for any input: nesting is limited, and nothing is allocated that the text does not spell
+//! out.
 
 use std::str::FromStr;
 

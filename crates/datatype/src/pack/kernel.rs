@@ -1,7 +1,7 @@
 //! Copy kernels for runs and for blocks of a few bytes, whose length the compiler knows.
 //!
-//! What makes the kernels here and in [`super::rows`] faster than a loop over memcpy is that they know
-//! what comes next: both sides of a later block are prefetched, the written one for writing.
+//! The kernels here and in [`super::rows`] are faster than a loop over memcpy because they know the
+//! next blocks: both sides of a later block are prefetched, the written one for writing.
 
 #![expect(clippy::inline_always, reason = "a call per block would cost more than its copy")]
 

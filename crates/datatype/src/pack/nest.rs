@@ -1,4 +1,4 @@
-//! Regular loop nests, carried out in the order that suits the cache.
+//! Copies regular loop nests in the order that suits the cache.
 //!
 //! The stream prescribes where each block goes, not when it is copied. A nest whose innermost loop
 //! takes large steps through memory while another takes small ones (the transposition from
@@ -56,8 +56,8 @@ pub(super) fn copy<const DIRECTION: bool>(count: u64, stride: i64, child: &Node,
 fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Position) {
     let (inner, outer) = match *loops {
         [ref loops @ .., outer, inner] if kernel::has_grid(len, place) => {
-            // SAFETY: the blocks are those of a nest which is inside of the memory and the stream, by
-            // the invariant of the parent module.
+            // SAFETY: the blocks are those of a nest which is inside of the memory and the stream,
+            // by the invariant of the parent module.
             return Walk::new(loops, place).for_each(|place| unsafe {
                 kernel::grid::<DIRECTION>(outer, inner, len, place);
             });
@@ -76,8 +76,8 @@ fn blocks<const DIRECTION: bool>(loops: &[Steps], len: u64, place: Position) {
 
 /// Copies a node that is not a run of bytes at every place of a nest.
 ///
-/// One of few pieces is listed once, so that the kernel sees all the blocks to come and not those of
-/// one copy only. The list has a fixed size: nothing grows with the type.
+/// One of few pieces is listed once, so that the kernel sees all the blocks to come and not those
+/// of one copy only. The list has a fixed size: nothing grows with the type.
 fn copies<const DIRECTION: bool>(loops: &[Steps], node: &Node, place: Position) {
     let mut pieces = [RowBlock::default(); MAX_PIECES];
     let Some(count) = list_pieces(node, 0, 0, &mut pieces) else {

@@ -1,8 +1,9 @@
 //! Rows of blocks: the kernel for everything that is not a few bytes.
 //!
-//! A [`Row`] is a sequence of blocks, regular or listed, that is copied at one place after the other.
-//! While a block is copied, the lines of a later one are asked for, across the end of the row too;
-//! copies far larger than the caches go around them, line by line, where blocks are long enough.
+//! A [`Row`] is a sequence of blocks, regular or listed, that is copied at one place after the
+//! other. While a block is copied, the lines of a later one are asked for, across the end of the
+//! row too; copies far larger than the caches go around them, line by line, where blocks are long
+//! enough.
 
 #![expect(clippy::inline_always, reason = "a call per block would cost more than its copy")]
 
@@ -13,8 +14,8 @@ use super::kernel::{AHEAD, Direction, Steps};
 use super::simd::{self, LINE, Lines, Portable};
 use crate::node::Block;
 
-/// Blocks between the one that is copied and the one that is prefetched, at most: more lines than this
-/// the first-level cache would not hold until they are needed.
+/// Blocks between the one that is copied and the one that is prefetched, at most: more lines than
+/// this the first-level cache would not hold until they are needed.
 const MOST_AHEAD: usize = 64;
 
 /// Blocks at least this long are worth streaming when packing: lines that two blocks share are few.
@@ -150,8 +151,8 @@ impl Row for [RowBlock] {
 /// Copies a row of blocks at every place.
 ///
 /// # Safety
-/// At every place, both sides of every block hold its bytes, do not overlap, and the written one may be
-/// written.
+/// At every place, both sides of every block hold its bytes, do not overlap, and the written one
+/// may be written.
 pub(super) unsafe fn copy<const DIRECTION: bool>(
     row: &(impl Row + ?Sized),
     places: impl Iterator<Item = Position> + Clone,
@@ -234,8 +235,8 @@ impl NextBlock {
     }
 }
 
-/// Calls `line` at every whole line of `len` bytes from `start` on, and returns where they end. Four
-/// at a time: fewer instructions per line let the processor look further ahead.
+/// Calls `line` at every whole line of `len` bytes from `start` on, and returns where they end.
+/// Four at a time: fewer instructions per line let the processor look further ahead.
 #[inline(always)]
 fn each_line(start: usize, len: usize, line: impl Fn(usize)) -> usize {
     let mut at = start;

@@ -1,7 +1,7 @@
 //! Copies of a cache line or less, prefetches and streaming stores, per instruction set.
 //!
-//! Two sets are enough: AVX-512 where the processor has it (a line is one register, and a mask copies
-//! any shorter length without a branch), and what every processor has.
+//! Two sets are enough: AVX-512 where the processor has it (a line is one register, and a mask
+//! copies any shorter length without a branch), and what every processor has.
 
 #![expect(clippy::inline_always, reason = "these are single instructions")]
 
@@ -25,8 +25,8 @@ pub(super) trait Lines {
     /// Copies at most a line.
     ///
     /// # Safety
-    /// Both sides hold `len` bytes, `len` is at most [`LINE`], they do not overlap, and the processor
-    /// has the instructions.
+    /// Both sides hold `len` bytes, `len` is at most [`LINE`], they do not overlap, and the
+    /// processor has the instructions.
     unsafe fn short(from: *const u8, to: *mut u8, len: usize);
 }
 
@@ -163,7 +163,11 @@ pub(super) fn will_write(address: *const u8) {
     // processors; all 64-bit ones accept the instruction.
     // SAFETY: as for `will_read`.
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+        std::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

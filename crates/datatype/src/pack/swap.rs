@@ -1,12 +1,12 @@
-//! Copies that reverse the bytes of every element, as fast as plain copies: big-endian files to and from
-//! little-endian memory.
+//! [`swap_copy`] and [`swap_in_place`]: copies that reverse the bytes of every element, between
+//! big-endian files and little-endian memory, as fast as plain copies.
 //!
 //! The loops are plain Rust, compiled once per instruction set. The compiler makes one shuffle per
-//! register of them, as fast as shuffles written by hand; only what reaches far beyond the caches needs
-//! more, because it is written around them (see [`simd`](super::simd)).
+//! register of them, as fast as shuffles written by hand; only what reaches far beyond the caches
+//! needs more, because it is written around them (see [`simd`](super::simd)).
 //!
-//! `unsafe` is here for two reasons, both argued where they occur: a function of an instruction set is
-//! called after the processor has been asked, and a streaming store needs the address of a line.
+//! `unsafe` is here for two reasons, both argued where they occur: a function of an instruction set
+//! is called after the processor has been asked, and a streaming store needs the address of a line.
 
 #![expect(clippy::inline_always, reason = "the loops are compiled once per instruction set")]
 
@@ -175,7 +175,8 @@ mod x86 {
             where
                 [u8; N]: Reversible,
             {
-                // SAFETY: whoever calls this has the instructions, and those of `Lines` are among them.
+                // SAFETY: the caller has checked for the instructions, which include those of
+                // `Lines`.
                 unsafe { super::copy::<N, $lines>(from, to) };
             }
 
@@ -214,8 +215,8 @@ where
     for (from, to) in from_lines.iter().zip(to_lines) {
         let mut line = *from;
         in_place::<N>(&mut line);
-        // SAFETY: both hold a line and are apart; the lines of `to` begin at a multiple of a line; the
-        // caller vouches for the instructions.
+        // SAFETY: both hold a line and are apart; the lines of `to` begin at a multiple of a line;
+        // the caller vouches for the instructions.
         unsafe { L::stream(line.as_ptr(), to.as_mut_ptr()) };
     }
     simd::end_of_streaming();

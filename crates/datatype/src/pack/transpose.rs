@@ -1,8 +1,8 @@
 //! Transposition of 8-byte elements in registers.
 //!
-//! A reordered nest (see [`super::nest`]) often is a plain transposition: elements that neighbour in
-//! memory go to distant places of the stream and the other way round. Eight by eight of them fit in
-//! eight registers, so that both sides are touched a whole line at a time.
+//! A reordered nest (see [`super::nest`]) often is a plain transposition: elements that neighbour
+//! in memory go to distant places of the stream and the other way round. Eight by eight of them fit
+//! in eight registers, so that both sides are touched a whole line at a time.
 
 use super::Position;
 use super::kernel::{Direction, Steps};
@@ -14,8 +14,9 @@ const ELEMENT: i64 = 8;
 const SIDE: u64 = 8;
 
 /// Copies as much as possible of a tile at every place: `moved` steps through neighbours in memory,
-/// `inner` through neighbours in the stream. Returns how many of each were copied: the first `.0` of
-/// `moved` for the first `.1` of `inner`. `prepare` is called with each place before it is copied.
+/// `inner` through neighbours in the stream. Returns how many of each were copied: the first `.0`
+/// of `moved` for the first `.1` of `inner`. `prepare` is called with each place before it is
+/// copied.
 ///
 /// # Safety
 /// As for [`super::kernel::grid`] with blocks of `len` bytes, at every place.
@@ -79,8 +80,8 @@ mod avx512 {
                 for column in 0..columns as i64 {
                     let here = place.step(&moved, row * SIDE as i64);
                     let (from, to) = here.step(&inner, column * SIDE as i64).sides::<DIRECTION>();
-                    // SAFETY: the eight lines of either side are eight neighbours of eight blocks of
-                    // the tile each.
+                    // SAFETY: the eight lines of either side are eight neighbours of eight blocks
+                    // of the tile each.
                     unsafe { square(from, from_step, to, to_step) };
                 }
             }

@@ -1,4 +1,4 @@
-//! The modular search agrees with trying, and its steps do not grow with what is skipped.
+//! The modular search agrees with trying all residues, and its steps do not grow with the gaps.
 
 use std::cell::Cell;
 
@@ -69,14 +69,17 @@ proptest! {
     }
 
     #[test]
-    fn strips_contain_the_offsets_of_their_definition(start: i64, period in 1u64.., width: u64, offset: i64) {
+    fn strips_contain_the_offsets_of_their_definition(
+        start: i64, period in 1u64.., width: u64, offset: i64,
+    ) {
         let behind = (i128::from(offset) - i128::from(start)).rem_euclid(i128::from(period));
         prop_assert_eq!(strips(start, period, width).contains(offset), behind < i128::from(width));
     }
 
     #[test]
     fn shadows_hold_all_bytes(
-        (a, s, b, t) in (1u64..6, 0i64..90, 1u64..6, 0i64..400), len in 1u64..20, period in 1u64..99,
+        (a, s, b, t) in (1u64..6, 0i64..90, 1u64..6, 0i64..400),
+        len in 1u64..20, period in 1u64..99,
     ) {
         let inner = every(a, len as i64 + s, &bytes(len));
         let ty = every(b, inner.true_extent() as i64 + t, &inner);
@@ -118,7 +121,7 @@ fn blocks_that_all_lie_in_gaps_are_passed_at_once() {
 }
 
 #[test]
-fn a_drift_is_jumped_over() {
+fn drifting_blocks_are_skipped() {
     // A hundred million blocks drift through server 0's strips of 128 MiB, a byte at a time and
     // forwards or backwards, and the last hundred of them are beyond.
     let (count, strip) = (100_000_000i64, 128i64 << 20);
@@ -134,7 +137,7 @@ fn a_drift_is_jumped_over() {
 }
 
 #[test]
-fn nested_loops_are_not_entered_in_vain() {
+fn nested_loops_without_bytes_in_strips_are_not_entered() {
     let period = 4i64 << 16;
     // A thousand planes of a thousand rows of a hundred blocks. Rows and blocks stand at the same
     // residue, planes drift: the last one alone reaches server 1.
@@ -171,7 +174,7 @@ fn a_list_is_bisected_between_strips() {
 }
 
 #[test]
-fn the_ends_of_the_offsets_are_in_reach() {
+fn extreme_offsets_are_found() {
     let max = i64::MAX;
     for start in [i64::MIN, -1, 0, 5, max] {
         for (period, width) in [(1, 1), (u64::MAX, 1), (u64::MAX, u64::MAX), (1 << 63, 7), (10, 3)]
@@ -203,7 +206,7 @@ fn the_ends_of_the_offsets_are_in_reach() {
 }
 
 #[test]
-fn nothing_is_found_in_nothing() {
+fn empty_types_and_strips_have_no_bytes() {
     let ty = every(9, 10, &bytes(4));
     assert_eq!(ty.next_in_strips(1, 0, strips(0, 5, 0)).unwrap(), None);
     assert_eq!(ty.next_in_strips(0, 0, strips(0, 5, 5)).unwrap(), None);
@@ -212,10 +215,10 @@ fn nothing_is_found_in_nothing() {
     assert_eq!(back.next_in_strips(1, 0, strips(0, 5, 5)), Err(TypeError::NotMonotonic));
 }
 
-/// Pairs whose bytes always miss the strips, which lie between them, in loops that meet every phase again
-/// and again: the search would go on for hours.
+/// Pairs whose bytes always lie between the strips, in loops that reach every phase repeatedly:
+/// without a limit the search would take hours.
 #[test]
-fn a_search_that_leads_nowhere_is_given_up() {
+fn a_search_stops_at_its_limit_of_steps() {
     let mut ty = every(2, 1024 * 700, &bytes(1));
     for (count, apart) in [(2048, 21), (2048, 33), (2048, 45)] {
         ty = every(count, (1 << apart) + 1024, &ty);
@@ -224,7 +227,7 @@ fn a_search_that_leads_nowhere_is_given_up() {
     let ty = ty.displaced(600).unwrap();
     let limited = ty.next_in_strips_within(1, 0, strips_hit, 100_000);
     assert_eq!(limited, Err(TypeError::Scattered { steps: 100_000 }));
-    // What is found in time is found as ever.
+    // A byte that is found within the limit is returned.
     let found = ty.next_in_strips_within(1, 0, strips(100, 4096 * 512, 512), 100);
     assert_eq!(found, Ok(Some(600)));
     assert_eq!(bytes(8).next_in_strips_within(1, 100, strips_hit, 2), Ok(None));

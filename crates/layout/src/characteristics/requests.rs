@@ -1,25 +1,50 @@
-//! Requests on the wire: how many messages each method sends to the servers of a striped file.
+//! [`requests`]: the number of requests that each method sends to the servers of a striped file.
 //!
-//! An operation is one message to every server that holds some of its bytes. How many that are
-//! depends on where each operation's bytes lie, so other than the rest of the model this looks at each
-//! of them: at every piece for POSIX and lists, at every window for sieving and two-phase. A described
-//! call costs a few seeks per server.
+//! An operation is one request to every server that holds some of its bytes. Their number depends
+//! on the offsets of each operation, so unlike the rest of the model this looks at each of them: at
+//! every piece for POSIX and lists, at every window for sieving and two-phase. A described call
+//! costs a few seeks per server.
 
 use striate_datatype::{Cursor, Pieces};
 
 use super::{
-    Access, AccessError, PIECES_PER_LIST_REQUEST, Settings, aggregate_domains, sieve_windows,
+    Access, AccessError, Method, PIECES_PER_LIST_REQUEST, Settings, aggregate_domains,
+    sieve_windows,
 };
 use crate::striping::{Share, Striping};
 
-/// Requests that carry the data of a call in which client `i` does `accesses[i]`, of all clients
-/// together, in the order of [`Method::ALL`](super::Method::ALL). What else a method asks servers for
-/// is not among them: locks, what a write reads back, descriptions that are told.
+/// Numbers of requests to servers, for each method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the methods")]
+pub struct RequestCounts {
+    pub posix: u64,
+    pub sieve: u64,
+    pub two_phase: u64,
+    pub list: u64,
+    pub datatype: u64,
+}
+
+impl RequestCounts {
+    /// The number of a method.
+    pub const fn of(&self, method: Method) -> u64 {
+        match method {
+            Method::Posix => self.posix,
+            Method::Sieve => self.sieve,
+            Method::TwoPhase => self.two_phase,
+            Method::List => self.list,
+            Method::Datatype => self.datatype,
+        }
+    }
+}
+
+/// The data requests of a call in which client `i` does `accesses[i]`, summed over all clients.
+/// Other requests of a method are not counted: locks, reads before a sieved write, transfers of
+/// descriptions.
 ///
 /// ```
 /// use std::num::{NonZeroU32, NonZeroU64};
 /// use striate_datatype::Datatype;
-/// use striate_layout::characteristics::{Access, Settings, requests};
+/// use striate_layout::characteristics::{Access, RequestCounts, Settings, requests};
 /// use striate_layout::striping::Striping;
 ///
 /// let (strip, servers) = (NonZeroU64::new(4096).unwrap(), NonZeroU32::new(4).unwrap());
@@ -27,14 +52,15 @@ use crate::striping::{Share, Striping};
 /// let rows: Datatype = "vector(128, 1KiB, stride=4KiB)".parse()?;
 /// let access = Access::from_contiguous_memory(&rows, 1)?;
 /// let requests = requests(&[access], &Settings::default(), Striping { strip, servers })?;
-/// assert_eq!(requests, [128, 4, 4, 2 * 4, 4]);
+/// let expected = RequestCounts { posix: 128, sieve: 4, two_phase: 4, list: 2 * 4, datatype: 4 };
+/// assert_eq!(requests, expected);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn requests(
     accesses: &[Access],
     settings: &Settings,
     striping: Striping,
-) -> Result<[u64; 5], AccessError> {
+) -> Result<RequestCounts, AccessError> {
     let (mut posix, mut sieve, mut list, mut datatype) = (0, 0, 0, 0);
     for access in accesses {
         let (by_piece, by_list) = piecewise(access, settings, striping)?;
@@ -59,7 +85,7 @@ pub fn requests(
             }
         }
     }
-    Ok([posix, sieve, two_phase, list, datatype])
+    Ok(RequestCounts { posix, sieve, two_phase, list, datatype })
 }
 
 /// Servers that hold bytes of an access.
@@ -132,7 +158,8 @@ mod tests {
 
     fn counted(file: &str, settings: &Settings, striping: Striping) -> [u64; 5] {
         let access = Access::from_contiguous_memory(&file.parse().unwrap(), 1).unwrap();
-        requests(&[access], settings, striping).unwrap()
+        let counts = requests(&[access], settings, striping).unwrap();
+        Method::ALL.map(|method| counts.of(method))
     }
 
     #[test]

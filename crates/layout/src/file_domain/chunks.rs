@@ -3,8 +3,8 @@
 //! Windows are numbered through the whole file first, as if the part had no ends. Those of a part
 //! are then a consecutive stretch of the numbers, of which the first and the last are shortened.
 //!
-//! Lengths and distances saturate when they leave 64 bits. That is exact: what saturates lies behind
-//! every byte of the file, so there is no second chunk to be misplaced.
+//! Lengths and distances saturate when they leave 64 bits. That is exact: what saturates lies
+//! behind every byte of the file, so there is no second chunk to be misplaced.
 
 use std::num::NonZeroU64;
 use std::ops::Range;

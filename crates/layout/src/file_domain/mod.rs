@@ -1,14 +1,15 @@
-//! File domains: which aggregator of a collective call is in charge of which part of the file.
+//! [`Domains`]: file domains, the part of the file for which each aggregator of a collective call
+//! is responsible.
 //!
-//! [`Domains`] deals the range that all clients touch together to the aggregators, in one of the
-//! ways of [`DomainKind`]: the plain split of \[CHING\], and those of \[BARTZ\] that keep an
-//! aggregator on the same locks and storage targets. An aggregator works through its domain in
-//! *windows*, contiguous pieces no longer than its buffer, in ascending order.
+//! The range that the clients access is distributed over the aggregators in one of the ways of
+//! [`DomainKind`]: the plain split of \[CHING\], and those of \[BARTZ\] that keep an aggregator on
+//! the same locks and storage targets. An aggregator works through its domain in *windows*,
+//! contiguous pieces no longer than its buffer, in ascending order.
 //!
-//! Every kind gives an aggregator equal chunks at a constant distance (one chunk where the domain is
-//! contiguous), so one small type, `Chunks`, counts and finds the windows of all of them. Nothing is
-//! listed: each question is answered by a few divisions, for a million aggregators and a range of
-//! exabytes as for ten bytes.
+//! Every kind gives an aggregator equal chunks at a constant distance (one chunk where the domain
+//! is contiguous), so one small type, `Chunks`, counts and finds the windows of all of them.
+//! Nothing is listed: each question is answered by a few divisions, for a million aggregators and a
+//! range of exabytes as for ten bytes.
 //!
 //! Except for the even split, a window holds whole units or lies inside of one, so that two windows
 //! share a unit only if the unit is longer than the buffer.
@@ -26,7 +27,8 @@ use chunks::{Chunks, WindowCut};
 use target_groups::TargetGroups;
 use target_sets::TargetSets;
 
-/// A way to deal a range to aggregators. Units count from the start of the file, not of the range.
+/// A way to distribute a range over aggregators. Units are counted from the start of the file, not
+/// of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DomainKind {
     /// Consecutive parts whose lengths differ by one byte at most.
@@ -38,19 +40,19 @@ pub enum DomainKind {
         /// Bytes of a lock or stripe.
         unit: NonZeroU64,
     },
-    /// Units dealt round robin: unit `b` goes to aggregator `b` modulo their number.
+    /// Units distributed round robin: unit `b` goes to aggregator `b` modulo their number.
     StaticCycling {
         /// Bytes of a lock or stripe.
         unit: NonZeroU64,
     },
     /// Aggregators in groups as large as the number of targets, a consecutive part of the range for
-    /// each group, static cycling inside of the group: each aggregator of a full group meets one
+    /// each group, static cycling inside of the group: each aggregator of a full group accesses one
     /// target.
     ///
     /// The parts are cut between stripes of `targets × unit` bytes rather than between units, so
     /// that all aggregators of a group have the same number of units. Where the aggregators are not
     /// a multiple of the targets the last group is smaller: its part is smaller in proportion, and
-    /// it cycles over as many aggregators as it has, which then meet several targets. Fewer
+    /// it cycles over as many aggregators as it has, which then access several targets. Fewer
     /// aggregators than targets are one such group.
     GroupCycling {
         /// Bytes of a stripe on one target.
@@ -58,12 +60,12 @@ pub enum DomainKind {
         /// Storage targets the file is striped over: unit `b` is on target `b` modulo their number.
         targets: NonZeroU32,
     },
-    /// The x-OST pattern: every aggregator meets exactly `x` targets.
+    /// The x-OST pattern: every aggregator accesses exactly `x` targets.
     ///
-    /// The targets are dealt to sets of `x` neighbours and the aggregators to the sets round robin.
-    /// The units of one set in one stripe form a row, which is contiguous; the aggregators of a set
-    /// take its rows in turn (dealing single units instead would leave an aggregator with fewer than
-    /// `x` targets).
+    /// The targets form sets of `x` neighbours, and the aggregators are assigned to the sets round
+    /// robin. The units of one set in one stripe form a row, which is contiguous; the aggregators
+    /// of a set take its rows in turn (dealing single units instead would leave an aggregator with
+    /// fewer than `x` targets).
     ///
     /// It is exact if `x` divides the targets and there are as many aggregators as sets, or a
     /// multiple. Otherwise: sets differ by one target and stay below `x` where `x` does not divide
@@ -75,7 +77,7 @@ pub enum DomainKind {
         unit: NonZeroU64,
         /// Storage targets the file is striped over: unit `b` is on target `b` modulo their number.
         targets: NonZeroU32,
-        /// Targets that one aggregator meets.
+        /// Targets that one aggregator accesses.
         x: NonZeroU32,
     },
 }
@@ -93,7 +95,7 @@ impl DomainKind {
     }
 }
 
-/// A range of the file dealt to aggregators, who work through their parts in windows.
+/// A range of the file distributed over aggregators, which process their parts in windows.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -114,9 +116,19 @@ pub struct Domains {
     window: NonZeroU64,
 }
 
+/// The units of a range in aligned domains.
+struct AlignedShares {
+    /// The first unit of the range.
+    first: u64,
+    /// Units of an aggregator.
+    share: u64,
+    /// The number of aggregators that have one more.
+    longer: u64,
+}
+
 impl Domains {
-    /// Deals `range` to `aggregators` whose windows have at most `window` bytes. A range that ends
-    /// before it starts is empty.
+    /// Distributes `range` over `aggregators` whose windows have at most `window` bytes. A range
+    /// that ends before it starts is empty.
     pub fn new(
         kind: DomainKind,
         range: Range<u64>,
@@ -127,7 +139,7 @@ impl Domains {
         Self { kind, range: range.start..end, aggregators, window }
     }
 
-    /// The way the range is dealt.
+    /// The way the range is distributed.
     pub const fn kind(&self) -> DomainKind {
         self.kind
     }
@@ -137,7 +149,7 @@ impl Domains {
         self.aggregators.get()
     }
 
-    /// The range that is dealt.
+    /// The range that is distributed.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
@@ -158,7 +170,8 @@ impl Domains {
         self.chunks(aggregator).map_or(0, |chunks| chunks.window_after(offset))
     }
 
-    /// Which aggregator's which window holds the byte at `offset`; `None` outside of the range.
+    /// The aggregator and the index of its window that contain the byte at `offset`; `None` outside
+    /// of the range.
     pub fn owner(&self, offset: u64) -> Option<(u64, u64)> {
         if !self.range.contains(&offset) {
             return None;
@@ -167,7 +180,7 @@ impl Domains {
         let aggregator = match self.kind {
             DomainKind::Even => self.even_owner(offset),
             DomainKind::Aligned { unit } => {
-                let (first, share, longer) = self.aligned_shares(unit.get());
+                let AlignedShares { first, share, longer } = self.aligned_shares(unit.get());
                 let unit = offset / unit - first;
                 let in_longer = longer * (share + 1);
                 if unit < in_longer {
@@ -188,8 +201,8 @@ impl Domains {
         Some((aggregator, self.window_after(aggregator, offset)))
     }
 
-    /// First to last byte of an aggregator's domain; `None` if it has none. Bytes of others lie
-    /// between them if the kind cycles.
+    /// First to last byte of an aggregator's domain; `None` if it is empty. If the kind cycles,
+    /// bytes of other aggregators lie between them.
     pub fn extent(&self, aggregator: u64) -> Option<Range<u64>> {
         let chunks = self.chunks(aggregator)?;
         let last = chunks.windows().checked_sub(1)?;
@@ -200,8 +213,8 @@ impl Domains {
     ///
     /// Aggregators that take their chunks in turn differ by the chunk that the last turn does not
     /// reach, and by what the ends of the range cut off. The first in turn may lose windows to the
-    /// cut at the start; the second has as many as anyone else, since a chunk that is cut at the end
-    /// still has one window more than none. So of each turn only the first two are asked.
+    /// cut at the start; the second has as many as any other, since a chunk that is cut at the end
+    /// still has one window more than none. So of each turn only the first two are evaluated.
     pub fn rounds(&self) -> u64 {
         let n = self.aggregators();
         if self.range.is_empty() {
@@ -252,7 +265,7 @@ impl Domains {
                 Chunks::one(part.clone(), part, WindowCut::anywhere(self.window))
             }
             DomainKind::Aligned { unit } => {
-                let (first, share, longer) = self.aligned_shares(unit.get());
+                let AlignedShares { first, share, longer } = self.aligned_shares(unit.get());
                 let boundary = |index: u64| first + index * share + index.min(longer);
                 let at = |index| boundary(index).saturating_mul(unit.get());
                 let part = at(aggregator)..at(aggregator + 1);
@@ -305,12 +318,10 @@ impl Domains {
         ((behind - 1) / len) as u64
     }
 
-    /// The first unit of the range, the units that each aggregator gets, and how many aggregators
-    /// get one more.
-    fn aligned_shares(&self, unit: u64) -> (u64, u64, u64) {
+    fn aligned_shares(&self, unit: u64) -> AlignedShares {
         let first = self.range.start / unit;
         let units = if self.range.is_empty() { 0 } else { (self.range.end - 1) / unit - first + 1 };
-        (first, units / self.aggregators, units % self.aggregators)
+        AlignedShares { first, share: units / self.aggregators, longer: units % self.aggregators }
     }
 
     fn groups(&self, unit: NonZeroU64, targets: NonZeroU32) -> TargetGroups {

@@ -1,7 +1,8 @@
-//! [`TargetGroups`]: aggregators in groups as large as the number of targets, for group cycling \[BARTZ\].
+//! [`TargetGroups`]: aggregators in groups as large as the number of targets, for group cycling
+//! \[BARTZ\].
 //!
-//! Stripe `s` of `S` goes to the group of aggregator ⌊s × n / S⌋, that is to group
-//! ⌊s × n / (S × targets)⌋: even where the groups are alike, in proportion where the last is smaller.
+//! Stripe `s` of `S` goes to the group of aggregator ⌊s × n / S⌋, that is to group ⌊s × n / (S ×
+//! targets)⌋: even where the groups are alike, in proportion where the last is smaller.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
@@ -67,8 +68,8 @@ impl TargetGroups {
     }
 
     /// Most stripes of any group between those of two units. They have all their aggregators and
-    /// whole stripes, and their shares differ by one at most: the larger share occurs if the smaller
-    /// does not add up to what they have together.
+    /// whole stripes, and their shares differ by one at most: the larger share occurs if the
+    /// smaller does not add up to what they have together.
     pub(super) fn most_stripes_between(&self, low: u64, high: u64) -> u64 {
         let (low, high) = (self.group_of(low) + 1, self.group_of(high));
         if low >= high {

@@ -54,8 +54,8 @@ impl TargetSets {
         [row, row + 1].map(|row| set + row % self.members(set) * self.sets)
     }
 
-    /// Sets among which is one like every other set, for a range from one unit to another: as large,
-    /// with as many aggregators and with the same rows.
+    /// Sets among which is one like every other set, for a range from one unit to another: as
+    /// large, with as many aggregators and with the same rows.
     pub(super) fn unlike(&self, first: u64, last: u64) -> [u64; 7] {
         let (first, last) = (self.set_of(first), self.set_of(last));
         let (larger, with_more) = (self.targets % self.sets, self.aggregators % self.sets);

@@ -1,4 +1,4 @@
-//! Every kind agrees with an obvious twin that deals units and bytes one by one.
+//! Every kind agrees with a twin that assigns units and bytes one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn windows_of(domains: &Domains, aggregator: u64) -> Vec<Range<u64>> {
     (0..domains.windows(aggregator)).map(|i| domains.window(aggregator, i).unwrap()).collect()
 }
 
-/// The targets of each set: dealt one by one, then put side by side.
+/// The targets of each set: sizes by assigning one by one, then consecutive targets.
 fn twin_sets(targets: u64, x: u64, n: u64) -> Vec<Vec<u64>> {
     let mut sizes = vec![0; targets.div_ceil(x).min(n) as usize];
     let sets = sizes.len();
@@ -33,8 +33,8 @@ fn twin_sets(targets: u64, x: u64, n: u64) -> Vec<Vec<u64>> {
     sizes.iter().map(|&size| next.by_ref().take(size).collect()).collect()
 }
 
-/// The windows of each aggregator, found by asking for each byte who owns it and which window of a
-/// chunk it is in. Bytes that agree on both are a window.
+/// The windows of each aggregator, found by computing for each byte its owner and its window of a
+/// chunk. Bytes that agree on both form a window.
 fn twin(kind: DomainKind, range: Range<u64>, n: u64, window: u64) -> Vec<Vec<Range<u64>>> {
     let len = range.end - range.start;
     let mut of_bytes = BTreeMap::<_, Vec<u64>>::new();
@@ -47,7 +47,7 @@ fn twin(kind: DomainKind, range: Range<u64>, n: u64, window: u64) -> Vec<Vec<Ran
     };
     let units: Vec<u64> =
         range.clone().map(|byte| byte / unit).collect::<BTreeSet<_>>().into_iter().collect();
-    // How many units each aggregator gets when they are dealt one by one.
+    // The number of units of each aggregator when they are assigned one by one.
     let mut shares = vec![0usize; n as usize];
     for i in 0..units.len() {
         shares[i % n as usize] += 1;
@@ -143,7 +143,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn windows_agree_with_dealing_bytes(d in any_domains()) {
+    fn windows_agree_with_the_twin(d in any_domains()) {
         let twin = twin(d.kind, d.range(), d.aggregators(), d.window.get());
         for (aggregator, windows) in (0..).zip(&twin) {
             prop_assert_eq!(&windows_of(&d, aggregator), windows, "aggregator {}", aggregator);
@@ -160,7 +160,8 @@ proptest! {
         let mut all = Vec::new();
         for aggregator in 0..d.aggregators() {
             let windows = windows_of(&d, aggregator);
-            prop_assert!(windows.iter().all(|w| w.end - w.start <= d.window.get() && !w.is_empty()));
+            let is_valid = |w: &Range<u64>| w.end - w.start <= d.window.get() && !w.is_empty();
+            prop_assert!(windows.iter().all(is_valid));
             prop_assert!(windows.windows(2).all(|pair| pair[0].end <= pair[1].start));
             all.extend(windows);
         }
@@ -179,7 +180,8 @@ proptest! {
             let owner = d.owner(offset);
             prop_assert_eq!(owner.is_some(), d.range.contains(&offset));
             if let Some((aggregator, i)) = owner {
-                prop_assert!(d.window(aggregator, i).is_some_and(|window| window.contains(&offset)));
+                let window = d.window(aggregator, i);
+                prop_assert!(window.is_some_and(|window| window.contains(&offset)));
             }
         }
         for aggregator in 0..=d.aggregators() {
@@ -207,8 +209,10 @@ proptest! {
             let inside = window.start / unit == (window.end - 1) / unit;
             let expected = if d.window.get() >= unit { whole } else { inside };
             prop_assert!(expected, "{:?}", window);
-            let cycles =
-                matches!(d.kind, DomainKind::StaticCycling { .. } | DomainKind::GroupCycling { .. });
+            let cycles = matches!(
+                d.kind,
+                DomainKind::StaticCycling { .. } | DomainKind::GroupCycling { .. }
+            );
             prop_assert!(!cycles || inside);
         }
     }
@@ -239,7 +243,9 @@ proptest! {
     }
 
     #[test]
-    fn full_groups_meet_one_target_each(targets in 1u64..6, groups in 1u64..5, unit in 1u64..5) {
+    fn aggregators_of_full_groups_access_one_target_each(
+        targets in 1u64..6, groups in 1u64..5, unit in 1u64..5,
+    ) {
         let kind = DomainKind::GroupCycling { unit: number(unit), targets: small(targets) };
         let n = targets * groups;
         let d = domains(kind, 0..targets * unit * groups * 3, n, 100);
@@ -254,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn each_aggregator_meets_x_targets(
+    fn each_aggregator_accesses_x_targets(
         sets in 1u64..5, x in 1u64..5, per_set in 1u64..4, unit in 1u64..5, window in 1u64..30,
     ) {
         let (targets, n) = (sets * x, sets * per_set);
@@ -290,7 +296,8 @@ proptest! {
             _ => DomainKind::XTarget { unit, targets, x: small(u64::from(x.max(1))) },
         };
         let (start, end) = (start.min(end), start.max(end));
-        let d = Domains::new(kind, start..end, at_least_1(n >> (shrink / 2)), at_least_1(window >> shrink));
+        let (n, window) = (at_least_1(n >> (shrink / 2)), at_least_1(window >> shrink));
+        let d = Domains::new(kind, start..end, n, window);
         let offsets = [start, end - (end - start).min(1), start + probe % (end - start).max(1)];
         for offset in offsets {
             let Some((aggregator, i)) = d.owner(offset) else { continue };

@@ -1,9 +1,9 @@
 //! [`Share`]: the parts of an access that lie on one server.
 //!
-//! A part is what an access means of one strip. The next strip that has one is found by
-//! [`Datatype::next_in_strips`], and the ends of the part by seeking, so the cost of a part is a few
-//! descents into the description, whatever lies on other servers and however many runs the part has.
-//! For a contiguous access it is a few additions.
+//! A part is the intersection of an access with one strip. The next strip that has one is found by
+//! [`Datatype::next_in_strips`], and the ends of the part by seeking, so the cost of a part is a
+//! few descents into the description, whatever lies on other servers and however many runs the part
+//! has. For a contiguous access it is a few additions.
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -12,14 +12,15 @@ use striate_datatype::{Cursor, Datatype, Strips, TypeError};
 
 use super::Striping;
 
-/// What an access means of one strip.
+/// The part of an access on one strip.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
-    /// From the first byte meant to one past the last. There may be gaps between.
+    /// From the first byte of the part to one past the last, with possible gaps.
     pub file: Range<u64>,
-    /// The bytes meant, as positions in the stream of the access.
+    /// The bytes of the part, as positions in the stream of the access.
     pub stream: Range<u64>,
-    /// Where the first byte lies in the server's object. The others follow as in the file.
+    /// Offset of the first byte in the server's object. The other bytes follow at the same
+    /// distances as in the file.
     pub object: u64,
 }
 
@@ -73,11 +74,11 @@ struct DescribedShare<'t> {
     server: u32,
     strips: Strips,
     access: &'t Datatype,
-    /// What is left of the bytes meant, as positions in the stream.
+    /// The remaining bytes of the access, as positions in the stream.
     left: Range<u64>,
-    /// Where the first byte that is left lies.
+    /// Offset of the first remaining byte.
     offset: i64,
-    /// Holds nothing from part to part.
+    /// Scratch: its position has no meaning between calls.
     cursor: Cursor<'t>,
 }
 
@@ -131,7 +132,7 @@ impl<'t> Share<'t> {
 
 impl Share<'_> {
     /// The next part, or [`TypeError::Scattered`] if it is not found within so many steps: for
-    /// descriptions that come from others.
+    /// descriptions of untrusted origin.
     #[inline]
     pub fn next_within(&mut self, steps: u64) -> Result<Option<Part>, TypeError> {
         match &mut self.0 {

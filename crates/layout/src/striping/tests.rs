@@ -1,4 +1,4 @@
-//! Striping and shares agree with dealing byte by byte.
+//! Striping and shares agree with a twin that assigns byte by byte.
 
 use proptest::prelude::*;
 use striate_datatype::{Datatype, TypeError};
@@ -17,7 +17,7 @@ fn every(count: u64, stride: i64, ty: &Datatype) -> Datatype {
     Datatype::hvector(count, 1, stride, ty).unwrap()
 }
 
-/// Deals the bytes of a file one by one: the server of each and its place in the object.
+/// Assigns the bytes of a file one by one: the server of each and its offset in the object.
 fn dealt(striping: Striping, len: u64) -> Vec<(u32, u64)> {
     let mut objects = vec![0; striping.servers.get() as usize];
     let deal = |offset: u64| {
@@ -99,8 +99,14 @@ fn any_access() -> impl Strategy<Value = Datatype> {
     (nested, 0i64..100).prop_map(|(ty, at)| ty.displaced(at - ty.true_lower_bound()).unwrap())
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(1000), ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(1000), ..Default::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_byte_has_one_place(strip in 1u64..20, servers in 1u32..6, len in 0u64..300) {
@@ -141,13 +147,14 @@ proptest! {
     }
 
     #[test]
-    fn far_bytes_come_back(strip in 1u64.., servers in 1u32.., offset: u64, from: u64) {
+    fn large_offsets_convert_back(strip in 1u64.., servers in 1u32.., offset: u64, from: u64) {
         let striping = striping(strip, servers);
         let (server, place) = striping.locate(offset);
         prop_assert!(server < servers && place <= offset);
         prop_assert_eq!(striping.offset_of(server, place), offset);
         prop_assert_eq!(striping.object_len(server, offset), place);
-        prop_assert_eq!(striping.file_len(server, place.saturating_add(1)), offset.saturating_add(1));
+        let end = striping.file_len(server, place.saturating_add(1));
+        prop_assert_eq!(end, offset.saturating_add(1));
         let next = striping.strip_at(server, from);
         prop_assert!(next.start >= from && next.end >= next.start);
         prop_assert!(from > offset || next.start <= offset);
@@ -201,8 +208,8 @@ proptest! {
     }
 }
 
-// The steps of a search are counted where it is written. The accesses below have so many runs that a
-// share which walked them would not come to an end.
+// The steps of a search are counted where it is written. The accesses below have so many runs that
+// a share which walked them would not come to an end.
 
 const STRIP: i64 = 64 << 10;
 const PERIOD: i64 = 4 * STRIP;
@@ -234,7 +241,7 @@ fn a_vector_on_another_server_is_passed_at_once() {
 }
 
 #[test]
-fn drifting_blocks_are_met_where_they_touch() {
+fn drifting_blocks_are_found_where_they_touch() {
     // A billion blocks drift by a byte each through strips of as many bytes; the last hundred have
     // come to the next server.
     let (many, strip) = (1u64 << 30, 1u64 << 30);
@@ -251,9 +258,9 @@ fn drifting_blocks_are_met_where_they_touch() {
 }
 
 #[test]
-fn nested_vectors_are_met_where_they_touch() {
-    // Planes of a hundred rows on the same server. From plane to plane they drift by a byte, and the
-    // last plane alone has a byte of each row on the next server.
+fn nested_vectors_are_found_where_they_touch() {
+    // Planes of a hundred rows on the same server. From plane to plane they drift by a byte, and
+    // the last plane alone has a byte of each row on the next server.
     let strip = 1u64 << 24;
     let (planes, apart) = (strip - 2, 2000 * strip + 1);
     let rows = every(100, 12 * strip as i64, &bytes(4));
@@ -273,7 +280,7 @@ fn nested_vectors_are_met_where_they_touch() {
 }
 
 #[test]
-fn the_last_offsets_are_in_reach() {
+fn the_last_offsets_are_found() {
     let max = i64::MAX as u64;
     for (strip, count) in [(1, 1), (1, 3), (1 << 62, 3), (1 << 63, 2), (u64::MAX, u32::MAX), (7, 5)]
     {
@@ -303,7 +310,7 @@ fn the_last_offsets_are_in_reach() {
 }
 
 #[test]
-fn accesses_that_are_none_are_refused() {
+fn invalid_accesses_are_refused() {
     let back = every(3, -10, &bytes(4)).displaced(100).unwrap();
     assert_eq!(Share::of(servers(), 0, &back, 0..9).unwrap_err(), TypeError::NotMonotonic);
     let negative = every(3, 10, &bytes(4)).displaced(-1).unwrap();

@@ -85,8 +85,8 @@ fn the_slow_half_stays_where_it_helps() {
     assert_eq!(kept(&with_slow(78, &[20.0; 78])), 78);
 }
 
-/// \[SON\]: of 156 targets, the aggregate is highest with 128, falls a little up to 144, and the twelve
-/// others, all below 50 MB/s, one of them 9 times slower than most, are dropped.
+/// \[SON\]: of 156 targets, the aggregate is highest with 128, falls a little up to 144, and the
+/// twelve others, all below 50 MB/s, one of them 9 times slower than most, are dropped.
 fn paper(at_peak: f64, behind: f64, first_slow: f64) -> Vec<f64> {
     let line = |from: f64, to: f64, i: usize, n: usize| from + (to - from) * i as f64 / n as f64;
     let fast = (1..=128).map(|i| line(1.25 * at_peak, at_peak, i, 128));
@@ -110,7 +110,7 @@ fn the_sample_of_the_paper_is_cut_where_the_paper_cuts() {
 }
 
 #[test]
-fn noise_of_a_fifth_drops_nobody() {
+fn noise_of_a_fifth_drops_no_target() {
     let mut dice = SplitMix(1);
     for n in 2..=200 {
         for _ in 0..200 {
@@ -121,7 +121,7 @@ fn noise_of_a_fifth_drops_nobody() {
 }
 
 #[test]
-fn normal_noise_drops_next_to_nobody() {
+fn normal_noise_drops_almost_no_target() {
     let mut dice = SplitMix(2);
     let (mut all, mut dropped) = (0, 0);
     for n in 2..=200 {
@@ -147,8 +147,8 @@ fn noise_does_not_hide_a_straggler() {
     }
 }
 
-/// Several ranks that share a link measure the less, the more of them measure at once; whoever is
-/// measured alone at the end seems faster. That is no reason to drop the others.
+/// Targets that share a link are measured slower, the more of them are measured at once; the last
+/// ones, measured with fewer others, seem faster. That is no reason to drop the slower ones.
 #[test]
 fn targets_behind_one_link_are_kept() {
     for n in 1..40 {
@@ -161,7 +161,7 @@ fn targets_behind_one_link_are_kept() {
 }
 
 #[test]
-fn what_failed_is_chosen_only_if_nothing_else_is_there() {
+fn failed_targets_are_chosen_only_if_all_have_failed() {
     let bandwidths = [0.0, 90.0, f64::NAN, -5.0, 100.0, f64::INFINITY, f64::NEG_INFINITY];
     let choice = choose(&bandwidths, DELTA);
     assert_eq!(choice.chosen, [1, 4]);

@@ -3,7 +3,7 @@
 //! Record variables are interleaved in the file, so a batch has the same records of all of them rather
 //! than many records of one.
 
-use striate_array::Pieces;
+use striate_array::SlabBatches;
 use striate_array::format::Header;
 
 /// A part of a variable.
@@ -80,7 +80,7 @@ fn parts(
     most: u64,
 ) -> impl Iterator<Item = Part> + use<> {
     let size = header.variables[variable].external.size();
-    Pieces::new(shape, (most / size).max(1)).map(move |(start, count)| {
+    SlabBatches::new(shape, (most / size).max(1)).map(move |(start, count)| {
         let bytes = count.iter().product::<u64>() * size;
         Part { variable, start, count, bytes }
     })

@@ -131,13 +131,13 @@ fn precision(text: &str) -> Result<Precision, String> {
 }
 
 pub(crate) fn run_header(args: &HeaderArgs, json: bool) -> Result<(), CommandError> {
-    let options = cdl::Options { data: Data::None, ..cdl::Options::default() };
+    let options = cdl::DumpOptions { data: Data::None, ..cdl::DumpOptions::default() };
     let how = How { name: args.name.as_deref(), raw: args.raw, ..How::default() };
     print(&args.file, how, &options, json)
 }
 
 pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
-    let options = cdl::Options {
+    let options = cdl::DumpOptions {
         data: match (args.header, args.coordinates) {
             (true, _) => Data::None,
             (_, true) => Data::Coordinates,
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
         line: args.line as usize,
         times: args.times,
         special: args.special,
-        held: Vec::new(),
+        available: Vec::new(),
     };
     let what = match (args.kind, args.xml) {
         (true, _) => What::Kind,
@@ -181,7 +181,7 @@ struct How<'a> {
 fn print(
     file: &Path,
     how: How<'_>,
-    options: &cdl::Options,
+    options: &cdl::DumpOptions,
     json: bool,
 ) -> Result<(), CommandError> {
     let How { name, raw, lenient, what } = how;
@@ -198,7 +198,7 @@ fn print(
             _ => Missing::of(file, &dataset)?.filter(|_| !lenient),
         };
         if let Some(missing) = &missing {
-            options.held.clone_from(&missing.held);
+            options.available.clone_from(&missing.held);
         }
         let header = dataset.header().clone();
         let variables: Vec<_> = dataset.variables().collect();

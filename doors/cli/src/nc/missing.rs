@@ -37,7 +37,7 @@ impl Missing {
     pub(super) fn of(path: &Path, dataset: &Dataset) -> Result<Option<Self>, CommandError> {
         let infos = dataset.partitions().unwrap_or_default();
         let mut divided = vec![false; dataset.header().variables.len()];
-        for &(index, _, _) in infos.iter().flat_map(|info| &info.variables) {
+        for index in infos.iter().flat_map(|info| &info.variables).map(|it| it.variable) {
             divided[index] = true;
         }
         let (bytes, decoded, file_len) = validate::header(store(path)?.as_ref())?;

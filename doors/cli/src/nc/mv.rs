@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use striate_array::{ArrayError, DatasetFiles};
+use striate_array::{ArrayError, DatasetFiles, IfExists};
 
 use super::interrupt::{Interrupt, Leaves};
 use super::{failed, place};
@@ -83,8 +83,9 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
         }
     };
     let adopted = |files: DatasetFiles| if args.adopt { files.adopting() } else { files };
+    let if_exists = if args.force { IfExists::Replace } else { IfExists::Fail };
     let moved =
-        DatasetFiles::of(&args.from).and_then(|files| adopted(files).rename(&to, args.force));
+        DatasetFiles::of(&args.from).and_then(|files| adopted(files).rename(&to, if_exists));
     let moved = moved.map_err(cannot)?;
     if !json {
         return Ok(());

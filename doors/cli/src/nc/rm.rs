@@ -107,7 +107,7 @@ fn remove(dataset: &Path, args: &RmArgs) -> Result<Option<Row>, CommandError> {
     let force = args.force;
     let name = || dataset.display().to_string();
     let cannot = |error| failed(&format!("cannot remove {}", dataset.display()), error);
-    let mut files = match DatasetFiles::or_left_over(dataset) {
+    let mut files = match DatasetFiles::of_or_interrupted(dataset) {
         Ok(files) => files,
         Err(_) if force && !File::exists(dataset).map_err(|error| cannot(error.into()))? => {
             return Ok(None);

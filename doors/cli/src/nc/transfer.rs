@@ -109,7 +109,7 @@ fn transfer(
     let divides = options.partitioning.enabled;
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
-        infos.iter().flat_map(|info| &info.variables).map(|&(index, _, _)| index).collect();
+        infos.iter().flat_map(|info| &info.variables).map(|it| it.variable).collect();
     // A damaged header is an error of its own; what is only missing is told below.
     Missing::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;

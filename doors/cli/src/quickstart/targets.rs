@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use striate_array::{ArrayError, Dataset, Format, Options, Owner, Sink, Slab, Source, Type};
+use striate_array::{
+    ArrayError, Dataset, Format, OpenMode, Options, Owner, Sink, Slab, Source, Type,
+};
 use striate_bench::io::{AtSignal, ScratchDirectory};
 use striate_comm::{Comm, Threads};
 use striate_datatype::Bytes;
@@ -201,7 +203,7 @@ fn write(comm: &Arc<dyn Comm>, path: &Path, options: &Options) -> Result<(), Arr
 
 /// Reads the dataset as one array and compares every value.
 fn read(comm: &Arc<dyn Comm>, path: &Path) -> Result<(Vec<Partition>, u64), ArrayError> {
-    let mut data = Dataset::open(comm, path, false, &Options::default())?;
+    let mut data = Dataset::open(comm, path, OpenMode::ReadOnly, &Options::default())?;
     let air = data.variable("air")?;
     let [months, latitudes, longitudes] = SHAPE;
     let mut values = vec![0.0f32; (months * latitudes * longitudes) as usize];
@@ -219,7 +221,7 @@ fn read(comm: &Arc<dyn Comm>, path: &Path) -> Result<(Vec<Partition>, u64), Arra
     }
     let records = months;
     let partitions = data.partitions().unwrap_or_default().iter().map(|partition| {
-        let range = partition.variables.first().map_or(0..0, |variable| variable.2.clone());
+        let range = partition.variables.first().map_or(0..0, |part| part.indices.clone());
         Partition {
             file: partition.file.clone(),
             latitudes: [range.start, range.end.saturating_sub(1)],

@@ -1,4 +1,4 @@
-//! [`LimitError`]: what a format cannot hold, and which one can.
+//! [`LimitError`]: limits of a format that a header exceeds, and the format that would fit.
 //!
 //! The limits are those of netCDF-C and `PnetCDF`, which refuse to open a file that breaks them.
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::format::{Attribute, Format, Header, Type, Variable};
 
-/// What a format cannot hold.
+/// A limit of a format that a header exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -25,7 +25,7 @@ pub enum LimitError {
     /// A dimension is too long.
     #[error(
         "dimension '{dimension}' is too long with {len}: {} is the most in {format}{}",
-        format.max_length(), Holder(*holder)
+        format.max_length(), FormatThatFits(*holder)
     )]
     Length {
         /// The dimension.
@@ -34,13 +34,13 @@ pub enum LimitError {
         len: u64,
         /// The format.
         format: Format,
-        /// The first format that can hold it.
+        /// The first format that can store it.
         holder: Option<Format>,
     },
     /// An attribute has too many values.
     #[error(
         "attribute '{attribute}' of {owner} has {len} values, too many for {format}{}",
-        Holder(Some(Format::Cdf5))
+        FormatThatFits(Some(Format::Cdf5))
     )]
     Attribute {
         /// The attribute.
@@ -53,13 +53,16 @@ pub enum LimitError {
         format: Format,
     },
     /// There are more records than the format can count.
-    #[error("{records} records are too many: {} is the most in {format}{}", format.max_records(), Holder(*holder))]
+    #[error(
+        "{records} records are too many: {} is the most in {format}{}",
+        format.max_records(), FormatThatFits(*holder)
+    )]
     Records {
         /// How many.
         records: u64,
         /// The format.
         format: Format,
-        /// The first format that can hold them.
+        /// The first format that can store them.
         holder: Option<Format>,
     },
     /// A variable has too many dimensions.
@@ -72,8 +75,9 @@ pub enum LimitError {
     },
     /// A variable is too large for others to follow.
     #[error(
-        "variable '{variable}' takes {size} bytes; {} are the most in {format} for one that others follow{}",
-        format.max_size(), Holder(*holder)
+        "variable '{variable}' takes {size} bytes; \
+         {} are the most in {format} for one that others follow{}",
+        format.max_size(), FormatThatFits(*holder)
     )]
     Size {
         /// The variable.
@@ -82,13 +86,14 @@ pub enum LimitError {
         size: u64,
         /// The format.
         format: Format,
-        /// The first format that can hold it.
+        /// The first format that can store it.
         holder: Option<Format>,
     },
     /// A record of a variable is too large for others to follow.
     #[error(
-        "a record of variable '{variable}' takes {size} bytes; {} are the most in {format} for one that others follow{}",
-        format.max_size(), Holder(*holder)
+        "a record of variable '{variable}' takes {size} bytes; \
+         {} are the most in {format} for one that others follow{}",
+        format.max_size(), FormatThatFits(*holder)
     )]
     RecordSize {
         /// The variable.
@@ -97,13 +102,14 @@ pub enum LimitError {
         size: u64,
         /// The format.
         format: Format,
-        /// The first format that can hold it.
+        /// The first format that can store it.
         holder: Option<Format>,
     },
-    /// A variable would begin too far away.
+    /// The offset of a variable would be too large.
     #[error(
-        "variable '{variable}' would begin at byte {begin}; {} is the last that {format} can address{}",
-        format.max_begin(), Holder(Some(Format::Cdf2))
+        "variable '{variable}' would begin at byte {begin}; \
+         {} is the last that {format} can address{}",
+        format.max_begin(), FormatThatFits(Some(Format::Cdf2))
     )]
     Begin {
         /// The variable.
@@ -121,10 +127,10 @@ pub enum LimitError {
     },
 }
 
-/// Which format could.
-struct Holder(Option<Format>);
+/// The hint in an error which format can store it.
+struct FormatThatFits(Option<Format>);
 
-impl fmt::Display for Holder {
+impl fmt::Display for FormatThatFits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(format) => write!(f, "; {format} can hold it"),
@@ -135,7 +141,7 @@ impl fmt::Display for Holder {
 
 const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
 
-/// Refuses what the format cannot hold, wherever it lies.
+/// Checks the limits that do not depend on offsets.
 pub(super) fn check(header: &Header) -> Result<(), LimitError> {
     let format = header.format;
     for dimension in &header.dimensions {
@@ -190,10 +196,11 @@ fn check_attributes(
     Ok(())
 }
 
-/// The variables that are too large for others to follow but have some behind them.
+/// The variables that are too large for a position before others.
 ///
-/// A size beyond 32 bits cannot be stated, so the place of what follows could not be computed from it:
-/// only the last fixed variable may be so large, if there are no records, or the last record variable.
+/// A size beyond 32 bits cannot be stored, so the offset of the next variable could not be computed
+/// from it: only the last fixed variable may be so large, if there are no records, or the last
+/// record variable.
 pub(in crate::format) fn too_large(header: &Header) -> Vec<LimitError> {
     let format = header.format;
     let is_large = |variable: &Variable, format: Format| {

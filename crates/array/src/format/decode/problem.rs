@@ -1,70 +1,70 @@
-//! [`DecodeError`] and [`Problem`]: what is wrong with a header, and where.
+//! [`DecodeError`] and [`Problem`]: what is wrong in a header, and at which offset.
 
 use thiserror::Error;
 
 use crate::format::{Format, NameError, Type};
 
-/// Why bytes are no header.
+/// Why bytes are not a valid header.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("at byte {at}: {problem}")]
 pub struct DecodeError {
-    /// Where in the file.
+    /// Offset in the file.
     pub at: u64,
-    /// What is wrong there.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong with a header.
+/// A problem in a header.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The bytes end before the header does. That may be all there is, or the caller has read too
-    /// little: then this many bytes are the least that is worth another attempt.
+    /// The bytes end before the header does. Either the file is truncated, or the caller has read
+    /// too few bytes and should try again with at least this many.
     #[error("the header has {needed} bytes at least, more than there are")]
     Truncated {
-        /// So many bytes the header has at least.
+        /// Minimum length of the header.
         needed: u64,
     },
-    /// It does not begin as any file of a known kind.
+    /// The magic number is not known.
     #[error("it begins with {found:02x?}, not with \"CDF\"")]
     Magic {
-        /// How it begins.
+        /// The first bytes.
         found: [u8; 4],
     },
-    /// It is a file of HDF5.
+    /// It is an HDF5 file.
     #[error("it is an HDF5 file, as those of netCDF-4 are, and of none of the classic formats")]
     Hdf5,
-    /// It begins as one of the classic formats, but of an unknown version.
+    /// A classic format of unknown version.
     #[error("version {version} of the classic format is not known; there are 1, 2 and 5")]
     Version {
-        /// The version it says.
+        /// The version.
         version: u8,
     },
-    /// Its writer has marked it as not finished, and has not come to mark it as finished.
+    /// The magic number marks the file as unfinished.
     #[error("the {format} file is unfinished: its writer ended before it had closed or synced it")]
     Unfinished {
         /// Its format.
         format: Format,
     },
-    /// Something else than the expected list.
+    /// An unexpected list.
     #[error("a list of {what} should begin here with the tag {expected}, not {found}")]
     Tag {
-        /// What should be listed.
+        /// The expected items.
         what: &'static str,
         /// Its tag.
         expected: u32,
-        /// What is there.
+        /// The tag found.
         found: u32,
     },
     /// A list, a name or an attribute longer than a file can be.
     #[error("{count} {what} do not fit into the file")]
     Count {
-        /// Of what.
+        /// The items.
         what: &'static str,
-        /// How many.
+        /// Their number.
         count: u64,
     },
-    /// The number of records is no number.
+    /// The number of records is not valid.
     #[error("there cannot be {records} records")]
     Records {
         /// The number.
@@ -73,20 +73,20 @@ pub enum Problem {
     /// A name that is not UTF-8.
     #[error("the name {name:?} of a {what} is not UTF-8")]
     NotUtf8 {
-        /// What has it.
+        /// The item with the name.
         what: &'static str,
-        /// What can be read of it.
+        /// The name, with replacement characters.
         name: String,
     },
-    /// A name that cannot be given.
+    /// A name that is not valid.
     #[error("{what}: {source}")]
     Name {
-        /// What has it.
+        /// The item with the name.
         what: &'static str,
         /// What is wrong with it.
         source: NameError,
     },
-    /// Two of the same name.
+    /// A name that occurs twice.
     #[error("a second {what} is named '{name}'")]
     Duplicate {
         /// Of what.
@@ -94,13 +94,13 @@ pub enum Problem {
         /// The name.
         name: String,
     },
-    /// A number that no type has.
+    /// An unknown type.
     #[error("there is no type {code}")]
     Type {
         /// The number.
         code: u32,
     },
-    /// A type that only another format has.
+    /// A type that the format does not have.
     #[error("{format} does not have the type {external}")]
     TypeNotInFormat {
         /// The type.
@@ -193,7 +193,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Whether the data is read right all the same. netCDF-C does not notice such problems.
+    /// Whether data can be read correctly nevertheless. netCDF-C does not detect such problems.
     pub(in crate::format) const fn is_harmless(&self) -> bool {
         matches!(
             self,

@@ -1,59 +1,59 @@
-//! [`Reader`]: the bytes of a header, taken one thing after the other.
+//! [`HeaderReader`]: the bytes of a header, taken one thing after the other.
 //!
-//! Two things bound what is made of them: the bytes that are there, by which memory is reserved, and
-//! the length of the file, by which a count is refused. A count that goes beyond the bytes but not
-//! beyond the file is believed, and what follows is read as far as it goes: if the count is damaged,
-//! something that makes no sense mostly comes before the bytes end.
+//! Two limits apply: memory is reserved by the number of bytes present, and a count is refused if
+//! it exceeds the length of the file. A count beyond the bytes present but not beyond the file is
+//! accepted, and decoding continues: if the count is damaged, an invalid field is usually found
+//! before the bytes end.
 
 use super::problem::{DecodeError, Problem};
 use crate::format::Format;
 use crate::format::encode::tag;
 
-/// A result of reading.
-pub(super) type Read<T> = Result<T, DecodeError>;
+/// A result of decoding.
+pub(super) type DecodeResult<T> = Result<T, DecodeError>;
 
-/// What is told of each problem that does not hide what follows: it may let it pass.
-pub(in crate::format) type Complain<'c> = &'c mut dyn FnMut(DecodeError) -> Read<()>;
+/// Called for each problem after which decoding can continue; an error stops it.
+pub(in crate::format) type OnProblem<'c> = &'c mut dyn FnMut(DecodeError) -> DecodeResult<()>;
 
-/// The bytes of a header, taken one thing after the other.
-pub(super) struct Reader<'b, 'c> {
+/// Reads the fields of a header in order.
+pub(super) struct HeaderReader<'b, 'c> {
     bytes: &'b [u8],
     at: usize,
     file_len: u64,
-    /// What the counts so far demand of the length of the header.
+    /// Minimum length of the header by the counts so far.
     least: u64,
-    /// Its format.
+    /// The format.
     pub(super) format: Format,
-    complain: Complain<'c>,
+    report: OnProblem<'c>,
 }
 
-impl<'b, 'c> Reader<'b, 'c> {
-    /// Of the bytes behind the magic.
+impl<'b, 'c> HeaderReader<'b, 'c> {
+    /// Starts after the magic number.
     pub(super) fn new(
         bytes: &'b [u8],
         format: Format,
         file_len: u64,
-        complain: Complain<'c>,
+        report: OnProblem<'c>,
     ) -> Self {
-        Self { bytes, at: 4, file_len, least: 0, format, complain }
+        Self { bytes, at: 4, file_len, least: 0, format, report }
     }
 
-    /// Where it is.
+    /// The current offset.
     pub(super) const fn at(&self) -> u64 {
         self.at as u64
     }
 
-    /// A problem that hides what follows.
-    pub(super) fn fail<T>(at: u64, problem: Problem) -> Read<T> {
+    /// A problem after which decoding cannot continue.
+    pub(super) fn fail<T>(at: u64, problem: Problem) -> DecodeResult<T> {
         Err(DecodeError { at, problem })
     }
 
-    /// A problem that does not hide what follows.
-    pub(super) fn complain(&mut self, at: u64, problem: Problem) -> Read<()> {
-        (self.complain)(DecodeError { at, problem })
+    /// A problem after which decoding can continue.
+    pub(super) fn report(&mut self, at: u64, problem: Problem) -> DecodeResult<()> {
+        (self.report)(DecodeError { at, problem })
     }
 
-    fn take(&mut self, len: u64) -> Read<&'b [u8]> {
+    fn take(&mut self, len: u64) -> DecodeResult<&'b [u8]> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(taken) = usize::try_from(len).ok().and_then(|len| rest.get(..len)) else {
             let needed = self.at().saturating_add(len).max(self.least);
@@ -63,43 +63,43 @@ impl<'b, 'c> Reader<'b, 'c> {
         Ok(taken)
     }
 
-    fn array<const LEN: usize>(&mut self) -> Read<[u8; LEN]> {
+    fn array<const LEN: usize>(&mut self) -> DecodeResult<[u8; LEN]> {
         if let Some(array) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
             self.at += LEN;
             return Ok(*array);
         }
-        // It says what is missing.
+        // Returns the error.
         self.take(LEN as u64).map(|_| [0; LEN])
     }
 
     /// A number of 4 bytes.
-    pub(super) fn word(&mut self) -> Read<u32> {
+    pub(super) fn word(&mut self) -> DecodeResult<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
     /// A number of 8 bytes.
-    fn double_word(&mut self) -> Read<u64> {
+    fn double_word(&mut self) -> DecodeResult<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A number.
-    pub(super) fn number(&mut self) -> Read<u64> {
+    /// A number of the size that the format has.
+    pub(super) fn number(&mut self) -> DecodeResult<u64> {
         match self.format {
             Format::Cdf1 | Format::Cdf2 => self.word().map(u64::from),
             Format::Cdf5 => self.double_word(),
         }
     }
 
-    /// A place in the file.
-    pub(super) fn offset(&mut self) -> Read<u64> {
+    /// An offset in the file.
+    pub(super) fn offset(&mut self) -> DecodeResult<u64> {
         match self.format {
             Format::Cdf1 => self.word().map(u64::from),
             Format::Cdf2 | Format::Cdf5 => self.double_word(),
         }
     }
 
-    /// The number of things that follow, each of `least` bytes or more.
-    pub(super) fn count(&mut self, what: &'static str, least: u64) -> Read<u64> {
+    /// The number of items that follow, each of at least `least` bytes.
+    pub(super) fn count(&mut self, what: &'static str, least: u64) -> DecodeResult<u64> {
         let at = self.at();
         let count = self.number()?;
         let end = count.checked_mul(least).and_then(|len| len.checked_add(self.at()));
@@ -112,14 +112,19 @@ impl<'b, 'c> Reader<'b, 'c> {
         }
     }
 
-    /// Room for so many things, as far as the bytes that are there can hold them.
-    pub(super) fn room<T>(&self, count: u64, least: u64) -> Vec<T> {
-        let held = (self.bytes.len() - self.at) as u64 / least.max(1);
-        Vec::with_capacity(count.min(held) as usize)
+    /// A vector for `count` items, with capacity for as many as the bytes present can contain.
+    pub(super) fn vector<T>(&self, count: u64, least: u64) -> Vec<T> {
+        let possible = (self.bytes.len() - self.at) as u64 / least.max(1);
+        Vec::with_capacity(count.min(possible) as usize)
     }
 
-    /// The tag and the length of a list of things, each of `least` bytes or more.
-    pub(super) fn list(&mut self, expected: u32, what: &'static str, least: u64) -> Read<u64> {
+    /// The tag and the length of a list of items of at least `least` bytes each.
+    pub(super) fn list(
+        &mut self,
+        expected: u32,
+        what: &'static str,
+        least: u64,
+    ) -> DecodeResult<u64> {
         let at = self.at();
         let found = self.word()?;
         if found != expected && found != tag::ABSENT {
@@ -132,13 +137,13 @@ impl<'b, 'c> Reader<'b, 'c> {
         Ok(count)
     }
 
-    /// So many bytes and the padding behind them.
-    pub(super) fn padded(&mut self, len: u64, what: &'static str) -> Read<&'b [u8]> {
+    /// `len` bytes, and the padding after them.
+    pub(super) fn padded(&mut self, len: u64, what: &'static str) -> DecodeResult<&'b [u8]> {
         let bytes = self.take(len)?;
         let at = self.at();
         let padding = self.take(len.next_multiple_of(4) - len)?;
         if padding.iter().any(|&byte| byte != 0) {
-            self.complain(at, Problem::Padding { what })?;
+            self.report(at, Problem::Padding { what })?;
         }
         Ok(bytes)
     }

@@ -1,11 +1,11 @@
-//! Violations outside of the header: of the places of variables, and of the length of the file.
+//! Violations outside of the header: in the ranges of variables, and in the length of the file.
 
 use super::Violation;
 use crate::format::arrange::too_large;
 use crate::format::decode::Decoded;
 use crate::format::{Header, Variable};
 
-/// Names the violations of a header that could be followed to its end.
+/// Adds the violations of a header that could be decoded to its end.
 pub(super) fn check(
     decoded: &Decoded,
     bytes: &[u8],
@@ -20,7 +20,8 @@ pub(super) fn check(
             violations.push(Violation::new(Some(at), what));
         }
     }
-    // Where a variable has no size or no place, which has been told, there is nothing to compare.
+    // A variable without a valid size or offset was reported already; then there is nothing to
+    // compare.
     let Some(spans) = spans(decoded) else { return };
     violations
         .extend(too_large(header).into_iter().map(|error| Violation::new(None, error.to_string())));
@@ -42,9 +43,9 @@ pub(super) fn check(
         violations.push(Violation::new(Some(record.at), what));
     }
     record_overlap(header, &records, violations);
-    // netCDF-C makes a file without variables as long as a page.
-    let behind = usize::try_from(*len).ok().and_then(|len| bytes.get(len..)).unwrap_or_default();
-    if header.variables.is_empty() && behind.iter().all(|&byte| byte == 0) {
+    // netCDF-C extends a file without variables to a page.
+    let trailing = usize::try_from(*len).ok().and_then(|len| bytes.get(len..)).unwrap_or_default();
+    if header.variables.is_empty() && trailing.iter().all(|&byte| byte == 0) {
         return;
     }
     length(header, &fixed, &records, file_len, violations);
@@ -54,7 +55,7 @@ pub(super) fn check(
 struct Span<'a> {
     variable: &'a Variable,
     size: u64,
-    /// Where the header says where it begins.
+    /// Offset of the field in the header that has its offset.
     at: u64,
 }
 
@@ -72,7 +73,7 @@ impl Span<'_> {
     }
 }
 
-/// All variables as they lie in the file.
+/// The ranges of all variables, by offset.
 fn spans(decoded: &Decoded) -> Option<Vec<Span<'_>>> {
     let Decoded { header, len, places } = decoded;
     let mut spans = Vec::with_capacity(places.len());
@@ -88,7 +89,8 @@ fn spans(decoded: &Decoded) -> Option<Vec<Span<'_>>> {
     Some(spans)
 }
 
-/// Names those that begin before another one ends; they are in the order in which they begin.
+/// Adds a violation for each range that begins before a previous one ends; the ranges are sorted by
+/// offset.
 fn overlaps(spans: &[Span<'_>], violations: &mut Vec<Violation>) {
     let mut furthest: Option<&Span<'_>> = None;
     for span in spans {
@@ -108,7 +110,7 @@ fn overlaps(spans: &[Span<'_>], violations: &mut Vec<Violation>) {
     }
 }
 
-/// Names the variable whose record reaches into the next record.
+/// Adds a violation for a variable whose record extends into the next record.
 fn record_overlap(header: &Header, records: &[Span<'_>], violations: &mut Vec<Violation>) {
     let (Some(first), Some(stride)) = (records.first(), header.record_size()) else { return };
     let next = first.begin().saturating_add(stride);
@@ -124,7 +126,7 @@ fn record_overlap(header: &Header, records: &[Span<'_>], violations: &mut Vec<Vi
     }
 }
 
-/// Compares the length of the file with what it should hold.
+/// Compares the length of the file with the end of its data.
 fn length(
     header: &Header,
     fixed: &[Span<'_>],
@@ -135,7 +137,7 @@ fn length(
     let is_open = header.records == Header::STREAMING;
     let counted = if is_open { header.records_in(file_len) } else { header.records };
     let first = fixed.iter().chain(records).map(Span::begin).min().unwrap_or_default();
-    // Variables that nobody has filled are not there before they are written.
+    // Without fill mode a file is not extended before data is written.
     let cut = |what| {
         if file_len <= first {
             Violation::warning(None, format!("no data has been written: {what}"))
@@ -155,20 +157,20 @@ fn length(
     }
     let data_end = records.iter().map(Span::end).max();
     if let (Some(data_end), Some(stride), 1..) = (data_end, header.record_size(), counted) {
-        // The padding behind the last record need not be there.
+        // The padding after the last record may be missing.
         let end = stride.saturating_mul(counted - 1).saturating_add(data_end);
         if end > file_len {
-            let (missing, held) = (end - file_len, header.records_in(file_len));
+            let (missing, complete) = (end - file_len, header.records_in(file_len));
             violations.push(cut(format!(
                 "the file ends at {file_len}, {missing} bytes before the end of the last record: \
-                 it holds {held} of {counted} records"
+                 it holds {complete} of {counted} records"
             )));
             return;
         }
     }
-    // Room for the records that a file with an open number may have begun.
+    // A file with a streaming number of records may end with an incomplete record.
     let spare = if is_open { header.record_size().unwrap_or_default() } else { 0 };
-    // A writer may have made room for the first record.
+    // A writer may have extended the file to its first record.
     let end = header.end_of(counted).map(|end| end.max(header.records_begin().unwrap_or_default()));
     let end = end.map(|end| end.next_multiple_of(4).saturating_add(spare));
     if let Some(trailing) = end.and_then(|end| file_len.checked_sub(end)).filter(|&more| more > 0) {

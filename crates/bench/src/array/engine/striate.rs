@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use striate_array::{
-    ArrayError, Dataset, Definition, Format, Options, Owner, Pending, Sink, Slab, Source, Value,
-    Values, VariableId,
+    ArrayError, Dataset, Definition, Format, OpenMode, Options, Owner, Pending, Sink, Slab, Source,
+    Value, Values, VariableId,
 };
 use striate_file::Stats;
 
@@ -135,7 +135,7 @@ impl Engine for Striate<'_> {
     }
 
     fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
-        let dataset = Dataset::open(&self.setting.comm, path, false, &self.options)?;
+        let dataset = Dataset::open(&self.setting.comm, path, OpenMode::ReadOnly, &self.options)?;
         let plan = self.file(file);
         let variables = &plan.schema.variables;
         self.variables.clear();

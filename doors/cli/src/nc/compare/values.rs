@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use striate_array::format::Header;
-use striate_array::{ArrayError, Dataset, Pieces, Slab, Values, VariableId, cdl};
+use striate_array::{ArrayError, Dataset, Slab, SlabBatches, Values, VariableId, cdl};
 use striate_comm::{Comm, agree};
 
 use super::Difference;
@@ -141,7 +141,7 @@ impl Pair {
         let shown = if ranks::is_job() { comm.size() as u64 } else { 1 };
         let mut found = Found::default();
         let mut place = 0;
-        for (number, (start, count)) in Pieces::new(&self.shape, self.most).enumerate() {
+        for (number, (start, count)) in SlabBatches::new(&self.shape, self.most).enumerate() {
             let elements: u64 = count.iter().product();
             if number % comm.size() == comm.rank() {
                 let slab = Slab::new(&start, &count);

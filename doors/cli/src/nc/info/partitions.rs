@@ -79,7 +79,7 @@ impl Partitions {
             probe,
             whole: infos.iter().all(|info| info.missing.is_none()),
             files: files.map(|(index, info)| PartitionRow::new(index, header, info)).collect(),
-            divided: infos.iter().flat_map(|info| &info.variables).map(|it| it.0).collect(),
+            divided: infos.iter().flat_map(|info| &info.variables).map(|it| it.variable).collect(),
         }
     }
 
@@ -143,14 +143,14 @@ impl PartitionRow {
                 .map_or_else(|_| Vec::new(), |known| known.servers),
             _ => Vec::new(),
         };
-        let ranges = info.variables.iter().filter_map(|(index, position, range)| {
-            let variable = header.variables.get(*index)?;
-            let dimension = *variable.dimensions.get(*position)? as usize;
+        let ranges = info.variables.iter().filter_map(|part| {
+            let variable = header.variables.get(part.variable)?;
+            let dimension = *variable.dimensions.get(part.dimension)? as usize;
             Some(RangeRow {
                 variable: variable.name.clone(),
                 dimension: header.dimensions.get(dimension)?.name.clone(),
-                first: range.start,
-                last: range.end.saturating_sub(1),
+                first: part.indices.start,
+                last: part.indices.end.saturating_sub(1),
             })
         });
         Self {

@@ -1,4 +1,5 @@
-//! Names of the files: of partitions, of masters that are not published yet, and as masters list them.
+//! File names: of partitions, of unpublished masters, and of partitions as masters list them
+//! (relative below the directory of the master, absolute elsewhere).
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,17 @@ pub(crate) fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// The directory of a file, as a place for others.
+/// Whether a path is the URL of a file on I/O servers.
+pub(crate) fn is_remote(path: &Path) -> bool {
+    path.to_str().is_some_and(is_url)
+}
+
+/// An absolute path, without resolving links.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+/// The directory of a file, as a storage target.
 pub(crate) fn directory_of(master: &Path) -> Result<StorageTarget, FileError> {
     if let Some(url) = master.to_str().filter(|text| is_url(text)) {
         return url.rsplit_once('/').map_or(url, |(directory, _)| directory).parse();
@@ -19,21 +30,21 @@ pub(crate) fn directory_of(master: &Path) -> Result<StorageTarget, FileError> {
     Ok(StorageTarget::directory(parent.unwrap_or(Path::new("."))))
 }
 
-/// The name of a file in its directory.
+/// The last component of a path or URL.
 pub(crate) fn file_name(master: &Path) -> String {
     let text = master.to_string_lossy();
     text.rsplit_once('/').map_or_else(|| text.to_string(), |(_, name)| name.to_owned())
 }
 
-/// What a master is called while it is written.
+/// Suffix of the name of a master before it is published.
 pub(crate) const UNPUBLISHED: &str = ".unpublished";
 
-/// The name under which a master is written.
+/// The name of a master before it is published.
 pub(crate) fn unpublished(master: &Path) -> PathBuf {
     with_suffix(master, UNPUBLISHED)
 }
 
-/// A name with something behind it.
+/// A name with a suffix.
 pub(crate) fn with_suffix(master: &Path, suffix: &str) -> PathBuf {
     let mut name = master.as_os_str().to_owned();
     name.push(suffix);
@@ -48,7 +59,8 @@ pub(crate) fn part_name(master: &Path, k: usize, id: &str) -> String {
     format!("{stem}.part{k:04}-{}.nc", &id[..id.len().min(8)])
 }
 
-/// How a master lists a file: relative to its own directory, if it lies in or below it.
+/// The name under which a master lists a file: relative to its own directory, if the file is in or
+/// below it.
 pub(crate) fn listed(master: &Path, part: &Path) -> Result<String, ArrayError> {
     let refuse = |reason: &str| ArrayError::Partition {
         file: part.display().to_string(),
@@ -65,7 +77,6 @@ pub(crate) fn listed(master: &Path, part: &Path) -> Result<String, ArrayError> {
         let below = text.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
         return Ok(below.filter(|rest| !rest.is_empty()).unwrap_or(text).to_owned());
     }
-    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let whole = absolute(part);
     let below = match directory.to_str() {
         Some(url) if is_url(url) => None,
@@ -75,7 +86,7 @@ pub(crate) fn listed(master: &Path, part: &Path) -> Result<String, ArrayError> {
     Ok(listed.ok_or_else(|| refuse("its name is not UTF-8"))?.to_owned())
 }
 
-/// The file that a master lists by that name.
+/// The file that a master lists under a name.
 pub(crate) fn resolved(master: &Path, name: &str) -> PathBuf {
     if is_url(name) || Path::new(name).is_absolute() {
         return name.into();
@@ -88,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn listed_names_resolve_to_the_file() {
         let id = "0123456789abcdef";
         for (master, part, name) in [
             ("/data/run/a.nc", "/data/run/p.nc", "p.nc"),
@@ -105,7 +116,7 @@ mod tests {
             assert_eq!(listed(master, part).unwrap(), name);
             assert_eq!(resolved(master, name), part, "{name}");
         }
-        // Relative to the directory that the program is in.
+        // Relative to the working directory.
         let part = listed(Path::new("a.nc"), Path::new("./p.nc")).unwrap();
         assert_eq!((part.as_str(), resolved(Path::new("a.nc"), &part)), ("p.nc", "./p.nc".into()));
         assert!(listed(Path::new("a.nc"), Path::new("a\nb.nc")).is_err());

@@ -1,17 +1,17 @@
-//! Whether the data of every variable has a place behind the header and before 2⁶³.
+//! Checks that the data of every variable lies behind the header and ends before 2⁶³.
 
 use super::Decoded;
 use super::problem::{DecodeError, Problem};
-use super::reader::{Complain, Read};
+use super::reader::{DecodeResult, OnProblem};
 use crate::format::{Header, Variable};
 
-/// Tells of every variable that has no place.
-pub(super) fn check(decoded: &Decoded, complain: Complain<'_>) -> Read<()> {
+/// Reports every variable whose data is out of bounds.
+pub(super) fn check(decoded: &Decoded, report: OnProblem<'_>) -> DecodeResult<()> {
     let Decoded { header, len, places } = decoded;
     let stride = header.record_size();
     for (variable, &at) in header.variables.iter().zip(places) {
         if let Some(problem) = fault(header, *len, stride, variable) {
-            complain(DecodeError { at, problem })?;
+            report(DecodeError { at, problem })?;
         }
     }
     Ok(())
@@ -20,7 +20,7 @@ pub(super) fn check(decoded: &Decoded, complain: Complain<'_>) -> Read<()> {
 fn fault(header: &Header, len: u64, stride: Option<u64>, variable: &Variable) -> Option<Problem> {
     let &Variable { ref name, begin, .. } = variable;
     if !variable.dimensions.iter().all(|&id| (id as usize) < header.dimensions.len()) {
-        // Told already; it has no size.
+        // Reported already; it has no size.
         return None;
     }
     if begin < len {
@@ -34,7 +34,7 @@ fn fault(header: &Header, len: u64, stride: Option<u64>, variable: &Variable) ->
         Header::STREAMING | 0 => 1,
         records => records,
     };
-    // The last record begins as much behind the first as all before it take.
+    // The distance of the last record from the first.
     let before = if header.is_record(variable) {
         stride.and_then(|stride| stride.checked_mul(records - 1))
     } else {

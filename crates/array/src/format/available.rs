@@ -1,11 +1,12 @@
-//! How many values of a variable a file holds: one that was cut off holds fewer than its header says.
+//! [`Header::values_within`]: the number of values of a variable in a truncated file.
 //!
-//! The place of a value grows with its number, so what is missing is always the end of a variable.
+//! The offset of a value grows with its number, so the missing values are always the last ones.
 
 use super::{Header, Variable};
 
 impl Header {
-    /// How many values of a variable lie within the first `file_len` bytes, from the first one on.
+    /// The number of values of a variable within the first `file_len` bytes, counted from the first
+    /// one.
     pub fn values_within(&self, variable: &Variable, file_len: u64) -> u64 {
         let size = u128::from(variable.external.size());
         let (begin, len) = (u128::from(variable.begin), u128::from(file_len));
@@ -13,17 +14,17 @@ impl Header {
         let product = |lens: &[u64]| {
             lens.iter().fold(1_u128, |product, &len| product.saturating_mul(u128::from(len)))
         };
-        let held = if self.is_record(variable) {
+        let available = if self.is_record(variable) {
             let each = product(shape.get(1..).unwrap_or_default());
             let stride = self.record_size().map_or(u128::MAX, u128::from);
-            let Some(room) = len.checked_sub(begin).filter(|_| stride > 0) else { return 0 };
-            let (whole, rest) = (room / stride, room % stride);
+            let Some(bytes) = len.checked_sub(begin).filter(|_| stride > 0) else { return 0 };
+            let (whole, rest) = (bytes / stride, bytes % stride);
             let all = whole.saturating_mul(each).saturating_add((rest / size).min(each));
             all.min(product(&shape))
         } else {
             (len.saturating_sub(begin) / size).min(product(&shape))
         };
-        u64::try_from(held).unwrap_or(u64::MAX)
+        u64::try_from(available).unwrap_or(u64::MAX)
     }
 }
 
@@ -31,7 +32,7 @@ impl Header {
 mod tests {
     use crate::format::{Dimension, Format, Header, Type, Variable};
 
-    /// The twin: asks of every value where it ends.
+    /// The twin: checks the end of every value.
     fn counted(header: &Header, variable: &Variable, len: u64) -> u64 {
         let shape = header.shape(variable);
         let size = variable.external.size();
@@ -41,18 +42,18 @@ mod tests {
             (1, shape.iter().product())
         };
         let stride = header.record_size().unwrap();
-        let mut held = 0;
+        let mut available = 0;
         for record in 0..records {
             for value in 0..each {
                 let end = variable.begin + record * stride + (value + 1) * size;
-                held += u64::from(end <= len);
+                available += u64::from(end <= len);
             }
         }
-        held
+        available
     }
 
     #[test]
-    fn what_lies_before_the_end_is_held() {
+    fn values_before_the_end_of_the_file_are_counted() {
         for alone in [false, true] {
             let mut header = Header::new(Format::Cdf2);
             header.records = 3;
@@ -79,8 +80,13 @@ mod tests {
             header.arrange(&super::super::Alignment::default(), None).unwrap();
             for len in 0..=header.end().unwrap() + 9 {
                 for variable in &header.variables {
-                    let held = header.values_within(variable, len);
-                    assert_eq!(held, counted(&header, variable, len), "{} {len}", variable.name);
+                    let available = header.values_within(variable, len);
+                    assert_eq!(
+                        available,
+                        counted(&header, variable, len),
+                        "{} {len}",
+                        variable.name
+                    );
                 }
             }
         }

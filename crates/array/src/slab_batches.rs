@@ -1,22 +1,22 @@
-//! [`Pieces`]: an array in parts that fit into bounded memory.
+//! [`SlabBatches`]: an array as a sequence of slabs of bounded size.
 
-/// An array of some shape cut into parts, in the order of the file, each a start and a count per
-/// dimension and of no more than so many elements.
+/// Splits an array into slabs in the order of the file, each with at most a given number of
+/// elements. Yields start and count per dimension.
 ///
-/// A part is as many whole rows, planes or the like as fit, or a part of one row.
+/// A slab contains as many whole rows, planes and so on as fit, or a part of one row.
 #[derive(Clone, Debug)]
-pub struct Pieces {
+pub struct SlabBatches {
     shape: Vec<u64>,
-    /// The dimension that is cut; those below are taken whole, those above index by index.
+    /// The dimension that is split; inner ones are taken whole, outer ones index by index.
     cut: usize,
-    /// Indices of that dimension in a part.
+    /// Indices of that dimension in a slab.
     step: u64,
-    /// Where the next part begins, `None` behind the last.
+    /// Start of the next slab; `None` after the last.
     next: Option<Vec<u64>>,
 }
 
-impl Pieces {
-    /// Parts of at most `most` elements, which is at least 1.
+impl SlabBatches {
+    /// Slabs of at most `most` elements, which is at least 1.
     pub fn new(shape: &[u64], most: u64) -> Self {
         let mut below = 1u64;
         let mut cut = shape.len();
@@ -24,7 +24,7 @@ impl Pieces {
             cut -= 1;
             below *= shape[cut];
         }
-        // All fits: the first dimension is "cut" into a single part.
+        // The whole array fits: the first dimension is one slab.
         let (cut, step) = match cut.checked_sub(1) {
             Some(cut) => (cut, (most / below.max(1)).max(1)),
             None => (0, shape.first().copied().unwrap_or(1)),
@@ -34,7 +34,7 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
+impl Iterator for SlabBatches {
     type Item = (Vec<u64>, Vec<u64>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -64,26 +64,27 @@ mod tests {
 
     use super::*;
 
-    /// The place of an index in the order of the file.
-    fn place(shape: &[u64], index: &[u64]) -> u64 {
-        shape.iter().zip(index).fold(0, |place, (len, index)| place * len + index)
+    /// The number of an element in the order of the file.
+    fn number(shape: &[u64], index: &[u64]) -> u64 {
+        shape.iter().zip(index).fold(0, |number, (len, index)| number * len + index)
     }
 
     proptest! {
         #[test]
-        fn parts_follow_each_other(
+        fn slabs_are_contiguous_and_cover_the_array(
             shape in proptest::collection::vec(0u64..6, 0..5),
             most in 1u64..40,
         ) {
             let mut done = 0;
-            for (start, count) in Pieces::new(&shape, most) {
+            for (start, count) in SlabBatches::new(&shape, most) {
                 let elements: u64 = count.iter().product();
                 prop_assert!((1..=most).contains(&elements));
-                // In one piece: the first element follows the last part, the last one the first.
-                prop_assert_eq!(place(&shape, &start), done);
+                // Contiguous: the first element follows the previous slab, the last one is the end
+                // of this.
+                prop_assert_eq!(number(&shape, &start), done);
                 let last: Vec<u64> =
                     start.iter().zip(&count).map(|(start, count)| start + count - 1).collect();
-                prop_assert_eq!(place(&shape, &last), done + elements - 1);
+                prop_assert_eq!(number(&shape, &last), done + elements - 1);
                 done += elements;
             }
             prop_assert_eq!(done, shape.iter().product::<u64>());
@@ -93,9 +94,9 @@ mod tests {
     #[test]
     fn large_arrays_are_not_walked() {
         let shape = [u64::MAX, u64::MAX, 1000];
-        let mut pieces = Pieces::new(&shape, 1 << 20);
+        let mut pieces = SlabBatches::new(&shape, 1 << 20);
         assert_eq!(pieces.next(), Some((vec![0, 0, 0], vec![1, 1048, 1000])));
         assert_eq!(pieces.next(), Some((vec![0, 1048, 0], vec![1, 1048, 1000])));
-        assert_eq!(Pieces::new(&[], 5).collect::<Vec<_>>(), [(vec![], vec![])]);
+        assert_eq!(SlabBatches::new(&[], 5).collect::<Vec<_>>(), [(vec![], vec![])]);
     }
 }
