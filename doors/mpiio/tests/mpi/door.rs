@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::job::{self, Ended, is_openmpi};
 
-/// The library: `STRIATE_MPIIO`, or the one of this tree. Cargo builds no library for tests that is not linked
-/// with them, so it is asked to here: in the directory and the profile of this test.
+/// The library: `STRIATE_MPIIO`, or the one of this tree. Cargo builds no library for tests that is
+/// not linked with them, so it is asked to here: in the directory and the profile of this test.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
