@@ -22,7 +22,8 @@ extern "C" fn start() {
     let Some(path) = std::env::var_os("STRIATE_STACK").filter(|path| !path.is_empty()) else {
         return;
     };
-    // Building reads files; there is no stack yet that could see it. What is closed is not the program's.
+    // Building reads files; there is no stack yet that could see it. What is closed is not the
+    // program's.
     let _within = striate_stack::mark_within();
     match std::panic::catch_unwind(|| build(Path::new(&path))) {
         Ok(Ok(stack)) if stack.stages().is_empty() => {}
@@ -39,9 +40,9 @@ fn build(path: &Path) -> Result<Stack, String> {
 
 fn open_up(stack: Stack) {
     fork::watch();
-    // Registered before the program starts, and for no library: it runs after all that the program and
-    // its libraries have registered. This sort of function is told the status.
-    // SAFETY: the function stays: this library is never unloaded.
+    // Registered before the program starts, and for no library: it runs after all that the program
+    // and its libraries have registered. This sort of function is told the status. SAFETY: the
+    // function stays: this library is never unloaded.
     unsafe { on_exit(end, null_mut()) };
     let stack = stack_entry::open_up(stack);
     signals::watch(stack);
@@ -52,8 +53,8 @@ extern "C" fn end(status: c_int, _: *mut c_void) {
     unsafe { libc::fflush(null_mut()) };
     let told = stack_entry::end_with(status);
     if told != status {
-        // The C library goes on with what is still registered, and ends with the last status it was given.
-        // SAFETY: it lets functions that it calls at the end call this.
+        // The C library goes on with what is still registered, and ends with the last status it was
+        // given. SAFETY: it lets functions that it calls at the end call this.
         unsafe { libc::exit(told) };
     }
 }

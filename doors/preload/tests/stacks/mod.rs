@@ -1,5 +1,5 @@
-//! Programs under stacks: the same thing is done without Striate and with each stack, in a directory of the
-//! same name, and must come out alike.
+//! Programs under stacks: the same thing is done without Striate and with each stack, in a
+//! directory of the same name, and must come out alike.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 
 pub use striate_unmodified::{Ended, Image, LONGEST, STACKS, Stack, run};
 
-/// The library to preload: `STRIATE_PRELOAD`, or the one of this tree. Cargo builds no library for tests that
-/// is not linked with them, so it is asked to here: in the directory and the profile of this test.
+/// The library to preload: `STRIATE_PRELOAD`, or the one of this tree. Cargo builds no library for
+/// tests that is not linked with them, so it is asked to here: in the directory and the profile of
+/// this test.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {

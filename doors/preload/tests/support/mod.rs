@@ -11,8 +11,8 @@ use striate_stack::classification::Meaning;
 use striate_stack::{Configuration, stages};
 use tempfile::TempDir;
 
-/// The library under test. Cargo does not build what a test does not link, so it is told to; in the directory
-/// and with the profile of the test.
+/// The library under test. Cargo does not build what a test does not link, so it is told to; in the
+/// directory and with the profile of the test.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -114,7 +114,8 @@ pub(crate) fn stack_of(kind: &str) -> String {
     format!("[paths]\ninclude = [\"WORK\"]\n[[stage]]\nkind = \"{kind}\"\n")
 }
 
-/// Stacks that must not be noticed: of each sort that needs no options and keeps the meaning of files.
+/// Stacks that must not be noticed: of each sort that needs no options and keeps the meaning of
+/// files.
 pub(crate) fn stacks() -> Vec<String> {
     let harmless = |kind: &&str| {
         let stack = Configuration::parse(&stack_of(kind).replace("WORK", "/w"))
