@@ -37,7 +37,8 @@ extern "C" fn before() {
     let stack = entered.stack;
     drop(entered);
     // The C library takes this lock after us. A thread that has it may be about to enter the gate,
-    // to write out a stream. SAFETY: the lock is released in both processes.
+    // to write out a stream.
+    // SAFETY: the lock is released in both processes.
     unsafe { _IO_list_lock() };
     stack.close_gate();
     COPYING.set(true);

@@ -41,8 +41,8 @@ fn build(path: &Path) -> Result<Stack, String> {
 fn open_up(stack: Stack) {
     fork::watch();
     // Registered before the program starts, and for no library: it runs after all that the program
-    // and its libraries have registered. This sort of function is told the status. SAFETY: the
-    // function stays: this library is never unloaded.
+    // and its libraries have registered. It gets the exit status.
+    // SAFETY: the function stays: this library is never unloaded.
     unsafe { on_exit(end, null_mut()) };
     let stack = stack_entry::open_up(stack);
     signals::watch(stack);
@@ -51,11 +51,12 @@ fn open_up(stack: Stack) {
 extern "C" fn end(status: c_int, _: *mut c_void) {
     // SAFETY: it is asked for all streams. The C library would do so after us.
     unsafe { libc::fflush(null_mut()) };
-    let told = stack_entry::end_with(status);
-    if told != status {
+    let final_status = stack_entry::end_with(status);
+    if final_status != status {
         // The C library goes on with what is still registered, and ends with the last status it was
-        // given. SAFETY: it lets functions that it calls at the end call this.
-        unsafe { libc::exit(told) };
+        // given.
+        // SAFETY: it lets functions that it calls at the end call this.
+        unsafe { libc::exit(final_status) };
     }
 }
 
