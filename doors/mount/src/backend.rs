@@ -1,9 +1,10 @@
 //! [`Backend`]: the file system that a mount shows.
 //!
-//! There are two: a source directory below a stack of stages ([`SourceFs`](crate::source_fs::SourceFs)) and a directory of
-//! I/O servers ([`ServerFs`](crate::server_fs::ServerFs)). [`Requests`](crate::requests::Requests) turns requests of the
-//! kernel into calls of this trait, whose functions have the names of FUSE's operations. Nodes and handles are the numbers
-//! that the kernel knows them by.
+//! There are two: a source directory below a stack of stages
+//! ([`SourceFs`](crate::source_fs::SourceFs)) and a directory of I/O servers
+//! ([`ServerFs`](crate::server_fs::ServerFs)). [`Requests`](crate::requests::Requests) turns
+//! requests of the kernel into calls of this trait, whose functions have the names of FUSE's
+//! operations. Nodes and handles are the numbers that the kernel knows them by.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -95,12 +96,14 @@ pub(crate) enum XattrAnswer {
 ///
 /// # Contract
 ///
-/// * Functions are called by several threads at a time, each within [`Backend::while_running`], except `forget`.
-/// * A node that `lookup`, `mknod`, `mkdir`, `symlink`, `link` or `create` returns counts as known to the kernel once more, until
-///   `forget` takes that back.
-/// * `flush` comes at each close of a descriptor, which waits for the answer; `release` once for each handle, later.
-/// * What a backend does not have it leaves to the defaults, which are answers that the kernel remembers (`ENOSYS`), or
-///   errors that programs expect of such a file system.
+/// * Functions are called by several threads at a time, each within [`Backend::while_running`],
+///   except `forget`.
+/// * A node that `lookup`, `mknod`, `mkdir`, `symlink`, `link` or `create` returns counts as known
+///   to the kernel once more, until `forget` takes that back.
+/// * `flush` comes at each close of a descriptor, which waits for the answer; `release` once for
+///   each handle, later.
+/// * What a backend does not have it leaves to the defaults, which are answers that the kernel
+///   remembers (`ENOSYS`), or errors that programs expect of such a file system.
 pub(crate) trait Backend: std::fmt::Debug + Send + Sync + 'static {
     /// Tells the kernel what is wanted of it.
     fn configure(&self, config: &mut KernelConfig);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::error::MountError;
 use crate::mount_table;
 
-/// The source and the point of a mount, from the root on, if they can be that. A dead mount of ours at the point is taken
-/// away.
+/// The source and the point of a mount, from the root on, if they can be that. A dead mount of ours
+/// at the point is taken away.
 pub fn check_places(source: &Path, point: &Path) -> Result<(PathBuf, PathBuf), MountError> {
     let real_source = self::source(source)?;
     take_dead_away(point)?;

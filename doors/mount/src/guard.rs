@@ -1,12 +1,14 @@
 //! [`Guard`]: the bare directory under a mount, made unwritable.
 //!
-//! When a mount is gone that programs expect (its server was killed, it was not mounted after a restart), what they
-//! write goes to the directory itself, and is not seen any more once it is mounted again. A guarded directory refuses
-//! that. Where it is allowed, the directory is made immutable (`chattr +i`), which root has to observe as well; else
-//! the permissions to write are taken away, which does not stop root.
+//! When a mount is gone that programs expect (its server was killed, it was not mounted after a
+//! restart), what they write goes to the directory itself, and is not seen any more once it is
+//! mounted again. A guarded directory refuses that. Where it is allowed, the directory is made
+//! immutable (`chattr +i`), which root has to observe as well; else the permissions to write are
+//! taken away, which does not stop root.
 //!
-//! The guard is lifted when the mount ends in order, and stays if it does not. What the directory was like before is
-//! kept with the records of mounts, so that the next mount, or `striate umount`, can put it right.
+//! The guard is lifted when the mount ends in order, and stays if it does not. What the directory
+//! was like before is kept with the records of mounts, so that the next mount, or `striate umount`,
+//! can put it right.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,7 +40,8 @@ struct Before {
     process: u32,
 }
 
-/// A directory that can be guarded, from before something is mounted on it: then it cannot be reached by its name.
+/// A directory that can be guarded, from before something is mounted on it: then it cannot be
+/// reached by its name.
 #[derive(Debug)]
 pub(crate) struct Guard {
     directory: File,
@@ -127,7 +130,8 @@ fn clear_immutable(directory: &File) -> io::Result<()> {
     }
 }
 
-/// Makes a directory writable for its owner, also if nothing is known of a guard (after a restart of the machine).
+/// Makes a directory writable for its owner, also if nothing is known of a guard (after a restart
+/// of the machine).
 pub fn make_writable(point: &Path) -> io::Result<()> {
     lift_guard(point)?;
     let directory = File::open(point)?;
@@ -136,7 +140,8 @@ pub fn make_writable(point: &Path) -> io::Result<()> {
     Ok(rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode | 0o200))?)
 }
 
-/// Lifts the guard of a directory on which nothing is mounted any more. Returns whether there was one.
+/// Lifts the guard of a directory on which nothing is mounted any more. Returns whether there was
+/// one.
 pub fn lift_guard(point: &Path) -> io::Result<bool> {
     let guard = Guard::open(point)?;
     let left = guard.was_left();

@@ -1,9 +1,9 @@
 //! [`MountId`]: which mount is at a mount point.
 //!
-//! The kernel gives the number of a mount, and that of its device, to the next one as soon as it is gone: of two mounts
-//! at one place, the numbers are most often the same. Since Linux 6.8 there is a number that is never given again.
-//! Before that, a process that compares must know by other means that its own mount is still there, in which case its
-//! numbers cannot be another's.
+//! The kernel gives the number of a mount, and that of its device, to the next one as soon as it is
+//! gone: of two mounts at one place, the numbers are most often the same. Since Linux 6.8 there is
+//! a number that is never given again. Before that, a process that compares must know by other
+//! means that its own mount is still there, in which case its numbers cannot be another's.
 
 use std::ffi::CStr;
 
@@ -53,7 +53,8 @@ impl MountId {
     }
 }
 
-/// Whether what is mounted at a place has no server any more. It waits for the server if there is one.
+/// Whether what is mounted at a place has no server any more. It waits for the server if there is
+/// one.
 pub(crate) fn is_dead(place: &CStr) -> bool {
     // The server is asked only for what it knows.
     ask(place, libc::AT_STATX_FORCE_SYNC, libc::STATX_BASIC_STATS).is_none()

@@ -1,12 +1,14 @@
 //! [`Record`]: what is known of a mount outside of the process that serves it.
 //!
-//! A process that serves a mount keeps a file with a record of it, locked for as long as the process lives, in a directory
-//! of its user. A process that unmounts, waits for the end of a mount or is about to mount the same source finds it there:
-//! when the lock is gone, the mount has ended, and the record says how. A record that is neither locked nor ended is
-//! that of a process that was killed.
+//! A process that serves a mount keeps a file with a record of it, locked for as long as the
+//! process lives, in a directory of its user. A process that unmounts, waits for the end of a mount
+//! or is about to mount the same source finds it there: when the lock is gone, the mount has ended,
+//! and the record says how. A record that is neither locked nor ended is that of a process that was
+//! killed.
 //!
-//! Records are believed if they belong to the user of this process, or to root, and lie in a directory that no other user can
-//! write to. Root finds those of other users as well, and has to judge them. [`RecordWriter`] writes one, [`FoundRecord`] is one that was found.
+//! Records are believed if they belong to the user of this process, or to root, and lie in a
+//! directory that no other user can write to. Root finds those of other users as well, and has to
+//! judge them. [`RecordWriter`] writes one, [`FoundRecord`] is one that was found.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek};
@@ -111,7 +113,8 @@ impl RecordWriter {
         let _ = fs::remove_file(&new);
         let mode = if rustix::process::geteuid().is_root() { 0o644 } else { 0o600 };
         let file = File::options().read(true).write(true).create_new(true).mode(mode).open(&new)?;
-        // It has its lock before it has its name: it is not taken for one of a process that was killed.
+        // It has its lock before it has its name: it is not taken for one of a process that was
+        // killed.
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let path = directory.join(format!("{process}-{number}.{ENDING}"));
         let keeper = Self { file, path, record };
@@ -171,7 +174,8 @@ pub enum Ended {
     Killed,
 }
 
-/// A record that was found. It can be asked for news until it is dropped, also when the mount has ended meanwhile.
+/// A record that was found. It can be asked for news until it is dropped, also when the mount has
+/// ended meanwhile.
 #[derive(Debug)]
 pub struct FoundRecord {
     file: File,

@@ -1,6 +1,7 @@
 //! Mounting and unmounting: by system calls for the superuser, by `fusermount3` for other users.
 //!
-//! Neither is left to the `fuser` crate: that unmounts again at the end, whatever is mounted at the point by then.
+//! Neither is left to the `fuser` crate: that unmounts again at the end, whatever is mounted at the
+//! point by then.
 
 use std::ffi::CString;
 use std::io::{self, IoSliceMut, Read};
@@ -26,8 +27,8 @@ pub(crate) fn name(source: &str) -> String {
     format!("striate:{source}")
 }
 
-/// Mounts. Returns where the kernel's requests come from. `limits` are those of the source's own mount, which hold
-/// here as well.
+/// Mounts. Returns where the kernel's requests come from. `limits` are those of the source's own
+/// mount, which hold here as well.
 pub(crate) fn mount(
     (source, point): (&str, &Path),
     limits: StatVfsMountFlags,
@@ -39,8 +40,8 @@ pub(crate) fn mount(
     }
 }
 
-/// Agrees with the kernel on how to talk. `clone` says whether each thread may have a descriptor of its own, which the kernel
-/// refuses if the first one is of another user namespace.
+/// Agrees with the kernel on how to talk. `clone` says whether each thread may have a descriptor of
+/// its own, which the kernel refuses if the first one is of another user namespace.
 pub(crate) fn talk<F: Filesystem>(
     requests: F,
     device: OwnedFd,

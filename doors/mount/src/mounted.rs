@@ -1,4 +1,4 @@
-//! [`Mounted`]: a mount, from its setup to its end.
+//! [`Mounted`]: a mount, from its beginning to its end.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -173,7 +173,8 @@ struct Shared {
     point: PathBuf,
     /// `None` where it cannot be seen from here.
     mount: Option<MountId>,
-    /// A copy of where requests come from, until there are none any more: it tells whether the mount is still there.
+    /// A copy of where requests come from, until there are none any more: it tells whether the
+    /// mount is still there.
     connection: Mutex<Option<OwnedFd>>,
     watcher: Mutex<Option<Watcher>>,
     over: Mutex<Sender<SessionEnd>>,
@@ -224,8 +225,8 @@ pub struct Unmounter(Arc<Shared>);
 impl Mounted {
     /// Mounts a directory, with stages in between. When it returns, the mount works.
     ///
-    /// From then on this process takes no permissions away from files that it makes (`umask`): the mask of the
-    /// caller comes with the request.
+    /// From then on this process takes no permissions away from files that it makes (`umask`): the
+    /// mask of the caller comes with the request.
     pub fn new(options: &Options, stack: Stack) -> Result<Self, MountError> {
         let (source, point) = check::check_places(&options.source, &options.point)?;
         check::fuse()?;
@@ -249,9 +250,9 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Starts a program that sees a directory through the stages, by the directory's own name. Others do not:
-    /// the mount is in a namespace of the program, and gone when that and all that it has started have ended.
-    /// The point of the options is not used.
+    /// Starts a program that sees a directory through the stages, by the directory's own name.
+    /// Others do not: the mount is in a namespace of the program, and gone when that and all that
+    /// it has started have ended. The point of the options is not used.
     pub fn of_program(
         options: &Options,
         stack: Stack,
@@ -413,8 +414,8 @@ impl Mounted {
         Unmounter(Arc::clone(&self.shared))
     }
 
-    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then everything that is held back is written,
-    /// and stages print what they have to report.
+    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then everything that
+    /// is held back is written, and stages print what they have to report.
     pub fn wait(self) -> Result<(), MountError> {
         self.wait_showing(&mut |_| {})
     }
@@ -428,7 +429,8 @@ impl Mounted {
                     let _ = thread.join();
                 }
                 match ended {
-                    // The kernel says so where it took the mount away while a request was on its way.
+                    // The kernel says so where it took the mount away while a request was on its
+                    // way.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
                     ended => ended.map_err(MountError::Session),
                 }
@@ -473,8 +475,8 @@ impl Unmounter {
         let _ = lock(&self.0.over).send(SessionEnd::Detached);
     }
 
-    /// Unmounts. A mount that programs still use is detached: it cannot be reached any more, and calls on files that are
-    /// open there fail.
+    /// Unmounts. A mount that programs still use is detached: it cannot be reached any more, and
+    /// calls on files that are open there fail.
     pub fn unmount(&self) -> Result<UnmountKind, MountError> {
         let shared = &*self.0;
         let failed = |error| MountError::Unmount { path: shared.point.clone(), error };
@@ -509,7 +511,8 @@ impl Shared {
         poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::ERR)
     }
 
-    /// No requests are answered any more. If that was not because the mount is gone, it is taken away.
+    /// No requests are answered any more. If that was not because the mount is gone, it is taken
+    /// away.
     fn let_go(&self) {
         if self.is_mounted() {
             let _ = mount_syscalls::unmount(&self.point, true);
@@ -577,7 +580,8 @@ fn notice_passthrough(options: &Options, door: &SourceFs) {
     }
 }
 
-/// How many descriptors are kept for nodes: half of those that there can be, the rest is for files that are open.
+/// How many descriptors are kept for nodes: half of those that there can be, the rest is for files
+/// that are open.
 fn descriptors() -> NonZeroUsize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // As many as allowed; it goes on with fewer.

@@ -1,11 +1,12 @@
 //! A mount that only one program and its children see: [`start`].
 //!
-//! The program is started in a mount namespace of its own, in which the directory is mounted over itself. This process
-//! stays outside and serves it there: for its stages the directory is what it was. The mount is gone when the
-//! last process in the namespace has ended; it does not have to be unmounted.
+//! The program is started in a mount namespace of its own, in which the directory is mounted over
+//! itself. This process stays outside and serves it there: for its stages the directory is what it
+//! was. The mount is gone when the last process in the namespace has ended; it does not have to be
+//! unmounted.
 //!
-//! Users other than root need a user namespace for that, in which they keep their user and group, and files of other users
-//! and groups belong to `nobody`.
+//! Users other than root need a user namespace for that, in which they keep their user and group,
+//! and files of other users and groups belong to `nobody`.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice, Write};
@@ -71,7 +72,7 @@ struct NamespaceSetup {
     files: Rlimit,
 }
 
-/// How the program finds its limits_of_program, which serving a mount changes for this process.
+/// The mask and the limits that the program gets; serving a mount changes them for this process.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessLimits {
     pub(crate) mask: Mode,
@@ -108,8 +109,8 @@ pub(crate) fn start(
         NamespaceSetup::new(source, point, limits, limits_of_program).map_err(unprepared)?;
     let (ours, theirs) = UnixStream::pair().map_err(unprepared)?;
     let their_end = theirs.as_raw_fd();
-    // SAFETY: the child makes system calls only, on memory that was there before; the descriptor is open there, because
-    // its owner is dropped after the start.
+    // SAFETY: the child makes system calls only, on memory that was there before; the descriptor is
+    // open there, because its owner is dropped after the start.
     let set_up = move || setup.perform(unsafe { BorrowedFd::borrow_raw(their_end) });
     // SAFETY: as above.
     unsafe { command.pre_exec(set_up) };

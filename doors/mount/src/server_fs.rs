@@ -1,11 +1,11 @@
 //! [`ServerFs`]: a directory of a file system of I/O servers, shown as files.
 //!
-//! A request of the kernel becomes requests to the servers, one after the other. Nothing is cached but numbers and open
-//! files, so that all clients of the servers see the same. A server that does not answer is asked again until the
-//! client's patience is over; then the request fails (`EIO`).
+//! A request of the kernel becomes requests to the servers, one after the other. Nothing is cached
+//! but numbers and open files, so that all clients of the servers see the same. A server that does
+//! not answer is asked again until the client's patience is over; then the request fails (`EIO`).
 //!
-//! [`nodes`] has the numbers of files and directories, [`namespace`] what is done with names, [`open_files`] what is done with
-//! open files; requests come by [`backend`].
+//! [`nodes`] has the numbers of files and directories, [`namespace`] what is done with names,
+//! [`open_files`] what is done with open files; requests come by [`backend`].
 
 mod backend;
 mod namespace;
@@ -60,7 +60,7 @@ pub(crate) struct ServerFs {
     begun: SystemTime,
 }
 
-/// CapabilityHeader files are shown to be: servers know neither users nor permissions.
+/// The owner that all files are shown with: servers know neither users nor permissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) user: u32,

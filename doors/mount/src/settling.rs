@@ -26,7 +26,8 @@ pub struct Settling {
     pub left: u64,
 }
 
-/// Writes what is held back. The record and the guard are given up when all is done, in whichever way.
+/// Writes what is held back. The record and the guard are given up when all is done, in whichever
+/// way.
 pub(crate) fn settle(
     served: &dyn Served,
     mut record: Option<RecordWriter>,

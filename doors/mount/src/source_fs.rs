@@ -1,14 +1,16 @@
 //! [`SourceFs`]: a source directory, shown through a stack of stages.
 //!
-//! A request names nodes. On the source a node is a descriptor that only stands for its file (`O_PATH`), so that the right
-//! file is used whatever is renamed meanwhile. For stages it is a name ([`Dentry`]): the descriptor of a directory, a name
-//! in it, and the absolute path, by which stages are chosen.
+//! A request names nodes. On the source a node is a descriptor that only stands for its file
+//! (`O_PATH`), so that the right file is used whatever is renamed meanwhile. For stages it is a
+//! name ([`Dentry`]): the descriptor of a directory, a name in it, and the absolute path, by which
+//! stages are chosen.
 //!
-//! Descriptors are cached for the nodes that were used last; others are opened again by their name, and must then be the
-//! same file still. Locks are taken in this order: names, a handle, nodes.
+//! Descriptors are cached for the nodes that were used last; others are opened again by their name,
+//! and must then be the same file still. Locks are taken in this order: names, a handle, nodes.
 //!
-//! [`nodes`] has the files that the kernel knows, [`handle`] what programs have open; [`namespace`], [`attributes`], [`open`],
-//! [`data`], [`directory`] and [`xattr`] carry out requests, which come by [`backend`].
+//! [`nodes`] has the files that the kernel knows, [`handle`] what programs have open;
+//! [`namespace`], [`attributes`], [`open`], [`data`], [`directory`] and [`xattr`] carry out
+//! requests, which come by [`backend`].
 
 pub(crate) mod attributes;
 mod backend;
@@ -146,7 +148,8 @@ impl SourceFs {
         lock(&self.nodes)
     }
 
-    /// Carries out a request, unless the mount has ended. `close` waits for all requests that are under way.
+    /// Carries out a request, unless the mount has ended. `close` waits for all requests that are
+    /// under way.
     pub(crate) fn while_running<R>(
         &self,
         act: impl FnOnce() -> Result<R, Errno>,
@@ -210,7 +213,8 @@ impl SourceFs {
         let (opened, about) = open_path(&directory, &text(&name)?)?;
         let same = match key {
             Key::Real(identity) => Identity::of(&about) == identity,
-            // A stage that still shows the same identity has written it to the source, which had nothing there before.
+            // A stage that still shows the same identity has written it to the source, which had
+            // nothing there before.
             Key::Virtual(identity) => {
                 let shown = self.look(Function::Lstat, &self.dentry(parent, &name)?)?;
                 Identity::of(&shown) == identity
@@ -348,7 +352,8 @@ impl SourceFs {
             } else if !dentry.route.wants(Kind::Stat) {
                 return Err(Errno::NOENT);
             }
-            // Stages show something else than the source has: once more, in case it changed in between.
+            // Stages show something else than the source has: once more, in case it changed in
+            // between.
             if last == Some((shown, at_source)) {
                 let key = Key::Virtual(shown);
                 return Ok((self.found((parent, name), key, at_source, times), about));
@@ -391,8 +396,8 @@ pub(crate) fn open_path(directory: &OwnedFd, name: &CStr) -> Result<(OwnedFd, li
     Ok((opened, about))
 }
 
-/// A path by which a descriptor can be opened again, and used where only paths are taken. It is of use for as long
-/// as the descriptor is there.
+/// A path by which a descriptor can be opened again, and used where only paths are taken. It is of
+/// use for as long as the descriptor is there.
 #[derive(Debug)]
 pub(crate) struct Magic<'d> {
     path: CString,

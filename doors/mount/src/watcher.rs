@@ -1,9 +1,10 @@
 //! [`Watcher`]: a process that takes the mount away when the one that serves it dies.
 //!
 //! A mount whose server was killed is dead: every access to it fails until it is unmounted. The
-//! program that mounts for users has an option for that; it holds for them only, and has them wait for a helper.
-//! So there is a small process of ours. It holds one end of a pipe, and nothing else that is ours; when the other end
-//! is gone without a word, it unmounts. Whether the mount is still the same one is looked up by its [`MountId`].
+//! program that mounts for users has an option for that; it holds for them only, and has them wait
+//! for a helper. So there is a small process of ours. It holds one end of a pipe, and nothing else
+//! that is ours; when the other end is gone without a word, it unmounts. Whether the mount is still
+//! the same one is looked up by its [`MountId`].
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -82,7 +83,8 @@ unsafe fn watch(pipe: RawFd, point: &CStr) -> ! {
         }
         libc::prctl(libc::PR_SET_NAME, c"striate-watch".as_ptr());
         libc::chdir(c"/".as_ptr());
-        // Above all not the end of the pipe that is not ours, nor that of another watcher, nor /dev/fuse.
+        // Above all not the end of the pipe that is not ours, nor that of another watcher, nor
+        // /dev/fuse.
         let pipe = if pipe == 0 { 0 } else { libc::dup2(pipe, 0) };
         libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0);
         let mut mount = [0_u8; MountId::BYTES];
@@ -105,7 +107,8 @@ unsafe fn watch(pipe: RawFd, point: &CStr) -> ! {
     }
 }
 
-/// Whether the mount of the process that has died is at the point, and not another one. It makes system calls only.
+/// Whether the mount of the process that has died is at the point, and not another one. It makes
+/// system calls only.
 fn is_still_there(point: &CStr, mount: MountId) -> bool {
     // Numbers that may be another's by now are enough for one that is dead.
     MountId::at(point) == Some(mount) && (mount.unique || mount_id::is_dead(point))

@@ -1,5 +1,5 @@
-//! What file systems do beside reading and writing: attributes, permissions, locks, mappings, special files; and
-//! what becomes of faults.
+//! What file systems do beside reading and writing: attributes, permissions, locks, mappings,
+//! special files; and what becomes of faults.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "modules of tests are shared")]
 

@@ -1,8 +1,10 @@
-//! Random operations on one file, through several descriptors and mappings, compared with a model in memory.
+//! Random operations on one file, through several descriptors and mappings, compared with a model
+//! in memory.
 //!
-//! Each stack has a mount; what works on it is another process, since a process that waits for its own mount
-//! while its memory is locked waits for ever. `STRIATE_FSX_SECONDS=600` goes on for so long under all stacks
-//! together; `STRIATE_FSX_SEED=17` starts with that seed, which a failure tells.
+//! Each stack has a mount; what works on it is another process, since a process that waits for its
+//! own mount while its memory is locked waits for ever. `STRIATE_FSX_SECONDS=600` goes on for so
+//! long under all stacks together; `STRIATE_FSX_SEED=17` starts with that seed, which a failure
+//! tells.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "modules of tests are shared")]
 

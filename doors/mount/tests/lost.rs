@@ -1,8 +1,9 @@
-//! A mount whose connections to the servers are lost: calls fail with `EIO` or wait until the server is back, and neither
-//! the program nor the process that serves the mount is ended by a signal.
+//! A mount whose connections to the servers are lost: calls fail with `EIO` or wait until the
+//! server is back, and neither the program nor the process that serves the mount is ended by a
+//! signal.
 //!
-//! The program is in C, and both have the default disposition of `SIGPIPE`: programs in Rust ignore it, so the process
-//! that serves the mount, which is this test started again, sets it back.
+//! The program is in C, and both have the default disposition of `SIGPIPE`: programs in Rust ignore
+//! it, so the process that serves the mount, which is this test started again, sets it back.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;

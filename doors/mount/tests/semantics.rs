@@ -1,5 +1,6 @@
-//! What programs observe by their calls is on a mount what it is without: random sequences of calls over several
-//! descriptors, streams, threads and children, compared answer by answer, and the files they leave byte by byte.
+//! What programs observe by their calls is on a mount what it is without: random sequences of calls
+//! over several descriptors, streams, threads and children, compared answer by answer, and the
+//! files they leave byte by byte.
 //!
 //! `STRIATE_ROUNDS=1000` tries so many sequences with each stack; `STRIATE_SEED=17` only that one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -43,7 +44,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// `passthrough`: the kernel uses files itself, and does not hear that one is not to append any more.
+/// `passthrough`: the kernel uses files itself, and does not hear that one is not to append any
+/// more.
 fn same_with(stack: &Stack, passthrough: bool) {
     let first =
         stack.name.bytes().fold(0, |sum, byte| sum * 31 % 1_000_003 + u64::from(byte)) * 1_000_000;

@@ -1,5 +1,5 @@
-//! Unmodified programs do the same on a mount, with each stack, as without: what they print, how they end, and every file
-//! they leave.
+//! Unmodified programs do the same on a mount, with each stack, as without: what they print, how
+//! they end, and every file they leave.
 //!
 //! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`.
 //! `STRIATE_STACKS='count;trace'` tries only these stacks.
@@ -37,7 +37,8 @@ fn same_with<'s>(
     environment: &[(&str, &Path)],
 ) {
     let only = std::env::var("STRIATE_STACKS").ok();
-    // Without Striate and with each stack in a directory of the same name, so that what they print is the same.
+    // Without Striate and with each stack in a directory of the same name, so that what they print
+    // is the same.
     let mut mount = Mount::plain();
     mount.end();
     let native = act(script, &mount.point(""), environment);
@@ -91,7 +92,8 @@ fn gcc() {
     same_everywhere(Script::new("gcc.sh"), &[]);
 }
 
-/// It takes long, so the stacks are few: without stages, and those that change what is done with data most.
+/// It takes long, so the stacks are few: without stages, and those that change what is done with
+/// data most.
 #[test]
 fn cargo() {
     let cargo = Path::new(env!("CARGO"));

@@ -1,15 +1,15 @@
-//! Data access that the program waits for: at offsets, at the individual and at the shared pointer, alone and
-//! together.
+//! Blocking data access: at explicit offsets, at the individual and at the shared pointer,
+//! independent and collective.
 //!
-//! A rank that cannot take part in a collective call, because its arguments are wrong, still comes to the
-//! meeting and says so: the others get an error instead of waiting.
+//! A rank that cannot take part in a collective call, because its arguments are wrong, still takes
+//! part in the rendezvous with its error: the other ranks get an error instead of waiting.
 
 use striate_file::{File, FileError, Source, Target};
 
 use crate::constants::{self as mpi, MPI_Offset, MPI_Status};
 use crate::errors::{Failure, Outcome};
 use crate::memory::{Buffer, UserMemory};
-use crate::open::{Open, Told};
+use crate::open::{CallDetails, Open};
 use crate::status;
 use crate::view::Representation;
 
@@ -29,17 +29,17 @@ pub(crate) enum At {
     Offset(MPI_Offset),
     /// At the rank's own pointer.
     Individual,
-    /// At the pointer that all ranks share; together: one after the other, in order of rank.
+    /// At the pointer that all ranks share; collective: one after the other, in order of rank.
     Shared,
 }
 
-/// Who takes part.
+/// Which ranks take part, as the standard calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ranks {
+pub(crate) enum Coordination {
     /// The rank alone.
-    Alone,
+    Independent,
     /// All ranks of the file.
-    Together,
+    Collective,
 }
 
 /// What a call does.
@@ -47,7 +47,7 @@ pub(crate) enum Ranks {
 pub(crate) struct Access {
     pub(crate) direction: Direction,
     pub(crate) at: At,
-    pub(crate) ranks: Ranks,
+    pub(crate) coordination: Coordination,
 }
 
 /// A call whose arguments are in order.
@@ -86,8 +86,8 @@ pub(crate) unsafe fn blocking(
 )]
 #[inline(always)]
 pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<u64> {
-    let Access { direction, at, ranks } = access;
-    transfer(open, direction, at, ranks, buffer)
+    let Access { direction, at, coordination } = access;
+    transfer(open, direction, at, coordination, buffer)
 }
 
 #[inline(never)]
@@ -95,26 +95,28 @@ fn transfer(
     open: &mut Open,
     direction: Direction,
     at: At,
-    ranks: Ranks,
+    coordination: Coordination,
     buffer: Buffer,
 ) -> Outcome<u64> {
-    let access = Access { direction, at, ranks };
+    let access = Access { direction, at, coordination };
     let Prepared { mut memory, offset } = prepare(open, access, buffer)?;
     let file = &mut open.file;
-    let moved = match (access.ranks, access.direction, offset) {
-        (Ranks::Alone, direction, offset) => transfer_alone(file, direction, offset, &mut memory),
-        (Ranks::Together, Direction::Read, Some(offset)) => {
+    let moved = match (access.coordination, access.direction, offset) {
+        (Coordination::Independent, direction, offset) => {
+            transfer_alone(file, direction, offset, &mut memory)
+        }
+        (Coordination::Collective, Direction::Read, Some(offset)) => {
             file.read_at_all(offset, memory.memory_mut())
         }
-        (Ranks::Together, Direction::Read, None) => file.read_all(memory.memory_mut()),
-        (Ranks::Together, Direction::Write, Some(offset)) => {
+        (Coordination::Collective, Direction::Read, None) => file.read_all(memory.memory_mut()),
+        (Coordination::Collective, Direction::Write, Some(offset)) => {
             file.write_at_all(offset, memory.memory())
         }
-        (Ranks::Together, Direction::Write, None) => file.write_all(memory.memory()),
+        (Coordination::Collective, Direction::Write, None) => file.write_all(memory.memory()),
     }?;
     open.tally.add(access, moved);
     let bytes = memory.complete(moved)?;
-    open.told.moved = bytes;
+    open.details.moved = bytes;
     Ok(bytes)
 }
 
@@ -141,15 +143,15 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
         Ok(checked) => checked,
         Err(failure) => {
             match access {
-                Access { ranks: Ranks::Alone, .. } => {}
-                // The others meet for the pointer first.
+                Access { coordination: Coordination::Independent, .. } => {}
+                // The other ranks synchronise for the pointer first.
                 Access { at: At::Shared, .. } => open.decline(&failure),
                 Access { direction, .. } => open.decline_access(direction, &failure),
             }
             return Err(failure);
         }
     };
-    open.told = Told {
+    open.details = CallDetails {
         offset: if let At::Offset(offset) = access.at { Some(offset) } else { None },
         length: memory.len(),
         count: buffer.count as u64,
@@ -158,7 +160,9 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
     let offset = match access.at {
         At::Offset(offset) => Some(offset as u64),
         At::Individual => None,
-        At::Shared if access.ranks == Ranks::Together => Some(open.file.take_ordered(etypes)?),
+        At::Shared if access.coordination == Coordination::Collective => {
+            Some(open.file.take_ordered(etypes)?)
+        }
         At::Shared => Some(open.file.take_shared(etypes)?),
     };
     Ok(Prepared { memory, offset })
@@ -170,7 +174,7 @@ pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(Use
     if access.at != At::Shared {
         open.not_sequential()?;
     }
-    if access.ranks == Ranks::Together {
+    if access.coordination == Coordination::Collective {
         open.no_split()?;
     }
     match access.direction {
@@ -187,7 +191,7 @@ pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(Use
     {
         return Err(Failure::new(mpi::ERR_ARG, "the offset is negative"));
     }
-    let memory = match open.seen.representation {
+    let memory = match open.view.representation {
         Representation::External32 => UserMemory::external(buffer, access.direction)?,
         Representation::Registered(representation) => {
             UserMemory::registered(buffer, access.direction, representation)?
@@ -195,7 +199,7 @@ pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(Use
         Representation::Native | Representation::Internal => UserMemory::native(buffer)?,
     };
     let bytes = memory.len();
-    let etype = open.seen.etype_size;
+    let etype = open.view.etype_size;
     if etype == 1 {
         // Most views are of bytes, and a division takes long.
         return Ok((memory, bytes));

@@ -1,11 +1,11 @@
-//! [`Call`]: what is told of a call to whoever records the process.
+//! [`RecordedCall`]: a call of MPI-IO, for a trace of the process.
 //!
-//! The preload door, if it is in the process, records the POSIX calls that are made here, and takes down for which call
-//! of the program they were made when it is told. It is looked up once, by its functions; where it is not, or
-//! nobody records, a call costs a branch.
+//! The preload door, if it is in the process, records the POSIX calls that are made here, and for
+//! which call of MPI-IO they were made if it is told. It is found once, by the names of its
+//! functions; without it, or without a trace, a call costs a branch.
 //!
 //! ```ignore
-//! let call = record::Call::begin(record::Function::MpiWriteAtAll);
+//! let call = call_record::RecordedCall::begin(call_record::Function::MpiWriteAtAll);
 //! let outcome = …;
 //! call.end(&file.name, &Done { file: file.number, offset: Some(offset), length, count, outcome });
 //! ```
@@ -19,14 +19,14 @@ use std::sync::OnceLock;
 pub(crate) use striate_calls::layer::LayerFunction as Function;
 use striate_calls::layer::{BEGIN, Begin, ForeignCall, NO_OFFSET, TELL, Tell};
 
-/// The functions of who records this process.
+/// The functions of the preload door that records this process.
 #[derive(Clone, Copy, Debug)]
 struct Recorder {
     begin: Begin,
     tell: Tell,
 }
 
-/// Who records this process, if anybody does.
+/// The recorder of this process, if there is one.
 #[inline]
 fn recorder() -> Option<Recorder> {
     static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
@@ -49,7 +49,7 @@ fn function(name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// The name of a file as it is told: made once, when the file is opened.
+/// The name of a file in recordings, made once, when the file is opened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Name(CString);
 
@@ -58,7 +58,7 @@ impl Name {
     pub(crate) fn new(path: &[u8]) -> Self {
         let elsewhere = path.windows(3).any(|part| part == b"://");
         let text = match absolute(Path::new(OsStr::from_bytes(path))) {
-            // The program may be anywhere else when others look at the recording.
+            // Recordings are read in other directories.
             Ok(path) if !elsewhere => path.into_os_string().into_vec(),
             _ => path.to_vec(),
         };
@@ -69,7 +69,8 @@ impl Name {
 /// What there is to tell of a call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// What tells apart the files that the process has open; 0 if the call is on none (open, delete).
+    /// What tells apart the files that the process has open; 0 if the call is on none (open,
+    /// delete).
     pub(crate) file: u64,
     /// Where, as the call said it, in units of the view; the displacement of `set_view`.
     pub(crate) offset: Option<i64>,
@@ -81,16 +82,16 @@ pub(crate) struct Done {
     pub(crate) outcome: Result<u64, c_int>,
 }
 
-/// A call of the program that has begun. One that is dropped is not told.
+/// A call of the program that has begun. One that is dropped is not recorded.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Call {
+pub(crate) struct RecordedCall {
     function: Function,
-    /// 0 if nobody records.
+    /// 0 if nothing is recorded.
     start: u64,
 }
 
-impl Call {
+impl RecordedCall {
     /// It begins.
     #[inline]
     pub(crate) fn begin(function: Function) -> Self {
@@ -102,7 +103,7 @@ impl Call {
         Self { function, start }
     }
 
-    /// Whether anybody wants to know.
+    /// Whether the call is recorded.
     #[inline]
     pub(crate) const fn is_recorded(&self) -> bool {
         self.start != 0

@@ -1,5 +1,5 @@
-//! Constants of the MPI that the door is built for. Numbers come with rsmpi's bindings, handles by a small
-//! structure that is filled in by C (`shim.c`), because they are macros there.
+//! Constants of the MPI that the door is built for. Numbers come with rsmpi's bindings, handles by
+//! a small structure that is filled in by C (`shim.c`), because they are macros there.
 
 use std::ffi::{CStr, c_char, c_int};
 

@@ -1,20 +1,20 @@
-//! The functions of MPI that move data, under their names: each with a count of `int` and, as `_c`, with a
-//! large one.
+//! The functions of MPI that move data, under their names: each with a count of `int` and, as `_c`,
+//! with a large one.
 
 use std::ffi::{c_int, c_void};
 
-use crate::access::{Access, At, Direction, Ranks, blocking};
+use crate::access::{Access, At, Coordination, Direction, blocking};
+use crate::call_record;
 use crate::constants::{
     self as mpi, MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Request, MPI_Status,
 };
 use crate::entry::{self, on_file};
 use crate::errors::Failure;
-use crate::handle::{self, Found};
+use crate::handle::{self, HandleKind};
 use crate::memory::Buffer;
 use crate::native::Native;
-use crate::record;
 use crate::request::start;
-use crate::split::{Kind, begin, end};
+use crate::split_collective::{SplitKind, begin, end};
 
 /// A function, twice: with a count of either size.
 macro_rules! counted {
@@ -39,36 +39,40 @@ macro_rules! counted {
 }
 
 macro_rules! access {
-    ($direction:ident, $at:expr, $ranks:ident) => {
-        Access { direction: Direction::$direction, at: $at, ranks: Ranks::$ranks }
+    ($direction:ident, $at:expr, $coordination:ident) => {
+        Access {
+            direction: Direction::$direction,
+            at: $at,
+            coordination: Coordination::$coordination,
+        }
     };
 }
 
 /// Functions that end when the data is moved.
 macro_rules! blocking {
-    ($($name:literal: $function:ident, $direction:ident, $ranks:ident;)*) => {$(
+    ($($name:literal: $function:ident, $direction:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] (offset: MPI_Offset) (status: *mut MPI_Status) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { blocking(open, access!($direction, At::Offset(offset), $ranks), buffer, status) });
+            unsafe { blocking(open, access!($direction, At::Offset(offset), $coordination), buffer, status) });
     )*};
-    ($($name:literal: $function:ident, $direction:ident, $at:ident, $ranks:ident;)*) => {$(
+    ($($name:literal: $function:ident, $direction:ident, $at:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] () (status: *mut MPI_Status) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { blocking(open, access!($direction, At::$at, $ranks), buffer, status) });
+            unsafe { blocking(open, access!($direction, At::$at, $coordination), buffer, status) });
     )*};
 }
 
 /// Functions that begin to move data.
 macro_rules! nonblocking {
-    ($($name:literal: $function:ident, $direction:ident, $ranks:ident;)*) => {$(
+    ($($name:literal: $function:ident, $direction:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] (offset: MPI_Offset) (request: *mut MPI_Request) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { start(open, access!($direction, At::Offset(offset), $ranks), buffer, request) });
+            unsafe { start(open, access!($direction, At::Offset(offset), $coordination), buffer, request) });
     )*};
-    ($($name:literal: $function:ident, $direction:ident, $at:ident, $ranks:ident;)*) => {$(
+    ($($name:literal: $function:ident, $direction:ident, $at:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] () (request: *mut MPI_Request) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { start(open, access!($direction, At::$at, $ranks), buffer, request) });
+            unsafe { start(open, access!($direction, At::$at, $coordination), buffer, request) });
     )*};
 }
 
@@ -76,52 +80,52 @@ macro_rules! nonblocking {
 macro_rules! split {
     ($($first:literal $begin:ident, $second:literal $end:ident: $direction:ident, $at:ident;)*) => {$(
         counted!($first [$begin] () () |open, buffer|
-            begin(open, access!($direction, At::$at, Together), buffer));
-        split!(end $second $end: access!($direction, At::$at, Together));
+            begin(open, access!($direction, At::$at, Collective), buffer));
+        split!(end $second $end: access!($direction, At::$at, Collective));
     )*};
     ($($first:literal $begin:ident, $second:literal $end:ident: $direction:ident;)*) => {$(
         counted!($first [$begin] (offset: MPI_Offset) () |open, buffer|
-            begin(open, access!($direction, At::Offset(offset), Together), buffer));
-        split!(end $second $end: access!($direction, At::Offset(0), Together));
+            begin(open, access!($direction, At::Offset(offset), Collective), buffer));
+        split!(end $second $end: access!($direction, At::Offset(0), Collective));
     )*};
     (end $second:literal $end:ident: $access:expr) => {
         on_file! {
             $second [$end] (address: *mut c_void, status: *mut MPI_Status) |open|
                 // SAFETY: what the program gave.
-                unsafe { end(open, const { Kind::of($access) }, address, status) };
+                unsafe { end(open, const { SplitKind::of($access) }, address, status) };
         }
     };
 }
 
 blocking! {
-    "File_read_at": MpiReadAt, Read, Alone;
-    "File_read_at_all": MpiReadAtAll, Read, Together;
-    "File_write_at": MpiWriteAt, Write, Alone;
-    "File_write_at_all": MpiWriteAtAll, Write, Together;
+    "File_read_at": MpiReadAt, Read, Independent;
+    "File_read_at_all": MpiReadAtAll, Read, Collective;
+    "File_write_at": MpiWriteAt, Write, Independent;
+    "File_write_at_all": MpiWriteAtAll, Write, Collective;
 }
 blocking! {
-    "File_read": MpiRead, Read, Individual, Alone;
-    "File_read_all": MpiReadAll, Read, Individual, Together;
-    "File_write": MpiWrite, Write, Individual, Alone;
-    "File_write_all": MpiWriteAll, Write, Individual, Together;
-    "File_read_shared": MpiReadShared, Read, Shared, Alone;
-    "File_write_shared": MpiWriteShared, Write, Shared, Alone;
-    "File_read_ordered": MpiReadOrdered, Read, Shared, Together;
-    "File_write_ordered": MpiWriteOrdered, Write, Shared, Together;
+    "File_read": MpiRead, Read, Individual, Independent;
+    "File_read_all": MpiReadAll, Read, Individual, Collective;
+    "File_write": MpiWrite, Write, Individual, Independent;
+    "File_write_all": MpiWriteAll, Write, Individual, Collective;
+    "File_read_shared": MpiReadShared, Read, Shared, Independent;
+    "File_write_shared": MpiWriteShared, Write, Shared, Independent;
+    "File_read_ordered": MpiReadOrdered, Read, Shared, Collective;
+    "File_write_ordered": MpiWriteOrdered, Write, Shared, Collective;
 }
 nonblocking! {
-    "File_iread_at": MpiIreadAt, Read, Alone;
-    "File_iread_at_all": MpiIreadAtAll, Read, Together;
-    "File_iwrite_at": MpiIwriteAt, Write, Alone;
-    "File_iwrite_at_all": MpiIwriteAtAll, Write, Together;
+    "File_iread_at": MpiIreadAt, Read, Independent;
+    "File_iread_at_all": MpiIreadAtAll, Read, Collective;
+    "File_iwrite_at": MpiIwriteAt, Write, Independent;
+    "File_iwrite_at_all": MpiIwriteAtAll, Write, Collective;
 }
 nonblocking! {
-    "File_iread": MpiIread, Read, Individual, Alone;
-    "File_iread_all": MpiIreadAll, Read, Individual, Together;
-    "File_iwrite": MpiIwrite, Write, Individual, Alone;
-    "File_iwrite_all": MpiIwriteAll, Write, Individual, Together;
-    "File_iread_shared": MpiIreadShared, Read, Shared, Alone;
-    "File_iwrite_shared": MpiIwriteShared, Write, Shared, Alone;
+    "File_iread": MpiIread, Read, Individual, Independent;
+    "File_iread_all": MpiIreadAll, Read, Individual, Collective;
+    "File_iwrite": MpiIwrite, Write, Individual, Independent;
+    "File_iwrite_all": MpiIwriteAll, Write, Individual, Collective;
+    "File_iread_shared": MpiIreadShared, Read, Shared, Independent;
+    "File_iwrite_shared": MpiIwriteShared, Write, Shared, Independent;
 }
 split! {
     "File_read_at_all_begin" MpiReadAtAllBegin, "File_read_at_all_end" MpiReadAtAllEnd: Read;

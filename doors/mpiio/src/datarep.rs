@@ -1,7 +1,7 @@
 //! Data representations that a program brings along: functions of its own that convert.
 //!
-//! They are called by the thread that calls MPI, once for all of an access, since they may call MPI and are known to
-//! no other thread. So an access takes memory for what it is in the file.
+//! They are called by the thread that calls MPI, once for all of an access, since they may call MPI
+//! and are known to no other thread. So an access takes memory for what it is in the file.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +38,7 @@ type Extent = unsafe extern "C" fn(MPI_Datatype, *mut isize, *mut c_void) -> c_i
 
 /// A function that converts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Function {
+pub(crate) enum ConversionFunction {
     Int(Convert),
     Large(ConvertLarge),
 }
@@ -48,13 +48,14 @@ pub(crate) enum Function {
 pub(crate) struct Registered {
     name: CString,
     /// Without one, memory is as the file is.
-    pub(crate) read: Option<Function>,
-    pub(crate) write: Option<Function>,
+    pub(crate) read: Option<ConversionFunction>,
+    pub(crate) write: Option<ConversionFunction>,
     extent: Extent,
     state: *mut c_void,
 }
 
-// SAFETY: what the state is, only the program's functions know; they are called by threads of the program.
+// SAFETY: what the state is, only the program's functions know; they are called by threads of the
+// program.
 unsafe impl Send for Registered {}
 // SAFETY: as above.
 unsafe impl Sync for Registered {}
@@ -90,7 +91,7 @@ impl Registered {
 #[derive(Debug)]
 pub(crate) struct Converted {
     representation: &'static Registered,
-    function: Function,
+    function: ConversionFunction,
     /// The program's buffer; a number, since other threads keep it, too, but never use it.
     address: usize,
     datatype: KeptType,
@@ -103,7 +104,7 @@ impl Converted {
     /// Room for `len` bytes of the file.
     pub(crate) fn new(
         representation: &'static Registered,
-        function: Function,
+        function: ConversionFunction,
         (address, datatype, described): (*mut c_void, MPI_Datatype, &Described),
         in_file: InFile,
         len: u64,
@@ -120,10 +121,11 @@ impl Converted {
     pub(crate) fn convert(&mut self, len: u64) -> Outcome {
         let (each, size) = (self.in_file.items(), self.in_file.size);
         let all = len / size * each + self.in_file.whole_items(len % size);
-        // A function counts with an int; where one call is too short, others go on at copies of the type.
+        // A function counts with an int; where one call is too short, others go on at copies of the
+        // type.
         let at_once = match self.function {
-            Function::Int(_) => c_int::MAX as u64 / each * each,
-            Function::Large(_) => all,
+            ConversionFunction::Int(_) => c_int::MAX as u64 / each * each,
+            ConversionFunction::Large(_) => all,
         };
         if at_once == 0 && all > 0 {
             return Err(Failure::new(mpi::ERR_COUNT, "a datatype has too many items"));
@@ -134,12 +136,14 @@ impl Converted {
             let file = self.bytes[(position / each * size) as usize..].as_mut_ptr().cast();
             let (user, of) = (self.address as *mut c_void, self.datatype.raw());
             let (at, state) = (position as MPI_Offset, self.representation.state);
-            // SAFETY: the program's function, called as MPI says: its buffer is left to the call until that is
-            // complete, and so many items are behind the place in ours.
+            // SAFETY: the program's function, called as MPI says: its buffer is left to the call
+            // until that is complete, and so many items are behind the place in ours.
             check(unsafe {
                 match self.function {
-                    Function::Int(convert) => convert(user, of, count as c_int, file, at, state),
-                    Function::Large(convert) => {
+                    ConversionFunction::Int(convert) => {
+                        convert(user, of, count as c_int, file, at, state)
+                    }
+                    ConversionFunction::Large(convert) => {
                         convert(user, of, count as MPI_Count, file, at, state)
                     }
                 }
@@ -158,7 +162,7 @@ impl Converted {
 /// `name` is null or a C string, and the functions are as MPI demands.
 unsafe fn register(
     name: *const c_char,
-    [read, write]: [Option<Function>; 2],
+    [read, write]: [Option<ConversionFunction>; 2],
     extent: Option<Extent>,
     state: *mut c_void,
 ) -> Outcome {
@@ -190,7 +194,7 @@ export! {
         extent: Option<Extent>,
         state: *mut c_void
     ) -> c_int => entry::alone("MPI_Register_datarep", || {
-        let functions = [read, write].map(|function| function.map(Function::Int));
+        let functions = [read, write].map(|function| function.map(ConversionFunction::Int));
         // SAFETY: what the program gave.
         unsafe { register(name, functions, extent, state) }
     });
@@ -201,7 +205,7 @@ export! {
         extent: Option<Extent>,
         state: *mut c_void
     ) -> c_int => entry::alone("MPI_Register_datarep_c", || {
-        let functions = [read, write].map(|function| function.map(Function::Large));
+        let functions = [read, write].map(|function| function.map(ConversionFunction::Large));
         // SAFETY: what the program gave.
         unsafe { register(name, functions, extent, state) }
     });

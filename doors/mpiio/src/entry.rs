@@ -1,37 +1,40 @@
 //! How a function of MPI enters: what all of them have in common, written once.
 //!
-//! [`export`] makes the two names of a function, `MPI_` and `PMPI_`: Fortran libraries and tools call either.
-//! [`on_file`] does so for the functions that begin with a handle, and leaves handles of the MPI's own to the MPI.
+//! [`export`] makes the two names of a function, `MPI_` and `PMPI_`: Fortran libraries and tools
+//! call either. [`on_file`] does so for the functions that begin with a handle, and leaves handles
+//! of the MPI's own to the MPI.
 
 use std::any::Any;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::call_record;
 use crate::constants as mpi;
+use crate::errhandlers::raise;
 use crate::errors::{Failure, Outcome};
-use crate::handle::Slot;
-use crate::handlers::raise;
-use crate::open::{Open, Told};
-use crate::record;
+use crate::handle::FileSlot;
+use crate::open::{CallDetails, Open};
 
 /// Carries out a call on a file of ours: under its lock, and with its error handler.
 #[inline]
 pub(crate) fn on(
-    slot: &'static Slot,
+    slot: &'static FileSlot,
     call: &'static str,
-    function: Option<record::Function>,
+    function: Option<call_record::Function>,
     act: impl FnOnce(&mut Open) -> Outcome,
 ) -> c_int {
-    let recorded = function.map(record::Call::begin).filter(record::Call::is_recorded);
+    let recorded = function
+        .map(call_record::RecordedCall::begin)
+        .filter(call_record::RecordedCall::is_recorded);
     let done = guarded(|| match slot.lock().as_deref_mut() {
         None => Err(Failure::no_file()),
         Some(open) => match recorded {
             None => act(open),
             Some(recorded) => {
-                open.told = Told::default();
+                open.details = CallDetails::default();
                 let done = act(open);
-                let outcome = done.as_ref().map(|()| open.told.moved).map_err(Failure::class);
-                recorded.end(&open.name, &open.told.done(open.number, outcome));
+                let outcome = done.as_ref().map(|()| open.details.moved).map_err(Failure::class);
+                recorded.end(&open.name, &open.details.done(open.number, outcome));
                 done
             }
         },
@@ -60,7 +63,7 @@ pub(crate) fn guarded<T>(act: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 fn panicked(panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for no reason");
-    Failure::told(mpi::ERR_INTERN, format!("panicked: {text}"))
+    Failure::with_reason(mpi::ERR_INTERN, format!("panicked: {text}"))
 }
 
 /// Exports functions under both names: `"File_open"(arguments) => body;`.
@@ -76,15 +79,15 @@ macro_rules! export {
     )*};
 }
 
-/// Exports functions on files under both names: `"File_sync"(arguments) |open| body;`, where the handle comes
-/// before the arguments. Handles of the MPI's own go to the function of the MPI.
+/// Exports functions on files under both names: `"File_sync"(arguments) |open| body;`, where the
+/// handle comes before the arguments. Handles of the MPI's own go to the function of the MPI.
 macro_rules! on_file {
     ($($name:literal $($suffix:literal)? $([$function:ident])? ($($argument:ident: $type:ty),*)
         |$open:ident| $body:expr;)*) => {$(
         #[allow(clippy::undocumented_unsafe_blocks, reason = "comments do not reach it through other macros")]
         const _: () = {
             /// What a recording calls it; what neither moves nor changes anything is not recorded.
-            const FUNCTION: Option<record::Function> = entry::recorded!($($function)?);
+            const FUNCTION: Option<call_record::Function> = entry::recorded!($($function)?);
 
             type Signature = unsafe extern "C" fn(MPI_File, $($type),*) -> c_int;
             // SAFETY: the type is that of the function, which has the signature of its double here.
@@ -94,14 +97,14 @@ macro_rules! on_file {
             #[inline]
             fn enter(file: MPI_File, $($argument: $type),*) -> c_int {
                 match handle::find(file) {
-                    Found::Ours(slot) => {
+                    HandleKind::Ours(slot) => {
                         let name = concat!("MPI_", $name $(, $suffix)?);
                         entry::on(slot, name, FUNCTION, |$open| $body)
                     }
-                    Found::Null => entry::alone(concat!("MPI_", $name $(, $suffix)?), || {
+                    HandleKind::Null => entry::alone(concat!("MPI_", $name $(, $suffix)?), || {
                         Err(Failure::no_file())
                     }),
-                    Found::Foreign => match NATIVE.get() {
+                    HandleKind::Foreign => match NATIVE.get() {
                         // SAFETY: what the program gave, for the function that it called.
                         Some(native) => unsafe { native(file, $($argument),*) },
                         None => mpi::ERR_UNSUPPORTED_OPERATION,
@@ -128,7 +131,7 @@ macro_rules! recorded {
         None
     };
     ($function:ident) => {
-        Some(record::Function::$function)
+        Some(call_record::Function::$function)
     };
 }
 

@@ -1,8 +1,9 @@
 //! Error handlers of files.
 //!
-//! MPI has no way to ask a handler of the program for its function, so we make such handlers ourselves. What
-//! the program is given is a *carrier*: a handler of communicators that does nothing, which the MPI counts
-//! references of, and frees, as it does with every handler. Which function it stands for is written down here.
+//! MPI has no way to ask a handler of the program for its function, so we make such handlers
+//! ourselves. What the program is given is a *carrier*: a handler of communicators that does
+//! nothing, which the MPI counts references of, and frees, as it does with every handler. Which
+//! function it stands for is written down here.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
@@ -13,7 +14,7 @@ use striate_process::say;
 
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_Errhandler, MPI_File};
 use crate::errors::{Failure, Outcome, check};
-use crate::handle::{self, Found, Slot};
+use crate::handle::{self, FileSlot, HandleKind};
 use crate::native::Native;
 use crate::settings::Settings;
 
@@ -25,7 +26,7 @@ pub(crate) type FortranFunction = unsafe extern "C" fn(*mut c_int, *mut c_int);
 
 /// A function of the program that handles errors.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Function {
+pub(crate) enum HandlerFunction {
     C(CFunction),
     Fortran(FortranFunction),
 }
@@ -40,14 +41,14 @@ pub(crate) enum Handler {
     /// The processes of the file end, by which all MPIs mean the job.
     Abort,
     /// A function of the program is called first.
-    Made(Arc<Made>),
+    Program(Arc<ProgramHandler>),
 }
 
 /// A handler of the program.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct ProgramHandler {
     carrier: Reference,
-    function: Function,
+    function: HandlerFunction,
 }
 
 /// A reference to a handler; the MPI frees the handler with the last one.
@@ -67,7 +68,7 @@ impl Drop for Reference {
 }
 
 /// Which function a carrier stands for. Handles are pointers in one MPI and numbers in the other.
-static MADE: LazyLock<Mutex<HashMap<usize, Function>>> = LazyLock::new(Mutex::default);
+static MADE: LazyLock<Mutex<HashMap<usize, HandlerFunction>>> = LazyLock::new(Mutex::default);
 
 /// The handler of `MPI_FILE_NULL`: of calls that have no file, and of files that will be opened.
 static DEFAULT: Mutex<Handler> = Mutex::new(Handler::Return);
@@ -76,14 +77,15 @@ fn key(raw: MPI_Errhandler) -> usize {
     raw.0 as usize
 }
 
-fn function_of(raw: MPI_Errhandler) -> Option<Function> {
+fn function_of(raw: MPI_Errhandler) -> Option<HandlerFunction> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner).get(&key(raw)).copied()
 }
 
 /// Makes a handler of a function.
-pub(crate) fn create(function: Function) -> Outcome<MPI_Errhandler> {
+pub(crate) fn create(function: HandlerFunction) -> Outcome<MPI_Errhandler> {
     unsafe extern "C" fn nothing(_: *mut MPI_Comm, _: *mut c_int) {}
-    // SAFETY: a function that takes less than it may be given is callable with more in C's convention.
+    // SAFETY: a function that takes less than it may be given is callable with more in C's
+    // convention.
     let carried = unsafe {
         std::mem::transmute::<
             unsafe extern "C" fn(*mut MPI_Comm, *mut c_int),
@@ -97,8 +99,8 @@ pub(crate) fn create(function: Function) -> Outcome<MPI_Errhandler> {
     Ok(raw)
 }
 
-/// One more reference to a handler. MPI has no function for it, but gives one when it is asked for the handler
-/// of a communicator.
+/// One more reference to a handler. MPI has no function for it, but gives one when it is asked for
+/// the handler of a communicator.
 fn retained(raw: MPI_Errhandler) -> Outcome<MPI_Errhandler> {
     struct Holder(MPI_Comm);
     // SAFETY: a handle names a communicator from any thread; the mutex keeps them apart.
@@ -139,7 +141,7 @@ impl Handler {
         }
         let wrong = Failure::new(mpi_constants::ERR_ARG, "not an error handler of files");
         let function = function_of(raw).ok_or(wrong)?;
-        Ok(Self::Made(Arc::new(Made { carrier: Reference(retained(raw)?), function })))
+        Ok(Self::Program(Arc::new(ProgramHandler { carrier: Reference(retained(raw)?), function })))
     }
 
     /// A handle of it, which the program frees.
@@ -148,7 +150,7 @@ impl Handler {
             Self::Return => mpi_constants::errors_return(),
             Self::Fatal => mpi_constants::errors_are_fatal(),
             Self::Abort => mpi_constants::errors_abort(),
-            Self::Made(made) => made.carrier.0,
+            Self::Program(made) => made.carrier.0,
         })
     }
 
@@ -165,7 +167,7 @@ impl Handler {
     /// Does what is to be done about an error, and returns what the call returns.
     fn handle_error(
         &self,
-        file: Option<&'static Slot>,
+        file: Option<&'static FileSlot>,
         code: c_int,
         call: &str,
         why: &str,
@@ -181,18 +183,18 @@ impl Handler {
                 unsafe { ffi::MPI_Abort(mpi_constants::comm_world(), code) };
                 std::process::exit(1)
             }
-            Self::Made(made) => {
+            Self::Program(made) => {
                 let mut code = code;
                 match made.function {
-                    Function::C(function) => {
-                        let mut raw = file.map_or_else(mpi_constants::file_null, Slot::handle);
+                    HandlerFunction::C(function) => {
+                        let mut raw = file.map_or_else(mpi_constants::file_null, FileSlot::handle);
                         let why = CString::new(why).unwrap_or_default();
                         let end = std::ptr::null::<c_char>();
                         // SAFETY: a function that the program gave for this; the places outlive it.
                         unsafe { function(&raw mut raw, &raw mut code, why.as_ptr(), end) };
                     }
-                    Function::Fortran(function) => {
-                        let mut number = file.map_or(0, Slot::number);
+                    HandlerFunction::Fortran(function) => {
+                        let mut number = file.map_or(0, FileSlot::number);
                         // SAFETY: as above.
                         unsafe { function(&raw mut number, &raw mut code) };
                     }
@@ -207,7 +209,7 @@ impl Handler {
 ///
 /// The caller does not hold the lock of the file, since the handler may use it.
 #[cold]
-pub(crate) fn raise(file: Option<&'static Slot>, call: &str, failure: &Failure) -> c_int {
+pub(crate) fn raise(file: Option<&'static FileSlot>, call: &str, failure: &Failure) -> c_int {
     let handler = file.and_then(|slot| slot.lock().as_ref().map(|open| open.handler.clone()));
     raise_on(&handler.unwrap_or_else(Handler::default_of_files), file, call, failure)
 }
@@ -216,7 +218,7 @@ pub(crate) fn raise(file: Option<&'static Slot>, call: &str, failure: &Failure) 
 #[cold]
 pub(crate) fn raise_on(
     handler: &Handler,
-    file: Option<&'static Slot>,
+    file: Option<&'static FileSlot>,
     call: &str,
     failure: &Failure,
 ) -> c_int {
@@ -238,9 +240,11 @@ fn for_native(raw: MPI_Errhandler) -> Option<MPI_Errhandler> {
 
     let mut own = mpi_constants::errhandler_null();
     match function_of(raw)? {
-        // SAFETY: a function of the program; the place for the handle outlives the call.
-        Function::C(function) => (unsafe { C.get()?(function, &raw mut own) } == 0).then_some(own),
-        Function::Fortran(function) => {
+        HandlerFunction::C(function) => {
+            // SAFETY: a function of the program; the place for the handle outlives the call.
+            (unsafe { C.get()?(function, &raw mut own) } == 0).then_some(own)
+        }
+        HandlerFunction::Fortran(function) => {
             let (mut number, mut code) = (0, 0);
             // SAFETY: as above.
             unsafe { FORTRAN.get()?(function, &raw mut number, &raw mut code) };
@@ -271,9 +275,9 @@ fn set_native(file: MPI_File, raw: MPI_Errhandler) -> c_int {
 pub(crate) fn set(file: MPI_File, raw: MPI_Errhandler) -> c_int {
     const CALL: &str = "MPI_File_set_errhandler";
     let slot = match handle::find(file) {
-        Found::Foreign => return set_native(file, raw),
-        Found::Ours(slot) => Some(slot),
-        Found::Null => None,
+        HandleKind::Foreign => return set_native(file, raw),
+        HandleKind::Ours(slot) => Some(slot),
+        HandleKind::Null => None,
     };
     let done = Handler::named(raw).and_then(|handler| match slot {
         None => {
@@ -302,15 +306,17 @@ pub(crate) unsafe fn get(file: MPI_File, raw: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the type of this function.
     static GET: Native<GetNative> = unsafe { Native::new("PMPI_File_get_errhandler\0") };
     let (slot, handler) = match handle::find(file) {
-        Found::Foreign => {
+        HandleKind::Foreign => {
             return match GET.get() {
                 // SAFETY: what the program gave.
                 Some(get) => unsafe { get(file, raw) },
                 None => mpi_constants::ERR_UNSUPPORTED_OPERATION,
             };
         }
-        Found::Ours(slot) => (Some(slot), slot.lock().as_ref().map(|open| open.handler.clone())),
-        Found::Null => (None, Some(Handler::default_of_files())),
+        HandleKind::Ours(slot) => {
+            (Some(slot), slot.lock().as_ref().map(|open| open.handler.clone()))
+        }
+        HandleKind::Null => (None, Some(Handler::default_of_files())),
     };
     match handler.ok_or_else(Failure::no_file).and_then(|handler| handler.handle()) {
         Ok(handle) => {
@@ -327,15 +333,15 @@ pub(crate) fn call(file: MPI_File, code: c_int) -> c_int {
     // SAFETY: the type of this function.
     static CALL: Native<CallNative> = unsafe { Native::new("PMPI_File_call_errhandler\0") };
     let slot = match handle::find(file) {
-        Found::Foreign => {
+        HandleKind::Foreign => {
             return match CALL.get() {
                 // SAFETY: what the program gave.
                 Some(call) => unsafe { call(file, code) },
                 None => mpi_constants::ERR_UNSUPPORTED_OPERATION,
             };
         }
-        Found::Ours(slot) => Some(slot),
-        Found::Null => None,
+        HandleKind::Ours(slot) => Some(slot),
+        HandleKind::Null => None,
     };
     let own = slot.map(|slot| slot.lock().as_ref().map(|open| open.handler.clone()));
     match own {

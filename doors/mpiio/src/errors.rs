@@ -1,8 +1,8 @@
 //! [`Failure`]: why a call failed, as MPI names it.
 //!
-//! The code that a call returns is the predefined error class itself, which every MPI takes for a code, so that
-//! `MPI_Error_class` and `MPI_Error_string` know it. What exactly went wrong has no place in a code: it is
-//! printed where `STRIATE_MPIIO_VERBOSE` asks for it.
+//! The code that a call returns is the predefined error class itself, which every MPI takes for a
+//! code, so that `MPI_Error_class` and `MPI_Error_string` know it. What exactly went wrong has no
+//! place in a code: it is printed where `STRIATE_MPIIO_VERBOSE` asks for it.
 
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -28,7 +28,7 @@ impl Failure {
     }
 
     /// An error with a reason of its own.
-    pub(crate) const fn told(class: c_int, reason: String) -> Self {
+    pub(crate) const fn with_reason(class: c_int, reason: String) -> Self {
         Self { class, reason: Cow::Owned(reason) }
     }
 
@@ -55,7 +55,7 @@ impl Failure {
 
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
-        Self::told(class_of(error.kind()), told_with_sources(&error))
+        Self::with_reason(class_of(error.kind()), told_with_sources(&error))
     }
 }
 
@@ -73,7 +73,8 @@ fn told_with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The class that the standard names for a kind of error; the same on all ranks of a collective call.
+/// The class that the standard names for a kind of error; the same on all ranks of a collective
+/// call.
 const fn class_of(kind: ErrorKind) -> c_int {
     match kind {
         ErrorKind::NoSuchFile => mpi::ERR_NO_SUCH_FILE,

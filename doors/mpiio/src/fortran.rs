@@ -1,8 +1,8 @@
 //! Functions of Fortran's libraries that do not pass by those of C.
 //!
-//! Nearly all of them call C: `MPI_` or `PMPI_`, both of which are ours. Only error handlers are made otherwise,
-//! because a function of Fortran is called otherwise: with the number of the file. All names that compilers
-//! give it are here, those of `mpi_f08` and of Open MPI's own layers, too.
+//! Nearly all of them call C: `MPI_` or `PMPI_`, both of which are ours. Only error handlers are
+//! made otherwise, because a function of Fortran is called otherwise: with the number of the file.
+//! All names that compilers give it are here, those of `mpi_f08` and of Open MPI's own layers, too.
 
 use std::ffi::c_int;
 
@@ -10,8 +10,8 @@ use mpi::ffi;
 
 use crate::constants as mpi_constants;
 use crate::entry;
+use crate::errhandlers::{self, FortranFunction, HandlerFunction};
 use crate::errors::Failure;
-use crate::handlers::{self, FortranFunction, Function};
 
 /// # Safety
 ///
@@ -19,7 +19,7 @@ use crate::handlers::{self, FortranFunction, Function};
 unsafe fn create(function: Option<FortranFunction>, handler: *mut c_int, code: *mut c_int) {
     let result = entry::alone("MPI_File_create_errhandler", || {
         let none = Failure::new(mpi_constants::ERR_ARG, "the function is null");
-        let raw = handlers::create(Function::Fortran(function.ok_or(none)?))?;
+        let raw = errhandlers::create(HandlerFunction::Fortran(function.ok_or(none)?))?;
         // SAFETY: the handler was just made; the caller's promise.
         unsafe { handler.write(ffi::RSMPI_Errhandler_c2f(raw)) };
         Ok(())

@@ -7,12 +7,12 @@ use crate::constants::{
     MPI_Offset,
 };
 use crate::entry::{self, export, on_file};
+use crate::errhandlers::{self, CFunction, HandlerFunction};
 use crate::errors::{Failure, Outcome};
-use crate::handle::{self, Found};
-use crate::handlers::{self, CFunction, Function};
+use crate::handle::{self, HandleKind};
 use crate::native::Native;
-use crate::view::Wanted;
-use crate::{management, open, record, shared, view};
+use crate::view::ViewArguments;
+use crate::{call_record, management, open, shared_pointer, view};
 
 type OpenFunction =
     unsafe extern "C" fn(MPI_Comm, *const c_char, c_int, MPI_Info, *mut MPI_File) -> c_int;
@@ -72,9 +72,9 @@ unsafe fn close_file(file: *mut MPI_File) -> c_int {
     // SAFETY: what the program gave, here and there.
     unsafe {
         match open::to_close(file) {
-            Found::Ours(slot) => open::close(slot, file),
-            Found::Null => entry::alone("MPI_File_close", || Err(Failure::no_file())),
-            Found::Foreign => CLOSE.get().map_or(mpi::ERR_FILE, |native| native(file)),
+            HandleKind::Ours(slot) => open::close(slot, file),
+            HandleKind::Null => entry::alone("MPI_File_close", || Err(Failure::no_file())),
+            HandleKind::Foreign => CLOSE.get().map_or(mpi::ERR_FILE, |native| native(file)),
         }
     }
 }
@@ -94,7 +94,7 @@ unsafe fn delete_file(name: *const c_char, info: MPI_Info) -> c_int {
 
 fn number_of(file: MPI_File) -> c_int {
     match handle::find(file) {
-        Found::Ours(slot) => slot.number(),
+        HandleKind::Ours(slot) => slot.number(),
         // SAFETY: a handle of the MPI's own, or none.
         _ => NUMBER.get().map_or(0, |native| unsafe { native(file) }),
     }
@@ -115,7 +115,7 @@ unsafe fn create_handler(function: Option<CFunction>, handler: *mut MPI_Errhandl
     entry::alone("MPI_File_create_errhandler", || {
         let function = function.ok_or(Failure::new(mpi::ERR_ARG, "the function is null"))?;
         // SAFETY: the caller's promise.
-        unsafe { give(handler, handlers::create(Function::C(function))) }
+        unsafe { give(handler, errhandlers::create(HandlerFunction::C(function))) }
     })
 }
 
@@ -135,11 +135,11 @@ export! {
     "File_create_errhandler"(function: Option<CFunction>, handler: *mut MPI_Errhandler) -> c_int
         // SAFETY: what the program gave.
         => unsafe { create_handler(function, handler) };
-    "File_set_errhandler"(file: MPI_File, handler: MPI_Errhandler) -> c_int => handlers::set(file, handler);
+    "File_set_errhandler"(file: MPI_File, handler: MPI_Errhandler) -> c_int => errhandlers::set(file, handler);
     "File_get_errhandler"(file: MPI_File, handler: *mut MPI_Errhandler) -> c_int
         // SAFETY: what the program gave.
-        => unsafe { handlers::get(file, handler) };
-    "File_call_errhandler"(file: MPI_File, code: c_int) -> c_int => handlers::call(file, code);
+        => unsafe { errhandlers::get(file, handler) };
+    "File_call_errhandler"(file: MPI_File, code: c_int) -> c_int => errhandlers::call(file, code);
 }
 
 on_file! {
@@ -166,7 +166,7 @@ on_file! {
         filetype: MPI_Datatype,
         representation: *const c_char,
         info: MPI_Info
-    ) |open| view::set(open, Wanted { displacement, etype, filetype, representation, info });
+    ) |open| view::set(open, ViewArguments { displacement, etype, filetype, representation, info });
     "File_get_view" [MpiGetView] (
         displacement: *mut MPI_Offset,
         etype: *mut MPI_Datatype,
@@ -182,10 +182,10 @@ on_file! {
     "File_get_byte_offset"(offset: MPI_Offset, byte: *mut MPI_Offset) |open|
         // SAFETY: what the program gave.
         unsafe { give(byte, view::byte_offset(open, offset)) };
-    "File_seek_shared" [MpiSeekShared] (offset: MPI_Offset, whence: c_int) |open| shared::seek(open, offset, whence);
+    "File_seek_shared" [MpiSeekShared] (offset: MPI_Offset, whence: c_int) |open| shared_pointer::seek(open, offset, whence);
     "File_get_position_shared" [MpiGetPositionShared] (offset: *mut MPI_Offset) |open|
         // SAFETY: what the program gave.
-        unsafe { give(offset, shared::position(open)) };
+        unsafe { give(offset, shared_pointer::position(open)) };
     "File_get_type_extent"(datatype: MPI_Datatype, extent: *mut isize) |open|
         // SAFETY: what the program gave.
         unsafe { give(extent, view::extent(open, datatype).map(|extent| extent as isize)) };

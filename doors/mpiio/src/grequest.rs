@@ -1,9 +1,10 @@
-//! Generalized requests that are looked at while the program waits for them.
+//! Generalized requests that the MPI polls while the program waits for them.
 //!
-//! The standard's own kind is completed by somebody else, which would need a thread that calls MPI. MPICH has an
-//! extension that asks a function of ours instead (`MPIX_Grequest_start`). Open MPI lets libraries take part in
-//! its progress (`opal_progress_register`), as its own MPI-IO does. Both are looked up when they are needed; where
-//! neither is there, [`are_polled`] says so, and calls are carried out at once.
+//! Those of the standard have to be completed by another thread, which would call MPI. MPICH has an
+//! extension that calls a function of ours instead (`MPIX_Grequest_start`). Open MPI lets libraries
+//! take part in its progress (`opal_progress_register`), as its own MPI-IO does. Both are looked up
+//! when they are needed; where neither is there, [`are_polled`] is false, and calls are carried out
+//! at once.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -25,7 +26,7 @@ type ExtendedStart =
     unsafe extern "C" fn(Query, Free, Cancel, Poll, Wait, *mut c_void, *mut MPI_Request) -> c_int;
 type Register = unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int;
 
-/// How the MPI lets us look at requests.
+/// How the MPI polls requests.
 #[derive(Clone, Copy, Debug)]
 enum Means {
     /// Each request has a function that the MPI calls.
@@ -127,7 +128,7 @@ unsafe extern "C" fn cancel(_: *mut c_void, _: c_int) -> c_int {
 unsafe extern "C" fn poll(state: *mut c_void, _: *mut MPI_Status) -> c_int {
     // SAFETY: the MPI gives what it was given.
     unsafe { pending(state) }.poll();
-    // Ranks may wait for calls on several files in different orders: all of them get on.
+    // Coordination may wait for calls on several files in different orders: all of them get on.
     // SAFETY: nothing is asked of the caller.
     unsafe { progress() };
     mpi_constants::SUCCESS
@@ -152,13 +153,13 @@ unsafe extern "C" fn wait(
     mpi_constants::SUCCESS
 }
 
-/// Looks at all that is under way; returns how much of it is done. Open MPI calls it whenever it looks for
-/// something to do.
+/// Polls all requests that are under way; returns how many have become complete. Open MPI calls it
+/// whenever it makes progress.
 unsafe extern "C" fn progress() -> c_int {
     if COUNT.load(Ordering::Acquire) == 0 {
         return 0;
     }
-    // Whoever looks calls MPI, which comes back here: once is enough.
+    // Polling calls MPI, which may call this again: once is enough.
     let mut list = match PENDING.try_lock() {
         Ok(list) => list,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

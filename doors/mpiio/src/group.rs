@@ -39,7 +39,7 @@ impl Group {
     /// A copy that the program frees.
     pub(crate) fn copy(&self) -> Outcome<MPI_Group> {
         let mut copy = mpi_constants::group_null();
-        // SAFETY: the group is ours, and nobody is left out.
+        // SAFETY: the group is ours, and no rank is left out.
         check(unsafe { ffi::MPI_Group_excl(self.0, 0, std::ptr::null(), &raw mut copy) })?;
         Ok(copy)
     }

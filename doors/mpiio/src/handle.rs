@@ -1,10 +1,13 @@
-//! Handles: an `MPI_File` of ours is the address of a [`Slot`], of which there is a fixed number.
+//! Handles: an `MPI_File` of ours is the address of a [`FileSlot`], of which there is a fixed
+//! number.
 //!
-//! So a comparison tells whether a handle is ours, without touching memory that is not; a handle that was
-//! closed still leads to a slot, an empty one; and the number of a slot is what Fortran knows a file by. Slots
-//! are taken in turn, so that one whose file was closed is not soon that of another.
+//! So a comparison tells whether a handle is ours, without touching memory that is not; a handle
+//! that was closed still leads to a slot, an empty one; and the number of a slot is what Fortran
+//! knows a file by. Slots are taken in turn, so that one whose file was closed is not soon that of
+//! another.
 //!
-//! The lock of a slot is that of its file: a call holds it from its beginning to its end, and no other.
+//! The lock of a slot is that of its file: a call holds it from its beginning to its end, and no
+//! other.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use striate_process::lock::{Lock, Locked};
 
 use crate::constants::{self as mpi, MPI_File};
-use crate::lock::Promised;
 use crate::open::Open;
+use crate::thread_level::BelowThreadMultiple;
 
 /// Files that can be open at a time.
 const COUNT: usize = 1 << 16;
@@ -24,17 +27,17 @@ const FIRST: c_int = 1 << 30;
 /// The place of an open file, on a cache line of its own.
 #[repr(align(64))]
 #[derive(Debug)]
-pub(crate) struct Slot {
-    open: Lock<Option<Box<Open>>, Promised>,
+pub(crate) struct FileSlot {
+    open: Lock<Option<Box<Open>>, BelowThreadMultiple>,
 }
 
-static SLOTS: [Slot; COUNT] = [const { Slot { open: Lock::new(None) } }; COUNT];
+static SLOTS: [FileSlot; COUNT] = [const { FileSlot { open: Lock::new(None) } }; COUNT];
 
 /// What a handle is.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum HandleKind {
     /// One of ours, open or closed.
-    Ours(&'static Slot),
+    Ours(&'static FileSlot),
     /// `MPI_FILE_NULL`.
     Null,
     /// One of the MPI's own.
@@ -43,15 +46,19 @@ pub(crate) enum Found {
 
 /// What a handle is.
 #[inline]
-pub(crate) fn find(handle: MPI_File) -> Found {
+pub(crate) fn find(handle: MPI_File) -> HandleKind {
     let distance = (handle as usize).wrapping_sub(SLOTS.as_ptr() as usize);
-    if distance < size_of_val(&SLOTS) && distance.is_multiple_of(size_of::<Slot>()) {
-        return Found::Ours(&SLOTS[distance / size_of::<Slot>()]);
+    if distance < size_of_val(&SLOTS) && distance.is_multiple_of(size_of::<FileSlot>()) {
+        return HandleKind::Ours(&SLOTS[distance / size_of::<FileSlot>()]);
     }
-    if handle == mpi::file_null() || handle.is_null() { Found::Null } else { Found::Foreign }
+    if handle == mpi::file_null() || handle.is_null() {
+        HandleKind::Null
+    } else {
+        HandleKind::Foreign
+    }
 }
 
-impl Slot {
+impl FileSlot {
     /// Puts an open file into an empty slot; gives it back if there is none.
     pub(crate) fn claim(mut open: Box<Open>) -> Result<&'static Self, Box<Open>> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -75,12 +82,12 @@ impl Slot {
 
     /// The file, for as long as a call needs it. `None` if it is closed.
     #[inline]
-    pub(crate) fn lock(&self) -> Locked<'_, Option<Box<Open>>, Promised> {
+    pub(crate) fn lock(&self) -> Locked<'_, Option<Box<Open>>, BelowThreadMultiple> {
         self.open.lock()
     }
 
     /// The file, unless a call has it.
-    pub(crate) fn try_lock(&self) -> Option<Locked<'_, Option<Box<Open>>, Promised>> {
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_, Option<Box<Open>>, BelowThreadMultiple>> {
         self.open.try_lock()
     }
 
@@ -92,6 +99,6 @@ impl Slot {
 }
 
 /// The slot that Fortran knows by this number; `None` if it is not one of ours.
-pub(crate) fn by_number(number: c_int) -> Option<&'static Slot> {
+pub(crate) fn by_number(number: c_int) -> Option<&'static FileSlot> {
     usize::try_from(number.checked_sub(FIRST)?).ok().and_then(|index| SLOTS.get(index))
 }

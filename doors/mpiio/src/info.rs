@@ -11,8 +11,8 @@ use crate::constants::{self as mpi_constants, MPI_Info};
 use crate::errors::{Failure, Outcome, check};
 use crate::settings::Settings;
 
-/// What ROMIO has in effect where nothing is said, and we have no value of our own: the most that aggregators, and
-/// sieved reads, take for a buffer. Ours are smaller.
+/// What ROMIO has in effect where nothing is said, and we have no value of our own: the most that
+/// aggregators, and sieved reads, take for a buffer. Ours are smaller.
 const BUFFER: &str = "16777216";
 const SIEVE: &str = "4194304";
 
@@ -54,7 +54,8 @@ pub(crate) unsafe fn entries(info: MPI_Info) -> Outcome<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Takes hints of the program into account. One whose value cannot be used is ignored, as MPI wants it.
+/// Takes hints of the program into account. One whose value cannot be used is ignored, as MPI wants
+/// it.
 pub(crate) fn apply(hints: &mut Hints, entries: &[(String, String)]) {
     for (name, value) in entries {
         if let Err(error) = hints.set(name, value)
@@ -73,8 +74,8 @@ pub(crate) fn defaults() -> Hints {
     })
 }
 
-/// What is in effect, under ROMIO's names; where the file has no value of its own, what it does is said as
-/// ROMIO says it, for libraries that compute with these.
+/// What is in effect, under ROMIO's names; where the file has no value of its own, what it does is
+/// said as ROMIO says it, for libraries that compute with these.
 pub(crate) fn in_effect(
     file: &File,
     given: &BTreeMap<String, String>,

@@ -1,8 +1,9 @@
-//! What happens when the library is loaded: nothing, unless the program has another MPI. And when the program ends.
+//! What happens when the library is loaded: nothing, unless the program has another MPI. And when
+//! the program ends.
 //!
-//! Handles, constants and structures of two MPIs have nothing in common, so a door that was built for one must
-//! not stand before the other. A program without MPI (a launcher, a shell between) is left in peace; the MPI that
-//! this library brings along is not the program's.
+//! Handles, constants and structures of two MPIs have nothing in common, so a door that was built
+//! for one must not stand before the other. A program without MPI (a launcher, a shell between) is
+//! left in peace; the MPI that this library brings along is not the program's.
 
 use std::ffi::{CStr, CString};
 

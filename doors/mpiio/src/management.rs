@@ -14,7 +14,7 @@ fn length(size: MPI_Offset) -> Outcome<u64> {
 fn resized(open: &mut Open, size: MPI_Offset) -> Outcome<u64> {
     let checked = open.not_sequential().and_then(|()| open.no_split()).and_then(|()| length(size));
     let len = open.agreed(checked)?;
-    open.told.length = len;
+    open.details.length = len;
     Ok(len)
 }
 

@@ -29,7 +29,8 @@ pub(crate) struct Bytes {
     len: usize,
 }
 
-// SAFETY: the program leaves the buffer of a call to it until the call is complete, whichever thread works on it.
+// SAFETY: the program leaves the buffer of a call to it until the call is complete, whichever
+// thread works on it.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
@@ -39,8 +40,8 @@ impl AsRef<[u8]> for Bytes {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the program's buffer reaches as far as count and datatype say. Between its parts may lie memory
-        // that is not part of it; nothing here touches that.
+        // SAFETY: the program's buffer reaches as far as count and datatype say. Between its parts
+        // may lie memory that is not part of it; nothing here touches that.
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 }
@@ -83,7 +84,7 @@ enum Content {
 
 impl From<TypeProblem> for Failure {
     fn from(problem: TypeProblem) -> Self {
-        Self::told(mpi::ERR_TYPE, problem.to_string())
+        Self::with_reason(mpi::ERR_TYPE, problem.to_string())
     }
 }
 
@@ -121,8 +122,8 @@ impl UserMemory {
         let (mut bytes, origin) = reach(address, count, &described.datatype)?;
         let content = match direction {
             Direction::Write => {
-                // SAFETY: the program leaves its buffer to the call until that is complete, and nothing of the
-                // call outlives it.
+                // SAFETY: the program leaves its buffer to the call until that is complete, and
+                // nothing of the call outlives it.
                 let bytes = unsafe { &*std::ptr::from_ref(bytes.as_ref()) };
                 Content::Outgoing(Box::new(Outgoing::new(bytes, origin, count, described)?))
             }
@@ -200,8 +201,8 @@ impl UserMemory {
         Ok(Self { content: Content::Typed(Box::new(typed)), len, scale: None })
     }
 
-    /// Memory whose places are addresses, counted from `MPI_BOTTOM`: it is described again from its first byte
-    /// on, since no slice begins at address 0.
+    /// Memory whose places are addresses, counted from `MPI_BOTTOM`: it is described again from its
+    /// first byte on, since no slice begins at address 0.
     fn absolute(count: u64, datatype: &Datatype) -> Outcome<Typed<Bytes>> {
         let low = datatype.true_lower_bound();
         let shifted = datatype.displaced(low.wrapping_neg()).map_err(TypeProblem::Description)?;
@@ -214,8 +215,8 @@ impl UserMemory {
         self.len
     }
 
-    /// Ends a call that has moved so many bytes of the file, and returns how many of memory they are. Refuses a
-    /// write of values that the file's representation could not hold.
+    /// Ends a call that has moved so many bytes of the file, and returns how many of memory they
+    /// are. Refuses a write of values that the file's representation could not hold.
     #[inline]
     pub(crate) fn complete(&mut self, moved: u64) -> Outcome<u64> {
         match &mut self.content {
@@ -239,7 +240,7 @@ impl UserMemory {
 
 #[expect(clippy::needless_pass_by_value, reason = "the end of the error")]
 fn does_not_fit(error: PackError) -> Failure {
-    Failure::told(mpi::ERR_ARG, error.to_string())
+    Failure::with_reason(mpi::ERR_ARG, error.to_string())
 }
 
 /// The count of a call, and the bytes that so many elements have.
@@ -259,7 +260,8 @@ fn reach(address: *mut c_void, count: u64, datatype: &Datatype) -> Outcome<(Byte
         .ok()
         .and_then(|copies| copies.checked_mul(datatype.extent()))
         .ok_or_else(too_far)?;
-    // The origin may lie outside of the bytes that are meant; the slice takes it in, and nobody touches it.
+    // The origin may lie outside of the bytes that are meant; the slice includes it, and it is
+    // never accessed.
     let low = datatype.true_lower_bound().checked_add(last.min(0)).ok_or_else(too_far)?.min(0);
     let high = datatype.true_upper_bound().checked_add(last.max(0)).ok_or_else(too_far)?.max(0);
     let len = high.checked_sub(low).ok_or_else(too_far)?;

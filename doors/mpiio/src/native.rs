@@ -1,7 +1,7 @@
 //! [`Native`]: a function of the MPI library's own MPI-IO, for files that are left to it.
 //!
-//! It is looked up behind this library, under the `PMPI_` name, so that a file of the MPI's own passes through
-//! here once and never comes back.
+//! It is looked up in the libraries after this one, under the `PMPI_` name, so that a call on such
+//! a file passes through this library once.
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -42,7 +42,7 @@ impl<F: Copy> Native<F> {
             address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.address.store(address, Ordering::Relaxed);
         }
-        // SAFETY: not null, and of this type, as who made it promised; both are of the size of a pointer.
+        // SAFETY: not null, and of this type, as `new` demands; both are of the size of a pointer.
         (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }

@@ -11,21 +11,21 @@ use striate_comm::{Comm, CommError};
 use striate_file::{File, Hints, Mode, OpenContext};
 
 use crate::access::Direction;
+use crate::call_record;
 use crate::constants::{self as mpi_constants, MPI_Comm, MPI_File, MPI_Info};
+use crate::context_cache::{self, CacheLease, EntryProposal};
 use crate::entry::guarded;
+use crate::errhandlers::{Handler, raise, raise_on};
 use crate::errors::{Failure, Outcome, check};
-use crate::file_system;
 use crate::group::Group;
-use crate::handle::{self, Found, Slot};
-use crate::handlers::{Handler, raise, raise_on};
+use crate::handle::{self, FileSlot, HandleKind};
 use crate::info;
-use crate::record;
-use crate::seats::{self, Ballot, Seat};
+use crate::romio_hints_file;
+use crate::romio_prefix;
 use crate::settings::Settings;
-use crate::site;
-use crate::split::Begun;
+use crate::split_collective::Begun;
 use crate::stats::Tally;
-use crate::view::Seen;
+use crate::view::ProgramView;
 
 /// Files that this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -34,32 +34,32 @@ static OPENED: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) file: File,
-    /// What the file leaves for the next one.
-    seat: Seat,
+    /// The entry that the context goes back to.
+    lease: CacheLease,
     /// What tells it apart from every other that this process opens.
     pub(crate) number: u64,
     /// Where it is kept.
-    pub(crate) slot: Option<&'static Slot>,
+    pub(crate) slot: Option<&'static FileSlot>,
     pub(crate) amode: c_int,
     pub(crate) group: Group,
-    pub(crate) seen: Seen,
+    pub(crate) view: ProgramView,
     /// Hints of the program.
     pub(crate) given: BTreeMap<String, String>,
-    /// Those that count more.
-    site: Vec<(String, String)>,
+    /// Those of the file that `ROMIO_HINTS` names, which count more.
+    forced_hints: Vec<(String, String)>,
     pub(crate) handler: Handler,
     /// A collective call of which the program has made the first half.
     pub(crate) begun: Option<Begun>,
     pub(crate) tally: Tally,
     /// What recordings call it.
-    pub(crate) name: record::Name,
-    /// What there is to tell of the call that is going on.
-    pub(crate) told: Told,
+    pub(crate) name: call_record::Name,
+    /// What is recorded of the call that is under way.
+    pub(crate) details: CallDetails,
 }
 
-/// What a recording is told of a call, apart from its function and how it ended.
+/// What is recorded of a call besides its function and its result.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct CallDetails {
     /// Where, as the call said it.
     pub(crate) offset: Option<i64>,
     /// Bytes that were asked for, or a size.
@@ -70,17 +70,17 @@ pub(crate) struct Told {
     pub(crate) moved: u64,
 }
 
-impl Told {
+impl CallDetails {
     /// The same of a file, with how the call ended.
-    pub(crate) const fn done(&self, file: u64, outcome: Result<u64, c_int>) -> record::Done {
+    pub(crate) const fn done(&self, file: u64, outcome: Result<u64, c_int>) -> call_record::Done {
         let Self { offset, length, count, .. } = *self;
-        record::Done { file, offset, length, count, outcome }
+        call_record::Done { file, offset, length, count, outcome }
     }
 }
 
 impl Open {
     /// Where it is kept.
-    pub(crate) fn slot(&self) -> Outcome<&'static Slot> {
+    pub(crate) fn slot(&self) -> Outcome<&'static FileSlot> {
         self.slot.ok_or_else(Failure::no_file)
     }
 
@@ -111,15 +111,15 @@ impl Open {
         Ok(())
     }
 
-    /// Takes part in a collective call with nothing but an error, with which all ranks end. Without it, the
-    /// others would wait for this one.
+    /// Takes part in a collective call with nothing but an error, with which all ranks end. Without
+    /// it, the other ranks would wait for this one.
     #[cold]
     pub(crate) fn decline(&mut self, failure: &Failure) {
         // All that can come of it is the error.
         let _ = self.file.decline(failure.to_error());
     }
 
-    /// The same where the others move data.
+    /// The same where the other ranks read or write.
     #[cold]
     pub(crate) fn decline_access(&mut self, direction: Direction, failure: &Failure) {
         let direction = match direction {
@@ -137,9 +137,10 @@ impl Open {
         checked
     }
 
-    /// Remembers hints of the program, and returns what is to be in effect with them; `None` if there are none.
+    /// Remembers hints of the program, and returns what is to be in effect with them; `None` if
+    /// there are none.
     pub(crate) fn take_hints(&mut self, mut entries: Vec<(String, String)>) -> Option<Hints> {
-        entries.retain(|(name, _)| !self.site.iter().any(|(theirs, _)| theirs == name));
+        entries.retain(|(name, _)| !self.forced_hints.iter().any(|(theirs, _)| theirs == name));
         if entries.is_empty() {
             return None;
         }
@@ -230,16 +231,16 @@ pub(crate) unsafe fn open(
     info: MPI_Info,
     handle: *mut MPI_File,
 ) -> c_int {
-    let recorded = record::Call::begin(record::Function::MpiOpen);
+    let recorded = call_record::RecordedCall::begin(call_record::Function::MpiOpen);
     // SAFETY: the caller's promise.
-    let opened = guarded(|| unsafe { open_together(comm, name, amode, info) });
+    let opened = guarded(|| unsafe { open_collectively(comm, name, amode, info) });
     match &opened {
-        Ok(open) => recorded.end(&open.name, &Told::default().done(open.number, Ok(0))),
+        Ok(open) => recorded.end(&open.name, &CallDetails::default().done(open.number, Ok(0))),
         // SAFETY: the caller's promise.
         Err(failure) => unsafe { tell(recorded, name, Err(failure.class())) },
     }
     let claimed = opened.and_then(|open| {
-        Slot::claim(Box::new(open))
+        FileSlot::claim(Box::new(open))
             .map_err(|_| Failure::new(mpi_constants::ERR_NO_MEM, "too many files are open"))
     });
     let (raw, code) = match claimed {
@@ -258,52 +259,56 @@ pub(crate) unsafe fn open(
 /// # Safety
 ///
 /// `name` is null or a C string.
-unsafe fn tell(recorded: record::Call, name: *const c_char, outcome: Result<u64, c_int>) {
+unsafe fn tell(
+    recorded: call_record::RecordedCall,
+    name: *const c_char,
+    outcome: Result<u64, c_int>,
+) {
     if recorded.is_recorded() {
         // SAFETY: the caller's promise.
         let name = unsafe { name_of(name) }.map_or(&[][..], OsStr::as_bytes);
-        recorded.end(&record::Name::new(name), &Told::default().done(0, outcome));
+        recorded.end(&call_record::Name::new(name), &CallDetails::default().done(0, outcome));
     }
 }
 
 /// # Safety
 ///
 /// As of [`open`].
-unsafe fn open_together(
+unsafe fn open_collectively(
     raw: MPI_Comm,
     name: *const c_char,
     amode: c_int,
     info: MPI_Info,
 ) -> Outcome<Open> {
     intracommunicator(raw)?;
-    // What is wrong on this rank must not keep others waiting.
+    // An error of this rank must not keep other ranks waiting.
     // SAFETY: the caller's promise.
     let given = unsafe {
         name_of(name).and_then(|name| {
             let place = Settings::get().place(name);
-            file_system::check(name, &place)?;
+            romio_prefix::check(name, &place)?;
             Ok((name, place, mode(amode)?, info::entries(info)?))
         })
     };
-    let Agreed { given: (name, place, mode, mut entries), stats, seat, party } =
+    let Agreed { given: (name, place, mode, mut entries), stats, lease, context } =
         agree(raw, amode, given)?;
-    let party = match party {
-        Some(party) => party,
+    let context = match context {
+        Some(context) => context,
         None => OpenContext::new(&duplicated(raw)?)?,
     };
     // Of two that say the same hint, the later one counts.
-    let site = site::hints();
-    entries.extend(site.iter().cloned());
+    let forced_hints = romio_hints_file::hints();
+    entries.extend(forced_hints.iter().cloned());
     let mut hints = info::defaults();
     info::apply(&mut hints, &entries);
-    let mut file = match party.open(&place, mode, &hints) {
+    let mut file = match context.open(&place, mode, &hints) {
         (Ok(file), _) => file,
-        (Err(error), party) => {
-            seat.leave(party);
+        (Err(error), context) => {
+            lease.give_back(context);
             return Err(error.into());
         }
     };
-    // The communicator is this file's alone, as long as it has its seat.
+    // The communicator is this file's alone while it is open.
     file.own_comm();
     if stats {
         file.measure_time();
@@ -311,18 +316,18 @@ unsafe fn open_together(
     Ok(Open {
         tally: Tally::new(&place, stats),
         file,
-        seat,
+        lease,
         number: OPENED.fetch_add(1, Ordering::Relaxed) + 1,
         slot: None,
         amode,
         group: Group::of(raw)?,
-        seen: Seen::bytes(),
+        view: ProgramView::bytes(),
         given: entries.into_iter().collect(),
-        site,
+        forced_hints,
         handler: Handler::default_of_files(),
         begun: None,
-        name: record::Name::new(name.as_bytes()),
-        told: Told::default(),
+        name: call_record::Name::new(name.as_bytes()),
+        details: CallDetails::default(),
     })
 }
 
@@ -350,7 +355,7 @@ fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
 }
 
 fn in_comm(error: &CommError) -> Failure {
-    Failure::told(mpi_constants::ERR_COMM, error.to_string())
+    Failure::with_reason(mpi_constants::ERR_COMM, error.to_string())
 }
 
 /// What all ranks know before they open a file.
@@ -358,23 +363,24 @@ struct Agreed<T> {
     given: T,
     /// Whether one of them wants a summary.
     stats: bool,
-    seat: Seat,
-    /// Who sits there already.
-    party: Option<OpenContext>,
+    lease: CacheLease,
+    /// The cached context of that entry.
+    context: Option<OpenContext>,
 }
 
-/// Makes sure that all ranks can go on, in the same mode and on the same seat. The program's own communicator is good
-/// enough for that: all its ranks are here, and make no other collective call on it meanwhile.
+/// Makes sure that all ranks can go on, with the same mode and the same entry of the cache. One
+/// reduction on the program's own communicator does that: all its ranks open the file, and make no
+/// other collective call on it meanwhile.
 fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>> {
     let class = given.as_ref().err().map_or(0, Failure::class);
     let stats = i64::from(Settings::get().stats);
-    let ballot = Ballot::of(raw);
-    let mut votes = [0; 4 + seats::SEEN];
-    votes[..4].copy_from_slice(&[i64::from(amode), -i64::from(amode), i64::from(class), stats]);
-    votes[4..].copy_from_slice(&ballot.seen());
+    let proposal = EntryProposal::of(raw);
+    let mut proposed = [0; 4 + context_cache::STATES];
+    proposed[..4].copy_from_slice(&[i64::from(amode), -i64::from(amode), i64::from(class), stats]);
+    proposed[4..].copy_from_slice(&proposal.states());
     // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
-    unsafe { striate_comm::mpi::largest(raw, &mut votes) }.map_err(|error| in_comm(&error))?;
-    let [highest, lowest, class, stats, seen @ ..] = votes;
+    unsafe { striate_comm::mpi::largest(raw, &mut proposed) }.map_err(|error| in_comm(&error))?;
+    let [highest, lowest, class, stats, states @ ..] = proposed;
     let given = given?;
     if class != 0 {
         return Err(Failure::new(class as c_int, "another rank could not open the file"));
@@ -385,8 +391,8 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
             "the ranks gave different access modes",
         ));
     }
-    let (seat, party) = ballot.choose(&seen);
-    Ok(Agreed { given, stats: stats != 0, seat, party })
+    let (lease, context) = proposal.choose(&states);
+    Ok(Agreed { given, stats: stats != 0, lease, context })
 }
 
 /// `MPI_File_close`.
@@ -394,26 +400,26 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
 /// # Safety
 ///
 /// `handle` leads to a handle of ours.
-pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int {
+pub(crate) unsafe fn close(slot: &'static FileSlot, handle: *mut MPI_File) -> c_int {
     const CALL: &str = "MPI_File_close";
-    let recorded = record::Call::begin(record::Function::MpiClose);
+    let recorded = call_record::RecordedCall::begin(call_record::Function::MpiClose);
     let Some(open) = slot.lock().take() else {
         return raise(None, CALL, &Failure::no_file());
     };
     let (name, number) = (open.name.clone(), open.number);
     let handler = open.handler.clone();
     let done = guarded(|| {
-        let Open { mut file, seat, tally, begun, .. } = *open;
+        let Open { mut file, lease, tally, begun, .. } = *open;
         tally.report(&mut file);
-        let (closed, party) = file.close_into_context();
-        seat.leave(party);
+        let (closed, context) = file.close_into_context();
+        lease.give_back(context);
         closed?;
         begun.map_or(Ok(()), |_| {
             Err(Failure::new(mpi_constants::ERR_OTHER, "a split collective call was not ended"))
         })
     });
     let outcome = done.as_ref().map(|()| 0).map_err(Failure::class);
-    recorded.end(&name, &Told::default().done(number, outcome));
+    recorded.end(&name, &CallDetails::default().done(number, outcome));
     // SAFETY: the caller's promise.
     unsafe { handle.write(mpi_constants::file_null()) };
     match done {
@@ -427,9 +433,9 @@ pub(crate) unsafe fn close(slot: &'static Slot, handle: *mut MPI_File) -> c_int 
 /// # Safety
 ///
 /// `handle` is null or leads to a handle.
-pub(crate) unsafe fn to_close(handle: *const MPI_File) -> Found {
+pub(crate) unsafe fn to_close(handle: *const MPI_File) -> HandleKind {
     if handle.is_null() {
-        return Found::Null;
+        return HandleKind::Null;
     }
     // SAFETY: the caller's promise.
     handle::find(unsafe { *handle })
@@ -441,7 +447,7 @@ pub(crate) unsafe fn to_close(handle: *const MPI_File) -> Found {
 ///
 /// `name` is null or a C string.
 pub(crate) unsafe fn delete(name: *const c_char) -> Outcome {
-    let recorded = record::Call::begin(record::Function::MpiDelete);
+    let recorded = call_record::RecordedCall::begin(call_record::Function::MpiDelete);
     // SAFETY: the caller's promise.
     let done =
         unsafe { name_of(name) }.and_then(|name| Ok(File::delete(Settings::get().place(name))?));

@@ -1,41 +1,42 @@
-//! Calls that go on while the program does.
+//! Nonblocking calls.
 //!
-//! To the MPI they are generalized requests, which `grequest.rs` makes; here is what becomes of them. A [`Job`] is
-//! looked at from inside of the MPI, whenever the program waits or tests, by the thread that does so: no thread of
-//! ours ever calls MPI. Whoever looks never waits for the lock of a file, since the thread may have it already.
+//! To the MPI they are generalized requests, which `grequest.rs` makes; a [`Job`] is the call
+//! itself. It is polled from inside of the MPI, whenever the program waits or tests, by the thread
+//! that does so: no thread of ours ever calls MPI. A poll never waits for the lock of a file, since
+//! its thread may have it already.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use striate_file::Request;
 
-use crate::access::{Access, At, Direction, Prepared, Ranks, carry_out, check, prepare};
+use crate::access::{Access, At, Coordination, Direction, Prepared, carry_out, check, prepare};
+use crate::call_record;
 use crate::constants::{self as mpi, MPI_Request, MPI_Status};
+use crate::errhandlers::raise;
 use crate::errors::{Failure, Outcome};
 use crate::grequest;
-use crate::handle::Slot;
-use crate::handlers::raise;
+use crate::grequest_errors;
+use crate::handle::FileSlot;
 use crate::memory::{Buffer, UserMemory};
-use crate::open::{Open, Told};
-use crate::raised;
-use crate::record;
+use crate::open::{CallDetails, Open};
 use crate::status;
 
 /// A call that was begun.
 #[derive(Debug)]
 pub(crate) struct Job {
-    slot: &'static Slot,
+    slot: &'static FileSlot,
     /// The number of the file in that slot.
     number: u64,
-    /// Whether it is one of all ranks, which only gets on when it is looked at.
-    together: bool,
+    /// Whether it is collective: such a call makes progress only when it is polled.
+    collective: bool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 enum State {
     Begun(Request<UserMemory>),
-    /// This rank takes part in a call of all ranks with nothing but an error.
+    /// This rank takes part in a collective call with nothing but an error.
     Declined(Request<()>, Failure),
     Done(Outcome<u64>),
 }
@@ -51,12 +52,12 @@ impl State {
 }
 
 impl Job {
-    /// Looks whether the call is done, and lets it go on. `true` when it has just become so.
+    /// Lets the call make progress. `true` when it has just become complete.
     pub(crate) fn poll(&self) -> bool {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Another thread looks.
+            // Another thread polls it.
             Err(TryLockError::WouldBlock) => return false,
         };
         if let State::Done(_) = *state {
@@ -68,8 +69,8 @@ impl Job {
             *state = State::Done(Err(Failure::no_file()));
             return true;
         };
-        let recorded = record::Call::begin(record::Function::MpiCompletion);
-        if self.together {
+        let recorded = call_record::RecordedCall::begin(call_record::Function::MpiCompletion);
+        if self.collective {
             open.file.progress();
         }
         if !state.is_complete() {
@@ -87,7 +88,7 @@ impl Job {
             State::Done(done) => done,
         };
         let outcome = done.as_ref().copied().map_err(Failure::class);
-        recorded.end(&open.name, &Told::default().done(self.number, outcome));
+        recorded.end(&open.name, &CallDetails::default().done(self.number, outcome));
         *state = State::Done(done);
         true
     }
@@ -123,7 +124,7 @@ impl Job {
             Some(failure) => {
                 let code = raise(Some(self.slot), "a nonblocking call", &failure);
                 if code != mpi::SUCCESS {
-                    raised::forgive(code);
+                    grequest_errors::suppress(code);
                 }
                 code
             }
@@ -142,16 +143,16 @@ pub(crate) unsafe fn start(
     buffer: Buffer,
     request: *mut MPI_Request,
 ) -> Outcome {
-    let together = access.ranks == Ranks::Together;
+    let collective = access.coordination == Coordination::Collective;
     let state = if !grequest::are_polled() {
         State::Done(carry_out(open, access, buffer))
-    } else if together {
-        begin_together(open, access, buffer)
+    } else if collective {
+        begin_collective(open, access, buffer)
     } else {
         begin_alone(open, access, buffer)?
     };
     let state = Mutex::new(state);
-    let job = Job { slot: open.slot()?, number: open.number, together, state };
+    let job = Job { slot: open.slot()?, number: open.number, collective, state };
     // SAFETY: the caller's promise.
     unsafe { grequest::start(Arc::new(job), request) }
 }
@@ -169,9 +170,10 @@ fn begin_alone(open: &mut Open, access: Access, buffer: Buffer) -> Outcome<State
     Ok(State::Begun(request))
 }
 
-/// A call of all ranks. One with wrong arguments is begun all the same, and fails when it is waited for: the others
-/// have to be told, which nobody could do after an error here.
-fn begin_together(open: &mut Open, access: Access, buffer: Buffer) -> State {
+/// A collective call. One with wrong arguments is begun all the same, and fails when the program
+/// waits for it: the other ranks have to learn of the error, which they would not if this call
+/// returned it.
+fn begin_collective(open: &mut Open, access: Access, buffer: Buffer) -> State {
     let (memory, etypes) = match check(open, access, buffer) {
         Ok(checked) => checked,
         Err(failure) => return State::Declined(open.file.idecline(failure.to_error()), failure),

@@ -1,4 +1,5 @@
-//! What users of ROMIO say in a file of hints. It is looked up at each open, because programs set its name, too.
+//! The file of hints that `ROMIO_HINTS` names. It is read at each open, because programs set the
+//! variable, too.
 
 use std::env;
 use std::fs::File;

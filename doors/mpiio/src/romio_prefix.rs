@@ -1,7 +1,8 @@
-//! ROMIO's words for file systems: in front of the name of a file, or in `ROMIO_FSTYPE_FORCE`.
+//! ROMIO's prefixes of file names (`ufs:`, `lustre:` …), also in `ROMIO_FSTYPE_FORCE`.
 //!
-//! There they choose a driver, and one that was not built in makes an open fail. Here all file systems are accessed
-//! alike. So a word is either true, and means nothing more, or it is not, and the open fails just so.
+//! In ROMIO they choose a driver, and an open fails if that was not built in. Here all file systems
+//! are accessed alike: a prefix that is true of the file changes nothing, and with any other the
+//! open fails, as with ROMIO.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -10,38 +11,38 @@ use std::path::Path;
 use crate::constants as mpi;
 use crate::errors::{Failure, Outcome};
 
-/// When a word is true.
+/// On which file systems a prefix is true.
 #[derive(Clone, Copy, Debug)]
-enum There {
+enum Availability {
     /// Of every file system.
     Always,
     /// Of those that the kernel knows by this number.
     Number(u32),
-    /// There is no way to it but a library of its own.
+    /// Availability is no way to it but a library of its own.
     Never,
 }
 
-const FILE_SYSTEMS: [(&str, There); 16] = [
-    ("ufs", There::Always),
-    ("nfs", There::Always),
-    ("testfs", There::Always),
-    ("xfs", There::Number(0x5846_5342)),
-    ("panfs", There::Number(0xaad7_aaea)),
-    ("pvfs2", There::Number(0x2003_0528)),
-    ("pvfs", There::Number(0x2003_0528)),
-    ("gpfs", There::Number(0x4750_4653)),
-    ("lustre", There::Number(0x0bd0_0bd0)),
-    ("ime", There::Never),
-    ("daos", There::Never),
-    ("quobyte", There::Never),
-    ("piofs", There::Never),
-    ("hfs", There::Never),
-    ("sfs", There::Never),
-    ("gridftp", There::Never),
+const FILE_SYSTEMS: [(&str, Availability); 16] = [
+    ("ufs", Availability::Always),
+    ("nfs", Availability::Always),
+    ("testfs", Availability::Always),
+    ("xfs", Availability::Number(0x5846_5342)),
+    ("panfs", Availability::Number(0xaad7_aaea)),
+    ("pvfs2", Availability::Number(0x2003_0528)),
+    ("pvfs", Availability::Number(0x2003_0528)),
+    ("gpfs", Availability::Number(0x4750_4653)),
+    ("lustre", Availability::Number(0x0bd0_0bd0)),
+    ("ime", Availability::Never),
+    ("daos", Availability::Never),
+    ("quobyte", Availability::Never),
+    ("piofs", Availability::Never),
+    ("hfs", Availability::Never),
+    ("sfs", Availability::Never),
+    ("gridftp", Availability::Never),
 ];
 
-/// The word in front of a name, and the rest of it.
-fn split(name: &OsStr) -> (Option<There>, &OsStr) {
+/// The prefix of a name, and the rest of it.
+fn split(name: &OsStr) -> (Option<Availability>, &OsStr) {
     let bytes = name.as_bytes();
     let found = FILE_SYSTEMS.iter().find_map(|(word, there)| {
         let (first, rest) = bytes.split_at_checked(word.len())?;
@@ -51,22 +52,22 @@ fn split(name: &OsStr) -> (Option<There>, &OsStr) {
     found.map_or((None, name), |(there, rest)| (there, OsStr::from_bytes(rest)))
 }
 
-/// The name without a word in front of it.
-pub(crate) fn without_word(name: &OsStr) -> &OsStr {
+/// The name without its prefix.
+pub(crate) fn without_prefix(name: &OsStr) -> &OsStr {
     split(name).1
 }
 
-/// Refuses a file whose name, or whose user, says that it is on a file system that it is not on. What is not at a
-/// path is on none.
+/// Refuses a file whose name, or whose user, says that it is on a file system that it is not on.
+/// What is not at a path is on none.
 pub(crate) fn check(name: &OsStr, place: &OsStr) -> Outcome {
     // Programs set it, too, so it is looked up each time.
     let forced = std::env::var_os("ROMIO_FSTYPE_FORCE").and_then(|word| split(&word).0);
     let is_url = place.as_bytes().windows(3).any(|part| part == b"://");
     let is_there = |there| match there {
-        There::Always => true,
-        There::Number(_) if is_url => true,
-        There::Number(wanted) => number_of(place).is_none_or(|number| number == wanted),
-        There::Never => false,
+        Availability::Always => true,
+        Availability::Number(_) if is_url => true,
+        Availability::Number(wanted) => number_of(place).is_none_or(|number| number == wanted),
+        Availability::Never => false,
     };
     if [forced, split(name).0].into_iter().flatten().all(is_there) {
         return Ok(());
@@ -74,8 +75,8 @@ pub(crate) fn check(name: &OsStr, place: &OsStr) -> Outcome {
     Err(Failure::new(mpi::ERR_IO, "the file is not on the file system that is asked for"))
 }
 
-/// The number of the file system of a file, which need not exist. `None` if there is no such directory: the open will
-/// say so.
+/// The number of the file system of a file, which need not exist. `None` if there is no such
+/// directory: the open will say so.
 fn number_of(place: &OsStr) -> Option<u32> {
     let directory = match Path::new(place).parent()?.as_os_str() {
         here if here.is_empty() => OsStr::new("."),

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use striate_process::say;
 
-use crate::file_system;
+use crate::romio_prefix;
 
 /// What the environment says.
 #[derive(Debug)]
@@ -41,12 +41,12 @@ impl Settings {
 
     /// Whether the file of this name is left to the MPI's own implementation.
     pub(crate) fn excludes(&self, name: &OsStr) -> bool {
-        !self.exclude.is_empty() && self.exclude.is_match(file_system::without_word(name))
+        !self.exclude.is_empty() && self.exclude.is_match(romio_prefix::without_prefix(name))
     }
 
     /// Where the file of this name lies: a path, or the URL of a file on I/O servers.
     pub(crate) fn place(&self, name: &OsStr) -> OsString {
-        let name = file_system::without_word(name);
+        let name = romio_prefix::without_prefix(name);
         let mapped = self.map.iter().find_map(|(from, to)| {
             let rest = name.as_bytes().strip_prefix(from.as_bytes())?;
             Some(OsString::from_vec([to.as_bytes(), rest].concat()))

@@ -1,5 +1,5 @@
-//! Collective calls in two halves. The first carries out the call, which the standard allows; the second gives
-//! its status.
+//! Split collective calls (`…_begin`, `…_end`). The first half carries out the call, which the
+//! standard allows; the second returns its status.
 
 use std::ffi::c_void;
 
@@ -12,25 +12,25 @@ use crate::status;
 
 /// Which function ends a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct SplitKind {
     direction: Direction,
-    place: Place,
+    place: PointerKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PointerKind {
     At,
     Individual,
     Ordered,
 }
 
-impl Kind {
+impl SplitKind {
     /// The kind of an access; where exactly is of no importance.
     pub(crate) const fn of(access: Access) -> Self {
         let place = match access.at {
-            At::Offset(_) => Place::At,
-            At::Individual => Place::Individual,
-            At::Shared => Place::Ordered,
+            At::Offset(_) => PointerKind::At,
+            At::Individual => PointerKind::Individual,
+            At::Shared => PointerKind::Ordered,
         };
         Self { direction: access.direction, place }
     }
@@ -39,7 +39,7 @@ impl Kind {
 /// A call whose first half was made.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    kind: Kind,
+    kind: SplitKind,
     buffer: usize,
     bytes: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Begun {
 /// The first half.
 pub(crate) fn begin(open: &mut Open, access: Access, buffer: Buffer) -> Outcome {
     let bytes = carry_out(open, access, buffer)?;
-    let begun = Begun { kind: Kind::of(access), buffer: buffer.address as usize, bytes };
+    let begun = Begun { kind: SplitKind::of(access), buffer: buffer.address as usize, bytes };
     open.begun = Some(begun);
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) fn begin(open: &mut Open, access: Access, buffer: Buffer) -> Outcome 
 /// `to` is as the function of MPI demands.
 pub(crate) unsafe fn end(
     open: &mut Open,
-    kind: Kind,
+    kind: SplitKind,
     buffer: *const c_void,
     to: *mut MPI_Status,
 ) -> Outcome {

@@ -1,5 +1,5 @@
-//! [`Tally`]: what the program asked of a file, for the summary that `STRIATE_MPIIO_STATS` asks for. How that was
-//! carried out, the file itself knows.
+//! [`Tally`]: what the program asked of a file, for the summary that `STRIATE_MPIIO_STATS` asks
+//! for. How that was carried out, the file itself knows.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use striate_comm::Reduction;
 use striate_file::{File, FileError, Method, MethodChoice, Stats};
 use striate_process::say;
 
-use crate::access::{Access, Direction, Ranks};
+use crate::access::{Access, Coordination, Direction};
 
 /// Reads and writes, alone and together.
 const KINDS: [&str; 4] =
@@ -17,7 +17,7 @@ const KINDS: [&str; 4] =
 
 /// Calls and bytes of a kind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct CallCount {
     calls: u64,
     bytes: u64,
 }
@@ -26,16 +26,16 @@ struct Asked {
 #[derive(Debug)]
 pub(crate) struct Tally {
     name: String,
-    /// Whether somebody wants to know; the same on all ranks.
+    /// Whether a summary is wanted; the same on all ranks.
     wanted: bool,
     opened: Instant,
-    asked: [Asked; KINDS.len()],
+    asked: [CallCount; KINDS.len()],
 }
 
 /// What all ranks did together.
 struct Summary {
     ranks: usize,
-    asked: Vec<Asked>,
+    asked: Vec<CallCount>,
     methods: Vec<(Method, u64)>,
     /// Seconds in requests to the store, and in collective calls beside that.
     io: f64,
@@ -50,7 +50,7 @@ impl Tally {
             name: name.display().to_string(),
             wanted,
             opened: Instant::now(),
-            asked: [Asked::default(); KINDS.len()],
+            asked: [CallCount::default(); KINDS.len()],
         }
     }
 
@@ -58,7 +58,8 @@ impl Tally {
     #[inline]
     pub(crate) fn add(&mut self, access: Access, bytes: u64) {
         let direction = usize::from(access.direction == Direction::Write);
-        let asked = &mut self.asked[direction + 2 * usize::from(access.ranks == Ranks::Together)];
+        let asked = &mut self.asked
+            [direction + 2 * usize::from(access.coordination == Coordination::Collective)];
         asked.calls += 1;
         asked.bytes += bytes;
     }
@@ -90,7 +91,7 @@ impl Tally {
         let seconds = |n: usize| times.get(n).map_or(0.0, |time| *time as f64 / 1e6);
         Ok(Summary {
             ranks: file.comm().size(),
-            asked: asked.chunks_exact(2).map(|a| Asked { calls: a[0], bytes: a[1] }).collect(),
+            asked: asked.chunks_exact(2).map(|a| CallCount { calls: a[0], bytes: a[1] }).collect(),
             methods: Method::ALL.into_iter().zip(methods.iter().copied()).collect(),
             io: seconds(0),
             exchange: seconds(1),
@@ -103,7 +104,7 @@ impl Tally {
         let (ranks, open) = (all.ranks, self.opened.elapsed().as_secs_f64());
         // Writing to a string does not fail.
         let _ = writeln!(text, "striate-mpiio: {} ({ranks} ranks, open {open:.3} s)", self.name);
-        for (Asked { calls, bytes }, kind) in all.asked.iter().zip(KINDS) {
+        for (CallCount { calls, bytes }, kind) in all.asked.iter().zip(KINDS) {
             if *calls > 0 {
                 let _ = writeln!(text, "  {calls} {kind}, {bytes} bytes");
             }

@@ -1,7 +1,8 @@
-//! What a call leaves in the status: the bytes that were moved, from which MPI counts elements of any type.
+//! What a call leaves in the status: the bytes that were moved, from which MPI counts elements of
+//! any type.
 //!
-//! MPI has functions for it, which take a fifth of the time that we spend on a small call. The headers show what they
-//! do; that is done instead, if it turns out to be the same.
+//! MPI has functions for it, which take a fifth of the time that we spend on a small call. The
+//! headers show what they do; that is done instead, if it turns out to be the same.
 
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -55,7 +56,8 @@ fn are_alike() -> bool {
         // What neither of them sets stays as it was.
         [0x00, 0x5a, 0xff].into_iter().all(|was| {
             let [mut theirs, mut ours] = [const { MaybeUninit::<MPI_Status>::uninit() }; 2];
-            // SAFETY: a status is made of numbers, so any bytes are one; both are filled before they are read.
+            // SAFETY: a status is made of numbers, so any bytes are one; both are filled before
+            // they are read.
             unsafe {
                 theirs.as_mut_ptr().write_bytes(was, 1);
                 ours.as_mut_ptr().write_bytes(was, 1);

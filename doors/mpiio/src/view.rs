@@ -1,4 +1,5 @@
-//! Views: the datatypes of the program, and what we know of them.
+//! Views of files (`MPI_File_set_view`): the datatypes that the program gave, and the view that
+//! they describe.
 
 use std::ffi::{CStr, c_char};
 
@@ -108,7 +109,7 @@ impl Drop for KeptType {
 
 /// The view of a file as the program gave it.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ProgramView {
     displacement: MPI_Offset,
     etype: KeptType,
     filetype: KeptType,
@@ -117,7 +118,7 @@ pub(crate) struct Seen {
     pub(crate) etype_size: u64,
 }
 
-impl Seen {
+impl ProgramView {
     /// That of a file that was just opened.
     pub(crate) fn bytes() -> Self {
         let byte = || KeptType { raw: mpi_constants::byte(), predefined: true };
@@ -133,7 +134,7 @@ impl Seen {
 
 /// The arguments of `MPI_File_set_view`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ViewArguments {
     pub(crate) displacement: MPI_Offset,
     pub(crate) etype: MPI_Datatype,
     pub(crate) filetype: MPI_Datatype,
@@ -142,20 +143,20 @@ pub(crate) struct Wanted {
 }
 
 /// `MPI_File_set_view`.
-pub(crate) fn set(open: &mut Open, wanted: Wanted) -> Outcome {
+pub(crate) fn set(open: &mut Open, wanted: ViewArguments) -> Outcome {
     let checked = check_view(open, wanted);
-    let (seen, view, entries) = open.agreed(checked)?;
+    let (of_program, view, entries) = open.agreed(checked)?;
     let hints = open.take_hints(entries);
     open.file.set_view_and_hints(view, hints.as_ref())?;
-    open.told.offset = Some(seen.displacement);
-    open.seen = seen;
+    open.details.offset = Some(of_program.displacement);
+    open.view = of_program;
     Ok(())
 }
 
 /// The view, and hints that come with it.
-type Checked = (Seen, View, Vec<(String, String)>);
+type Checked = (ProgramView, View, Vec<(String, String)>);
 
-fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<Checked> {
+fn check_view(open: &mut Open, wanted: ViewArguments) -> Outcome<Checked> {
     open.no_split()?;
     let displacement = displacement(open, wanted.displacement)?;
     if wanted.representation.is_null() {
@@ -169,22 +170,22 @@ fn check_view(open: &mut Open, wanted: Wanted) -> Outcome<Checked> {
     let entries = unsafe { info::entries(wanted.info) }?;
     let etypes = representation.in_file(wanted.etype, &etype)?;
     let filetypes = representation.in_file(wanted.filetype, &filetype)?;
-    // Types that overlap themselves are for files that nobody writes.
+    // Types that overlap themselves are for files that are only read.
     let only_read = open.amode & mpi_constants::MODE_RDONLY != 0;
     let view = if only_read { View::for_reading } else { View::new };
     let view = view(displacement as u64, &etypes, &filetypes)?;
-    let seen = Seen {
+    let of_program = ProgramView {
         displacement,
         etype: KeptType::new(wanted.etype, &etype)?,
         filetype: KeptType::new(wanted.filetype, &filetype)?,
         representation,
         etype_size: etypes.size(),
     };
-    Ok((seen, view, entries))
+    Ok((of_program, view, entries))
 }
 
-/// Where the view begins. `MPI_DISPLACEMENT_CURRENT` is for files that are only gone through from the start to
-/// the end, and such files have no other.
+/// Where the view begins. `MPI_DISPLACEMENT_CURRENT` is for files that are only gone through from
+/// the start to the end, and such files have no other.
 fn displacement(open: &mut Open, wanted: MPI_Offset) -> Outcome<MPI_Offset> {
     if open.is_sequential() {
         if wanted != mpi_constants::DISPLACEMENT_CURRENT {
@@ -194,7 +195,7 @@ fn displacement(open: &mut Open, wanted: MPI_Offset) -> Outcome<MPI_Offset> {
             ));
         }
         // Where the shared pointer is, the only one that such a file has.
-        let position = open.file.position_shared()?.saturating_mul(open.seen.etype_size);
+        let position = open.file.position_shared()?.saturating_mul(open.view.etype_size);
         return Ok(open.file.view().byte_offset(position)? as MPI_Offset);
     }
     if wanted < 0 {
@@ -215,13 +216,13 @@ pub(crate) unsafe fn get(
     filetype: *mut MPI_Datatype,
     representation: *mut c_char,
 ) -> Outcome {
-    let seen = &open.seen;
-    let name = seen.representation.name();
+    let view = &open.view;
+    let name = view.representation.name();
     // SAFETY: the caller's promise; the name is shorter than MPI_MAX_DATAREP_STRING.
     unsafe {
-        displacement.write(seen.displacement);
-        etype.write(seen.etype.handle()?);
-        filetype.write(seen.filetype.handle()?);
+        displacement.write(view.displacement);
+        etype.write(view.etype.handle()?);
+        filetype.write(view.filetype.handle()?);
         representation.copy_from_nonoverlapping(name.as_ptr(), name.to_bytes_with_nul().len());
     }
     Ok(())
@@ -230,7 +231,7 @@ pub(crate) unsafe fn get(
 /// Bytes from one element of a type to the next, in the file.
 pub(crate) fn extent(open: &Open, datatype: MPI_Datatype) -> Outcome<i64> {
     let described = describe(datatype)?;
-    Ok(match open.seen.representation {
+    Ok(match open.view.representation {
         Representation::Native | Representation::Internal => described.extent,
         Representation::External32 => described.external()?.extent,
         Representation::Registered(registered) => registered.in_file(datatype)?.datatype.extent(),
@@ -242,7 +243,7 @@ pub(crate) fn byte_offset(open: &Open, offset: MPI_Offset) -> Outcome<MPI_Offset
     open.not_sequential()?;
     let position = u64::try_from(offset)
         .ok()
-        .and_then(|offset| offset.checked_mul(open.seen.etype_size))
+        .and_then(|offset| offset.checked_mul(open.view.etype_size))
         .ok_or(Failure::new(mpi_constants::ERR_ARG, "the offset is negative or too large"))?;
     Ok(open.file.view().byte_offset(position)? as MPI_Offset)
 }

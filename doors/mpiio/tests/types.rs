@@ -1,4 +1,5 @@
-//! The MPI is the judge of what its datatypes mean: it packs and unpacks, and so do our descriptions.
+//! The MPI is the judge of what its datatypes mean: it packs and unpacks, and so do our
+//! descriptions.
 
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use mpi::ffi::{self, MPI_Datatype};
 use striate_datatype::{Datatype, Packer};
 
-use mpi_types::{Made, ok};
+use mpi_types::{CreatedType, ok};
 use random::{Quirks, Random, Tried};
 use types::{TypeProblem, describe};
 
@@ -28,12 +29,12 @@ fn cases() -> u64 {
 }
 
 /// Memory that copies of the type lie in, and where their origin is.
-struct Buffer {
+struct TypedBuffer {
     bytes: Vec<u8>,
     origin: usize,
 }
 
-impl Buffer {
+impl TypedBuffer {
     fn of(random: &mut Random, datatype: &Datatype, count: u64) -> Self {
         let all = Datatype::contiguous(count, datatype).unwrap();
         let low = all.true_lower_bound().min(0);
@@ -42,7 +43,7 @@ impl Buffer {
     }
 }
 
-fn mpi_pack(buffer: &Buffer, count: c_int, raw: MPI_Datatype, size: usize) -> Vec<u8> {
+fn mpi_pack(buffer: &TypedBuffer, count: c_int, raw: MPI_Datatype, size: usize) -> Vec<u8> {
     let mut stream = vec![0; size + 1];
     let mut position = 0;
     // SAFETY: the buffer holds all copies around its origin, and the stream their bytes.
@@ -61,7 +62,7 @@ fn mpi_pack(buffer: &Buffer, count: c_int, raw: MPI_Datatype, size: usize) -> Ve
     stream
 }
 
-fn mpi_unpack(stream: &[u8], buffer: &mut Buffer, count: c_int, raw: MPI_Datatype) {
+fn mpi_unpack(stream: &[u8], buffer: &mut TypedBuffer, count: c_int, raw: MPI_Datatype) {
     let mut position = 0;
     // SAFETY: as for packing.
     ok(unsafe {
@@ -77,8 +78,8 @@ fn mpi_unpack(stream: &[u8], buffer: &mut Buffer, count: c_int, raw: MPI_Datatyp
     });
 }
 
-/// Both pack and unpack copies of the type. Says whether they did: of what the MPI errs in, only size and bounds
-/// are compared.
+/// Both pack and unpack copies of the type. Says whether they did: of what the MPI errs in, only
+/// size and bounds are compared.
 fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) -> bool {
     const COUNT: u64 = 3;
     let errs = if mpi_types::is_open_mpi() { quirks.minus_one } else { quirks.negative };
@@ -95,7 +96,7 @@ fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) 
     if mpi_types::is_open_mpi() || !quirks.distributed {
         assert_eq!(places, (true_low, true_extent), "{story}");
     }
-    let mut ours = Buffer::of(random, datatype, COUNT);
+    let mut ours = TypedBuffer::of(random, datatype, COUNT);
     let packer = Packer::new(datatype, COUNT).unwrap();
     let mut stream = vec![0; packer.size() as usize];
     packer.pack(&ours.bytes, ours.origin, &mut stream).unwrap();
@@ -103,7 +104,7 @@ fn compare(random: &mut Random, raw: MPI_Datatype, quirks: Quirks, story: &str) 
     assert!(stream == theirs, "packing differs: {story}\n{datatype}");
 
     let stream = random.bytes(stream.len());
-    let mut theirs = Buffer { bytes: ours.bytes.clone(), origin: ours.origin };
+    let mut theirs = TypedBuffer { bytes: ours.bytes.clone(), origin: ours.origin };
     packer.unpack(&stream, &mut ours.bytes, ours.origin).unwrap();
     mpi_unpack(&stream, &mut theirs, COUNT as c_int, raw);
     assert!(ours.bytes == theirs.bytes, "unpacking differs: {story}\n{datatype}");
@@ -172,7 +173,7 @@ fn a_description_stays_with_its_type() {
     let described = describe(made.0).unwrap();
     assert!(Arc::ptr_eq(&described, &describe(made.0).unwrap()));
     // SAFETY: a datatype.
-    let twin = Made::by(|twin| unsafe { ffi::MPI_Type_dup(made.0, twin) });
+    let twin = CreatedType::by(|twin| unsafe { ffi::MPI_Type_dup(made.0, twin) });
     assert!(Arc::ptr_eq(&described, &describe(twin.0).unwrap()));
     let weak = Arc::downgrade(&described);
     drop((made, described));
@@ -188,7 +189,7 @@ fn no_reference_to_an_inner_type_is_left_behind() {
     let inner = mpi_types::contiguous(3, unsafe { ffi::RSMPI_DOUBLE }).commit();
     let weak = Arc::downgrade(&describe(inner.0).unwrap());
     // SAFETY: a datatype.
-    let middle = Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, 2, inner.0, made) });
+    let middle = CreatedType::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, 2, inner.0, made) });
     let outer = mpi_types::contiguous(2, middle.0).commit();
     assert_eq!(describe(outer.0).unwrap().size, 96);
     drop((inner, middle));
@@ -235,11 +236,12 @@ fn types_beyond_64_bits_are_a_problem() {
     let double = unsafe { ffi::RSMPI_DOUBLE };
     let once = mpi_types::contiguous(c_int::MAX, double);
     // SAFETY: datatypes.
-    let twice = Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, once.0, made) });
+    let twice =
+        CreatedType::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, once.0, made) });
     let Some(twice) = twice else { return };
     // SAFETY: a datatype.
     let thrice =
-        Made::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, twice.0, made) });
+        CreatedType::try_by(|made| unsafe { ffi::MPI_Type_contiguous(c_int::MAX, twice.0, made) });
     for made in [Some(twice), thrice].into_iter().flatten() {
         let problem = describe(made.commit().0).unwrap_err();
         println!("{problem}");
@@ -299,7 +301,7 @@ fn large_counts_are_understood() {
     ) -> c_int;
     macro_rules! made {
         ($name:literal as $kind:ty, $($argument:expr),+) => {
-            Made::by(|made| {
+            CreatedType::by(|made| {
                 let function = mpi_types::function($name).unwrap();
                 // SAFETY: the function of that name has this type, and its lists their lengths.
                 unsafe { std::mem::transmute::<*mut std::ffi::c_void, $kind>(function)($($argument,)+ made) }
@@ -403,7 +405,8 @@ fn structs_of_very_many_parts_are_understood() {
     // SAFETY: a constant.
     let int = unsafe { ffi::RSMPI_INT32_T };
     // SAFETY: a datatype.
-    let vector = |stride| Made::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, stride, int, made) });
+    let vector =
+        |stride| CreatedType::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, stride, int, made) });
     let vectors: Vec<_> = (2..13).map(vector).collect();
     let mut random = Random(17);
     let lengths = vec![1; FIELDS];
@@ -411,7 +414,7 @@ fn structs_of_very_many_parts_are_understood() {
     let displacements: Vec<ffi::MPI_Aint> =
         (0..FIELDS as i64).map(|i| (64 * i + random.between(0, 9)) as ffi::MPI_Aint).collect();
     // SAFETY: lists of as many entries.
-    let made = Made::by(|made| unsafe {
+    let made = CreatedType::by(|made| unsafe {
         let (lengths, types) = (lengths.as_ptr(), types.as_ptr());
         ffi::MPI_Type_create_struct(FIELDS as c_int, lengths, displacements.as_ptr(), types, made)
     });

@@ -1,8 +1,8 @@
 //! [`OwnHeap`]: memory of our own.
 //!
-//! The program's `malloc` may be in the middle of something when a signal ends the program and all has to be
-//! settled; it may be another library's, which calls our functions; and it may not be ready when we are called
-//! first. So we do not use it.
+//! The program's `malloc` may be in the middle of something when a signal ends the program and all
+//! has to be settled; it may be another library's, which calls our functions; and it may not be
+//! ready when we are called first. So we do not use it.
 
 use std::alloc::{GlobalAlloc, Layout};
 

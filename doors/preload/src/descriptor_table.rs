@@ -1,8 +1,9 @@
 //! The table of the program's descriptors: which of them are files that stages want.
 //!
-//! A lookup is a load, and so is the question whether any stage wants calls of a kind. A thread that uses an entry is within
-//! the stack ([`Stack::enter_from_outside`]) and looks again there: a file that is taken out of the table is kept until all
-//! threads have left that were within the stack then.
+//! A lookup is a load, and so is the question whether any stage wants calls of a kind. A thread
+//! that uses an entry is within the stack ([`Stack::enter_from_outside`]) and looks again there: a
+//! file that is taken out of the table is kept until all threads have left that were within the
+//! stack then.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -14,14 +15,15 @@ use striate_stack::{Kind, OpenFile, Stack, mark_within};
 
 use crate::spin::Spin;
 
-/// Descriptors from here on are not seen by stages. Linux does not give more to a process unless told to.
-/// What is not used of the table takes no memory.
+/// Descriptors from here on are not seen by stages. Linux does not give more to a process unless
+/// told to. What is not used of the table takes no memory.
 const MOST: usize = 1 << 20;
 
 /// What a descriptor stands for.
 struct Entry {
     file: AtomicPtr<OpenFile>,
-    /// The kinds of calls that stages want, as bits, or some that none wants any more: the file knows better.
+    /// The kinds of calls that stages want, as bits, or some that none wants any more: the file
+    /// knows better.
     wanted: AtomicU32,
 }
 
@@ -60,12 +62,13 @@ pub(crate) fn wants(descriptor: c_int, kind: Kind) -> bool {
 #[inline]
 pub(crate) fn get(descriptor: c_int) -> Option<TableFile> {
     let file = ENTRIES.get(descriptor as u32 as usize)?.file.load(Ordering::SeqCst);
-    // SAFETY: the table holds a count of it, which is not given up while the caller is within the stack.
+    // SAFETY: the table holds a count of it, which is not given up while the caller is within the
+    // stack.
     (!file.is_null()).then(|| ManuallyDrop::new(unsafe { Arc::from_raw(file) }))
 }
 
-/// Puts a file into the table; the caller is within the stack. What was there before was closed by ways that
-/// we do not see. `Err` has the file if the table is not large enough.
+/// Puts a file into the table; the caller is within the stack. What was there before was closed by
+/// ways that we do not see. `Err` has the file if the table is not large enough.
 pub(crate) fn put(
     stack: &Stack,
     descriptor: c_int,
@@ -102,8 +105,8 @@ pub(crate) fn descriptors(first: c_int, last: c_int) -> impl Iterator<Item = c_i
     (first.max(0)..=last).filter(|descriptor| has(*descriptor))
 }
 
-/// Gives up files that were taken out, now or when no thread can use them any more. The caller is not
-/// within the stack.
+/// Gives up files that were taken out, now or when no thread can use them any more. The caller is
+/// not within the stack.
 pub(crate) fn retire(stack: &Stack, file: Arc<OpenFile>) {
     let marked = mark_within();
     let busy = stack.busy();

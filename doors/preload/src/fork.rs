@@ -31,11 +31,13 @@ pub(crate) fn watch() {
 }
 
 extern "C" fn before() {
-    // Not for a stage that starts a process, or a signal in the middle of one: the copy gets on as it can.
+    // Not for a stage that starts a process, or a signal in the middle of one: the copy gets on as
+    // it can.
     let Some(entered) = stack_entry::Entered::new() else { return };
     let stack = entered.stack;
     drop(entered);
-    // The C library takes this lock after us. A thread that has it may be about to enter the gate, to write out a stream.
+    // The C library takes this lock after us. A thread that has it may be about to enter the gate,
+    // to write out a stream.
     // SAFETY: the lock is released in both processes.
     unsafe { _IO_list_lock() };
     stack.close_gate();
@@ -80,7 +82,8 @@ extern "C" fn in_child() {
     }
 }
 
-/// A child process is about to run on this one's memory, or as a copy that `pthread_atfork` does not tell of.
+/// A child process is about to run on this one's memory, or as a copy that `pthread_atfork` does
+/// not tell of.
 pub(crate) fn before_lending() {
     if let Some(entered) = stack_entry::Entered::new() {
         stack_entry::share_all_within(&entered, Shared::All);
@@ -89,12 +92,14 @@ pub(crate) fn before_lending() {
     }
 }
 
-/// Another program is about to start: it sees what is there, and has the descriptors that are left open to it.
+/// Another program is about to start: it sees what is there, and has the descriptors that are left
+/// open to it.
 pub(crate) fn before_program() {
     stack_entry::share_all(Shared::Inherited);
 }
 
-/// The same where it takes the place of this one: what could not be written is lost then, if it does.
+/// The same where it takes the place of this one: what could not be written is lost then, if it
+/// does.
 pub(crate) fn before_exec() {
     stack_entry::share_all(Shared::Inherited);
     stack_entry::tell_losses();

@@ -22,7 +22,8 @@ extern "C" fn start() {
     let Some(path) = std::env::var_os("STRIATE_STACK").filter(|path| !path.is_empty()) else {
         return;
     };
-    // Building reads files; there is no stack yet that could see it. What is closed is not the program's.
+    // Building reads files; there is no stack yet that could see it. What is closed is not the
+    // program's.
     let _within = striate_stack::mark_within();
     match std::panic::catch_unwind(|| build(Path::new(&path))) {
         Ok(Ok(stack)) if stack.stages().is_empty() => {}
@@ -39,8 +40,8 @@ fn build(path: &Path) -> Result<Stack, String> {
 
 fn open_up(stack: Stack) {
     fork::watch();
-    // Registered before the program starts, and for no library: it runs after all that the program and
-    // its libraries have registered. This sort of function is told the status.
+    // Registered before the program starts, and for no library: it runs after all that the program
+    // and its libraries have registered. It gets the exit status.
     // SAFETY: the function stays: this library is never unloaded.
     unsafe { on_exit(end, null_mut()) };
     let stack = stack_entry::open_up(stack);
@@ -50,11 +51,12 @@ fn open_up(stack: Stack) {
 extern "C" fn end(status: c_int, _: *mut c_void) {
     // SAFETY: it is asked for all streams. The C library would do so after us.
     unsafe { libc::fflush(null_mut()) };
-    let told = stack_entry::end_with(status);
-    if told != status {
-        // The C library goes on with what is still registered, and ends with the last status it was given.
+    let final_status = stack_entry::end_with(status);
+    if final_status != status {
+        // The C library goes on with what is still registered, and ends with the last status it was
+        // given.
         // SAFETY: it lets functions that it calls at the end call this.
-        unsafe { libc::exit(told) };
+        unsafe { libc::exit(final_status) };
     }
 }
 

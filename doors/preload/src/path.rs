@@ -41,8 +41,8 @@ impl Room {
     }
 }
 
-/// Whether something may be at an address at all: the first page and the kernel's half of the memory are never the
-/// program's. What is not there is left to the kernel, which says so.
+/// Whether something may be at an address at all: the first page and the kernel's half of the
+/// memory are never the program's. What is not there is left to the kernel, which says so.
 #[inline(always)]
 pub(crate) fn may_be_there<T>(address: *const T) -> bool {
     address as isize >= 4096
@@ -58,8 +58,8 @@ pub(crate) unsafe fn text<'a>(path: *const c_char) -> Option<&'a CStr> {
     (1..MOST).contains(&text.to_bytes().len()).then_some(text)
 }
 
-/// A path from the root on, without `.`, `..` and `//`; links in it are not followed. `None` if it cannot be
-/// known: then the call is the kernel's, which knows what is wrong.
+/// A path from the root on, without `.`, `..` and `//`; links in it are not followed. `None` if it
+/// cannot be known: then the call is the kernel's, which knows what is wrong.
 pub(crate) fn absolute<'r>(directory: c_int, path: &CStr, room: &'r mut Room) -> Option<&'r Path> {
     let path = path.to_bytes();
     room.0.clear();

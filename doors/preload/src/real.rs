@@ -6,8 +6,8 @@ use std::mem::transmute_copy;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The next function of a name after ours: of another library that was loaded before the C library, or of
-/// the C library. `F` is a type of functions.
+/// The next function of a name after ours: of another library that was loaded before the C library,
+/// or of the C library. `F` is a type of functions.
 #[derive(Debug)]
 pub(crate) struct Real<F> {
     name: &'static CStr,
@@ -51,10 +51,11 @@ extern "C" fn missing() -> isize {
     -1
 }
 
-/// Defines functions that programs will call instead of the C library's. In each, `real` is the C library's
-/// function of the same name. Several names have one body.
+/// Defines functions that programs will call instead of the C library's. In each, `real` is the C
+/// library's function of the same name. Several names have one body.
 ///
-/// They may be unwound through: a thread that is cancelled leaves the C library's functions that way.
+/// They may be unwound through: a thread that is cancelled leaves the C library's functions that
+/// way.
 macro_rules! hooks {
     ($(
         fn [$($name:ident),+] $arguments:tt -> $result:ty, $real:ident $body:block

@@ -1,8 +1,8 @@
 //! Signals that end the program: what is held back is settled first.
 //!
-//! Where such a signal has its default meaning, a handler of ours takes it, settles all, and lets the
-//! default happen. The program does not see that: [`asked`] and [`told`] translate what it asks for and is
-//! told. A signal that comes while its thread is within the stack waits until it leaves.
+//! Where such a signal has its default meaning, a handler of ours takes it, settles all, and lets
+//! the default happen. The program does not see that: [`asked`] and [`told`] translate what it asks
+//! for and is told. A signal that comes while its thread is within the stack waits until it leaves.
 
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
@@ -42,8 +42,8 @@ static WATCHING: AtomicBool = AtomicBool::new(false);
 /// A signal that waits until a thread leaves the stack.
 static LATE: AtomicI32 = AtomicI32::new(0);
 
-/// What the program thinks of a default that ours is in the place of: its flags and signals it blocks. Without a
-/// lock: handlers of the program may set dispositions too.
+/// What the program thinks of a default that ours is in the place of: its flags and signals it
+/// blocks. Without a lock: handlers of the program may set dispositions too.
 struct Thought {
     flags: AtomicI32,
     mask: AtomicU64,
@@ -111,8 +111,8 @@ pub(crate) fn asked(signal: c_int, wanted: &Disposition) -> Option<Disposition> 
 /// What the program thinks a disposition is, if it is ours.
 pub(crate) fn thought(signal: c_int) -> Option<Disposition> {
     let thought = THOUGHT.get(usize::try_from(signal).ok()?)?;
-    // SAFETY: a disposition is a structure of numbers; zero is the default. A set of signals starts with
-    // those that the kernel knows.
+    // SAFETY: a disposition is a structure of numbers; zero is the default. A set of signals starts
+    // with those that the kernel knows.
     unsafe {
         let mut disposition: Disposition = zeroed();
         disposition.sa_flags = thought.flags.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! How hooks enter the stack: [`Entered`] is a call of the program that is within it, [`Call`] one on an open file.
+//! How hooks enter the stack: [`Entered`] is a call of the program that is within it, [`Call`] one
+//! on an open file.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;
@@ -169,11 +170,11 @@ impl Call {
         &self.entered
     }
 
-    /// Lets an operation on the file of a descriptor pass through the stack, and answers; `None` if no stage
-    /// wants this kind. `action` may find that the kernel has to say what is wrong with the call: then it has
-    /// the file as the program knows it, and this returns `None`, too.
-    // For calls that are many. Nothing here is passed on by value: what is written in parts and read as a whole
-    // makes the processor wait.
+    /// Lets an operation on the file of a descriptor pass through the stack, and answers; `None` if
+    /// no stage wants this kind. `action` may find that the kernel has to say what is wrong with
+    /// the call: then it has the file as the program knows it, and this returns `None`, too.
+    // For calls that are many. Nothing here is passed on by value: what is written in parts and
+    // read as a whole makes the processor wait.
     #[inline(always)]
     pub(crate) fn pass(
         descriptor: c_int,
@@ -256,7 +257,8 @@ pub(crate) fn with_name<R>(
     route.wants(kind).then(|| act(entered, Target { directory, path, absolute }, &route))
 }
 
-/// A name such as `/proc/self/fd/5` leads to an open file of this process, past the stages: the file is shared first.
+/// A name such as `/proc/self/fd/5` leads to an open file of this process, past the stages: the
+/// file is shared first.
 fn share_named(name: *const c_char) {
     // SAFETY: the program's text stays while its call lasts.
     if let Some(descriptor) = unsafe { path::text(name) }.and_then(path::descriptor_of) {
@@ -320,7 +322,8 @@ pub(crate) enum Consent {
     Implied,
 }
 
-/// Makes a call on a name after stages have heard of it, if any wants that, and tells them what came of it.
+/// Makes a call on a name after stages have heard of it, if any wants that, and tells them what
+/// came of it.
 pub(crate) fn noticed_name<'d, R: Answer>(
     (function, consent): (Function, Consent),
     (directory, name): (c_int, *const c_char),
@@ -363,7 +366,8 @@ pub(crate) fn noticed_name<'d, R: Answer>(
     make_and_tell(&op, announced, consent, real, detail)
 }
 
-/// The same for a call on an open file: `action` is what stages hear of, `before` what else is done before.
+/// The same for a call on an open file: `action` is what stages hear of, `before` what else is done
+/// before.
 pub(crate) fn noticed_file<'d, R: Answer>(
     (function, consent): (Function, Consent),
     (descriptor, kind): (c_int, Kind),
@@ -429,7 +433,8 @@ pub(crate) fn shared<'d, R: Answer>(
     }
     let share = |call: &Call| {
         if !call.file.is_shared() {
-            // What could not be written stays with the stage, which says so at the next call on the file.
+            // What could not be written stays with the stage, which says so at the next call on the
+            // file.
             let _ = call.entered.share(&call.file);
         }
     };
@@ -443,7 +448,8 @@ pub(crate) fn shared<'d, R: Answer>(
     )
 }
 
-/// Tells stages that the file of a name is about to be changed. Says whether its bytes are elsewhere.
+/// Tells stages that the file of a name is about to be changed. Says whether its bytes are
+/// elsewhere.
 pub(crate) fn is_elsewhere(function: Function, name: *const c_char) -> Result<bool, Errno> {
     let told = with_name(Kind::Notice, libc::AT_FDCWD, name, |entered, target, route| {
         let action = Action::Notice { of: Of::Name(target) };
@@ -452,7 +458,8 @@ pub(crate) fn is_elsewhere(function: Function, name: *const c_char) -> Result<bo
     told.unwrap_or(Ok(0)).map(|told| told != 0)
 }
 
-/// Tells stages that something is about to be done with a second name of a call, whose result is told with the first.
+/// Tells stages that something is about to be done with a second name of a call, whose result is
+/// told with the first.
 pub(crate) fn announced_name(
     function: Function,
     directory: c_int,
@@ -465,7 +472,8 @@ pub(crate) fn announced_name(
     told.unwrap_or(Ok(0)).map(|_| ())
 }
 
-/// A call on any number of files that stages are told of before it is made and whose result they are told afterwards.
+/// A call on any number of files that stages are told of before it is made and whose result they
+/// are told afterwards.
 pub(crate) struct Announcements {
     function: Function,
     files: SmallVec<[(Arc<OpenFile>, Route, Announced); 2]>,
@@ -476,7 +484,8 @@ impl Announcements {
         Self { function, files: SmallVec::new() }
     }
 
-    /// Announces the call on the file of a descriptor. Other processes may see the file from now on.
+    /// Announces the call on the file of a descriptor. Other processes may see the file from now
+    /// on.
     pub(crate) fn share(&mut self, descriptor: c_int) {
         if let Some(call) = Call::on(descriptor) {
             self.add(&call, share_call);
@@ -523,7 +532,8 @@ impl Announcements {
     }
 }
 
-/// Other processes may see the file of a descriptor from now on. The call for which this is done is recorded elsewhere.
+/// Other processes may see the file of a descriptor from now on. The call for which this is done is
+/// recorded elsewhere.
 #[inline]
 pub(crate) fn share(function: Function, descriptor: c_int) {
     if let Some(call) = Call::on(descriptor) {
@@ -539,7 +549,8 @@ fn share_call(call: &Call, function: Function) -> Announced {
         announced = call.entered.announce(&mut Op { function, route: call.file.route(), action });
     }
     if !call.file.is_shared() {
-        // What could not be written stays with the stage, which says so at the next call on the file.
+        // What could not be written stays with the stage, which says so at the next call on the
+        // file.
         let _ = call.entered.share(&call.file);
     }
     announced
@@ -595,7 +606,8 @@ pub(crate) fn settle_all() {
     }
 }
 
-/// The process ends: all that is held back is written, and stages print their reports. Later calls are not held back.
+/// The process ends: all that is held back is written, and stages print their reports. Later calls
+/// are not held back.
 pub(crate) fn end() {
     let Some(entered) = Entered::new() else { return };
     if !ENDING.swap(true, Ordering::SeqCst) {
@@ -608,7 +620,8 @@ pub(crate) fn end() {
     }
 }
 
-/// The process ends with a status: that one, or another that says that not all it has written is there.
+/// The process ends with a status: that one, or another that says that not all it has written is
+/// there.
 pub(crate) fn end_with(status: c_int) -> c_int {
     end();
     // The kernel keeps eight bits of it.
@@ -616,7 +629,8 @@ pub(crate) fn end_with(status: c_int) -> c_int {
     if LOST.load(Ordering::SeqCst) && is_success { LOSS_STATUS } else { status }
 }
 
-/// The process is about to become another program, which knows nothing of what could not be written.
+/// The process is about to become another program, which knows nothing of what could not be
+/// written.
 pub(crate) fn tell_losses() {
     if let Some(entered) = Entered::new() {
         let _ = guarded(|| {

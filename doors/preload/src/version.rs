@@ -1,4 +1,5 @@
-//! The version of the library, readable in its file: `striate doctor` compares it with that of the command.
+//! The version of the library, readable in its file: `striate doctor` compares it with that of the
+//! command.
 
 /// A line that begins with words which no other part of the library has.
 #[used]

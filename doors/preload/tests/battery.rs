@@ -1,7 +1,9 @@
-//! The battery of POSIX and Linux calls on files (`battery/battery.c`), without Striate and under every stack: every
-//! return value, every error, and the files that are left, with their names, sizes, modes, links and bytes.
+//! The battery of POSIX and Linux calls on files (`battery/battery.c`), without Striate and under
+//! every stack: every return value, every error, and the files that are left, with their names,
+//! sizes, modes, links and bytes.
 //!
-//! What cannot be the same is normalised in [`told`], and listed in docs/preload.md under *What differs*.
+//! What cannot be the same is normalised in [`told`], and listed in docs/preload.md under *What
+//! differs*.
 //!
 //! `STRIATE_BATTERY='sizes locks'` runs only these cases.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -16,8 +18,8 @@ use std::process::Command;
 use striate_unmodified::{Ended, Image, LONGEST, run};
 use support::library;
 
-/// Stages beside those of `etc/stacks`: each alone, small, and all that go together. `WORK`, `FAST`, `KEPT` and `RUN`
-/// stand for directories.
+/// Stages beside those of `etc/stacks`: each alone, small, and all that go together. `WORK`,
+/// `FAST`, `KEPT` and `RUN` stand for directories.
 const STACKS: &[(&str, &str)] = &[
     ("no stages", ""),
     (
@@ -49,7 +51,8 @@ const STACKS: &[(&str, &str)] = &[
 /// Makes trouble on purpose.
 const NOT_TRIED: &str = "faults.toml";
 
-/// Where the battery is run. Both parts are of one file system: what a file system can do is not the stages' matter.
+/// Where the battery is run. Both parts are of one file system: what a file system can do is not
+/// the stages' matter.
 struct BatteryDirectories {
     root: tempfile::TempDir,
     program: PathBuf,

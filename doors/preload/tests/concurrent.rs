@@ -1,5 +1,6 @@
-//! Several processes that use the same files at a time observe what they would without Striate, also where files are
-//! at another place meanwhile; and a process that is killed loses nothing that other processes wrote, or that it had closed.
+//! Several processes that use the same files at a time observe what they would without Striate,
+//! also where files are at another place meanwhile; and a process that is killed loses nothing that
+//! other processes wrote, or that it had closed.
 //!
 //! Where it is said before which call of the kernel a process is killed, strace does it.
 //!
@@ -336,8 +337,8 @@ fn one_is_killed_under_path_rewrite_in_the_background() {
 #[cfg(feature = "peers")]
 const CALLS: &str = "rename renameat2 unlink unlinkat fsync";
 
-/// A process that is killed when one of its threads makes a call for the `nth` time, before it is done. What it has
-/// done, or nothing if it ended by itself.
+/// A process that is killed when one of its threads makes a call for the `nth` time, before it is
+/// done. What it has done, or nothing if it ended by itself.
 #[cfg(feature = "peers")]
 fn killed_before(place: &Workspace, stack: &Stack, call: &str, nth: usize) -> Option<usize> {
     let library = format!("LD_PRELOAD={}", stacks::library().display());
@@ -351,8 +352,9 @@ fn killed_before(place: &Workspace, stack: &Stack, call: &str, nth: usize) -> Op
     (!output.status.success()).then_some(done)
 }
 
-/// Another process goes on with the files of one that was killed before any of its calls: its own files replace those of
-/// the other, or the others are removed. What was replaced or removed does not come back, and is in nobody's way.
+/// Another process goes on with the files of one that was killed before any of its calls: its own
+/// files replace those of the other, or the others are removed. What was replaced or removed does
+/// not come back, and is in nobody's way.
 #[cfg(feature = "peers")]
 fn one_is_killed_before_any_call_under(name: &str) {
     let (place, stack) = (Workspace::new(), Stack::named(name));
@@ -387,7 +389,8 @@ fn one_is_killed_before_any_call_under(name: &str) {
     }
 }
 
-/// Several processes write to a database in WAL mode and are killed: what they have committed is there.
+/// Several processes write to a database in WAL mode and are killed: what they have committed is
+/// there.
 #[cfg(feature = "peers")]
 #[test]
 fn sqlite_keeps_its_commits_under_path_rewrite_of_existing_files() {
@@ -516,7 +519,8 @@ fn nothing_is_wider(place: &Workspace, context: &str) {
     }
 }
 
-/// Each file is what it was, or what it became, as a whole. Returns how many have become something else.
+/// Each file is what it was, or what it became, as a whole. Returns how many have become something
+/// else.
 #[cfg(feature = "peers")]
 fn are_whole(place: &Workspace, context: &str) -> usize {
     use std::os::unix::fs::MetadataExt;
@@ -546,8 +550,9 @@ fn are_whole(place: &Workspace, context: &str) -> usize {
     changed
 }
 
-/// Files that are there are brought to the fast place, changed, and brought back, by a process that is killed before any
-/// of its calls. They are as they were, or as they became; and who comes next finds them so.
+/// Files that are there are brought to the fast place, changed, and brought back, by a process that
+/// is killed before any of its calls. They are as they were, or as they became; and who comes next
+/// finds them so.
 #[cfg(feature = "peers")]
 fn files_that_are_there_stay_whole_under(stack: &Stack, changes: &str) {
     let place = Workspace::new();

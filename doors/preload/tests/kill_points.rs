@@ -1,5 +1,6 @@
-//! A program is killed before each of the system calls that change something, its own and those of the stages: files that
-//! were whole before are whole, as they were or as they were to become, and what it was told is done is done.
+//! A program is killed before each of the system calls that change something, its own and those of
+//! the stages: files that were whole before are whole, as they were or as they were to become, and
+//! what it was told is done is done.
 //!
 //! `STRIATE_KILLS=1000` tries all calls, not only some of each.
 #![cfg(feature = "peers")]

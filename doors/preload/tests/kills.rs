@@ -1,5 +1,5 @@
-//! What a kill -9 takes away: under write-back at most what was not synced, under path-rewrite and combine
-//! nothing that was closed.
+//! What a kill -9 takes away: under write-back at most what was not synced, under path-rewrite and
+//! combine nothing that was closed.
 //!
 //! `STRIATE_ROUNDS=100` kills so many programs in each test.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -88,8 +88,8 @@ fn numbers<const N: usize>(words: &[String]) -> [u64; N] {
     numbers.try_into().unwrap()
 }
 
-/// Every byte is what the last write that was synced left there, or a later one; where nothing was synced
-/// it may be missing.
+/// Every byte is what the last write that was synced left there, or a later one; where nothing was
+/// synced it may be missing.
 fn check_bytes(told: &[Vec<String>], found: &[u8]) {
     // For each byte the steps that may have left it as it is; 0 stands for nothing.
     let mut left: Vec<Vec<u64>> = Vec::new();
@@ -150,7 +150,8 @@ fn write_back_in_small_blocks() {
     write_back_keeps_what_was_synced("write-back, small");
 }
 
-/// What a name may stand for: a whole file, or as much of it as was written, of these steps; or nothing.
+/// What a name may stand for: a whole file, or as much of it as was written, of these steps; or
+/// nothing.
 #[derive(Default)]
 struct Allowed {
     /// The last step that ended.

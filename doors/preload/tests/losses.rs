@@ -1,5 +1,5 @@
-//! What stages have acknowledged and cannot bring to storage is told when the program ends without having been told:
-//! on standard error, and by the status 74 in the place of 0.
+//! What stages have acknowledged and cannot bring to storage is told when the program ends without
+//! having been told: on standard error, and by the status 74 in the place of 0.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "modules of tests are shared")]
@@ -177,7 +177,8 @@ fn on_a_full_disk_what_is_told_is_what_is_missing() {
     ] {
         let variables =
             place.environment(stack).map(|(name, value)| format!("{name}='{}'", value.display()));
-        // The mount ends with its namespace. Nothing is left for a shell there but to say what is on the disk.
+        // The mount ends with its namespace. Nothing is left for a shell there but to say what is
+        // on the disk.
         let script = format!(
             "mount -t tmpfs -o size=200k tmpfs '{0}' && cd '{0}' && {{ env {1} '{2}' return; \
              echo status $?; stat -c 'size %s' out 2>/dev/null; }}",

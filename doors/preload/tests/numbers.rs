@@ -1,5 +1,5 @@
-//! The descriptors that a program gets have the numbers that they have without Striate: the lowest that are free, by every
-//! call that returns one, also while stages open files of their own.
+//! The descriptors that a program gets have the numbers that they have without Striate: the lowest
+//! that are free, by every call that returns one, also while stages open files of their own.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(unreachable_pub, reason = "modules of tests are shared")]
 #![allow(dead_code, missing_docs, unused_imports, reason = "modules of tests are shared")]
@@ -32,8 +32,8 @@ fn compiled(name: &str) -> PathBuf {
     program
 }
 
-/// What the program told, and what it left. `closed` are standard streams that it does not have, `most` how many
-/// descriptors it may have.
+/// What the program told, and what it left. `closed` are standard streams that it does not have,
+/// `most` how many descriptors it may have.
 fn act(place: &Workspace, stack: &Stack, closed: &str, most: u32) -> (Vec<String>, Image) {
     place.renew();
     let mut command = place.command("sh", stack);

@@ -1,4 +1,5 @@
-//! Programs in C leave the same with the library as without it: every answer, every error, every file.
+//! Programs in C leave the same with the library as without it: every answer, every error, every
+//! file.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

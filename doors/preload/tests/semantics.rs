@@ -1,6 +1,6 @@
-//! What programs observe by their calls stays what it is without Striate: random sequences of calls over
-//! several descriptors, streams, threads and children, compared answer by answer, and the files they leave
-//! byte by byte.
+//! What programs observe by their calls stays what it is without Striate: random sequences of calls
+//! over several descriptors, streams, threads and children, compared answer by answer, and the
+//! files they leave byte by byte.
 //!
 //! `STRIATE_ROUNDS=1000` tries so many sequences under each stack; `STRIATE_SEED=17` only that one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]

@@ -15,7 +15,8 @@ fn a_message_that_nobody_reads() {
     let seen = place.path().display();
     let stack = format!("[paths]\ninclude = [\"{seen}\"]\n[[stage]]\nkind = \"count\"\n");
     fs::write(path("stack.toml"), stack).unwrap();
-    // A program in C, for which a signal that is not handled is the end, and which leaves its standard error open.
+    // A program in C, for which a signal that is not handled is the end, and which leaves its
+    // standard error open.
     let program = |stderr: Stdio| {
         let mut command = Command::new("sh");
         command.args(["-c", "printf content > to"]).current_dir(place.path()).stderr(stderr);

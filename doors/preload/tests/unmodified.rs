@@ -1,5 +1,5 @@
-//! Unmodified programs do the same without Striate and under each stack: what they print, how they end, and
-//! every file they leave.
+//! Unmodified programs do the same without Striate and under each stack: what they print, how they
+//! end, and every file they leave.
 //!
 //! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`.
 //! `STRIATE_STACKS='count;trace'` tries only these stacks.

@@ -1,6 +1,7 @@
 //! A directory of I/O servers as the [`Backend`] of a mount.
 //!
-//! What servers do not have (links, devices, extended attributes, holes) is left to the defaults of the trait.
+//! What servers do not have (links, devices, extended attributes, holes) is left to the defaults of
+//! the trait.
 
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;

@@ -1,10 +1,12 @@
-//! [`ServerNodes`]: the files and directories of servers that the kernel knows, by number and by path.
+//! [`ServerNodes`]: the files and directories of servers that the kernel knows, by number and by
+//! path.
 //!
-//! Servers know files only: a directory is there as long as a file is in it. So directories that were made here, or
-//! whose last file went here, are remembered until they are removed here or the mount ends.
+//! Servers know files only: a directory is there as long as a file is in it. So directories that
+//! were made here, or whose last file went here, are remembered until they are removed here or the
+//! mount ends.
 //!
-//! A file has a number that follows from its id, which it keeps whatever it is called; a directory one that follows
-//! from its path, as far as that is free.
+//! A file has a number that follows from its id, which it keeps whatever it is called; a directory
+//! one that follows from its path, as far as that is free.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};

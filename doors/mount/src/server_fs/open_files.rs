@@ -215,8 +215,8 @@ impl ServerFs {
         }
     }
 
-    /// A program says when a file was changed last. Servers do not know it: it is remembered here until the file is
-    /// changed.
+    /// A program says when a file was changed last. Servers do not know it: it is remembered here
+    /// until the file is changed.
     pub(super) fn give_time(&self, number: u64, time: SystemTime) -> Result<(), Errno> {
         let node = self.node(number)?;
         if node.sort == NodeKind::Directory {
@@ -297,7 +297,8 @@ impl ServerFs {
         drop(dropped);
     }
 
-    /// Closes all that programs have open. When a server does not answer once, none is asked any more.
+    /// Closes all that programs have open. When a server does not answer once, none is asked any
+    /// more.
     pub(super) fn end_handles(&self) -> Result<(), Errno> {
         lock(&self.handles).clear();
         let all: Vec<_> = lock(&self.in_use).drain().collect();

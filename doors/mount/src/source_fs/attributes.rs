@@ -49,7 +49,8 @@ impl SourceFs {
         if same { Ok(about) } else { Err(Errno::STALE) }
     }
 
-    /// Finds out whether a stage has written a node's file to the source, where it is another file then.
+    /// Finds out whether a stage has written a node's file to the source, where it is another file
+    /// then.
     pub(crate) fn follow(&self, id: u64) {
         let name = {
             let nodes = self.nodes();
@@ -70,7 +71,8 @@ impl SourceFs {
         }
     }
 
-    /// Makes a call on a node's file by a descriptor; it is announced to stages, which are told its result.
+    /// Makes a call on a node's file by a descriptor; it is announced to stages, which are told its
+    /// result.
     pub(crate) fn reach<R>(
         &self,
         id: u64,

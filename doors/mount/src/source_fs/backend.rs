@@ -19,7 +19,8 @@ use crate::source_fs::identity::attributes;
 use crate::source_fs::namespace::Entry;
 use crate::source_fs::nodes::ROOT;
 
-/// Requests that the kernel has under way at a time for which no program waits, such as reads ahead.
+/// Requests that the kernel has under way at a time for which no program waits, such as reads
+/// ahead.
 const MOST_BACKGROUND: u16 = 64;
 
 /// What is asked of the kernel, each only if it offers it.

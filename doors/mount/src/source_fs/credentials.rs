@@ -1,9 +1,9 @@
 //! [`CallerCredentials`]: new files belong to the caller of the request.
 //!
-//! The user and the group that a new file belongs to are those by which a thread uses file systems (`setfsuid`,
-//! `setfsgid`). The kernel takes capabilities away from a thread that is not the superuser there; the thread takes them
-//! back, because permissions were checked when the request was made, with all groups of the caller, which are not known
-//! here.
+//! The user and the group that a new file belongs to are those by which a thread uses file systems
+//! (`setfsuid`, `setfsgid`). The kernel takes capabilities away from a thread that is not the
+//! superuser there; the thread takes them back, because permissions were checked when the request
+//! was made, with all groups of the caller, which are not known here.
 
 use fuser::Request;
 
@@ -79,8 +79,8 @@ fn set_rights(rights: &[CapabilitySet; 2]) {
 /// The right to write to a file that has special rights without taking them away.
 const KEEP_RIGHTS: u32 = 1 << 4;
 
-/// Gives a file to the kernel so that writes to it take special rights away: it writes with the rights of the thread
-/// that gave it, not those of the caller.
+/// Gives a file to the kernel so that writes to it take special rights away: it writes with the
+/// rights of the thread that gave it, not those of the caller.
 pub(crate) fn without_keeping_rights<R>(act: impl FnOnce() -> R) -> R {
     let rights = rights();
     if let Some(mut fewer) = rights {

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::io::Errno;
 
-/// Device, inode, and when it was made, which tells a number that is used again from the one before.
+/// Device, inode, and when it was made, which tells a number that is used again from the one
+/// before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) device: u64,

@@ -129,7 +129,8 @@ impl SourceFs {
         Ok(rustix::fs::readlinkat(&*descriptor, c"", Vec::new())?.into_bytes())
     }
 
-    /// A descriptor of a file that is about to lose its name, so that it exists for as long as a program uses it.
+    /// A descriptor of a file that is about to lose its name, so that it exists for as long as a
+    /// program uses it.
     fn pinned(&self, parent: u64, name: &OsStr) -> Option<Arc<OwnedFd>> {
         let id = self.nodes().named(parent, name)?;
         self.open_closed_handles(id);

@@ -1,9 +1,11 @@
-//! [`Nodes`]: the files that the kernel knows of, by number; their names and what they are on the source.
+//! [`Nodes`]: the files that the kernel knows of, by number; their names and what they are on the
+//! source.
 //!
-//! The number of a node is the inode number of its file on the source wherever that is free, so programs see the
-//! inode numbers they know. What is on another device, or is not on the source yet because a stage keeps it
-//! elsewhere, has a number of ours. Such a *virtual* node stays the same node when the stage writes the file to the source,
-//! although the file has another inode then: programs that compare inodes see no change.
+//! The number of a node is the inode number of its file on the source wherever that is free, so
+//! programs see the inode numbers they know. What is on another device, or is not on the source yet
+//! because a stage keeps it elsewhere, has a number of ours. Such a *virtual* node stays the same
+//! node when the stage writes the file to the source, although the file has another inode then:
+//! programs that compare inodes see no change.
 //!
 //! Nothing here makes a system call.
 
@@ -117,7 +119,8 @@ impl Nodes {
         self.all.get(&id)?.names.last()
     }
 
-    /// Something was found at a name, which counts as so many lookups. `at_source` is what the source has there.
+    /// Something was found at a name, which counts as so many lookups. `at_source` is what the
+    /// source has there.
     pub(crate) fn found(
         &mut self,
         (parent, name): (u64, &OsStr),
@@ -146,8 +149,8 @@ impl Nodes {
         NodeLookup { id, changed }
     }
 
-    /// The node at a name that is the same file, although it is another one on the source by now: a stage
-    /// has moved it elsewhere or back.
+    /// The node at a name that is the same file, although it is another one on the source by now: a
+    /// stage has moved it elsewhere or back.
     fn same_at_name(
         &self,
         parent: u64,

@@ -1,7 +1,9 @@
-//! Opening files: through the stack if a stage wants them, else as they are, by the kernel itself if it can.
+//! Opening files: through the stack if a stage wants them, else as they are, by the kernel itself
+//! if it can.
 //!
-//! All handles of a node go the same way, as far as possible: a file that the kernel uses itself cannot be opened
-//! otherwise, and one that stages have open is not registered with the kernel, so that all programs see the same bytes.
+//! All handles of a node go the same way, as far as possible: a file that the kernel uses itself
+//! cannot be opened otherwise, and one that stages have open is not registered with the kernel, so
+//! that all programs see the same bytes.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -183,7 +185,8 @@ impl SourceFs {
         }
     }
 
-    /// Gives a file to the kernel, or finds that it has it: it wants one and the same for all that is open of it.
+    /// Gives a file to the kernel, or finds that it has it: it wants one and the same for all that
+    /// is open of it.
     fn backing(
         &self,
         id: u64,
@@ -220,8 +223,8 @@ impl SourceFs {
     }
 }
 
-/// The permissions of something new: without those that the caller's mask takes away, unless the directory has a list
-/// that says which it gets.
+/// The permissions of something new: without those that the caller's mask takes away, unless the
+/// directory has a list that says which it gets.
 pub(crate) fn masked(dentry: &Dentry, NewMode { mode, umask }: NewMode) -> u32 {
     if umask & mode == 0 {
         return mode;

@@ -16,7 +16,8 @@ use crate::source_fs::{SourceFs, magic, text};
 /// Longer than any value the kernel takes.
 const MOST: usize = 64 << 10;
 
-/// Attributes that the kernel asks for by itself, with every access: they are not announced to stages, and files that stages hold have none.
+/// Attributes that the kernel asks for by itself, with every access: they are not announced to
+/// stages, and files that stages hold have none.
 fn is_asked_by_itself(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b"security.") || name.starts_with(b"system.")

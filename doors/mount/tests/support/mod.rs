@@ -104,7 +104,8 @@ fn place() -> TempDir {
     for name in ["source/work", "source/tmp", "point", "beside/fast", "beside/run"] {
         std::fs::create_dir_all(place.path().join(name)).unwrap();
     }
-    // A mount has taken away the mask of this process, and what others can write to is not believed.
+    // A mount has taken away the mask of this process, and what others can write to is not
+    // believed.
     for name in ["", "beside", "beside/fast"] {
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(place.path().join(name), mode).unwrap();

@@ -1,8 +1,8 @@
 //! Descriptions stay with the MPI's types, as attributes.
 //!
-//! An attribute holds one reference to a [`Described`]. It is set once and never replaced, so that whoever
-//! finds it may take a reference of his own: what drops it is that the program frees the type, which nobody
-//! else uses then. A duplicate of a type takes the description along.
+//! An attribute holds one reference to a [`Described`]. It is set once and never replaced, so that
+//! a call that finds it may take a reference of its own: it is dropped when the program frees the
+//! type, which nothing uses then. A duplicate of a type takes the description along.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,8 +42,8 @@ pub(super) fn find(raw: MPI_Datatype) -> Result<Option<Arc<Described>>, TypeProb
     if is_there == 0 || value.is_null() {
         return Ok(None);
     }
-    // SAFETY: the value is the reference that `keep` or `copy` made; it is dropped when the type is freed,
-    // which does not happen while the type is used.
+    // SAFETY: the value is the reference that `keep` or `copy` made; it is dropped when the type is
+    // freed, which does not happen while the type is used.
     Ok(Some(unsafe { taken(value) }))
 }
 

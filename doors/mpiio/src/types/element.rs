@@ -1,8 +1,9 @@
 //! The elements that predefined types are made of, as memory and as external32 hold them.
 //!
-//! An [`Element`] converts between the two. Everything in external32 is big-endian; most elements have the
-//! size that they have in memory, and are swapped at the speed of a copy. Three are not: C's `long` has 4
-//! bytes there, wide characters have 2, and `long double` is IEEE's 128-bit format.
+//! An [`Element`] converts between the two. Everything in external32 is big-endian; most elements
+//! have the size that they have in memory, and are swapped at the speed of a copy. Three are not:
+//! C's `long` has 4 bytes there, wide characters have 2, and `long double` is IEEE's 128-bit
+//! format.
 
 use striate_datatype::{swap_copy, swap_in_place};
 

@@ -1,7 +1,8 @@
 //! How an MPI says what a datatype is: its constructor, the arguments, the measures.
 //!
-//! An [`Envelope`] is one call of a constructor. Both forms of it, with `int` and with large counts, are
-//! read into one list of 64-bit numbers: but for arrays, the arguments come in the same order in both.
+//! An [`Envelope`] is one call of a constructor. Both forms of it, with `int` and with large
+//! counts, are read into one list of 64-bit numbers: but for arrays, the arguments come in the same
+//! order in both.
 
 use std::ffi::{c_char, c_int};
 
@@ -178,7 +179,7 @@ pub(super) fn measure(raw: MPI_Datatype) -> Result<Measures, TypeProblem> {
 
 /// Makes [`is_refused`] usable; called once.
 pub(super) fn prepare_judge() -> bool {
-    // SAFETY: MPI is initialised, and the caller sees to it that nobody else is here.
+    // SAFETY: MPI is initialised, and the caller makes sure that no other thread is here.
     unsafe { striate_mpiio_type_judge() == 0 }
 }
 
@@ -200,7 +201,7 @@ pub(super) struct Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.is_ours {
-            // SAFETY: get_contents made it for us, and nobody else has it.
+            // SAFETY: get_contents made it for us, and nothing else refers to it.
             // There is nothing to do about a failure.
             let _ = unsafe { mpi::ffi::PMPI_Type_free(&raw mut self.raw) };
         }
@@ -217,8 +218,8 @@ pub(super) struct Envelope {
 /// Its arguments.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// All numbers, in the order of the constructor's arguments. Arrays with large counts are put in
-    /// the order of those without.
+    /// All numbers, in the order of the constructor's arguments. Arrays with large counts are put
+    /// in the order of those without.
     pub(super) numbers: Vec<i64>,
     pub(super) children: Vec<Child>,
 }

@@ -1,8 +1,8 @@
 //! `long double` of x86 processors and IEEE's 128-bit format.
 //!
-//! Both have a sign, 15 bits of exponent and the same bias. The x87 stores the leading bit of the significand
-//! and 63 more; IEEE's format has 112 without it. The way out is exact, the way back rounds to the nearest,
-//! ties to even.
+//! Both have a sign, 15 bits of exponent and the same bias. The x87 stores the leading bit of the
+//! significand and 63 more; IEEE's format has 112 without it. The way out is exact, the way back
+//! rounds to the nearest, ties to even.
 
 /// Bits that IEEE's significand has beyond the x87's.
 const BEYOND: u32 = 112 - 63;

@@ -1,8 +1,8 @@
 //! Memory as the stream of bytes that a file of external32 holds, and back.
 //!
-//! The file room asks for any part of the stream, cut anywhere. What it asks for is packed in pieces that
-//! stay in a core's cache, converted there, and never held as a whole; elements that a part cuts are
-//! converted alone, and on the way back kept until all their bytes have come.
+//! The file room asks for any part of the stream, cut anywhere. What it asks for is packed in
+//! pieces that stay in a core's cache, converted there, and never held as a whole; elements that a
+//! part cuts are converted alone, and on the way back kept until all their bytes have come.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -48,7 +48,8 @@ impl Layout {
         Ok(Self { packer, origin, dense, signature })
     }
 
-    /// The part of `range` that is converted next: whole elements behind the first, but for the last part.
+    /// The part of `range` that is converted next: whole elements behind the first, but for the
+    /// last part.
     fn piece(&self, range: &Range<u64>) -> Range<u64> {
         if range.end - range.start <= PIECE {
             return range.clone();
@@ -56,8 +57,8 @@ impl Layout {
         range.start..self.signature.locate(range.start + PIECE).external
     }
 
-    /// The elements that have bytes in a part of the file's stream: where they lie in the stream of memory,
-    /// and in the file's.
+    /// The elements that have bytes in a part of the file's stream: where they lie in the stream of
+    /// memory, and in the file's.
     fn elements(&self, range: &Range<u64>) -> [Range<u64>; 2] {
         let first = self.signature.locate(range.start);
         let last = self.signature.locate(range.end - 1);
@@ -92,8 +93,8 @@ impl<'a> Outgoing<'a> {
         Ok(Self { bytes, layout, all_in_range: AtomicBool::new(true) })
     }
 
-    /// Whether every value that was asked for could be converted: of a `long` external32 has 4 bytes, of a
-    /// wide character 2.
+    /// Whether every value that was asked for could be converted: of a `long` external32 has 4
+    /// bytes, of a wide character 2.
     pub(crate) fn all_in_range(&self) -> bool {
         self.all_in_range.load(Ordering::Relaxed)
     }
@@ -124,7 +125,8 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// Takes from a run what is treated alike: all elements that lie in `range` wholly, or one that does not.
+/// Takes from a run what is treated alike: all elements that lie in `range` wholly, or one that
+/// does not.
 fn next_part(rest: &mut Run, range: &Range<u64>) -> Option<(bool, Run)> {
     if rest.count == 0 {
         return None;

@@ -1,5 +1,5 @@
-//! Types as a file holds them whose representation the program itself defines: by the bytes that its predefined
-//! types have there.
+//! Types as a file holds them whose representation the program itself defines: by the bytes that
+//! its predefined types have there.
 
 use std::sync::Arc;
 

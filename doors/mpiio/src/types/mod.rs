@@ -1,11 +1,11 @@
 //! MPI datatypes as descriptions of ours.
 //!
-//! [`describe`] follows a type back through the constructors that made it and calls ours instead; what it
-//! finds is checked against what the MPI says of the type, and stays with it. So a type is looked at once,
-//! and is concise from then on: nothing is ever flattened.
+//! [`describe`] follows a type back through the constructors that made it and calls ours instead;
+//! what it finds is checked against what the MPI says of the type, and stays with it. So a type is
+//! looked at once, and is concise from then on: nothing is ever flattened.
 //!
-//! The bytes of a [`Described`] come in the order of MPI's typemap. In a file of external32 they may have
-//! other sizes and places, which [`Described::external`] tells; `external` converts.
+//! The bytes of a [`Described`] come in the order of MPI's typemap. In a file of external32 they
+//! may have other sizes and places, which [`Described::external`] tells; `external` converts.
 
 mod cache;
 mod element;
@@ -46,7 +46,7 @@ pub(crate) enum TypeProblem {
         /// What it returned.
         code: i32,
     },
-    /// It was made by a constructor that nobody knows here.
+    /// It was made by a constructor that is not known here.
     #[error("the datatype was made by an unknown constructor")]
     Constructor,
     /// Too many constructors inside of each other.
@@ -129,9 +129,9 @@ impl Described {
         }
     }
 
-    /// The type as a file of external32 holds it: what the same calls of constructors make of elements
-    /// with the sizes of external32. Counts of elements become other distances than in memory,
-    /// displacements in bytes stay what they are.
+    /// The type as a file of external32 holds it: what the same calls of constructors make of
+    /// elements with the sizes of external32. Counts of elements become other distances than in
+    /// memory, displacements in bytes stay what they are.
     pub(crate) fn external(&self) -> Result<&External, TypeProblem> {
         if self.external.signature.is_known() {
             Ok(&self.external)
@@ -168,8 +168,8 @@ pub(crate) fn predefined(raw: MPI_Datatype) -> Option<&'static Described> {
     named::find(raw).map(|described| &**described)
 }
 
-/// The description of a datatype that a program gives to a call of MPI-IO. The first time it is made, and
-/// from then on found.
+/// The description of a datatype that a program gives to a call of MPI-IO. The first time it is
+/// made, and from then on found.
 pub(crate) fn describe(raw: MPI_Datatype) -> Result<Arc<Described>, TypeProblem> {
     if let Some(described) = named::find(raw) {
         return Ok(Arc::clone(described));

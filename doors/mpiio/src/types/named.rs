@@ -1,4 +1,5 @@
-//! Predefined types: a table that is made once and then only read, so that looking a type up takes no lock.
+//! Predefined types: a table that is made once and then only read, so that looking a type up takes
+//! no lock.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,11 +17,11 @@ const SLOTS: usize = 512;
 
 /// Open addressing: a type is in the slot of its handle's hash or in one of those behind.
 struct Table {
-    slots: Box<[Option<Slot>]>,
+    slots: Box<[Option<TableSlot>]>,
 }
 
 #[derive(Clone)]
-struct Slot {
+struct TableSlot {
     bits: usize,
     described: Arc<Described>,
 }
@@ -56,7 +57,7 @@ impl Table {
                 |slot: &usize| table.slots[*slot].as_ref().is_none_or(|slot| slot.bits == bits);
             if let Some(slot) = table.probe(bits).find(is_free) {
                 // Two names of one type have the same elements: the first counts.
-                table.slots[slot].get_or_insert(Slot { bits, described: Arc::new(described) });
+                table.slots[slot].get_or_insert(TableSlot { bits, described: Arc::new(described) });
             }
         }
         table

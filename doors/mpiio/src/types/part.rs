@@ -14,8 +14,8 @@ use super::signature::Signature;
 pub(super) struct Part {
     /// Its bytes in memory.
     pub(super) native: Datatype,
-    /// Its bytes in a file of external32, if they do not lie as they do in memory. There the type is what
-    /// the same calls of constructors make of elements of other sizes.
+    /// Its bytes in a file of external32, if they do not lie as they do in memory. There the type
+    /// is what the same calls of constructors make of elements of other sizes.
     pub(super) external: Option<Datatype>,
     pub(super) signature: Arc<Signature>,
 }
@@ -73,11 +73,11 @@ impl Part {
         }
     }
 
-    /// The same with the bounds that the MPI gives it. The MPIs pad extents in different ways, and keep
-    /// bounds of inner types or do not: what the program's MPI says is what the program means.
+    /// The same with the bounds that the MPI gives it. The MPIs pad extents in different ways, and
+    /// keep bounds of inner types or do not: what the program's MPI says is what the program means.
     ///
-    /// True bounds are not compared: MPICH counts parts without data, and Open MPI errs when a stride is
-    /// minus one byte.
+    /// True bounds are not compared: MPICH counts parts without data, and Open MPI errs when a
+    /// stride is minus one byte.
     pub(super) fn measured(mut self, measures: &Measures) -> Result<Self, TypeProblem> {
         let native = &self.native;
         if i64::try_from(native.size()) != Ok(measures.size) {
@@ -94,8 +94,8 @@ impl Part {
 /// Most runs of a struct that is listed run by run.
 const MAX_RUNS: u64 = 1 << 24;
 
-/// A struct. What has more different parts than a description may have, as the accesses that a library
-/// collects until they are many, is a list of its runs.
+/// A struct. What has more different parts than a description may have, as the accesses that a
+/// library collects until they are many, is a list of its runs.
 fn struct_of(fields: &[(u64, i64, Datatype)]) -> Result<Datatype, TypeError> {
     let made = Datatype::structure(fields);
     if !matches!(made, Err(TypeError::TooManyLoops { .. })) {

@@ -1,8 +1,8 @@
 //! Which elements a type's stream consists of, in the order of its typemap, without their places.
 //!
-//! A [`Signature`] is a tree of repetitions and sequences over runs of equal elements, never longer than the
-//! type itself: an array of a billion doubles is one run. It tells where in the stream of memory an element
-//! lies that is found in the stream of external32, and how it is converted.
+//! A [`Signature`] is a tree of repetitions and sequences over runs of equal elements, never longer
+//! than the type itself: an array of a billion doubles is one run. It tells where in the stream of
+//! memory an element lies that is found in the stream of external32, and how it is converted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -199,7 +199,8 @@ impl Signature {
         }
     }
 
-    /// The element that byte `external` of the stream of external32 belongs to, which is inside of it.
+    /// The element that byte `external` of the stream of external32 belongs to, which is inside of
+    /// it.
     pub(super) fn locate(&self, external: u64) -> Run {
         let (mut at, mut here) = (external, self);
         let mut base = (0, 0);
@@ -230,8 +231,8 @@ impl Signature {
         }
     }
 
-    /// Shows `visit` the elements that have bytes in the part `range` of the stream of external32, in
-    /// order. The first and the last may lie there only partly.
+    /// Shows `visit` the elements that have bytes in the part `range` of the stream of external32,
+    /// in order. The first and the last may lie there only partly.
     pub(super) fn runs(&self, range: Range<u64>, visit: &mut impl FnMut(Run)) {
         if range.start < range.end {
             self.visit(range, (0, 0), visit);

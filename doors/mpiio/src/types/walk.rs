@@ -1,7 +1,7 @@
 //! From the calls that made an MPI type to ours, call by call.
 //!
-//! Numbers of arguments come from the MPI, so a list that is shorter than the call says is an MPI that we do
-//! not understand, never a panic.
+//! Numbers of arguments come from the MPI, so a list that is shorter than the call says is an MPI
+//! that we do not understand, never a panic.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +15,8 @@ use super::envelope::{self, Child, Combiner, Contents, Envelope, Measures, Words
 use super::part::Part;
 use super::{TypeProblem, cache, named};
 
-/// Deepest nest of constructors. Types of real programs have fewer than ten; the limit bounds the stack.
+/// Deepest nest of constructors. Types of real programs have fewer than ten; the limit bounds the
+/// stack.
 const MAX_NESTING: u32 = 256;
 
 /// Finds parts that need not be taken apart.
@@ -60,7 +61,7 @@ fn derived(
         combiner => {
             let [child] = children.as_slice() else { return Err(TypeProblem::Constructor) };
             let child = known(child.raw, depth, leaves)?;
-            let call = Call::new(combiner, &arguments)?;
+            let call = ConstructorCall::new(combiner, &arguments)?;
             child.made_into(|of| call.of(of))?
         }
     };
@@ -98,8 +99,8 @@ fn structure(
     Part::structure(&fields)
 }
 
-/// Fortran's types of a precision and range. Memory has the size that the MPI says; external32 has one that
-/// follows from the parameters alone.
+/// Fortran's types of a precision and range. Memory has the size that the MPI says; external32 has
+/// one that follows from the parameters alone.
 fn parameterised(
     combiner: Combiner,
     arguments: &Arguments<'_>,
@@ -158,7 +159,7 @@ fn unsigned(what: &'static str, value: i64) -> Result<u64, TypeError> {
 }
 
 /// The call of a constructor that takes one type.
-enum Call<'n> {
+enum ConstructorCall<'n> {
     Dup,
     Contiguous(u64),
     Vector {
@@ -200,7 +201,7 @@ enum Call<'n> {
     },
 }
 
-impl<'n> Call<'n> {
+impl<'n> ConstructorCall<'n> {
     fn new(combiner: Combiner, arguments: &Arguments<'n>) -> Result<Self, TypeProblem> {
         let vector = || {
             let count = arguments.count(0, "count")?;

@@ -1,4 +1,5 @@
-//! A program of an I/O library: compiled for this MPI, run with the door and without, and its files compared.
+//! A program of an I/O library: compiled for this MPI, run with the door and without, and its files
+//! compared.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,8 +34,8 @@ fn output(command: &mut Command) -> String {
 }
 
 impl Library {
-    /// Compiles a program with what `pkg-config` says of the library; `headers` lie below the directory of libraries,
-    /// where Debian puts those of one build among several.
+    /// Compiles a program with what `pkg-config` says of the library; `headers` lie below the
+    /// directory of libraries, where Debian puts those of one build among several.
     pub(crate) fn compiled(name: &str, package: &str, headers: Option<&str>) -> Self {
         static PLACE: OnceLock<TempDir> = OnceLock::new();
         let place = PLACE.get_or_init(|| tempfile::tempdir().unwrap());
@@ -69,8 +70,8 @@ fn engines() -> &'static [&'static str] {
     if job::is_openmpi() { &["ompio", "romio321"] } else { &["romio"] }
 }
 
-/// Writes a file with the door and without, has each read the file of the other, and compares the files and what
-/// serial tools say of them.
+/// Writes a file with the door and without, has each read the file of the other, and compares the
+/// files and what serial tools say of them.
 pub(crate) fn all_ways(
     library: &Library,
     write: &str,

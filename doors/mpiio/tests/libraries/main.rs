@@ -1,8 +1,9 @@
-//! I/O libraries that know nothing of Striate – parallel HDF5, `PnetCDF` and netCDF – write and read through the door
-//! what they write and read without it, byte for byte; serial tools say the same of both files.
+//! I/O libraries that know nothing of Striate – parallel HDF5, `PnetCDF` and netCDF – write and
+//! read through the door what they write and read without it, byte for byte; serial tools say the
+//! same of both files.
 //!
-//! The libraries and the tools are Debian's packages for this MPI; there `PnetCDF` and parallel netCDF are for Open MPI
-//! only. The feature `peers` says that they are installed.
+//! The libraries and the tools are Debian's packages for this MPI; there `PnetCDF` and parallel
+//! netCDF are for Open MPI only. The feature `peers` says that they are installed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "modules of one program")]
 

@@ -57,7 +57,8 @@ fn a_read_only_mount() {
     passes_on("ro", "read-only");
 }
 
-/// Programs that are no ranks do not notice the door; ranks of another MPI are not started under it.
+/// Programs that are no ranks do not notice the door; ranks of another MPI are not started under
+/// it.
 #[test]
 fn other_programs_and_other_mpis() {
     let echo = Command::new("echo").arg("hello").env("LD_PRELOAD", library()).output().unwrap();

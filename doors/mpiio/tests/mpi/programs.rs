@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::door::{On, compile, passes, run};
 
-/// Runs a program on the door and natively; what it wrote must be the same. Whether it passes natively is the MPI's
-/// business: some versions of ROMIO count bytes that are not there.
+/// Runs a program on the door and natively; what it wrote must be the same. Whether it passes
+/// natively is the MPI's business: some versions of ROMIO count bytes that are not there.
 fn writes_the_same(name: &str) {
     let place = tempfile::tempdir().unwrap();
     let (ours, native) = (place.path().join("ours"), place.path().join("native"));
@@ -32,7 +32,7 @@ fn every_family_of_functions() {
 #[test]
 fn collective_calls_that_are_begun() {
     let place = tempfile::tempdir().unwrap();
-    passes(&compile("begun.c"), &[&place.path().join("file")], &[]);
+    passes(&compile("nonblocking_collective.c"), &[&place.path().join("file")], &[]);
 }
 
 #[test]
@@ -57,7 +57,11 @@ fn hints_of_the_site_count_more() {
     let text = "# of this site\nind_rd_buffer_size 49\nromio_cb_read enable\n\nromio_no_indep_rw true\nromio_cb_read disable\nalone\n";
     fs::write(&hints, text).unwrap();
     let hints = hints.to_str().unwrap();
-    passes(&compile("site.c"), &[&place.path().join("file")], &[("ROMIO_HINTS", hints)]);
+    passes(
+        &compile("romio_hints_file.c"),
+        &[&place.path().join("file")],
+        &[("ROMIO_HINTS", hints)],
+    );
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn hints_of_an_open_file_take_effect() {
 #[test]
 fn words_for_file_systems() {
     let place = tempfile::tempdir().unwrap();
-    passes(&compile("file_system.c"), &[&place.path().join("file")], &[]);
+    passes(&compile("romio_prefix.c"), &[&place.path().join("file")], &[]);
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn views_that_overlap_themselves_are_read() {
 #[test]
 fn absolute_addresses_are_converted() {
     let place = tempfile::tempdir().unwrap();
-    passes(&compile("bottom.c"), &[&place.path().join("file")], &[]);
+    passes(&compile("absolute_addresses.c"), &[&place.path().join("file")], &[]);
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn threads_at_the_same_time_and_in_turn() {
 #[test]
 fn one_file_after_the_other() {
     let place = tempfile::tempdir().unwrap();
-    let (program, file) = (compile("seats.c"), place.path().join("file"));
+    let (program, file) = (compile("context_cache.c"), place.path().join("file"));
     passes(&program, &[&file], &[]);
     passes(&program, &[&file], &[("STRIATE_RANKS_PER_NODE", "1")]);
     passes(&program, &[&file, Path::new("left-open")], &[]);
@@ -148,7 +152,7 @@ fn one_file_after_the_other() {
 #[test]
 fn small_collective_calls_one_after_the_other() {
     let place = tempfile::tempdir().unwrap();
-    let (program, file) = (compile("unmet.c"), place.path().join("file"));
+    let (program, file) = (compile("barrier_elision.c"), place.path().join("file"));
     passes(&program, &[&file], &[]);
     passes(&program, &[&file], &[("STRIATE_RANKS_PER_NODE", "1")]);
     passes(&program, &[&file], &[("STRIATE_HINTS", "striate_write_behind=disable")]);

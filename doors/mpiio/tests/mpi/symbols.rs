@@ -1,4 +1,5 @@
-//! The door is all or nothing: a function that is not covered would be given a handle that it does not know.
+//! The door is all or nothing: a function that is not covered would be given a handle that it does
+//! not know.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

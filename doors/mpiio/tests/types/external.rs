@@ -1,9 +1,9 @@
-//! external32: our streams beside those of `MPI_Pack_external`, wherever the MPI is right, and fixed bytes where
-//! none of them is.
+//! external32: our streams beside those of `MPI_Pack_external`, wherever the MPI is right, and
+//! fixed bytes where none of them is.
 //!
-//! Open MPI leaves wide characters as they are and garbles what has 16 bytes. MPICH aborts the program when it
-//! meets wide characters, or types that its table lacks, and crashes with some derived types: of these, the way
-//! out and back is checked with it, and the bytes with Open MPI.
+//! Open MPI leaves wide characters as they are and garbles what has 16 bytes. MPICH aborts the
+//! program when it meets wide characters, or types that its table lacks, and crashes with some
+//! derived types: of these, the way out and back is checked with it, and the bytes with Open MPI.
 
 use std::ffi::c_int;
 use std::io::Write;
@@ -13,14 +13,14 @@ use mpi::ffi::{self, MPI_Datatype};
 use striate_datatype::Datatype;
 use striate_file::{Gather, Scatter};
 
-use crate::mpi_types::{self, Made, NamedType, ok};
+use crate::mpi_types::{self, CreatedType, PredefinedType, ok};
 use crate::random::{self, Quirks, Random, Tried};
 use crate::types::describe;
 use crate::types::external::{Incoming, Outgoing};
-use crate::{Buffer, cases};
+use crate::{TypedBuffer, cases};
 
 /// Whether the MPI converts the type as the standard says.
-fn is_converted(named: NamedType) -> bool {
+fn is_converted(named: PredefinedType) -> bool {
     const BY_MPICH: [&str; 16] = [
         "MPI_BYTE",
         "MPI_CHAR",
@@ -46,7 +46,7 @@ fn is_converted(named: NamedType) -> bool {
     }
 }
 
-fn mpi_pack(buffer: &Buffer, count: c_int, raw: MPI_Datatype, size: usize) -> Vec<u8> {
+fn mpi_pack(buffer: &TypedBuffer, count: c_int, raw: MPI_Datatype, size: usize) -> Vec<u8> {
     let mut stream = vec![0; size + 64];
     let mut position = 0;
     // SAFETY: the buffer holds all copies around its origin, and the stream their bytes.
@@ -66,7 +66,7 @@ fn mpi_pack(buffer: &Buffer, count: c_int, raw: MPI_Datatype, size: usize) -> Ve
 }
 
 /// The stream of copies of the type, asked for in parts.
-fn gathered(random: &mut Random, buffer: &Buffer, count: u64, raw: MPI_Datatype) -> Vec<u8> {
+fn gathered(random: &mut Random, buffer: &TypedBuffer, count: u64, raw: MPI_Datatype) -> Vec<u8> {
     let described = describe(raw).unwrap();
     let outgoing = Outgoing::new(&buffer.bytes, buffer.origin, count, &described).unwrap();
     let mut stream = vec![0; outgoing.stream_len() as usize];
@@ -95,7 +95,7 @@ fn parts(random: &mut Random, len: usize) -> Vec<(usize, usize)> {
 /// What comes back from the stream must make the same stream again, and touch nothing else.
 fn check_return(random: &mut Random, count: u64, raw: MPI_Datatype, stream: &[u8], story: &str) {
     let described = describe(raw).unwrap();
-    let mut memory = Buffer::of(random, &described.datatype, count);
+    let mut memory = TypedBuffer::of(random, &described.datatype, count);
     let before = memory.bytes.clone();
     let mut incoming = Incoming::new(&mut memory.bytes, memory.origin, count, &described).unwrap();
     for (start, end) in parts(random, stream.len()) {
@@ -109,7 +109,7 @@ fn check_return(random: &mut Random, count: u64, raw: MPI_Datatype, stream: &[u8
 }
 
 /// Which bytes of memory the copies of a type have.
-fn touched_by(datatype: &Datatype, count: u64, memory: &Buffer) -> Vec<bool> {
+fn touched_by(datatype: &Datatype, count: u64, memory: &TypedBuffer) -> Vec<bool> {
     let packer = striate_datatype::Packer::new(datatype, count).unwrap();
     let mut marks = vec![0; memory.bytes.len()];
     packer.unpack(&vec![1; packer.size() as usize], &mut marks, memory.origin).unwrap();
@@ -123,7 +123,7 @@ fn predefined_types_are_converted_as_the_mpi_does() {
     for (index, named) in mpi_types::named().iter().enumerate() {
         let story = format!("named {index}, {} bytes", named.external);
         let described = describe(named.raw).unwrap();
-        let buffer = Buffer::of(&mut random, &described.datatype, 100);
+        let buffer = TypedBuffer::of(&mut random, &described.datatype, 100);
         let ours = gathered(&mut random, &buffer, 100, named.raw);
         if is_converted(*named) {
             assert!(ours == mpi_pack(&buffer, 100, named.raw, ours.len()), "{story}");
@@ -156,7 +156,7 @@ fn random_types_are_converted_as_the_mpi_does() {
         let made = made.commit();
         let story = format!("case {case}: {story}");
         let described = describe(made.0).unwrap();
-        let buffer = Buffer::of(&mut random, &described.datatype, 2);
+        let buffer = TypedBuffer::of(&mut random, &described.datatype, 2);
         let ours = gathered(&mut random, &buffer, 2, made.0);
         if described.datatype.is_monotonic() {
             check_return(&mut random, 2, made.0, &ours, &story);
@@ -173,7 +173,7 @@ fn random_types_are_converted_as_the_mpi_does() {
 
 /// The predefined type of a kind that has these sizes in memory and outside.
 fn of_kind(kind: u8, native: i64, external: u8) -> MPI_Datatype {
-    let is_it = |named: &&NamedType| {
+    let is_it = |named: &&PredefinedType| {
         named.kind as u8 == kind
             && (named.external, named.elements, named.with_int) == (external, 1, 0)
             && mpi_types::size(named.raw) == native
@@ -200,13 +200,15 @@ fn a_long_has_four_bytes_outside() {
 
     // Distances that are counted in longs shrink with them, those in bytes do not.
     // SAFETY: a datatype.
-    let counted = Made::by(|made| unsafe { ffi::MPI_Type_vector(3, 1, 2, long, made) }).commit();
+    let counted =
+        CreatedType::by(|made| unsafe { ffi::MPI_Type_vector(3, 1, 2, long, made) }).commit();
     let external = describe(counted.0).unwrap();
     let external = external.external().unwrap();
     assert_eq!((external.size, external.extent), (12, 20));
     // SAFETY: a datatype.
     let in_bytes =
-        Made::by(|made| unsafe { ffi::MPI_Type_create_hvector(3, 1, 16, long, made) }).commit();
+        CreatedType::by(|made| unsafe { ffi::MPI_Type_create_hvector(3, 1, 16, long, made) })
+            .commit();
     let external = describe(in_bytes.0).unwrap();
     let external = external.external().unwrap();
     assert_eq!((external.size, external.extent), (12, 36));
@@ -228,7 +230,8 @@ fn a_wide_character_has_two_bytes_outside() {
     assert_eq!(back[..12], memory[..12]);
 }
 
-/// What the compiler makes of numbers of 16 bytes: long doubles of 128-bit numbers, or the other way round.
+/// What the compiler makes of numbers of 16 bytes: long doubles of 128-bit numbers, or the other
+/// way round.
 fn by_compiler(input: &[u8], to_quad: bool) -> Vec<u8> {
     let folder = new_folder();
     let program = folder.join("convert");

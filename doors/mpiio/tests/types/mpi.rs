@@ -8,7 +8,7 @@ use mpi::ffi::{self, MPI_Datatype};
 /// As in `types.c`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct NamedType {
+pub(crate) struct PredefinedType {
     pub(crate) raw: MPI_Datatype,
     pub(crate) kind: c_char,
     pub(crate) external: u8,
@@ -17,7 +17,7 @@ pub(crate) struct NamedType {
 }
 
 unsafe extern "C" {
-    fn striate_mpiio_named_types(count: *mut usize) -> *const NamedType;
+    fn striate_mpiio_named_types(count: *mut usize) -> *const PredefinedType;
     static striate_mpiio_order_fortran: c_int;
     static striate_mpiio_distribute_block: c_int;
     static striate_mpiio_distribute_cyclic: c_int;
@@ -48,7 +48,7 @@ pub(crate) fn ok(code: c_int) {
 }
 
 /// All predefined types that this MPI has.
-pub(crate) fn named() -> Vec<NamedType> {
+pub(crate) fn named() -> Vec<PredefinedType> {
     start();
     let mut count = 0;
     // SAFETY: a constant array and its length.
@@ -90,16 +90,16 @@ pub(crate) fn extents(raw: MPI_Datatype) -> [i64; 4] {
 }
 
 /// A type that a test has made. It is freed with it.
-pub(crate) struct Made(pub(crate) MPI_Datatype);
+pub(crate) struct CreatedType(pub(crate) MPI_Datatype);
 
-impl Drop for Made {
+impl Drop for CreatedType {
     fn drop(&mut self) {
         // SAFETY: made by a constructor, and nobody else has it.
         ok(unsafe { ffi::MPI_Type_free(&raw mut self.0) });
     }
 }
 
-impl Made {
+impl CreatedType {
     /// What a constructor makes; none if it refuses.
     pub(crate) fn try_by(make: impl FnOnce(*mut MPI_Datatype) -> c_int) -> Option<Self> {
         // SAFETY: a constant.
@@ -118,9 +118,9 @@ impl Made {
     }
 }
 
-pub(crate) fn contiguous(count: c_int, of: MPI_Datatype) -> Made {
+pub(crate) fn contiguous(count: c_int, of: MPI_Datatype) -> CreatedType {
     // SAFETY: a datatype.
-    Made::by(|made| unsafe { ffi::MPI_Type_contiguous(count, of, made) })
+    CreatedType::by(|made| unsafe { ffi::MPI_Type_contiguous(count, of, made) })
 }
 
 pub(crate) fn order(fortran: bool) -> c_int {

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use mpi::ffi::{self, MPI_Aint, MPI_Datatype};
 
-use crate::mpi_types::{self, Made};
+use crate::mpi_types::{self, CreatedType};
 
 /// `SplitMix64`: reproducible by its seed.
 pub(crate) struct Random(pub(crate) u64);
@@ -37,15 +37,16 @@ impl Random {
 
 /// A type, and how it was made.
 pub(crate) struct Tried {
-    pub(crate) made: Made,
+    pub(crate) made: CreatedType,
     pub(crate) story: String,
     /// What the MPIs are known to err in.
     pub(crate) quirks: Quirks,
 }
 
-/// MPICH counts the place of a struct's field that has no data in true bounds, or crashes when it packs it, and
-/// makes such structs of cyclic arrays; what it packs of negative extents is not what their bounds say; Open MPI places copies of such structs wrongly, and takes a stride of
-/// minus one byte for plus one.
+/// MPICH counts the place of a struct's field that has no data in true bounds, or crashes when it
+/// packs it, and makes such structs of cyclic arrays; what it packs of negative extents is not what
+/// their bounds say; Open MPI places copies of such structs wrongly, and takes a stride of minus
+/// one byte for plus one.
 #[derive(Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each stands for one error of an MPI")]
 pub(crate) struct Quirks {
@@ -68,14 +69,14 @@ impl Quirks {
 
 enum Base {
     Named(MPI_Datatype),
-    Made(Made),
+    CreatedType(CreatedType),
 }
 
 impl Base {
     fn raw(&self) -> MPI_Datatype {
         match self {
             Self::Named(raw) => *raw,
-            Self::Made(made) => made.0,
+            Self::CreatedType(made) => made.0,
         }
     }
 }
@@ -85,7 +86,7 @@ pub(crate) fn derived(random: &mut Random, named: &[MPI_Datatype], depth: u32) -
     let mut base = |random: &mut Random| {
         if depth > 1 && random.below(4) > 0 {
             let Tried { made, story, quirks } = derived(random, named, depth - 1)?;
-            Some((Base::Made(made), story, quirks))
+            Some((Base::CreatedType(made), story, quirks))
         } else {
             let index = random.below(named.len() as u64) as usize;
             Some((Base::Named(named[index]), format!("named {index}"), Quirks::default()))
@@ -124,7 +125,7 @@ fn structure(
     }
     let types: Vec<_> = fields.iter().map(|(field, ..)| field.raw()).collect();
     // SAFETY: lists of `count` entries.
-    let made = Made::try_by(|made| unsafe {
+    let made = CreatedType::try_by(|made| unsafe {
         ffi::MPI_Type_create_struct(
             count as c_int,
             lengths.as_ptr(),
@@ -141,7 +142,7 @@ fn structure(
     Some(Tried { made, story: format!("struct {lengths:?} {displacements:?} ({stories})"), quirks })
 }
 
-fn of_one(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
+fn of_one(random: &mut Random, of: MPI_Datatype) -> Option<(CreatedType, String)> {
     let story;
     let count = random.between(0, 4) as c_int;
     let block = random.between(0, 3) as c_int;
@@ -150,17 +151,19 @@ fn of_one(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
         match random.below(12) {
             0 => {
                 story = format!("contiguous {count}");
-                Made::try_by(|made| ffi::MPI_Type_contiguous(count, of, made))
+                CreatedType::try_by(|made| ffi::MPI_Type_contiguous(count, of, made))
             }
             1 => {
                 let stride = random.between(-5, 6) as c_int;
                 story = format!("vector {count} {block} {stride}");
-                Made::try_by(|made| ffi::MPI_Type_vector(count, block, stride, of, made))
+                CreatedType::try_by(|made| ffi::MPI_Type_vector(count, block, stride, of, made))
             }
             2 => {
                 let stride = random.between(-70, 90) as MPI_Aint;
                 story = format!("hvector {count} {block} {stride}");
-                Made::try_by(|made| ffi::MPI_Type_create_hvector(count, block, stride, of, made))
+                CreatedType::try_by(|made| {
+                    ffi::MPI_Type_create_hvector(count, block, stride, of, made)
+                })
             }
             kind @ 3..=6 => return lists(random, kind, count, block, of),
             7 => return subarray(random, of),
@@ -169,11 +172,11 @@ fn of_one(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
                 let low = random.between(-20, 20) as MPI_Aint;
                 let extent = random.between(-10, 90) as MPI_Aint;
                 story = format!("resized {low} {extent}");
-                Made::try_by(|made| ffi::MPI_Type_create_resized(of, low, extent, made))
+                CreatedType::try_by(|made| ffi::MPI_Type_create_resized(of, low, extent, made))
             }
             _ => {
                 story = "dup".to_owned();
-                Made::try_by(|made| ffi::MPI_Type_dup(of, made))
+                CreatedType::try_by(|made| ffi::MPI_Type_dup(of, made))
             }
         }
     };
@@ -186,14 +189,14 @@ fn lists(
     count: c_int,
     block: c_int,
     of: MPI_Datatype,
-) -> Option<(Made, String)> {
+) -> Option<(CreatedType, String)> {
     let n = count as usize;
     let lengths = random.ints(n, 0, 3);
     let elements = random.ints(n, -4, 9);
     let bytes: Vec<_> = (0..n).map(|_| random.between(-60, 150) as MPI_Aint).collect();
     // SAFETY: all lists have `count` entries, and `of` is a datatype.
     let made = unsafe {
-        Made::try_by(|made| match kind {
+        CreatedType::try_by(|made| match kind {
             3 => ffi::MPI_Type_indexed(count, lengths.as_ptr(), elements.as_ptr(), of, made),
             4 => ffi::MPI_Type_create_hindexed(count, lengths.as_ptr(), bytes.as_ptr(), of, made),
             5 => ffi::MPI_Type_create_indexed_block(count, block, elements.as_ptr(), of, made),
@@ -203,7 +206,7 @@ fn lists(
     Some((made?, format!("lists {kind} block {block} {lengths:?} {elements:?} {bytes:?}")))
 }
 
-fn subarray(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
+fn subarray(random: &mut Random, of: MPI_Datatype) -> Option<(CreatedType, String)> {
     let n = random.between(1, 3) as usize;
     let sizes = random.ints(n, 1, 5);
     let subsizes: Vec<_> =
@@ -215,7 +218,7 @@ fn subarray(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
         .collect();
     let order = mpi_types::order(random.below(2) == 0);
     // SAFETY: all lists have `n` entries, and `of` is a datatype.
-    let made = Made::try_by(|made| unsafe {
+    let made = CreatedType::try_by(|made| unsafe {
         ffi::MPI_Type_create_subarray(
             n as c_int,
             sizes.as_ptr(),
@@ -229,7 +232,7 @@ fn subarray(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
     Some((made, format!("subarray {sizes:?} {subsizes:?} {starts:?} order {order}")))
 }
 
-fn darray(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
+fn darray(random: &mut Random, of: MPI_Datatype) -> Option<(CreatedType, String)> {
     let n = random.between(1, 3) as usize;
     let kinds = mpi_types::distributions();
     let sizes = random.ints(n, 1, 9);
@@ -252,7 +255,7 @@ fn darray(random: &mut Random, of: MPI_Datatype) -> Option<(Made, String)> {
     let rank = random.between(0, i64::from(processes) - 1) as c_int;
     let order = mpi_types::order(random.below(2) == 0);
     // SAFETY: all lists have `n` entries, and `of` is a datatype.
-    let made = Made::try_by(|made| unsafe {
+    let made = CreatedType::try_by(|made| unsafe {
         ffi::MPI_Type_create_darray(
             processes,
             rank,

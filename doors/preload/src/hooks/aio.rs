@@ -1,4 +1,5 @@
-//! POSIX asynchronous I/O: threads of the C library carry it out, past the stages, so files are shared first.
+//! POSIX asynchronous I/O: threads of the C library carry it out, past the stages, so files are
+//! shared first.
 
 use std::ffi::{c_int, c_void};
 

@@ -79,8 +79,8 @@ hooks! {
     }
 }
 
-/// Does what takes the place of a descriptor by another (`dup2`): whatever it stood for is closed through the
-/// stack. Meanwhile it stands for nothing; the number is never free for another file.
+/// Does what takes the place of a descriptor by another (`dup2`): whatever it stood for is closed
+/// through the stack. Meanwhile it stands for nothing; the number is never free for another file.
 pub(crate) fn replace(descriptor: c_int, act: impl FnOnce() -> c_int) -> Result<c_int, Errno> {
     let Some(entered) = descriptor_table::has(descriptor).then(Entered::new).flatten() else {
         return Ok(act());

@@ -167,8 +167,8 @@ hooks! {
         }
     }
 
-    // Of fortified programs: `room` is how large the memory is known to be. The C library ends the program
-    // when it is too small.
+    // Of fortified programs: `room` is how large the memory is known to be. The C library ends the
+    // program when it is too small.
     fn [__read_chk](
         descriptor: c_int,
         memory: *mut c_void,

@@ -21,7 +21,8 @@ fn duplicated(function: Function, from: c_int, to: c_int) {
     let Some(call) = Call::on(from) else { return };
     let file = Arc::clone(call.file());
     file.add_descriptor(to);
-    // The C library uses the standard streams without us. Stages have to know of the descriptor by then.
+    // The C library uses the standard streams without us. Stages have to know of the descriptor by
+    // then.
     if to <= 2 {
         let _ = call.entered().share(&file);
     }
@@ -138,8 +139,8 @@ const FICLONE: c_ulong = 0x4004_9409;
 const FICLONERANGE: c_ulong = 0x4020_940d;
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
 
-/// `ioctl` on a file of a stage: what is held back of it, and of the other file of a clone, is there first.
-/// Returns the other file's descriptor.
+/// `ioctl` on a file of a stage: what is held back of it, and of the other file of a clone, is
+/// there first. Returns the other file's descriptor.
 ///
 /// # Safety
 /// The argument is what the request takes.
@@ -198,7 +199,8 @@ hooks! {
         if !clones {
             return real(descriptor, request, argument);
         }
-        // Stages act on a clone only if it is made: most file systems have none, and programs then copy.
+        // Stages act on a clone only if it is made: most file systems have none, and programs then
+        // copy.
         let mut announcements = Announcements::new(Function::Other);
         announcements.list(descriptor);
         announcements.list(other);

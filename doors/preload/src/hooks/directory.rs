@@ -31,7 +31,8 @@ fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R 
     stack_entry::make_and_tell(&op, announced, Consent::Implied, real, |_| Detail::default())
 }
 
-/// Whether an entry is a log of this process: it was made since the directory was opened, and is not the program's.
+/// Whether an entry is a log of this process: it was made since the directory was opened, and is
+/// not the program's.
 fn is_log(entry: &libc::dirent64) -> bool {
     if entry.d_name[0] as u8 != b'.' || stack_entry::stack().is_none() {
         return false;

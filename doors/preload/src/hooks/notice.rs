@@ -1,5 +1,5 @@
-//! Calls that stages do not take part in, but hear of before: what they hold back has to be there. What came of them is
-//! told after.
+//! Calls that stages do not take part in, but hear of before: what they hold back has to be there.
+//! What came of them is told after.
 
 use std::ffi::{OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -54,7 +54,8 @@ unsafe fn led_to<'d>(memory: *const c_char, length: isize, room: size_t) -> Said
     let detail = Detail::numbers(&[room as u64]);
     match usize::try_from(length) {
         Ok(length) if length > 0 && !memory.is_null() => {
-            // SAFETY: the caller's promise; the record is made before the program has its memory back.
+            // SAFETY: the caller's promise; the record is made before the program has its memory
+            // back.
             let text = unsafe { std::slice::from_raw_parts(memory.cast::<u8>(), length) };
             detail.with_text(Some(Path::new(OsStr::from_bytes(text))))
         }

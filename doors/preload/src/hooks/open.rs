@@ -27,8 +27,8 @@ fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
     descriptor
 }
 
-/// Opens a name, through the stack if it is for stages. Who is told to list a directory hears of it here already: it
-/// may be listed by ways that we do not see.
+/// Opens a name, through the stack if it is for stages. Who is told to list a directory hears of it
+/// here already: it may be listed by ways that we do not see.
 fn open_or(
     function: Function,
     (directory, name): (c_int, *const c_char),
@@ -90,8 +90,8 @@ fn open_target(
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(open)).unwrap_or(Some(Err(Errno::IO)))
 }
 
-/// What `O_PATH` opens is a name that cannot be read or written by. But it says how large the file is, and the file
-/// can be opened again by it: from now on nothing is held back of it.
+/// What `O_PATH` opens is a name that cannot be read or written by. But it says how large the file
+/// is, and the file can be opened again by it: from now on nothing is held back of it.
 fn show_through_name(directory: c_int, name: *const c_char) {
     let Some(entered) = stack_entry::stack().and_then(|_| Entered::by_name()) else { return };
     let mut room = Room::new();

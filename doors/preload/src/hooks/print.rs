@@ -1,4 +1,5 @@
-//! `dprintf` and its forms. The C library writes what they print by itself, so the file is shared first.
+//! `dprintf` and its forms. The C library writes what they print by itself, so the file is shared
+//! first.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -7,7 +7,8 @@ use striate_process::limits;
 
 use crate::stack_entry;
 
-/// What is held back was answered under the limit that there was until now: it goes to storage under that one.
+/// What is held back was answered under the limit that there was until now: it goes to storage
+/// under that one.
 fn before(resource: c_uint, is_set: bool) -> bool {
     let concerns = resource == libc::RLIMIT_FSIZE && is_set && stack_entry::stack().is_some();
     if concerns {

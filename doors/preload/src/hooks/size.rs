@@ -56,7 +56,8 @@ hooks! {
         }
     }
 
-    // Returns its error, and makes do where the file system cannot reserve: then it is the C library's.
+    // Returns its error, and makes do where the file system cannot reserve: then it is the C
+    // library's.
     fn [posix_fallocate, posix_fallocate64](
         descriptor: c_int,
         offset: off64_t,
@@ -75,7 +76,8 @@ hooks! {
     }
 }
 
-/// Changes the size of a file by its name. `Err`: its bytes are not where the name leads, and it was opened for that.
+/// Changes the size of a file by its name. `Err`: its bytes are not where the name leads, and it
+/// was opened for that.
 fn truncate_name(
     name: *const c_char,
     length: off64_t,

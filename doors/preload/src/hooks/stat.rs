@@ -121,7 +121,8 @@ hooks! {
         real(directory, name, flags, mask, into)
     }
 
-    // Of programs made for older versions of the C library. The version of the structure is the kernel's.
+    // Of programs made for older versions of the C library. The version of the structure is the
+    // kernel's.
     fn [__xstat, __xstat64](version: c_int, name: *const c_char, into: *mut Stat) -> c_int, real {
         match ask_old(version, Function::Stat, libc::AT_FDCWD, name, 0, into) {
             Some(answer) => answer,

@@ -1,6 +1,6 @@
-//! Streams (`fopen`). The C library's own streams do not call functions that a library could define, so streams on files
-//! that stages want are made with `fopencookie`: buffering and formatting are the C library's, and what reaches the file
-//! is a call of ours.
+//! Streams (`fopen`). The C library's own streams do not call functions that a library could
+//! define, so streams on files that stages want are made with `fopencookie`: buffering and
+//! formatting are the C library's, and what reaches the file is a call of ours.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -23,8 +23,8 @@ struct Cookie {
     wide: bool,
     /// Something has been read.
     touched: bool,
-    /// The stream's memory, unless the program gives it another. It is as large as the C library's for a
-    /// file, so that bytes are read and written when they would be.
+    /// The stream's memory, unless the program gives it another. It is as large as the C library's
+    /// for a file, so that bytes are read and written when they would be.
     _memory: Box<[u8]>,
 }
 
@@ -204,8 +204,8 @@ impl WideState {
     }
 }
 
-/// Where the C library's streams have what we look at: after their flags, six pointers to where they are in
-/// their memory, then one to its start; and their descriptor.
+/// Where the C library's streams have what we look at: after their flags, six pointers to where
+/// they are in their memory, then one to its start; and their descriptor.
 const POINTERS: [usize; 6] = [8, 16, 24, 32, 40, 48];
 const MEMORY: usize = 56;
 const DESCRIPTOR: usize = 112;
@@ -340,7 +340,8 @@ unsafe fn stream_on(file: c_int, mode: *const c_char) -> Option<*mut FILE> {
     }))
 }
 
-/// Lets a stream of ours go on with another file, under the same descriptor. `None`: it is not ours.
+/// Lets a stream of ours go on with another file, under the same descriptor. `None`: it is not
+/// ours.
 ///
 /// # Safety
 /// The texts are null or C strings, the stream is one.

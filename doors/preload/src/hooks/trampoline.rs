@@ -1,5 +1,6 @@
-//! Functions that cannot be defined in Rust: they return twice, or take arguments that only the C library can
-//! read. Something is done first, and then the C library's is jumped to as if we had not been there.
+//! Functions that cannot be defined in Rust: they return twice, or take arguments that only the C
+//! library can read. Something is done first, and then the C library's is jumped to as if we had
+//! not been there.
 
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_long};
@@ -9,7 +10,8 @@ use crate::real::Real;
 
 type Function = unsafe extern "C-unwind" fn();
 
-/// Defines functions that call one of ours with their first three arguments, and then are the C library's.
+/// Defines functions that call one of ours with their first three arguments, and then are the C
+/// library's.
 macro_rules! trampolines {
     ($($name:ident $static:ident $first:ident;)*) => {
         $(

@@ -1,8 +1,9 @@
-//! Functions with a variable number of arguments, defined by the forms that take a list of them (`va_list`).
+//! Functions with a variable number of arguments, defined by the forms that take a list of them
+//! (`va_list`).
 //!
-//! Rust cannot define such functions. The macro [`variadic!`] stores the registers that hold arguments in the order of the
-//! System V ABI, makes a `va_list` of them and calls the other form. It has unwind information: a thread that is
-//! cancelled in the C library leaves through it.
+//! Rust cannot define such functions. The macro [`variadic!`] stores the registers that hold
+//! arguments in the order of the System V ABI, makes a `va_list` of them and calls the other form.
+//! It has unwind information: a thread that is cancelled in the C library leaves through it.
 
 /// Defines `$name` by `$form`, which takes the same arguments and a `va_list` after the named ones.
 macro_rules! variadic {

@@ -1,8 +1,8 @@
 //! `fwscanf` and its kin on streams of ours.
 //!
-//! How much they read cannot be known without doing what they do. So the C library does it, on a stream of its own on
-//! the same file, and ours goes on where that one has stopped. Nothing is held back of the file from then on:
-//! the other stream reads it without us.
+//! How much they read cannot be known without doing what they do. So the C library does it, on a
+//! stream of its own on the same file, and ours goes on where that one has stopped. Nothing is held
+//! back of the file from then on: the other stream reads it without us.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,5 +1,5 @@
-//! Programs under stacks: the same thing is done without Striate and with each stack, in a directory of the
-//! same name, and must come out alike.
+//! Programs under stacks: the same thing is done without Striate and with each stack, in a
+//! directory of the same name, and must come out alike.
 
 use std::fs;
 use std::path::{Path, PathBuf};

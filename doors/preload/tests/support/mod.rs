@@ -107,7 +107,8 @@ pub(crate) fn stack_of(kind: &str) -> String {
     format!("[paths]\ninclude = [\"WORK\"]\n[[stage]]\nkind = \"{kind}\"\n")
 }
 
-/// Stacks that must not be noticed: of each sort that needs no options and keeps the meaning of files.
+/// Stacks that must not be noticed: of each sort that needs no options and keeps the meaning of
+/// files.
 pub(crate) fn stacks() -> Vec<String> {
     let harmless = |kind: &&str| {
         let stack = striate_stages::parse_stack(&stack_of(kind).replace("WORK", "/w"))
