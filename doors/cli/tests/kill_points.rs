@@ -19,11 +19,11 @@ use striate_store::remote::{Client, RemoteUrl};
 use striate_unmodified::kills::Victim;
 
 /// A directory, which is made anew for each kill.
-struct Place {
+struct KillDirectory {
     root: tempfile::TempDir,
 }
 
-impl Place {
+impl KillDirectory {
     fn new() -> Self {
         Self { root: tempfile::tempdir().unwrap() }
     }
@@ -141,7 +141,7 @@ fn recording() -> tempfile::TempDir {
 
 #[test]
 fn pages_and_exports_are_whole() {
-    let (place, recorded) = (Place::new(), recording());
+    let (place, recorded) = (KillDirectory::new(), recording());
     let traces = recorded.path().join("traces").to_str().unwrap().to_owned();
     let nothing = |_: &Path| {};
     place.kill_writer(&["report", &traces, "-o", "page.html"], "page.html", true, nothing);
@@ -156,7 +156,7 @@ fn pages_and_exports_are_whole() {
 
 #[test]
 fn recordings_that_are_made_are_whole() {
-    let (place, recorded) = (Place::new(), recording());
+    let (place, recorded) = (KillDirectory::new(), recording());
     let traces = recorded.path().join("traces").to_str().unwrap().to_owned();
     let nothing = |_: &Path| {};
     let cut = ["trace", "cut", &traces, "--kind", "write", "-o", "cut.trace"];
@@ -184,7 +184,7 @@ fn datasets(work: &Path) {
 }
 
 /// What a dataset holds, without its name.
-fn dump(place: &Place, name: &str) -> Option<String> {
+fn dump(place: &KillDirectory, name: &str) -> Option<String> {
     let output = striate().args(["nc", "dump", name]).current_dir(place.work()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     output.status.success().then(|| text.lines().skip(1).collect())
@@ -192,7 +192,7 @@ fn dump(place: &Place, name: &str) -> Option<String> {
 
 #[test]
 fn copies_of_datasets_replace_whole_ones() {
-    let place = Place::new();
+    let place = KillDirectory::new();
     place.kill(&["nc", "copy", "--force", "a.nc", "b.nc"], datasets, |context| {
         let (a, b) = (dump(&place, "a.nc"), dump(&place, "b.nc"));
         assert_eq!(fs::read(place.work().join("a.nc")).unwrap(), dataset(1), "{context}");
@@ -215,7 +215,7 @@ fn copies_of_datasets_replace_whole_ones() {
 
 #[test]
 fn partitioned_datasets_are_whole() {
-    let place = Place::new();
+    let place = KillDirectory::new();
     fs::create_dir(place.work()).unwrap();
     datasets(&place.work());
     let [one, two] = ["a.nc", "b.nc"].map(|name| dump(&place, name));
@@ -259,7 +259,7 @@ fn partitioned_datasets_are_whole() {
 #[test]
 fn copies_from_servers_replace_whole_files() {
     let server = Embedded::start(1).unwrap();
-    let place = Place::new();
+    let place = KillDirectory::new();
     fs::create_dir(place.work()).unwrap();
     let new: Vec<u8> = (0..300_000u32).map(|place| (place % 251) as u8).collect();
     fs::write(place.work().join("new"), &new).unwrap();
@@ -278,7 +278,7 @@ fn copies_from_servers_replace_whole_files() {
 #[test]
 fn copies_to_servers_leave_nothing_when_they_are_repeated() {
     let servers = Embedded::with(1, |settings| settings.delay = Duration::from_secs(1)).unwrap();
-    let place = Place::new();
+    let place = KillDirectory::new();
     fs::create_dir(place.work()).unwrap();
     fs::write(place.work().join("new"), vec![7; 300_000]).unwrap();
     datasets(&place.work());
@@ -318,7 +318,7 @@ fn copies_to_servers_leave_nothing_when_they_are_repeated() {
 #[test]
 fn recovery_that_is_killed_goes_on() {
     for (kept, command) in [("", "recover"), ("unpack = false\n", "unpack")] {
-        let place = Place::new();
+        let place = KillDirectory::new();
         let logs = place.root.path().join("logs");
         let stack = place.root.path().join("stack.toml");
         let work = place.work();
