@@ -1,16 +1,16 @@
-//! `striate bench`: measurements with their spread, peers beside us in the same run.
+//! `striate bench`: measurements with their spread, of Striate and its peers in the same run.
 
 mod array;
 mod insitu;
 mod io;
 mod mount;
 mod pack;
-mod place;
 mod rows;
+mod store;
 mod workloads;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -57,11 +57,11 @@ enum Workload {
     Ior(workloads::IorArgs),
     Array(array::ArrayArgs),
     CollPerf(array::CollPerfArgs),
-    FlashIo(array::FlashArgs),
+    FlashIo(array::FlashIoArgs),
     S3d(array::S3dArgs),
     NetcdfBench(array::NetcdfBenchArgs),
     Insitu(insitu::InsituArgs),
-    Mount(mount::MountArgs),
+    Mount(mount::MountBenchArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), CommandError> {
@@ -97,6 +97,11 @@ pub(crate) fn routed(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     args
 }
 
+/// A directory as an absolute path, which rules of a stack are about.
+fn absolute(directory: &Path) -> PathBuf {
+    std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf())
+}
+
 /// Shows itself on a terminal only.
 pub(crate) fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(
@@ -123,7 +128,7 @@ pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> At
     let bar = bar.clone();
     AtSignal::new(move || {
         bar.finish_and_clear();
-        if ranks::speaks() {
+        if ranks::is_printing_rank() {
             eprintln!("striate: interrupted: nothing was measured to the end, and {what}");
         }
     })

@@ -20,7 +20,7 @@ pub(crate) struct CompletionsArgs {
 
 /// The row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CompletionScript {
     shell: String,
     script: String,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &CompletionsArgs, json: bool) -> Result<(), CommandError
     let script = String::from_utf8_lossy(&script).into_owned();
     if json {
         let shell = args.shell.to_string();
-        return Document::new(vec![Row { shell, script }], Vec::new()).print();
+        return Document::new(vec![CompletionScript { shell, script }], Vec::new()).print();
     }
     terminal::print(&script)
 }

@@ -64,14 +64,14 @@ pub(crate) struct DescribeArgs {
 
 /// What is known about a description; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Description {
+struct TypeDescription {
     /// As written.
     notation: String,
     /// The normal form in the same notation.
     normal: String,
     copies: u64,
-    loops_written: Vec<Line>,
-    loops_normal: Vec<Line>,
+    loops_written: Vec<LoopRow>,
+    loops_normal: Vec<LoopRow>,
     /// Where the first byte of the stream lies.
     first_offset: i64,
     size: u64,
@@ -91,7 +91,7 @@ struct Description {
 }
 
 #[derive(Debug, Serialize)]
-struct Line {
+struct LoopRow {
     depth: usize,
     text: String,
 }
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &DescribeArgs, json: bool) -> Result<(), CommandError> {
         .and_then(|ty| Datatype::contiguous(args.count, &ty))
         .map_err(|error| wrong(error.into()))?;
     let description =
-        Description::of(&notation, &copies, args).map_err(|error| wrong(error.into()))?;
+        TypeDescription::of(&notation, &copies, args).map_err(|error| wrong(error.into()))?;
     if let Some(path) = &args.svg {
         let drawing = description.drawing(&copies).map_err(|error| wrong(error.into()))?;
         write_whole(path, |file| file.write_all(drawing.as_bytes()))
@@ -153,7 +153,7 @@ fn read_standard_input() -> Result<String, CommandError> {
     Ok(text)
 }
 
-impl Description {
+impl TypeDescription {
     fn of(
         notation: &Notation,
         copies: &Datatype,
@@ -289,11 +289,11 @@ impl Description {
     }
 }
 
-fn lines(loops: Vec<LoopLine>) -> Vec<Line> {
-    loops.into_iter().map(|line| Line { depth: line.depth, text: line.text }).collect()
+fn lines(loops: Vec<LoopLine>) -> Vec<LoopRow> {
+    loops.into_iter().map(|line| LoopRow { depth: line.depth, text: line.text }).collect()
 }
 
-fn listing(lines: &[Line]) -> String {
+fn listing(lines: &[LoopRow]) -> String {
     lines.iter().fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "  {}{}", "  ".repeat(line.depth), line.text);
         text

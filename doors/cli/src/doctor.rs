@@ -31,13 +31,13 @@ pub(crate) struct DoctorArgs {}
 /// How it is with something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     Ok,
     /// It is not there, or does not work.
     Missing,
 }
 
-impl State {
+impl CheckState {
     const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -50,7 +50,7 @@ impl State {
 #[derive(Debug, Serialize)]
 struct Check {
     what: String,
-    state: State,
+    state: CheckState,
     /// Whether `striate run` cannot do without.
     needed: bool,
     /// Where it is and what it is like, or what is wrong.
@@ -61,17 +61,22 @@ struct Check {
 }
 
 impl Check {
-    fn new(what: &str, state: State, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn new(
+        what: &str,
+        state: CheckState,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         let (found, remedy) = (found.into(), remedy.into());
         Self { what: what.to_owned(), state, needed: false, found, remedy }
     }
 
     fn ok(what: &str, found: impl Into<String>) -> Self {
-        Self::new(what, State::Ok, found, "")
+        Self::new(what, CheckState::Ok, found, "")
     }
 
     fn missing(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(what, State::Missing, found, remedy)
+        Self::new(what, CheckState::Missing, found, remedy)
     }
 
     fn needed(self) -> Self {
@@ -86,7 +91,7 @@ pub(crate) fn run(_args: &DoctorArgs, json: bool) -> Result<(), CommandError> {
     checks.extend([fuse(), namespaces(), rings()]);
     checks.extend([temporary(), cache(), descriptors()]);
     checks.extend([python(), screen()]);
-    let well = checks.iter().all(|check| check.state == State::Ok || !check.needed);
+    let well = checks.iter().all(|check| check.state == CheckState::Ok || !check.needed);
     if json {
         Document::new(checks, Vec::new()).print()?;
     } else {
@@ -101,14 +106,14 @@ fn text(checks: &[Check], width: Option<usize>) -> String {
     let mut text = String::new();
     for check in checks {
         let Check { what, state, found, .. } = check;
-        let mark = if check.needed && *state == State::Missing { "!" } else { " " };
+        let mark = if check.needed && *state == CheckState::Missing { "!" } else { " " };
         let line = format!("{mark} {:<7}  {what:<widest$}  {found}\n", state.word());
         text.push_str(&terminal::fitted(&line, width));
         if !check.remedy.is_empty() {
             let _ = writeln!(text, "             {}", check.remedy);
         }
     }
-    let lacking = checks.iter().filter(|check| check.needed && check.state == State::Missing);
+    let lacking = checks.iter().filter(|check| check.needed && check.state == CheckState::Missing);
     let lacking = lacking.map(|check| check.what.as_str()).collect::<Vec<_>>();
     let last = match lacking.as_slice() {
         [] => "'striate run' has all that it needs.".to_owned(),
@@ -314,7 +319,7 @@ fn descriptors() -> Check {
     }
 }
 
-/// For people who look at results with it.
+/// For scripts that read results.
 fn python() -> Check {
     let what = "python3";
     match mpi::found(what.as_ref()) {
@@ -361,7 +366,7 @@ mod tests {
         let path = directory.path().join("no-library.so");
         std::fs::write(&path, "plain text").unwrap();
         let check = loads(&path);
-        assert_eq!(check.state, State::Missing);
+        assert_eq!(check.state, CheckState::Missing);
         assert!(check.found.contains("cannot be preloaded"), "{}", check.found);
     }
 }

@@ -1,4 +1,4 @@
-//! [`CommandError`]: what can go wrong in a command, said so that people know what to do next.
+//! [`CommandError`]: what can go wrong in a command, with a hint on what to do next.
 //!
 //! An error is one sentence (what was attempted, on what, why it failed), a hint (what to try), and,
 //! where a text was at fault, the text with a caret under the place. Which exit status it means is
@@ -114,11 +114,11 @@ impl CommandError {
 
     /// Prints the error on standard error and gives the exit status.
     pub(crate) fn report(&self) -> ExitCode {
-        // All ranks of a job fail alike; one of them says it.
-        if !crate::ranks::speaks() {
-            crate::ranks::let_the_first_speak();
+        // All ranks of a job fail alike; rank 0 prints it.
+        if !crate::ranks::is_printing_rank() {
+            crate::ranks::wait_for_printing_rank();
         } else if !matches!(self, Self::NotWell) {
-            // If standard error is gone, the status still tells.
+            // If standard error is closed, the status is left.
             let _ = anstream::stderr().write_all(self.render().as_bytes());
         }
         ExitCode::from(self.status())

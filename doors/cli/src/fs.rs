@@ -4,12 +4,12 @@ mod copy;
 mod cp;
 mod df;
 mod health;
-pub(crate) mod interrupt;
 mod ls;
 mod mv;
 mod rm;
 mod stat;
 mod stats;
+pub(crate) mod supervised;
 
 use std::panic::resume_unwind;
 use std::thread::ScopedJoinHandle;
@@ -18,8 +18,8 @@ use clap::{Args, Subcommand};
 use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl};
 
-pub(crate) use copy::Place;
-use interrupt::{supervised, unchanged};
+pub(crate) use copy::Location;
+use supervised::{supervised, unchanged};
 
 use crate::CommandError;
 
@@ -46,11 +46,11 @@ enum FsCommand {
     Ls(ls::LsArgs),
     Stat(stat::StatArgs),
     Cp(cp::CpArgs),
-    Mv(mv::MvArgs),
-    Rm(rm::RmArgs),
+    Mv(mv::FsMvArgs),
+    Rm(rm::FsRmArgs),
     Df(df::DfArgs),
     Health(health::HealthArgs),
-    Stats(stats::StatsArgs),
+    Stats(stats::FsStatsArgs),
 }
 
 pub(crate) fn run(args: &FsArgs, json: bool) -> Result<(), CommandError> {

@@ -20,8 +20,8 @@ use striate_store::remote::{Client, RemoteUrl};
 use striate_store::{ErrorKind, StoreError};
 
 use crate::document::Document;
-use crate::fs::interrupt::{spinner, steps, supervised};
-use crate::fs::{Place, ask_each};
+use crate::fs::supervised::{spinner, steps, supervised};
+use crate::fs::{Location, ask_each};
 use crate::number::{counted, counted_as, grouped};
 use crate::unfinished::is_in_use;
 use crate::{CommandError, terminal};
@@ -49,13 +49,13 @@ pub(crate) struct FsckArgs {
     repair: bool,
 
     /// The URL of the file system, or the data directories of all servers
-    #[arg(required = true, value_name = "URL|DIR", value_parser = OsStringValueParser::new().try_map(Place::new))]
-    targets: Vec<Place>,
+    #[arg(required = true, value_name = "URL|DIR", value_parser = OsStringValueParser::new().try_map(Location::new))]
+    targets: Vec<Location>,
 }
 
 /// Something that was found; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct FindingRow {
     #[serde(flatten)]
     finding: Finding,
     /// The finding in words.
@@ -66,7 +66,7 @@ struct Row {
     left: Option<String>,
 }
 
-impl Row {
+impl FindingRow {
     fn new(finding: Finding) -> Self {
         Self { text: finding.to_string(), finding, repaired: false, left: None }
     }
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &FsckArgs, json: bool) -> Result<(), CommandError> {
         CommandError::failed("the check is not complete", why, "")
     };
     let (inventory, rows) = supervised(interrupted, |stop| match &args.targets[..] {
-        [Place::Remote(url)] => {
+        [Location::Remote(url)] => {
             let checked = check_servers(url, args.repair, stop, &repaired)?;
             checked.ok_or_else(interrupted)
         }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &FsckArgs, json: bool) -> Result<(), CommandError> {
             let inventory = directories(targets, args.repair);
             looking.finish_and_clear();
             let inventory = inventory?;
-            let rows = inventory.findings().into_iter().map(Row::new).collect();
+            let rows = inventory.findings().into_iter().map(FindingRow::new).collect();
             Ok((inventory, rows))
         }
     })?;
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &FsckArgs, json: bool) -> Result<(), CommandError> {
     if well { Ok(()) } else { Err(CommandError::NotWell) }
 }
 
-fn text(inventory: &Inventory, rows: &[Row]) -> String {
+fn text(inventory: &Inventory, rows: &[FindingRow]) -> String {
     let mut text = String::new();
     for row in rows {
         let outcome = match (&row.left, row.repaired) {
@@ -137,11 +137,11 @@ fn text(inventory: &Inventory, rows: &[Row]) -> String {
     text
 }
 
-fn directories(targets: &[Place], repair: bool) -> Result<Inventory, CommandError> {
-    let path = |target: &Place| match target {
-        Place::Local(path) => Ok(path.clone()),
-        Place::Remote(url) => Err(CommandError::usage(
-            format!("{url} cannot be checked together with others"),
+fn directories(targets: &[Location], repair: bool) -> Result<Inventory, CommandError> {
+    let path = |target: &Location| match target {
+        Location::Local(path) => Ok(path.clone()),
+        Location::Remote(url) => Err(CommandError::usage(
+            format!("{url} cannot be checked together with directories or other URLs"),
             "give one URL, or the directories of all servers",
         )),
     };
@@ -172,7 +172,7 @@ fn check_servers(
     repair: bool,
     stop: &AtomicBool,
     repaired: &AtomicU64,
-) -> Result<Option<(Inventory, Vec<Row>)>, CommandError> {
+) -> Result<Option<(Inventory, Vec<FindingRow>)>, CommandError> {
     let client = Client::shared(url)?;
     let inventory = |message| {
         let looking = spinner(message);
@@ -196,7 +196,7 @@ fn check_servers(
     let confirmed = |finding: &Finding| suspected.iter().any(|other| finding.is_same(other));
     let findings = second.findings().into_iter().filter(confirmed);
     let findings = findings.filter(|finding| !is_being_copied(&client, finding));
-    let mut rows: Vec<Row> = findings.map(Row::new).collect();
+    let mut rows: Vec<FindingRow> = findings.map(FindingRow::new).collect();
     if repair {
         let highest = first.highest_file();
         let bar = steps(rows.len() as u64);
@@ -225,7 +225,7 @@ fn is_being_copied(client: &Client, finding: &Finding) -> bool {
 }
 
 /// Removes what is left of a copy, unless it has got its name or a process writes it.
-fn remove_copy(client: &Client, row: &mut Row) {
+fn remove_copy(client: &Client, row: &mut FindingRow) {
     let Finding::UnfinishedCopy { path, .. } = &row.finding else { return };
     if is_being_copied(client, &row.finding) {
         row.left = Some("since a process writes it".into());
@@ -266,7 +266,7 @@ fn take_inventory(client: &Client) -> Result<Inventory, StoreError> {
 }
 
 /// Removes an object of no file. Not one whose id no file may have had yet: one may get it now.
-fn repair_orphan(client: &Client, highest: u64, row: &mut Row) {
+fn repair_orphan(client: &Client, highest: u64, row: &mut FindingRow) {
     let Finding::Orphan { server, object, .. } = &row.finding else { return };
     if *object >= highest {
         row.left = Some("since it may belong to a file that is being made; try again later".into());
@@ -279,9 +279,9 @@ fn repair_orphan(client: &Client, highest: u64, row: &mut Row) {
     }
 }
 
-fn bury_dead(client: &Client, rows: &mut [Row]) {
-    let is_dead = |row: &&mut Row| matches!(row.finding, Finding::Dead { .. });
-    let mut rows: Vec<&mut Row> = rows.iter_mut().filter(is_dead).collect();
+fn bury_dead(client: &Client, rows: &mut [FindingRow]) {
+    let is_dead = |row: &&mut FindingRow| matches!(row.finding, Finding::Dead { .. });
+    let mut rows: Vec<&mut FindingRow> = rows.iter_mut().filter(is_dead).collect();
     if rows.is_empty() {
         return;
     }

@@ -1,8 +1,8 @@
 //! The `striate` command.
 //!
-//! One file per command, each with its help, its parsing and its test. A command gathers what it has
-//! to say and prints it once, so that a failure never leaves half an answer; what goes wrong comes
-//! back as a [`CommandError`] and is reported here, with a hint and the exit status.
+//! One file per command, each with its help, its parsing and its test. A command collects its whole
+//! answer and prints it once, so that a failure never leaves half of it; an error is a [`CommandError`]
+//! and is reported here, with a hint and the exit status.
 
 mod bench;
 mod compare;
@@ -98,12 +98,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // All ranks of a job come to the same answer or error; one of them says it.
+    // All ranks of a job come to the same answer or error; rank 0 prints it.
     let cli = match Cli::try_parse_from(bench::routed(std::env::args_os())) {
         Ok(cli) => cli,
-        Err(error) if ranks::speaks() => error.exit(),
+        Err(error) if ranks::is_printing_rank() => error.exit(),
         Err(error) => {
-            ranks::let_the_first_speak();
+            ranks::wait_for_printing_rank();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };

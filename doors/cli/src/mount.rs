@@ -1,11 +1,11 @@
 //! `striate mount`: a directory mounted a second time, with a stack of stages in between; or a directory of I/O servers.
 //!
-//! In the foreground it serves until a signal comes or somebody unmounts. In the background another process of this
-//! program does so; this one waits until the mount works, and tells what went wrong if it does not.
+//! In the foreground it serves until a signal comes or the mount is unmounted. In the background another process of this
+//! program does so; this one waits until the mount works, and says what went wrong if it does not.
 
 mod background;
+pub(crate) mod earlier;
 pub(crate) mod ending;
-pub(crate) mod former;
 mod servers;
 pub(crate) mod umount;
 
@@ -25,7 +25,7 @@ use signal_hook::iterator::Signals;
 use striate_mount::{MountError, Mounted, Options, UnmountKind, Unmounter};
 use striate_store::remote::RemoteUrl;
 
-use self::ending::{Bar, Patience};
+use self::ending::{Patience, SettlingBar};
 use crate::run::directory::{self, RunDirectory};
 use crate::run::plan::Plan;
 use crate::run::summary::Summary;
@@ -43,7 +43,7 @@ Examples:
   striate mount data view --trace traces --background           and recorded; the shell is free
   striate mount striate://io.example/run7 view                  files of I/O servers
   striate umount view                                           unmount, and wait until everything is on the source
-  striate mount --wait view                                     wait for a mount that somebody else unmounts
+  striate mount --wait view                                     wait for the end of a mount that another command unmounts
 
 SIGTERM, SIGINT and SIGHUP end it as 'striate umount' does. A plain 'umount' returns before everything is on the source;
 a note there says so, and the next mount of the same source waits for that.
@@ -92,7 +92,7 @@ pub(crate) struct MountArgs {
     /// Mount nothing, and return when what is mounted at the point has ended and everything is on its source
     #[arg(long, conflicts_with = "background")]
     wait: bool,
-    /// Wait for so long at most until a former mount of the same source has written everything; with --wait, for the end
+    /// Wait for so long at most until an earlier mount of the same source has written everything; with --wait, for the end
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<f64>,
     /// Make the directory at the point unwritable, so that programs cannot write into it when the mount is gone;
@@ -154,7 +154,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
     let trace = args.trace.as_deref().map(directory::made).transpose()?;
     let counters = RunDirectory::new(args.counters.as_deref())?;
     for place in [trace.as_deref(), Some(counters.path())].into_iter().flatten() {
-        check_beside(place, point)?;
+        check_outside(place, point)?;
     }
     let plan = Plan {
         stack: args.stack.as_deref(),
@@ -166,7 +166,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
     let text = plan.text()?;
     let stack_file = args.stack.as_deref().map(named::lasting);
     let patience = Patience::new(args.timeout, interrupted);
-    former::wait(source, (stack_file.as_deref(), &text), &patience)?;
+    earlier::wait(source, (stack_file.as_deref(), &text), &patience)?;
     let stack = striate_stages::parse_stack(&text).and_then(|configuration| configuration.build());
     let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
     let stack = stack.map_err(unbuilt)?;
@@ -200,7 +200,7 @@ fn interruption() -> Result<Arc<AtomicBool>, CommandError> {
     Ok(flag)
 }
 
-/// Listens to signals: before something is mounted, so that none finds nobody.
+/// Listens to signals: before something is mounted, so that none is lost.
 fn signals() -> Result<Signals, CommandError> {
     Signals::new([SIGHUP, SIGINT, SIGTERM])
         .map_err(|error| CommandError::failed("cannot listen to signals", error, ""))
@@ -222,10 +222,10 @@ fn serve(
         background::be_silent();
     }
     let point = mounted.point().to_owned();
-    let mut bar = Bar::new();
+    let mut bar = SettlingBar::new();
     let ended = mounted.wait_showing(&mut |settling| bar.show(settling));
     bar.clear();
-    // Whoever ended it may still have something to say.
+    // The thread that ended it may still print a message.
     let by_signal = lock(&ending).take().map(JoinHandle::join).is_some();
     unmounter.notices().iter().for_each(|notice| say(notice));
     if json {
@@ -236,8 +236,8 @@ fn serve(
     Ok(ended)
 }
 
-/// What is written while the mount is served must not need the mount.
-fn check_beside(place: &Path, point: &Path) -> Result<(), CommandError> {
+/// Files that are written while the mount is served must not be below it.
+fn check_outside(place: &Path, point: &Path) -> Result<(), CommandError> {
     if point.canonicalize().is_ok_and(|point| place.starts_with(point)) {
         return Err(CommandError::usage(
             format!("{} is below the mount, and would have to wait for itself", place.display()),
@@ -261,15 +261,15 @@ fn tell(ready: &Ready<'_>, json: bool) -> Result<(), CommandError> {
 }
 
 /// The thread that ends the mount, once there is one.
-type Ending = Arc<Mutex<Option<JoinHandle<()>>>>;
+type EndingThread = Arc<Mutex<Option<JoinHandle<()>>>>;
 
-fn lock(ending: &Ending) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+fn lock(ending: &EndingThread) -> MutexGuard<'_, Option<JoinHandle<()>>> {
     ending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The first signal ends the mount in order; a second one does not wait.
-fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> Ending {
-    let ending = Ending::default();
+fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> EndingThread {
+    let ending = EndingThread::default();
     let place = Arc::clone(&ending);
     std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
@@ -280,7 +280,7 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> Ending {
                 std::process::exit(1);
             }
             let unmounter = unmounter.clone();
-            // Nobody looks for the thread before it is there.
+            // The thread is looked for when it is there.
             let mut place = lock(&place);
             *place = Some(std::thread::spawn(move || match unmounter.unmount() {
                 Ok(UnmountKind::Unmounted) => {}
@@ -297,7 +297,7 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> Ending {
 }
 
 fn say(text: &str) {
-    // If standard error is gone, nobody listens.
+    // Standard error may be closed.
     let _ = writeln!(anstream::stderr(), "striate: {text}");
 }
 
@@ -312,7 +312,7 @@ pub(crate) fn failed(error: MountError) -> CommandError {
             }
             NotADirectory => "a directory can be mounted: the one that the file is in?".into(),
             NotConnected => format!("'umount -l {0}' takes the dead mount away", path.display()),
-            PermissionDenied => "whoever mounts has to be able to list it".into(),
+            PermissionDenied => "the user that mounts it needs permission to list it".into(),
             _ => String::new(),
         },
         MountError::Point { path, error } => match error.kind() {
@@ -329,7 +329,7 @@ pub(crate) fn failed(error: MountError) -> CommandError {
         MountError::Dead { path, .. } => {
             format!("'umount -l {0}' or 'fusermount3 -uz {0}' takes it away", path.display())
         }
-        MountError::Guard { .. } => "whoever owns the directory can guard it".into(),
+        MountError::Guard { .. } => "only the owner of the directory can guard it".into(),
         MountError::Within { .. } => "choose directories beside each other".into(),
         MountError::NoFuse(error) if error.kind() == PermissionDenied => {
             "root can let all users use it, as most systems do: chmod 666 /dev/fuse".into()
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct MountLine {
         #[command(flatten)]
         args: MountArgs,
     }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn wrong_numbers_are_refused() {
         let parsed = |more: &[&str]| {
-            Line::try_parse_from(["mount", "a", "b"].iter().chain(more)).map(|line| line.args)
+            MountLine::try_parse_from(["mount", "a", "b"].iter().chain(more)).map(|line| line.args)
         };
         let args = parsed(&["--cache", "1.5", "--threads", "3"]).unwrap();
         assert_eq!((args.cache, args.threads.get()), (1.5, 3));

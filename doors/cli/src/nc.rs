@@ -7,11 +7,11 @@ mod compare;
 mod copy;
 mod dump;
 mod info;
-mod interrupt;
 mod join;
-mod missing;
+mod missing_values;
 mod mv;
 mod rm;
+mod signal_watch;
 mod split;
 mod transfer;
 mod validate;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use interrupt::{Interrupt, Leaves};
+use signal_watch::{Leaves, SignalWatch};
 use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
@@ -30,7 +30,7 @@ use striate_store::remote::{RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
 use crate::CommandError;
-use crate::fs::Place;
+use crate::fs::Location;
 
 /// More threads than this do not copy faster.
 const MOST_THREADS: usize = 16;
@@ -62,9 +62,9 @@ enum NcCommand {
     Copy(copy::CopyArgs),
     Split(split::SplitArgs),
     Join(join::JoinArgs),
-    Mv(mv::MvArgs),
-    Rm(rm::RmArgs),
-    Compare(compare::CompareArgs),
+    Mv(mv::NcMvArgs),
+    Rm(rm::NcRmArgs),
+    Compare(compare::NcCompareArgs),
     Validate(validate::ValidateArgs),
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
         NcCommand::Info(_) => Some("nothing was changed"),
         _ => None,
     }
-    .map(|told| Interrupt::new(Leaves::Nothing(told)))
+    .map(|told| SignalWatch::new(Leaves::Nothing(told)))
     .transpose()?;
     match &args.command {
         NcCommand::Header(args) => dump::run_header(args, json),
@@ -170,7 +170,7 @@ fn hint(error: &ArrayError) -> String {
         ArrayError::Header { .. } => {
             "'striate nc validate FILE' shows all that is wrong with it".into()
         }
-        ArrayError::Unfinished { .. } => "whoever wrote it has to write it again".into(),
+        ArrayError::Unfinished { .. } => "the program that wrote it has to write it again".into(),
         ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions".into(),
         _ => String::new(),
     }
@@ -184,14 +184,14 @@ fn of_netcdf_4(file: &str) -> String {
 /// A file as bytes, to be read by this rank alone.
 fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
     Ok(match place(path)? {
-        Place::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_only())?),
-        Place::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
+        Location::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_only())?),
+        Location::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
     })
 }
 
 /// Where a file is.
-fn place(path: &Path) -> Result<Place, CommandError> {
-    Place::new(path.into()).map_err(|error| {
+fn place(path: &Path) -> Result<Location, CommandError> {
+    Location::new(path.into()).map_err(|error| {
         CommandError::usage(
             format!("{} is no URL: {error}", path.display()),
             "URLs are striate://host:port/path",

@@ -1,7 +1,7 @@
 //! [`write_whole`]: a file that a command writes has its name when it is whole.
 //!
-//! Until then it is `.NAME.part-…` beside it, and locked: what had the name before stays what it is if the command fails, is
-//! killed, or the disk is full. The next command that writes this name removes parts that nobody has locked any more.
+//! Until then it is a [`PartFile`]: the file that had the name before stays as it is if the command fails, is killed, or the
+//! disk is full. The next command that writes this name removes the parts of processes that are gone.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};

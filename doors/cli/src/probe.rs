@@ -98,7 +98,7 @@ fn limit(text: &str) -> Result<Duration, String> {
 
 /// What was found; the row of the JSON document. Rates are in bytes per second.
 #[derive(Debug, Serialize)]
-struct Row {
+struct ProbeRow {
     /// Bytes written to each target.
     size: u64,
     delta: f64,
@@ -138,7 +138,7 @@ struct SampleRow {
     direct: bool,
 }
 
-impl Row {
+impl ProbeRow {
     fn new(probe: &Probe, ranks: usize) -> Self {
         let choice = &probe.choice;
         let target = |(&index, &aggregate): (&usize, &f64)| {
@@ -171,7 +171,7 @@ impl Row {
         }
     }
 
-    /// Targets that could be measured; the others come behind them.
+    /// Targets that could be measured come first.
     fn measured(&self) -> &[TargetRow] {
         let measured = self.targets.iter().take_while(|target| target.sample.is_some()).count();
         &self.targets[..measured]
@@ -181,7 +181,7 @@ impl Row {
 pub(crate) fn run(args: &ProbeArgs, json: bool) -> Result<(), CommandError> {
     let stop = signals::flag()?;
     let written = Arc::new(AtomicU64::new(0));
-    let shown = progress::Shown::new(&written);
+    let shown = progress::ProbeBar::new(&written);
     let found = ranks::run(1, |comm| {
         let targets = expanded(comm.as_ref(), &args.targets)?;
         check_space(comm.as_ref(), &targets, args)?;
@@ -190,7 +190,7 @@ pub(crate) fn run(args: &ProbeArgs, json: bool) -> Result<(), CommandError> {
             shown.begin(args.size * (targets.len().div_ceil(comm.size()) as u64));
         }
         let probe = probe(comm, &targets, &options(args, &stop, &written)).map_err(failed)?;
-        Ok(Row::new(&probe, comm.size()))
+        Ok(ProbeRow::new(&probe, comm.size()))
     });
     drop(shown);
     let found = found?;
@@ -253,7 +253,7 @@ fn options(args: &ProbeArgs, stop: &Arc<AtomicBool>, written: &Arc<AtomicU64>) -
     }
 }
 
-/// The targets, with all servers of URLs that name none. One rank asks, and tells the others.
+/// The targets, with all servers of URLs that name none. One rank asks, and broadcasts the answer.
 fn expanded(
     comm: &dyn Comm,
     targets: &[StorageTarget],
@@ -301,7 +301,7 @@ fn rate(bytes: f64) -> String {
     short(bytes / f64::from(1 << 20))
 }
 
-fn table(row: &Row) -> String {
+fn table(row: &ProbeRow) -> String {
     let columns = [
         ("i", Side::Right),
         ("target", Side::Left),
@@ -333,7 +333,7 @@ fn table(row: &Row) -> String {
     table.render()
 }
 
-fn summary(row: &Row) -> String {
+fn summary(row: &ProbeRow) -> String {
     let measured = row.measured();
     if measured.is_empty() {
         return "no target could be measured\n".to_owned();
@@ -369,7 +369,7 @@ fn summary(row: &Row) -> String {
 mod tests {
     use super::*;
 
-    fn row(bandwidths: &[f64]) -> Row {
+    fn row(bandwidths: &[f64]) -> ProbeRow {
         let rates: Vec<f64> = bandwidths.iter().map(|rate| rate * f64::from(1 << 20)).collect();
         let choice = striate_layout::targets::choose(&rates, 0.2);
         let targets = rates.iter().enumerate().map(|(i, &rate)| Measured {
@@ -382,10 +382,10 @@ mod tests {
             },
         });
         let targets = targets.collect();
-        Row::new(&Probe { targets, choice, size: 16 << 20, delta: 0.2, age: None }, 1)
+        ProbeRow::new(&Probe { targets, choice, size: 16 << 20, delta: 0.2, age: None }, 1)
     }
 
-    pub(super) fn example() -> Row {
+    pub(super) fn example() -> ProbeRow {
         row(&[100.0, 90.0, 0.0, 11.0, 95.0])
     }
 

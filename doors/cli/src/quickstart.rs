@@ -1,6 +1,6 @@
-//! `striate quickstart`: what the program does, shown on an array that everybody knows.
+//! `striate quickstart`: what the program does, shown on a block-distributed array.
 //!
-//! A cube of integers, block-distributed over some ranks: each rank's block is described, packed out
+//! The array is a cube of integers, distributed over some ranks: each rank's block is described, packed out
 //! of the array, checked against coordinates counted by hand, and unpacked into a second array.
 //! Then ranks (threads here) write the blocks into one file and read them back, by every access
 //! method, with the settings of \[CHING\]; what each method costs is counted at the file. The same is
@@ -69,7 +69,7 @@ pub(crate) struct QuickstartArgs {
 /// A row of the JSON document: the block of a rank, a method, the dataset, or what was recorded.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Row {
+enum QuickstartRow {
     Block(Block),
     Method(Box<io::Row>),
     Divided(Box<Divided>),
@@ -112,9 +112,10 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
         let results = [in_file.results, on_servers.results];
         let ratios = results.iter().flat_map(|results| results.ratios.clone()).collect();
         let methods = results.into_iter().flat_map(|results| results.rows);
-        let methods = methods.map(|row| Row::Method(Box::new(row)));
-        let rows = blocks.into_iter().map(Row::Block).chain(methods);
-        let rows = rows.chain([Row::Divided(Box::new(divided)), Row::Recorded(recorded)]);
+        let methods = methods.map(|row| QuickstartRow::Method(Box::new(row)));
+        let rows = blocks.into_iter().map(QuickstartRow::Block).chain(methods);
+        let rows = rows
+            .chain([QuickstartRow::Divided(Box::new(divided)), QuickstartRow::Recorded(recorded)]);
         return Document::new(rows.collect(), ratios).print();
     }
     let text = text(&workload, array_bytes, &blocks, &in_file, (&small, &on_servers));

@@ -7,7 +7,7 @@ use striate_comm::{Comm, Threads};
 
 use crate::CommandError;
 
-/// Variables by which launchers tell a process its rank.
+/// Variables in which launchers give a process its rank.
 const RANK_VARIABLES: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
 
 /// The rank that a launcher gave this process; 0 if there was none.
@@ -15,14 +15,14 @@ fn launched_rank() -> Option<u64> {
     RANK_VARIABLES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// Whether this process is the one that speaks: of the processes of a job, the first.
-pub(crate) fn speaks() -> bool {
+/// Whether this process prints answers and errors: of the processes of a job, rank 0 does.
+pub(crate) fn is_printing_rank() -> bool {
     launched_rank().is_none_or(|rank| rank == 0)
 }
 
-/// Waits a moment before this process fails in silence: launchers end a job when one of its processes
-/// fails, and the first may not have spoken yet.
-pub(crate) fn let_the_first_speak() {
+/// Waits a moment before this process fails without a message: launchers end a job when one of its processes
+/// fails, and rank 0 may not have printed its message yet.
+pub(crate) fn wait_for_printing_rank() {
     std::thread::sleep(Duration::from_secs(1));
 }
 

@@ -103,12 +103,12 @@ impl Started {
     fn new(args: &RunArgs, preload: &Path) -> Result<Self, CommandError> {
         let words = args.command.clone();
         let alone = Self { words, libraries: library::with_others(&[preload]) };
-        let Some(job) = (!args.no_mpiio).then(|| mpi::Job::of(&args.command)).flatten() else {
+        let Some(job) = (!args.no_mpiio).then(|| mpi::MpiJob::of(&args.command)).flatten() else {
             return Ok(alone);
         };
         let door = match job.mpi {
             Some(mpi) => mpi::door(mpi, args.mpiio.as_deref())?,
-            // Who says which door it is knows the MPI.
+            // A library that was named is for the MPI of the program.
             None if job.launcher.is_some() => mpi::said(args.mpiio.as_deref())?,
             None => None,
         };

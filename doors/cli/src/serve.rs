@@ -1,7 +1,7 @@
 //! `striate serve`: a server of a parallel file system, or a few of them to try it.
 //!
-//! The answer is one line, as soon as clients may come. From then on the server speaks through its
-//! log on standard error, until a signal ends it: the first lets requests finish, a second does not
+//! It prints one line as soon as clients may connect. From then on its messages are in the log
+//! on standard error, until a signal ends it: the first lets requests finish, a second does not
 //! wait for them.
 
 mod configuration;
@@ -22,7 +22,7 @@ use tracing_subscriber::filter::LevelFilter;
 use self::configuration::ConfigurationFile;
 use crate::document::Document;
 use crate::number::{counted, counted_as};
-use crate::signals::Ending;
+use crate::signals::EndSignals;
 use crate::{CommandError, terminal};
 
 /// Serve files to other machines: names, data or both
@@ -148,9 +148,9 @@ fn set<T: Clone>(setting: &mut T, option: Option<&T>) {
     }
 }
 
-/// The line that says that clients may come.
+/// The line that says that clients may connect.
 #[derive(Debug, Serialize)]
-struct Started {
+struct ServingLine {
     /// Where the server listens; of several, the one that keeps the names.
     address: SocketAddr,
     /// What clients call the file system, if this server keeps names.
@@ -167,7 +167,7 @@ struct Started {
     pid: u32,
 }
 
-impl Started {
+impl ServingLine {
     fn new(servers: &[Server], settings: &Settings, metadata: bool, data: Option<PathBuf>) -> Self {
         let scheme = if settings.tls_key.is_some() { "striate+tls" } else { "striate" };
         let address = servers[0].address();
@@ -214,14 +214,14 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), CommandError> {
         };
     }
     start_log(args.log);
-    // Before the server starts, so that no signal finds nobody.
-    let ending = Ending::new()?;
+    // Before the server starts, so that no signal is lost.
+    let ending = EndSignals::new()?;
     allow_many_files();
     let cut = match args.embedded {
         None => {
             let server = Server::start(settings.clone()).map_err(failed)?;
             let data = Some(settings.data.clone());
-            Started::new(std::slice::from_ref(&server), &settings, settings.metadata, data)
+            ServingLine::new(std::slice::from_ref(&server), &settings, settings.metadata, data)
                 .print(json)?;
             ending.wait();
             server.drain()
@@ -242,7 +242,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), CommandError> {
                 None => Embedded::with(count.into(), change),
             };
             let embedded = embedded.map_err(failed)?;
-            Started::new(embedded.servers(), &settings, true, args.data.clone()).print(json)?;
+            ServingLine::new(embedded.servers(), &settings, true, args.data.clone()).print(json)?;
             ending.wait();
             embedded.drain()
         }
@@ -299,14 +299,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct ServeLine {
         #[command(flatten)]
         args: ServeArgs,
     }
 
     fn parsed(arguments: &[&str]) -> Result<ServeArgs, clap::Error> {
         let all = ["serve"].iter().chain(arguments);
-        Line::try_parse_from(all).map(|line| line.args)
+        ServeLine::try_parse_from(all).map(|line| line.args)
     }
 
     #[test]

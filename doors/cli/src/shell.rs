@@ -75,7 +75,7 @@ pub(crate) struct CargoPlace {
 }
 
 impl CargoPlace {
-    /// That of a program, if cargo has built it and nobody has moved it since.
+    /// That of a program, if cargo has built it and it was not moved since.
     pub(crate) fn of(program: &Path) -> Option<Self> {
         let directory = program.parent()?;
         let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());

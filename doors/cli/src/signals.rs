@@ -25,9 +25,9 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, CommandError> {
 
 /// Signals that can be waited for, also those that came before the wait.
 #[derive(Debug)]
-pub(crate) struct Ending(Signals);
+pub(crate) struct EndSignals(Signals);
 
-impl Ending {
+impl EndSignals {
     /// From now on signals are noted.
     pub(crate) fn new() -> Result<Self, CommandError> {
         flag()?;

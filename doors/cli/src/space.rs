@@ -1,4 +1,4 @@
-//! Whether what a command is about to write fits where it is to go: asked before the first byte is written.
+//! Free space: what a command is about to write is refused before the first byte if it does not fit.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) fn check(
         Some(free) if free < needed => {
             Err(refused(what, needed, free, &directory.display().to_string(), hint))
         }
-        // A directory that is not there is a matter of whoever writes to it.
+        // A directory that does not exist is an error of the write.
         _ => Ok(()),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct StackArgs {
 #[derive(Debug, Subcommand)]
 enum StackCommand {
     List(list::ListArgs),
-    Show(show::ShowArgs),
+    Show(show::StackShowArgs),
     Check(check::CheckArgs),
     Recover(recover::RecoverArgs),
     Unpack(unpack::UnpackArgs),

@@ -5,8 +5,7 @@
 //! [`remove_stale`] removes the parts of processes that are gone, and is called before a file of the same name is
 //! written; `striate fsck --repair` does so for all names on servers.
 //!
-//! The file itself is created by its user, who knows how it is laid out, under the name [`UnfinishedFile::part`], and is
-//! claimed then.
+//! The caller creates the file, laid out as it wants, under the name [`UnfinishedFile::part`], and claims it then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -22,7 +21,7 @@ use striate_process::part_file::{
 use striate_store::remote::{Client, FileInfo, RemoteLock, RemoteUrl};
 use striate_store::{ErrorKind, LockKind, Operation, StoreError};
 
-use crate::fs::{Place, path};
+use crate::fs::{Location, path};
 
 /// The range of a part on servers that is locked while a process writes it: no data is there, so that it does not meet
 /// locks of data.
@@ -51,10 +50,10 @@ enum Claim {
 
 impl UnfinishedFile {
     /// The file of this name, and a name for its part. Nothing is created.
-    pub(crate) fn new(name: &Place) -> Self {
+    pub(crate) fn new(name: &Location) -> Self {
         let names = match name {
-            Place::Local(name) => Names::Local { part: part_path(name), name: name.clone() },
-            Place::Remote(url) => {
+            Location::Local(name) => Names::Local { part: part_path(name), name: name.clone() },
+            Location::Remote(url) => {
                 let (directory, last) = split(&url.path);
                 let part = part_name(OsStr::new(last));
                 let path = format!("{directory}{}", part.to_string_lossy());
@@ -65,10 +64,10 @@ impl UnfinishedFile {
     }
 
     /// The name until it is whole.
-    pub(crate) fn part(&self) -> Place {
+    pub(crate) fn part(&self) -> Location {
         match &self.names {
-            Names::Local { part, .. } => Place::Local(part.clone()),
-            Names::Remote { part, .. } => Place::Remote(part.clone()),
+            Names::Local { part, .. } => Location::Local(part.clone()),
+            Names::Remote { part, .. } => Location::Remote(part.clone()),
         }
     }
 
@@ -141,14 +140,14 @@ impl UnfinishedFile {
 }
 
 /// Removes the parts of files of these names that processes have left which are gone. What cannot be removed is left.
-pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Place>) {
+pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Location>) {
     let mut local: Vec<&Path> = Vec::new();
     // By the directory, with the server that is asked.
     let mut remote: BTreeMap<String, (&RemoteUrl, String, BTreeSet<String>)> = BTreeMap::new();
     for name in names {
         match name {
-            Place::Local(name) => local.push(name),
-            Place::Remote(url) => {
+            Location::Local(name) => local.push(name),
+            Location::Remote(url) => {
                 let (directory, last) = split(path(url));
                 let key = RemoteUrl { path: format!("/{directory}"), ..url.clone() }.to_string();
                 let (_, _, prefixes) = remote
@@ -204,7 +203,7 @@ mod tests {
     #[test]
     fn parts_are_what_a_check_knows_as_such() {
         for name in ["/d/a", "d/.x", "ä.part-", "striate://h/run/a", "striate://h/a"] {
-            let name = Place::new(name.into()).unwrap();
+            let name = Location::new(name.into()).unwrap();
             let part = UnfinishedFile::new(&name).part().to_string();
             assert!(striate_server::check::is_unfinished_copy(&part), "{part}");
         }
@@ -214,10 +213,10 @@ mod tests {
     fn a_local_file_appears_whole_or_not_at_all() {
         let directory = tempfile::tempdir().unwrap();
         let name = directory.path().join("a");
-        let place = Place::Local(name.clone());
+        let place = Location::Local(name.clone());
         let begin = || {
             let file = UnfinishedFile::new(&place);
-            let Place::Local(part) = file.part() else { panic!("{file:?}") };
+            let Location::Local(part) = file.part() else { panic!("{file:?}") };
             fs::write(part, b"abc").unwrap();
             file.claim().unwrap();
             file
@@ -230,7 +229,7 @@ mod tests {
         file.discard().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         let file = begin();
-        let Place::Local(part) = UnfinishedFile::new(&place).part() else { panic!("{place}") };
+        let Location::Local(part) = UnfinishedFile::new(&place).part() else { panic!("{place}") };
         fs::write(part, b"left").unwrap();
         remove_stale([&place]);
         file.finish(Existing::Refuse).unwrap();
@@ -241,11 +240,11 @@ mod tests {
     #[test]
     fn parts_on_servers_go_unless_they_are_in_use() {
         let servers = Embedded::start(2).unwrap();
-        let place = Place::new(format!("{}/run/a", servers.url()).into()).unwrap();
-        let other = Place::new(format!("{}/run/b", servers.url()).into()).unwrap();
-        let create = |name: &Place| {
+        let place = Location::new(format!("{}/run/a", servers.url()).into()).unwrap();
+        let other = Location::new(format!("{}/run/b", servers.url()).into()).unwrap();
+        let create = |name: &Location| {
             let file = UnfinishedFile::new(name);
-            let Place::Remote(url) = file.part() else { panic!("{file:?}") };
+            let Location::Remote(url) = file.part() else { panic!("{file:?}") };
             let options = RemoteOptions { create: true, ..RemoteOptions::default() };
             drop(RemoteFile::open(&url, &options).unwrap());
             file
@@ -254,8 +253,8 @@ mod tests {
         used.claim().unwrap();
         remove_stale([&place]);
         let client = match &place {
-            Place::Remote(url) => Client::shared(url).unwrap(),
-            Place::Local(_) => panic!("{place}"),
+            Location::Remote(url) => Client::shared(url).unwrap(),
+            Location::Local(_) => panic!("{place}"),
         };
         assert_eq!(client.list("").unwrap().len(), 2);
         used.finish(Existing::Refuse).unwrap();

@@ -71,7 +71,7 @@ fn the_tile_reader_sends_descriptions_once() {
     assert!(field("request_bytes_per_server")[3] <= 300);
     assert!((8_000..=10_000).contains(&field("request_bytes")[2]), "{:?}", rows[2]);
     assert_eq!(field("operations")[..4], [768, 2, 12, 1]);
-    // The first call tells each server the view, the others name it.
+    // The first call sends each server the view, the next ones refer to it.
     assert_eq!(rows[3]["first_call_requests"], 32);
     assert!(rows[2].get("first_call_requests").is_none());
     assert!(rows[0]["store"].as_str().unwrap().ends_with("(16 servers, 64 KiB strips)"));

@@ -49,7 +49,7 @@ const CALLS: &[(&str, Printed)] = &[
     ("bench flash-io --blocks 1 --ranks 2 --dir scratch", Document),
     ("bench s3d --edge 3 --ranks 2 --dir scratch", Document),
     ("bench netcdf-bench --steps 3 --ranks 2 --dir scratch", Document),
-    ("bench insitu --case combine --repeat 1 --dir scratch", Document),
+    ("bench insitu --case overhead --rounds 3 --repeat 1 --dir scratch", Document),
     ("bench mount --size 1MiB --repeat 1 --dir scratch", Document),
     ("serve --print-config", Document),
     ("fs cp small URL/run/", Document),

@@ -13,9 +13,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Two directories, and a mount that is gone when the test is over, whichever way it ends.
-struct Place(TempDir);
+struct MountDirectories(TempDir);
 
-impl Place {
+impl MountDirectories {
     fn new() -> Self {
         let place = TempDir::new().unwrap();
         fs::create_dir(place.path().join("source")).unwrap();
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for MountDirectories {
     fn drop(&mut self) {
         if self.is_mounted() {
             let _ = Command::new("umount").arg("-l").arg(self.path("point")).status();
@@ -91,7 +91,7 @@ fn signals_end_it_in_order() {
         return;
     }
     for end in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let place = Place::new();
+        let place = MountDirectories::new();
         let (child, line) = place.mount(&[]);
         assert!(line.contains("point shows"), "{line}");
         fs::write(place.path("point/f"), "x").unwrap();
@@ -110,7 +110,7 @@ fn a_signal_settles_what_is_still_open() {
         return;
     }
     for end in [Signal::TERM, Signal::INT] {
-        let place = Place::new();
+        let place = MountDirectories::new();
         fs::write(place.path("stack.toml"), "[[stage]]\nkind = \"write-back\"\n").unwrap();
         let (child, _) = place.mount(&["--stack", "stack.toml"]);
         let mut file = File::create(place.path("point/f")).unwrap();
@@ -131,7 +131,7 @@ fn a_kill_leaves_no_dead_mount() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = MountDirectories::new();
     let (child, _) = place.mount(&["--no-passthrough"]);
     let file = File::create(place.path("point/f")).unwrap();
     signal(&child, Signal::KILL);
@@ -147,7 +147,7 @@ fn a_kill_leaves_no_dead_mount() {
 }
 
 /// The process that looks after a mount. It may not have come to give itself a name yet.
-fn watcher_of(place: &Place, child: &Child) -> Pid {
+fn watcher_of(place: &MountDirectories, child: &Child) -> Pid {
     let parent = format!("PPid:\t{}", child.id());
     let is_it = |status: &str| {
         status.starts_with("Name:\tstriate-watch\n") && status.lines().any(|line| line == parent)
@@ -169,7 +169,7 @@ fn a_mount_that_nobody_looks_after_is_taken_away_by_the_next() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = MountDirectories::new();
     let (child, _) = place.mount(&[]);
     kill_process(watcher_of(&place, &child), Signal::KILL).unwrap();
     signal(&child, Signal::KILL);
@@ -194,7 +194,7 @@ fn whoever_unmounts_ends_it() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = MountDirectories::new();
     let (child, _) = place.mount(&["--count"]);
     let script = "for n in 1 2 3; do echo $n >$n.txt; done; cat *.txt";
     let output = Command::new("sh").args(["-c", script]).current_dir(place.path("point")).output();
@@ -210,7 +210,7 @@ fn counters_and_traces_are_left() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = MountDirectories::new();
     let arguments = ["--count", "--trace", "traces", "--summary", "sums.json", "--json"];
     let (child, line) = place.mount(&arguments);
     let ready: Value = serde_json::from_str(&line).unwrap();
@@ -247,7 +247,7 @@ fn in_the_background_it_returns_when_the_mount_works() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
+    let place = MountDirectories::new();
     let output = place.striate(&["--background"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -263,7 +263,7 @@ fn in_the_background_it_returns_when_the_mount_works() {
 
 #[test]
 fn what_cannot_be_mounted_is_told() {
-    let place = Place::new();
+    let place = MountDirectories::new();
     fs::write(place.path("file"), "").unwrap();
     fs::create_dir_all(place.path("source/below")).unwrap();
     fs::create_dir_all(place.path("full/below")).unwrap();
@@ -331,7 +331,7 @@ fn users_mount_for_themselves() {
             return;
         }
     };
-    let place = Place::new();
+    let place = MountDirectories::new();
     let script = format!(
         "chmod 755 '{0}'; mkdir '{0}/tmp'; chown 65534:65534 '{0}/source' '{0}/point' '{0}/tmp'",
         place.0.path().display()

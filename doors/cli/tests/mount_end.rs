@@ -18,9 +18,9 @@ const SLOW: &str = "[[stage]]\nkind = 'combine'\nthreads = 2\n\
     [[stage]]\nkind = 'throttle'\nlatency = '3ms'\n";
 
 /// A place for mounts, which are gone when the test is over, whichever way it ends.
-struct Place(TempDir);
+struct EndDirectories(TempDir);
 
-impl Place {
+impl EndDirectories {
     fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only the superuser mounts without a helper");
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for EndDirectories {
     fn drop(&mut self) {
         while self.is_mounted() {
             if !Command::new("umount").arg("-l").arg(self.path("point")).status().unwrap().success()
@@ -131,7 +131,7 @@ fn kill(child: &Child) {
 #[test]
 fn umount_returns_when_everything_is_on_the_source() {
     const FILES: usize = 2000;
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     fs::write(place.path("combine.toml"), "[[stage]]\nkind = 'combine'\n").unwrap();
     let server = place.mount("source", &["--stack", "combine.toml", "--background"]);
     assert_eq!(ended(server).0, Some(0));
@@ -154,7 +154,7 @@ fn umount_returns_when_everything_is_on_the_source() {
 #[test]
 fn the_end_of_an_old_server_does_not_touch_the_next_mount() {
     const FILES: usize = 40;
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let mut old: Option<(Child, &str, String)> = None;
     let rounds = 10;
     for round in 0..rounds {
@@ -187,7 +187,7 @@ fn the_end_of_an_old_server_does_not_touch_the_next_mount() {
 #[test]
 fn a_plain_umount_leaves_a_note_and_the_next_mount_waits() {
     const FILES: usize = 150;
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let first = place.mount("source", &["--stack", "slow.toml"]);
     place.fill("a", FILES);
     place.plain_umount();
@@ -197,13 +197,13 @@ fn a_plain_umount_leaves_a_note_and_the_next_mount_waits() {
     let note = fs::read_to_string(&place.notes("source")[0]).unwrap();
     assert!(note.contains("NOT EVERYTHING IS IN THIS DIRECTORY YET"), "{note}");
     assert!(note.contains("striate stack recover") && note.contains("slow.toml"), "{note}");
-    // Whoever does not want to wait is told.
+    // A command that is not to wait says so.
     let (code, said) = place.run(&["mount", "source", "point", "--timeout", "0"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("not everything is on") && said.contains("still"), "{said}");
     let (code, said) = place.run(&["mount", "--wait", "point", "--timeout", "0"]);
     assert_eq!(code, Some(1), "{said}");
-    // And others wait.
+    // Without a limit it waits.
     let second = place.mount("source", &[]);
     assert_eq!(place.whole("source", "a", FILES), FILES);
     assert!(place.notes("source").is_empty());
@@ -219,7 +219,7 @@ fn a_plain_umount_leaves_a_note_and_the_next_mount_waits() {
 #[test]
 fn mount_wait_returns_when_the_mount_has_ended() {
     const FILES: usize = 100;
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let server = place.mount("source", &["--stack", "slow.toml"]);
     place.fill("a", FILES);
     let waiting = place.striate(&["mount", "--wait", "point"]).stdout(Stdio::piped()).spawn();
@@ -235,7 +235,7 @@ fn mount_wait_returns_when_the_mount_has_ended() {
 #[test]
 fn what_a_killed_server_has_left_is_told_until_it_is_recovered() {
     const FILES: usize = 150;
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let server = place.mount("source", &["--stack", "slow.toml"]);
     place.fill("a", FILES);
     place.plain_umount();
@@ -265,7 +265,7 @@ fn what_a_killed_server_has_left_is_told_until_it_is_recovered() {
 
 #[test]
 fn umount_tells_what_could_not_be_written() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let stack = "[[stage]]\nkind = 'combine'\nthreads = 1\n\
         [[stage]]\nkind = 'fault'\nkinds = ['write']\nerror = 'ENOSPC'\nnth = 2\n";
     fs::write(place.path("full.toml"), stack).unwrap();
@@ -283,7 +283,7 @@ fn umount_tells_what_could_not_be_written() {
 
 #[test]
 fn a_mount_in_use_is_not_unmounted_unless_asked() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let server = place.mount("source", &["--stack", "slow.toml"]);
     place.fill("a", 1);
     let file = fs::File::open(place.path("point/a0")).unwrap();
@@ -301,7 +301,7 @@ fn a_mount_in_use_is_not_unmounted_unless_asked() {
 
 #[test]
 fn only_the_owner_unmounts() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let server = place.mount("source", &[]);
     let program = place.path("striate");
     fs::copy(env!("CARGO_BIN_EXE_striate"), &program).unwrap();
@@ -319,7 +319,7 @@ fn only_the_owner_unmounts() {
 
 #[test]
 fn a_guarded_directory_is_not_written_to_without_its_mount() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     let server = place.mount("source", &["--guard"]);
     fs::write(place.path("point/f"), "through the mount").unwrap();
     kill(&server);
@@ -352,7 +352,7 @@ fn a_guarded_directory_is_not_written_to_without_its_mount() {
 
 #[test]
 fn wrong_places_are_told_with_what_to_do() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = EndDirectories::new() else { return };
     fs::write(place.path("file"), "").unwrap();
     fs::create_dir_all(place.path("full/below")).unwrap();
     let server = place.mount("source", &[]);

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use cluster::{Cluster, Process, answer, complaint, striate, until};
+use cluster::{ChildProcess, Cluster, answer, complaint, striate, until};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ const EIO: i32 = Errno::IO.raw_os_error();
 
 /// A mount that is gone when the test is over, whichever way it ends.
 struct Mount {
-    process: Option<Process>,
+    process: Option<ChildProcess>,
     place: TempDir,
 }
 
@@ -39,7 +39,7 @@ impl Mount {
             let output = child.wait_with_output().unwrap();
             panic!("{line}{}", String::from_utf8_lossy(&output.stderr));
         }
-        Self { process: Some(Process(child)), place }
+        Self { process: Some(ChildProcess(child)), place }
     }
 
     fn point(&self, name: &str) -> PathBuf {

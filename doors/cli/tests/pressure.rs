@@ -7,12 +7,12 @@ mod cluster;
 
 use std::process::Command;
 
-use cluster::{Process, Server, random, striate};
+use cluster::{ChildProcess, Server, random, striate};
 use striate_store::remote::{Client, ClientOptions, RemoteFile, RemoteOptions};
 use striate_store::{ErrorKind, Store};
 
 /// Memory that a process has used at most, in bytes.
-fn peak(process: &Process) -> u64 {
+fn peak(process: &ChildProcess) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() << 10

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use cluster::{Process, Server, answer, striate, told, until};
+use cluster::{ChildProcess, Server, answer, striate, told, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -140,7 +140,7 @@ fn interrupted_it_leaves_no_file_on_servers() {
     for signal in [Signal::INT, Signal::TERM] {
         let mut command = probe(place.path(), &[&url, "--size", "64GiB", "--limit", "10m"]);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Process(command.spawn().unwrap());
+        let mut process = ChildProcess(command.spawn().unwrap());
         until("a file", || answer(&["fs", "ls", &url]).matches(".striate-probe-").count() == 2);
         process.signal(signal);
         assert_eq!(process.ended().code(), Some(1));
@@ -160,7 +160,7 @@ fn killed_it_leaves_no_file_in_directories() {
     for signal in [Signal::KILL, Signal::INT] {
         let mut command = probe(place, &["a", "b", "--size", "2GiB"]);
         let mut process =
-            Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+            ChildProcess(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         // Open, and nameless: its descriptor tells.
         let open = format!("/proc/{}/fd", process.0.id());
         until("an open file", || {

@@ -45,7 +45,7 @@ fn run(directory: &Path, options: &[&str], words: &[&str]) -> Output {
     command.current_dir(directory).output().unwrap()
 }
 
-/// A library that does nothing: it stands for the door where only that matters who gets it.
+/// A library that does nothing, for tests of which processes load it.
 fn stand_in(directory: &Path) -> PathBuf {
     let library = directory.join("libdoor.so");
     fs::write(directory.join("door.c"), "int striate_stand_in = 1;\n").unwrap();

@@ -9,7 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use cluster::{Cluster, Process, Server, answer, complaint, random, rows, striate, told, until};
+use cluster::{
+    ChildProcess, Cluster, Server, answer, complaint, random, rows, striate, told, until,
+};
 use rustix::process::Signal;
 
 const MIB: usize = 1 << 20;
@@ -34,7 +36,8 @@ fn a_server_says_where_it_is_and_drains() {
 
     // The directory is free again; SIGINT ends as SIGTERM does; the text names the URL first.
     let mut command = striate(&["serve", "--data", data, "--meta", "--listen", "127.0.0.1:0"]);
-    let mut child = Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut child =
+        ChildProcess(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut log = String::new();
     let mut stderr = child.0.stderr.take().unwrap();
     let mut line = String::new();
@@ -59,7 +62,7 @@ fn a_second_signal_does_not_wait() {
     let source = place.path().join("source");
     fs::write(&source, b"held back").unwrap();
     let mut copy = striate(&["fs", "cp", source.to_str().unwrap(), &format!("{url}/a")]);
-    let mut copy = Process(copy.stderr(Stdio::null()).spawn().unwrap());
+    let mut copy = ChildProcess(copy.stderr(Stdio::null()).spawn().unwrap());
     let writing = || rows(&["fs", "stats", &url])[0]["counters"]["connections"].as_u64() > Some(1);
     until("a write", writing);
     std::thread::sleep(Duration::from_millis(200));
@@ -326,16 +329,16 @@ fn what_is_synced_survives_a_crash() {
 }
 
 /// Starts a copy that takes long, and waits until it has begun to write.
-fn slow_copy(cluster: &Cluster, name: &str) -> Process {
+fn slow_copy(cluster: &Cluster, name: &str) -> ChildProcess {
     let (path, _) = cluster.file(name, 48 * MIB);
     let mut copy = striate(&["fs", "cp", "--threads", "1", &path, &cluster.at(name)]);
     let copy = copy.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let written = |row: &serde_json::Value| row["counters"]["bytes_written"].as_u64().unwrap() > 0;
     until("a write", || rows(&["fs", "stats", &cluster.url]).iter().any(written));
-    Process(copy)
+    ChildProcess(copy)
 }
 
-fn said(mut process: Process) -> String {
+fn said(mut process: ChildProcess) -> String {
     process.ended();
     let mut text = String::new();
     let mut stderr = process.0.stderr.take().unwrap();

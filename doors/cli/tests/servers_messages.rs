@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use cluster::{
-    Cluster, Process, Server, answer, complaint, random, rows, run, striate, told, until,
+    ChildProcess, Cluster, Server, answer, complaint, random, rows, run, striate, told, until,
 };
 use rustix::process::Signal;
 
@@ -158,7 +158,7 @@ fn hosts_to_listen_at_may_have_names() {
 fn interrupted(server: &Server, arguments: &[&str], begun: impl FnMut() -> bool) -> String {
     let mut command = striate(arguments);
     command.env("STRIATE_PATIENCE", "600s").stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut process = Process(command.spawn().unwrap());
+    let mut process = ChildProcess(command.spawn().unwrap());
     until("the beginning", begun);
     server.process.signal(Signal::STOP);
     // It waits, or will.
@@ -226,7 +226,7 @@ fn a_check_clears_copies_that_were_killed_and_leaves_those_that_go_on() {
         let mut command =
             striate(&["fs", "cp", source.to_str().unwrap(), &format!("{url}/{name}")]);
         command.env("STRIATE_PATIENCE", "60s");
-        let process = Process(command.stdout(Stdio::null()).spawn().unwrap());
+        let process = ChildProcess(command.stdout(Stdio::null()).spawn().unwrap());
         let part = format!(".{name}.part-");
         until("a copy", || answer(&["fs", "ls", &url]).contains(&part));
         process

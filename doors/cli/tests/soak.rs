@@ -156,7 +156,8 @@ fn a_client_that_is_killed_leaves_a_file_system_in_order() {
     let mut dice = Dice(3);
     for round in 0..rounds(4) {
         let target = cluster.at(&format!("copy-{round}"));
-        let mut copy = cluster::Process(striate(&["fs", "cp", &source, &target]).spawn().unwrap());
+        let mut copy =
+            cluster::ChildProcess(striate(&["fs", "cp", &source, &target]).spawn().unwrap());
         std::thread::sleep(Duration::from_millis(dice.below(60)));
         let _ = copy.0.kill();
         let whole = copy.ended().success();

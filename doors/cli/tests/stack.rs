@@ -158,7 +158,7 @@ fn names_are_taken_wherever_stacks_are() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("there is no stack 'combin'"), "{}", stderr(&output));
     assert!(stderr(&output).contains("combine, count"), "{}", stderr(&output));
-    // Those with paths of others are to be changed first.
+    // Stacks with paths of an example machine are to be changed first.
     let output = run(&["run", "--stack", "fast-place", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("striate stack show fast-place"), "{}", stderr(&output));

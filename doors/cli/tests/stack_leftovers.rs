@@ -62,11 +62,11 @@ fn words_of(output: &Output) -> String {
 }
 
 /// A place with directories, and a stack for what is below `work`.
-struct Place {
+struct StackDirectories {
     root: tempfile::TempDir,
 }
 
-impl Place {
+impl StackDirectories {
     fn new(stages: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         for name in ["work", "fast", "logs"] {
@@ -107,7 +107,7 @@ impl Place {
         command
     }
 
-    /// The same with the library alone: nobody puts in order what it leaves.
+    /// The same with the library alone: no command recovers what it leaves.
     fn run_alone(&self, steps: &str) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env("LD_PRELOAD", library());
@@ -150,7 +150,7 @@ const COMBINE: &str = "kind = \"combine\"\ndirectory = \"ROOT/logs\"\n";
 
 #[test]
 fn files_of_a_killed_program_come_out_of_the_log() {
-    let place = Place::new(COMBINE);
+    let place = StackDirectories::new(COMBINE);
     let output = place.run(KILLED);
     assert_eq!(output.status.code(), Some(137), "{}", text(&output.stderr));
     assert_eq!(place.names("work"), ["below"], "they are held");
@@ -191,9 +191,9 @@ fn files_of_a_killed_program_come_out_of_the_log() {
 
 #[test]
 fn logs_beside_the_files_are_found_where_one_says() {
-    let place = Place::new("kind = \"combine\"\n");
+    let place = StackDirectories::new("kind = \"combine\"\n");
     assert_eq!(place.run(KILLED).status.code(), Some(137));
-    // Without a directory nobody knows where to look.
+    // Without a directory it is not known where logs are.
     assert_eq!(place.recover(&[]), (NOTHING.0, NOTHING.1.to_owned()));
     let mut command = striate();
     command.args(["stack", "recover"]).args([place.path("stack.toml"), place.path("work")]);
@@ -206,7 +206,7 @@ fn logs_beside_the_files_are_found_where_one_says() {
 
 #[test]
 fn what_cannot_be_brought_home_is_told_and_kept() {
-    let place = Place::new(COMBINE);
+    let place = StackDirectories::new(COMBINE);
     assert_eq!(place.run(KILLED).status.code(), Some(137));
     fs::remove_dir(place.path("work/below")).unwrap();
     let (status, told) = place.recover(&["--json"]);
@@ -223,7 +223,7 @@ fn what_cannot_be_brought_home_is_told_and_kept() {
 
 #[test]
 fn what_belongs_to_a_running_program_is_left_alone() {
-    let place = Place::new(COMBINE);
+    let place = StackDirectories::new(COMBINE);
     let mut program = place.program("write f held; wait; write g after");
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(100);
@@ -242,7 +242,7 @@ fn what_belongs_to_a_running_program_is_left_alone() {
 
 #[test]
 fn files_at_the_fast_place_come_home() {
-    let place = Place::new(
+    let place = StackDirectories::new(
         "kind = \"path-rewrite\"\nrules = [{ from = \"ROOT/work\", to = \"ROOT/fast\" }]\n",
     );
     let steps = "write closed moved; begin open not closed; die";
@@ -279,7 +279,7 @@ fn the_summary_says_what_is_left_and_its_command_brings_it() {
         ("kind = \"combine\"\n", &["--quiet"]),
         ("kind = \"combine\"\n", &["--json"]),
     ] {
-        let place = Place::new(stages);
+        let place = StackDirectories::new(stages);
         // A name that a shell would take apart.
         let odd = place.path("it's a stack $HOME.toml");
         fs::rename(place.path("stack.toml"), &odd).unwrap();
@@ -296,8 +296,8 @@ fn the_summary_says_what_is_left_and_its_command_brings_it() {
         assert_eq!(fs::read_to_string(place.path("work/below/f")).unwrap(), "deeper");
         assert!(place.names("logs").is_empty());
     }
-    // Who ends well leaves nothing, and nothing is said.
-    let place = Place::new("kind = \"combine\"\n");
+    // A program that ends well leaves nothing, and nothing is printed.
+    let place = StackDirectories::new("kind = \"combine\"\n");
     let output = place.run("write f1 content");
     assert_eq!(output.status.code(), Some(0));
     assert!(!text(&output.stderr).contains("left"), "{}", text(&output.stderr));
@@ -305,7 +305,7 @@ fn the_summary_says_what_is_left_and_its_command_brings_it() {
 
 #[test]
 fn the_summary_says_what_could_not_be_moved() {
-    let place = Place::new(
+    let place = StackDirectories::new(
         "kind = \"path-rewrite\"\nrules = [{ from = \"ROOT/work\", to = \"ROOT/fast\" }]\n",
     );
     let mut command = striate();
@@ -328,7 +328,7 @@ const CONTAINER: &str = "kind = \"combine\"\nunpack = false\ndirectory = \"ROOT/
 
 #[test]
 fn containers_are_unpacked() {
-    let place = Place::new(CONTAINER);
+    let place = StackDirectories::new(CONTAINER);
     let output = place.run("write f1 one; write f2 two; write f3 three; write f2 again");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(place.names("work").is_empty());
@@ -362,7 +362,7 @@ fn containers_are_unpacked() {
 
 #[test]
 fn the_log_of_a_killed_program_becomes_a_container() {
-    let place = Place::new(CONTAINER);
+    let place = StackDirectories::new(CONTAINER);
     assert_eq!(place.run(KILLED).status.code(), Some(137));
     assert!(place.names("logs")[0].starts_with(".striate-combine-"));
     let (status, told) = place.recover(&[]);

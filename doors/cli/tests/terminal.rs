@@ -67,7 +67,7 @@ fn what_to_try_next_can_be_pasted() {
     let commands = joined.lines().map(str::trim).filter(|line| line.contains("striate "));
     let mut tried = 0;
     for command in commands.filter(|line| !line.starts_with('#')) {
-        // The others take their time.
+        // The remaining commands take long.
         if ["--keep", "describe", "report", "--help"].iter().any(|word| command.contains(word)) {
             let session = run(command, 80, directory.path());
             assert_eq!(session.status, Some(0), "{command}: {}", session.text);
@@ -77,7 +77,7 @@ fn what_to_try_next_can_be_pasted() {
     assert_eq!(tried, 4, "{next}");
     assert!(directory.path().join("climate/climate.nc").is_file());
     assert!(directory.path().join("block.svg").is_file());
-    // The directory of the report is for whoever ran it to look at.
+    // The directory of the report stays, and is removed here.
     let kept = next.lines().find_map(|line| line.trim().split(" report ").nth(1)).unwrap();
     fs::remove_dir_all(Path::new(kept.trim_end_matches(" \\")).parent().unwrap()).unwrap();
 }

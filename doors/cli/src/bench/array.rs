@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use striate_bench::array::Goals;
 use striate_bench::array::workload::{CollPerf, Flash, FlashFile, NetcdfBench, Open, S3d, Whole};
 
-use self::options::{CommonArgs, Setting};
+use self::options::{ArraySetting, CommonArgs};
 use super::workloads::{dimensions, size};
 use crate::CommandError;
 
@@ -42,7 +42,7 @@ pub(crate) struct ArrayArgs {
 enum Datasets {
     CollPerf(CollPerfArgs),
     #[command(alias = "flash-io")]
-    Flash(FlashArgs),
+    Flash(FlashIoArgs),
     S3d(S3dArgs),
     NetcdfBench(NetcdfBenchArgs),
     Whole(WholeArgs),
@@ -93,7 +93,7 @@ pub(super) struct CollPerfArgs {
 
 impl CollPerfArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
-        let setting = Setting::new(4, goals(1.0, 1.0)).nonblocking(self.nonblocking);
+        let setting = ArraySetting::new(4, goals(1.0, 1.0)).nonblocking(self.nonblocking);
         self.common.run(json, &setting, |ranks| {
             let (edge, variables) = (self.edge, self.variables);
             Box::new(CollPerf { ranks, edge, variables })
@@ -122,7 +122,7 @@ enum File {
 Examples:
   striate bench array flash --blocks 8 --ranks 4
   mpiexec -n 4 striate bench array flash --api striate,pnetcdf,pnetcdf-romio --files checkpoint")]
-pub(super) struct FlashArgs {
+pub(super) struct FlashIoArgs {
     /// Blocks of a rank
     #[arg(long, value_name = "N", default_value_t = 80, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     blocks: u64,
@@ -151,9 +151,9 @@ pub(super) struct FlashArgs {
     common: CommonArgs,
 }
 
-impl FlashArgs {
+impl FlashIoArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
-        let setting = Setting::new(4, goals(2.0, 1.0)).nonblocking(self.nonblocking);
+        let setting = ArraySetting::new(4, goals(2.0, 1.0)).nonblocking(self.nonblocking);
         let files = [File::Checkpoint, File::Plot, File::Corners].into_iter().zip(FlashFile::ALL);
         let files = files.filter(|(file, _)| self.files.contains(file)).map(|(_, file)| file);
         let files: Vec<FlashFile> = files.collect();
@@ -193,7 +193,7 @@ pub(super) struct S3dArgs {
 
 impl S3dArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
-        let setting = Setting::new(4, goals(1.5, 1.0)).nonblocking(!self.blocking);
+        let setting = ArraySetting::new(4, goals(1.5, 1.0)).nonblocking(!self.blocking);
         self.common.run(json, &setting, |ranks| Box::new(S3d { ranks, edge: self.edge }))
     }
 }
@@ -219,7 +219,7 @@ pub(super) struct NetcdfBenchArgs {
 
 impl NetcdfBenchArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
-        self.common.run(json, &Setting::new(4, goals(1.0, 1.0)), |ranks| {
+        self.common.run(json, &ArraySetting::new(4, goals(1.0, 1.0)), |ranks| {
             Box::new(NetcdfBench { ranks, block: self.block, steps: self.steps })
         })
     }
@@ -245,7 +245,7 @@ pub(super) struct WholeArgs {
 impl WholeArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
         let goals = Goals { raw: Some(0.85), ..goals(1.0, 1.0) };
-        self.common.run(json, &Setting::new(1, goals).beside_raw(), |ranks| {
+        self.common.run(json, &ArraySetting::new(1, goals).beside_raw(), |ranks| {
             Box::new(Whole { ranks, bytes: self.size })
         })
     }
@@ -269,7 +269,7 @@ pub(super) struct OpenArgs {
 
 impl OpenArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
-        let setting = Setting::new(4, goals(1.0, 1.0)).without_data();
+        let setting = ArraySetting::new(4, goals(1.0, 1.0)).without_data();
         self.common.run(json, &setting, |ranks| Box::new(Open { ranks, variables: self.variables }))
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use striate_bench::insitu::{self, InsituError, Options, Overhead, Rate, Results, Row};
 
-use super::ratio_table;
+use super::{absolute, ratio_table};
 use crate::document::Document;
 use crate::run::library;
 use crate::table::{Side, Table};
@@ -48,7 +48,7 @@ pub(super) struct InsituArgs {
 
 pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
     if !args.task.is_empty() {
-        // Nobody waits for a process whose benchmark was ended.
+        // A process of the benchmark ends with it.
         let _ =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
         let told = insitu::work(&args.task).map_err(|reason| CommandError::usage(reason, ""))?;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
         worker: [own.as_os_str(), "bench".as_ref(), "insitu".as_ref(), "--task".as_ref()]
             .map(ToOwned::to_owned)
             .to_vec(),
-        directory: args.dir.clone(),
+        directory: absolute(&args.dir),
         fast: args.fast.clone(),
         repeat: args.repeat as usize,
         rounds: args.rounds as usize,

@@ -10,8 +10,8 @@ use striate_bench::io::{
 use striate_comm::Comm;
 use striate_file::{DomainChoice, Hints, Method, MethodChoice};
 
-use super::place::{Place, PlaceArgs};
 use super::rows::render;
+use super::store::{BenchStore, StoreArgs};
 use super::{progress_bar, said_when_interrupted};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
@@ -26,7 +26,7 @@ pub(super) struct IoArgs {
     /// Ranks: threads, unless mpiexec started the program
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
     pub(super) ranks: Option<u64>,
-    /// Who does the I/O, in turn: striate, posix (plain system calls), mpiio (all there is),
+    /// Which implementations do the I/O, in turn: striate, posix (plain system calls), mpiio (all there is),
     /// mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that only copy)
     #[arg(
         short = 'a',
@@ -47,7 +47,7 @@ pub(super) struct IoArgs {
     #[arg(short = 'i', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreArgs,
     /// A hint for our files, by ROMIO's names or ours; may be given again
     #[arg(long = "hint", value_name = "NAME=VALUE")]
     hints: Vec<String>,
@@ -186,7 +186,7 @@ impl IoArgs {
         setting: Setting,
         contenders: Vec<Contender>,
         hints: Hints,
-        place: &Place,
+        place: &BenchStore,
     ) -> Options {
         // The last of equal ones counts.
         let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));

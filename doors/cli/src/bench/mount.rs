@@ -13,7 +13,7 @@ use striate_datatype::parse_size;
 use striate_mount::{Mounted, Options};
 use striate_statistics::{Median, Ratio, median};
 
-use super::ratio_table;
+use super::{absolute, ratio_table};
 use crate::document::Document;
 use crate::table::{Side, Table};
 use crate::{CommandError, signals, space, terminal};
@@ -27,7 +27,7 @@ use crate::{CommandError, signals, space, terminal};
 Examples:
   striate bench mount
   striate bench mount --dir /scratch --size 1GiB --repeat 15 --json")]
-pub(super) struct MountArgs {
+pub(super) struct MountBenchArgs {
     /// Where files are written
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     dir: PathBuf,
@@ -61,19 +61,21 @@ const COMPARED: [(usize, usize, usize, Option<f64>); 8] = [
 ];
 
 /// A directory that goes away with this.
-struct Place(PathBuf);
+struct ScratchDirectory(PathBuf);
 
-impl Drop for Place {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-pub(super) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
+pub(super) fn run(args: &MountBenchArgs, json: bool) -> Result<(), CommandError> {
     let hint = "use a smaller --size, or another --dir";
     space::check("the benchmark", args.size, &args.dir, hint)?;
     let stop = signals::flag()?;
-    let place = Place(args.dir.join(format!("striate-bench-mount-{}", std::process::id())));
+    let place = ScratchDirectory(
+        absolute(&args.dir).join(format!("striate-bench-mount-{}", std::process::id())),
+    );
     let source = made(&place.0.join("source"))?;
     let mut mounts = Vec::new();
     for (way, stage) in [("passthrough", ""), ("requests", ""), ("write-back", "write-back")] {

@@ -5,7 +5,7 @@
 //! file. The thread that writes the last chunk of a file gives the file its name ([`UnfinishedFile`]). After a failure
 //! nothing new is begun, and what is unfinished is removed; what cannot be removed is named ([`UnfinishedCopies`]).
 
-mod place;
+mod location;
 mod plan;
 mod unfinished_copies;
 
@@ -24,8 +24,8 @@ use indicatif::ProgressBar;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
 use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
-pub(crate) use place::Place;
-pub(crate) use plan::{Job, plan};
+pub(crate) use location::Location;
+pub(crate) use plan::{CopyJob, plan};
 use striate_process::part_file::Existing;
 pub(crate) use unfinished_copies::UnfinishedCopies;
 
@@ -42,7 +42,7 @@ const LAST_CHUNKS: Duration = Duration::from_millis(400);
 /// Copies all files; returns their sizes in the order of the jobs. `stop` ends it early. What is unfinished, or left
 /// in the end, is in `left` at any time. What earlier copies have left is removed first.
 pub(crate) fn run(
-    jobs: Vec<Job>,
+    jobs: Vec<CopyJob>,
     layout: Layout,
     threads: usize,
     bar: &ProgressBar,
@@ -50,7 +50,7 @@ pub(crate) fn run(
     stop: &AtomicBool,
 ) -> Result<Vec<u64>, CommandError> {
     remove_stale(jobs.iter().map(|job| &job.to));
-    let state = State {
+    let state = CopyState {
         copied: vec![0; jobs.len()],
         jobs: jobs.into_iter().enumerate(),
         chunks: VecDeque::new(),
@@ -79,18 +79,18 @@ pub(crate) fn run(
     })
 }
 
-/// All that threads share.
+/// The state that the threads share.
 struct Copy<'c> {
     layout: Layout,
     bar: &'c ProgressBar,
     left: &'c UnfinishedCopies,
     stop: &'c AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<CopyState>,
     changed: Condvar,
 }
 
-struct State {
-    jobs: Enumerate<IntoIter<Job>>,
+struct CopyState {
+    jobs: Enumerate<IntoIter<CopyJob>>,
     /// Open files with chunks that no thread has taken yet, from this offset on.
     chunks: VecDeque<(Arc<Copying>, u64)>,
     /// Threads that are opening a file.
@@ -114,12 +114,12 @@ struct Copying {
 }
 
 enum Task {
-    Open(usize, Job),
+    Open(usize, CopyJob),
     Chunk(Arc<Copying>, u64),
 }
 
 impl Copy<'_> {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CopyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl Copy<'_> {
             });
             self.state().opening -= usize::from(opens);
             if let Err(error) = done {
-                // The first failure is the cause of others.
+                // The first failure causes the ones after it.
                 self.state().failed.get_or_insert(error);
             }
             self.changed.notify_all();
@@ -188,11 +188,11 @@ impl Copy<'_> {
         }
     }
 
-    fn open(&self, index: usize, job: &Job) -> Result<(), CommandError> {
+    fn open(&self, index: usize, job: &CopyJob) -> Result<(), CommandError> {
         self.bar.set_message(job.to.to_string());
         let from: Box<dyn Store> = match &job.from {
-            Place::Local(path) => Box::new(PosixFile::open(path, &PosixOptions::read_only())?),
-            Place::Remote(url) => {
+            Location::Local(path) => Box::new(PosixFile::open(path, &PosixOptions::read_only())?),
+            Location::Remote(url) => {
                 let client = Client::shared(url)?;
                 Box::new(RemoteFile::open_with(&client, url, &RemoteOptions::default())?)
             }
@@ -212,11 +212,11 @@ impl Copy<'_> {
     }
 
     /// Begins a file; whatever becomes of that, `left` knows what may be there.
-    fn create(&self, name: &Place) -> Result<(UnfinishedFile, Box<dyn Store>), CommandError> {
+    fn create(&self, name: &Location) -> Result<(UnfinishedFile, Box<dyn Store>), CommandError> {
         let to = UnfinishedFile::new(name);
         let shown = to.part().to_string();
         match to.part() {
-            Place::Local(part) => {
+            Location::Local(part) => {
                 let directory = part.parent().unwrap_or(Path::new("."));
                 fs::create_dir_all(directory)
                     .map_err(|source| CommandError::Write { path: directory.into(), source })?;
@@ -226,7 +226,7 @@ impl Copy<'_> {
                 to.claim()?;
                 Ok((to, Box::new(store)))
             }
-            Place::Remote(url) => {
+            Location::Remote(url) => {
                 let client = Client::shared(&url)?;
                 let options = RemoteOptions { create: true, exclusive: true, layout: self.layout };
                 self.left.add(&shown);
@@ -298,8 +298,8 @@ mod tests {
         let jobs = files.iter().enumerate().map(|(index, &len)| {
             std::fs::write(path(format!("from{index}")), content(index, len)).unwrap();
             let [from, to] =
-                ["from", "to"].map(|side| Place::Local(path(format!("{side}{index}"))));
-            Job { from, to, bytes: len as u64 }
+                ["from", "to"].map(|side| Location::Local(path(format!("{side}{index}"))));
+            CopyJob { from, to, bytes: len as u64 }
         });
         let (bar, stop) = (ProgressBar::hidden(), AtomicBool::new(false));
         let left = UnfinishedCopies::default();
@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn a_failure_leaves_nothing_unfinished() {
         let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| Place::Local(directory.path().join(name));
+        let path = |name: &str| Location::Local(directory.path().join(name));
         std::fs::write(directory.path().join("a"), vec![1; 9 << 20]).unwrap();
-        let job = |from, to| Job { from: path(from), to: path(to), bytes: 0 };
+        let job = |from, to| CopyJob { from: path(from), to: path(to), bytes: 0 };
         let (bar, stop) = (ProgressBar::hidden(), AtomicBool::new(false));
         let jobs = vec![job("missing", "b"), job("a", "c")];
         let left = UnfinishedCopies::default();

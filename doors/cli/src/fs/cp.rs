@@ -9,8 +9,8 @@ use serde::Serialize;
 use striate_datatype::{Bytes, parse_size};
 use striate_store::remote::Layout;
 
-use super::copy::{self, Job, Place, UnfinishedCopies};
-use super::interrupt::{spinner, supervised};
+use super::copy::{self, CopyJob, Location, UnfinishedCopies};
+use super::supervised::{spinner, supervised};
 use crate::document::Document;
 use crate::number::{counted, short};
 use crate::{CommandError, terminal};
@@ -52,15 +52,15 @@ pub(crate) struct CpArgs {
 
     /// What to copy: files and URLs
     #[arg(required = true, value_name = "SOURCE", value_parser = place())]
-    sources: Vec<Place>,
+    sources: Vec<Location>,
 
     /// Where to
     #[arg(value_name = "DESTINATION", value_parser = place())]
-    destination: Place,
+    destination: Location,
 }
 
-fn place() -> impl TypedValueParser<Value = Place> {
-    OsStringValueParser::new().try_map(Place::new)
+fn place() -> impl TypedValueParser<Value = Location> {
+    OsStringValueParser::new().try_map(Location::new)
 }
 
 fn strip(text: &str) -> Result<u64, String> {
@@ -74,7 +74,7 @@ fn strip(text: &str) -> Result<u64, String> {
 
 /// A file that was copied; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CopyRow {
     from: String,
     to: String,
     bytes: u64,
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
         let jobs = copy::plan(&args.sources, &args.destination, args.recursive);
         looking.finish_and_clear();
         let jobs = jobs?;
-        let rows: Vec<Row> = jobs.iter().map(row).collect();
+        let rows: Vec<CopyRow> = jobs.iter().map(row).collect();
         let bar = progress_bar(&jobs);
         let start = Instant::now();
         let copied = copy::run(jobs, layout, args.threads.into(), &bar, &left, stop);
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
         Ok((rows, copied?, start.elapsed().as_secs_f64()))
     })?;
     if json {
-        let with_bytes = |(row, bytes)| Row { bytes, ..row };
+        let with_bytes = |(row, bytes)| CopyRow { bytes, ..row };
         let rows = rows.into_iter().zip(copied).map(with_bytes).collect();
         return Document::new(rows, Vec::new()).print();
     }
@@ -113,12 +113,12 @@ pub(crate) fn run(args: &CpArgs, json: bool) -> Result<(), CommandError> {
     ))
 }
 
-fn row(job: &Job) -> Row {
-    Row { from: job.from.to_string(), to: job.to.to_string(), bytes: 0 }
+fn row(job: &CopyJob) -> CopyRow {
+    CopyRow { from: job.from.to_string(), to: job.to.to_string(), bytes: 0 }
 }
 
 /// Shows itself on a terminal only.
-fn progress_bar(jobs: &[Job]) -> ProgressBar {
+fn progress_bar(jobs: &[CopyJob]) -> ProgressBar {
     let style = "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {wide_msg}";
     let style = ProgressStyle::with_template(style);
     ProgressBar::new(jobs.iter().map(|job| job.bytes).sum())

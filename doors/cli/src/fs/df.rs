@@ -34,7 +34,7 @@ pub(super) const DISK: &str = "disk";
 
 /// The space of a server, or of all together.
 #[derive(Debug, Default, Serialize)]
-struct Row {
+struct SpaceRow {
     server: String,
     total: u64,
     used: u64,
@@ -49,10 +49,10 @@ struct Row {
 }
 
 /// What a server says of its space, and which disk it is on.
-type Answer = (ServerSpace, Option<u64>);
+type SpaceAnswer = (ServerSpace, Option<u64>);
 
-impl Row {
-    fn new(server: &str, answer: Result<Answer, StoreError>) -> Self {
+impl SpaceRow {
+    fn new(server: &str, answer: Result<SpaceAnswer, StoreError>) -> Self {
         let server = server.to_owned();
         match answer {
             Ok((ServerSpace { total, free, available, objects }, disk)) => {
@@ -74,7 +74,7 @@ impl Row {
     }
 }
 
-fn ask(client: &Client, server: &str) -> Result<Answer, StoreError> {
+fn ask(client: &Client, server: &str) -> Result<SpaceAnswer, StoreError> {
     let space = client.space(server)?;
     let numbers = client.statistics(server)?;
     let disk = numbers.into_iter().find(|(name, _)| name == DISK).map(|(_, disk)| disk);
@@ -85,9 +85,9 @@ pub(crate) fn run(args: &DfArgs, json: bool) -> Result<(), CommandError> {
     let client = Client::shared(&args.url)?;
     let servers = client.servers()?;
     let spaces = ask_each(&servers, |server| ask(&client, server));
-    let mut rows: Vec<Row> =
-        servers.iter().zip(spaces).map(|(server, space)| Row::new(server, space)).collect();
-    let mut sum = Row { server: "sum".into(), ..Row::default() };
+    let mut rows: Vec<SpaceRow> =
+        servers.iter().zip(spaces).map(|(server, space)| SpaceRow::new(server, space)).collect();
+    let mut sum = SpaceRow { server: "sum".into(), ..SpaceRow::default() };
     let mut disks = HashSet::new();
     for row in &rows {
         let counts = row.disk.is_some_and(|disk| !disks.insert(disk));
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &DfArgs, json: bool) -> Result<(), CommandError> {
     if down { Err(CommandError::NotWell) } else { Ok(()) }
 }
 
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[SpaceRow]) -> String {
     let mut table = Table::new(&[
         ("server", Side::Left),
         ("total", Side::Right),

@@ -23,7 +23,7 @@ const PINGS: usize = 5;
 #[command(after_help = "\
 Examples:
   striate fs health striate://io.example
-  STRIATE_PATIENCE=5s striate fs health --json striate://io.example || page-someone")]
+  STRIATE_PATIENCE=5s striate fs health --json striate://io.example || alert")]
 pub(crate) struct HealthArgs {
     /// The file system
     url: RemoteUrl,
@@ -31,18 +31,18 @@ pub(crate) struct HealthArgs {
 
 /// A server; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct HealthRow {
     server: String,
     reachable: bool,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    answer: Option<Answer>,
+    answer: Option<HealthAnswer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 /// What a server that answers says.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct HealthAnswer {
     /// `names`, `data`, or `names and data`.
     role: &'static str,
     version: String,
@@ -52,8 +52,8 @@ struct Answer {
     latency_ms: f64,
 }
 
-impl Row {
-    fn new(server: &str, answer: Result<Answer, StoreError>) -> Self {
+impl HealthRow {
+    fn new(server: &str, answer: Result<HealthAnswer, StoreError>) -> Self {
         let server = server.to_owned();
         match answer {
             Ok(answer) => Self { server, reachable: true, answer: Some(answer), error: None },
@@ -67,8 +67,8 @@ impl Row {
 pub(crate) fn run(args: &HealthArgs, json: bool) -> Result<(), CommandError> {
     let rows = match ask(&args.url) {
         Ok(rows) => rows,
-        // Without the metadata server it is not known who the others are.
-        Err(error) => vec![Row::new(&args.url.address, Err(error))],
+        // Without the metadata server the I/O servers are not known.
+        Err(error) => vec![HealthRow::new(&args.url.address, Err(error))],
     };
     let down = rows.iter().filter(|row| !row.reachable).count();
     if json {
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &HealthArgs, json: bool) -> Result<(), CommandError> {
     if down > 0 { Err(CommandError::NotWell) } else { Ok(()) }
 }
 
-fn ask(url: &RemoteUrl) -> Result<Vec<Row>, StoreError> {
+fn ask(url: &RemoteUrl) -> Result<Vec<HealthRow>, StoreError> {
     let client = Client::shared(url)?;
     let holders = client.servers()?;
     let servers = all_servers(&client)?;
@@ -96,7 +96,7 @@ fn ask(url: &RemoteUrl) -> Result<Vec<Row>, StoreError> {
             (true, false) => "names",
             _ => "data",
         };
-        Ok(Answer {
+        Ok(HealthAnswer {
             role,
             version: told.version,
             identity: told.identity.to_string(),
@@ -105,10 +105,10 @@ fn ask(url: &RemoteUrl) -> Result<Vec<Row>, StoreError> {
             latency_ms: fastest.as_secs_f64() * 1e3,
         })
     });
-    Ok(servers.iter().zip(answers).map(|(server, answer)| Row::new(server, answer)).collect())
+    Ok(servers.iter().zip(answers).map(|(server, answer)| HealthRow::new(server, answer)).collect())
 }
 
-fn text(rows: &[Row], down: usize) -> String {
+fn text(rows: &[HealthRow], down: usize) -> String {
     let mut table = Table::new(&[
         ("server", Side::Left),
         ("role", Side::Left),

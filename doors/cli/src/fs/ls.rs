@@ -50,12 +50,12 @@ struct Entry {
     /// Of all files of a directory together.
     size: u64,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    file: Option<File>,
+    file: Option<ListedFile>,
 }
 
 /// What a directory does not have.
 #[derive(Debug, PartialEq, Serialize)]
-struct File {
+struct ListedFile {
     strip: u64,
     servers: Vec<String>,
     created_ms: u64,
@@ -104,7 +104,7 @@ fn entries(prefix: &str, files: Vec<FileInfo>, recursive: bool) -> Vec<Entry> {
                 name: name.to_owned(),
                 directory: false,
                 size: file.size,
-                file: Some(File {
+                file: Some(ListedFile {
                     strip: file.strip,
                     servers: file.servers,
                     created_ms: file.created_ms,

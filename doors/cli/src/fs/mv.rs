@@ -16,7 +16,7 @@ Examples:
   striate fs mv striate://io.example/out.dat striate://io.example/old/
 
 A file that has the name already is replaced, in one step. No data moves.")]
-pub(crate) struct MvArgs {
+pub(crate) struct FsMvArgs {
     /// Fail if a file has the name already
     #[arg(short, long)]
     no_clobber: bool,
@@ -30,7 +30,7 @@ pub(crate) struct MvArgs {
 
 /// A row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Renamed {
+struct RenamedFile {
     from: String,
     to: String,
 }
@@ -44,7 +44,7 @@ pub(crate) fn interrupted() -> CommandError {
     )
 }
 
-pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(args: &FsMvArgs, json: bool) -> Result<(), CommandError> {
     if (&args.from.address, args.from.tls) != (&args.to.address, args.to.tls) {
         return Err(CommandError::usage(
             "a file cannot get a name on other servers",
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
     client.rename(from, &to, !args.no_clobber)?;
     if json {
         let renamed =
-            Renamed { from: client.url(from).to_string(), to: client.url(&to).to_string() };
+            RenamedFile { from: client.url(from).to_string(), to: client.url(&to).to_string() };
         return Document::new(vec![renamed], Vec::new()).print();
     }
     Ok(())

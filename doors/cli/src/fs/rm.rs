@@ -10,7 +10,7 @@ use serde::Serialize;
 use striate_store::remote::{Client, RemoteUrl};
 use striate_store::{ErrorKind, StoreError};
 
-use super::interrupt::{steps, supervised};
+use super::supervised::{steps, supervised};
 use super::{as_directory, path};
 use crate::document::Document;
 use crate::number::{counted, counted_as, grouped};
@@ -23,7 +23,7 @@ Examples:
   striate fs rm striate://io.example/run7/out.dat striate://io.example/run7/log
   striate fs rm -r striate://io.example/run7
   striate fs rm --dead striate://io.example    finish removals that were interrupted")]
-pub(crate) struct RmArgs {
+pub(crate) struct FsRmArgs {
     /// It is no failure if a file does not exist
     #[arg(short, long)]
     force: bool,
@@ -32,7 +32,7 @@ pub(crate) struct RmArgs {
     #[arg(short, long)]
     recursive: bool,
 
-    /// Remove what is left of files whose removal was interrupted, and no others
+    /// Remove only what is left of files whose removal was interrupted
     #[arg(long, conflicts_with_all = ["force", "recursive"])]
     dead: bool,
 
@@ -44,12 +44,12 @@ pub(crate) struct RmArgs {
 /// A row of the JSON document.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Row {
+enum RemovalRow {
     Removed { url: String },
     Finished { url: String, finished: u64 },
 }
 
-pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
     if args.dead {
         return finish(&args.urls, json);
     }
@@ -84,9 +84,9 @@ pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
 /// Removes what a URL stands for, until it is told to stop.
 fn remove(
     url: &RemoteUrl,
-    args: &RmArgs,
+    args: &FsRmArgs,
     (stop, count): (&AtomicBool, &AtomicU64),
-    removed: &mut Vec<Row>,
+    removed: &mut Vec<RemovalRow>,
     failures: &mut Vec<CommandError>,
 ) -> Result<(), CommandError> {
     let client = Client::shared(url)?;
@@ -99,7 +99,7 @@ fn remove(
         bar.set_message(name.clone());
         match client.remove(&name) {
             Ok(()) => {
-                removed.push(Row::Removed { url: client.url(&name).to_string() });
+                removed.push(RemovalRow::Removed { url: client.url(&name).to_string() });
                 count.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -187,7 +187,7 @@ fn finish(urls: &[RemoteUrl], json: bool) -> Result<(), CommandError> {
         let finished = client.bury_dead()?;
         let url = client.url("").to_string();
         let _ = writeln!(text, "{url}: {} finished", counted(finished, "removal"));
-        rows.push(Row::Finished { url, finished });
+        rows.push(RemovalRow::Finished { url, finished });
     }
     if json { Document::new(rows, Vec::new()).print() } else { terminal::print(&text) }
 }

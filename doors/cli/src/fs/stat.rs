@@ -29,7 +29,7 @@ pub(crate) struct StatArgs {
 
 /// What is known about a file; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Description {
+struct FileDescription {
     url: String,
     path: String,
     file: u64,
@@ -56,11 +56,11 @@ pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(described, Vec::new()).print();
     }
-    let texts: Vec<String> = described.iter().map(Description::text).collect();
+    let texts: Vec<String> = described.iter().map(FileDescription::text).collect();
     terminal::print(&texts.join("\n"))
 }
 
-fn describe(url: &RemoteUrl) -> Result<Description, CommandError> {
+fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
     let client = Client::shared(url)?;
     let info = client.lookup(path(url))?;
     let lens = client.object_lens(&info)?;
@@ -70,7 +70,7 @@ fn describe(url: &RemoteUrl) -> Result<Description, CommandError> {
         servers: NonZeroU32::new(servers.len() as u32).unwrap_or(NonZeroU32::MIN),
     };
     let ends = (0..).zip(&lens).map(|(index, len)| striping.file_len(index, len.unwrap_or(0)));
-    Ok(Description {
+    Ok(FileDescription {
         url: client.url(&path).to_string(),
         path,
         file,
@@ -87,7 +87,7 @@ fn describe(url: &RemoteUrl) -> Result<Description, CommandError> {
     })
 }
 
-impl Description {
+impl FileDescription {
     fn text(&self) -> String {
         let mut text = format!("{}\n", terminal::heading(&shown(&self.url)));
         let mut line = |what: &str, value: String| {

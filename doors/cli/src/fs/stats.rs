@@ -18,19 +18,19 @@ Examples:
   striate fs stats --json striate://io.example
 
 Numbers that are 0 everywhere are left out of the table.")]
-pub(crate) struct StatsArgs {
+pub(crate) struct FsStatsArgs {
     /// The file system
     url: RemoteUrl,
 }
 
 /// A server; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CounterRow {
     server: String,
     counters: serde_json::Map<String, serde_json::Value>,
 }
 
-pub(crate) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(args: &FsStatsArgs, json: bool) -> Result<(), CommandError> {
     let client = Client::shared(&args.url)?;
     let servers = all_servers(&client)?;
     let answers = ask_each(&servers, |server| client.statistics(server));
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
         of_one.retain(|(name, _)| name != super::df::DISK);
     }
     if json {
-        let row = |(server, counters): (String, Vec<(String, u64)>)| Row {
+        let row = |(server, counters): (String, Vec<(String, u64)>)| CounterRow {
             server,
             counters: counters.into_iter().map(|(name, value)| (name, value.into())).collect(),
         };

@@ -32,14 +32,14 @@ pub(super) fn run() -> Result<(), CommandError> {
 
 /// This process goes on when the terminal is gone.
 pub(super) fn detach() {
-    // It fails for whoever is detached already.
+    // It fails if the process is detached already.
     let _ = rustix::process::setsid();
 }
 
-/// Nobody listens any more.
+/// Closes the output, which the command that started this process does not read any more.
 pub(super) fn be_silent() {
     let Ok(nothing) = std::fs::File::options().write(true).open("/dev/null") else { return };
-    // It would only keep others waiting for the end of what is said.
+    // A reader of the pipe waits until all writers have closed it.
     let _ = rustix::stdio::dup2_stdout(&nothing);
     let _ = rustix::stdio::dup2_stderr(&nothing);
 }

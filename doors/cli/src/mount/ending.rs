@@ -1,4 +1,4 @@
-//! Waiting for the end of mounts of other processes, and what they have left behind.
+//! Waiting for the end of mounts that other processes serve, and what those have left in logs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,9 +53,9 @@ impl Patience {
 }
 
 /// A bar that shows how many files are still to be written; on terminals only.
-pub(crate) struct Bar(ProgressBar);
+pub(crate) struct SettlingBar(ProgressBar);
 
-impl Bar {
+impl SettlingBar {
     pub(crate) fn new() -> Self {
         Self(ProgressBar::hidden())
     }
@@ -80,7 +80,7 @@ impl Bar {
 
 /// Waits for the end of a mount, until everything is on the source.
 pub(super) fn wait(listed: &mut FoundRecord, patience: &Patience) -> Result<Ended, CommandError> {
-    let mut bar = Bar::new();
+    let mut bar = SettlingBar::new();
     let mut ended = None;
     let waited = patience.until(|| {
         ended = listed.look();

@@ -22,7 +22,7 @@ Examples:
   striate umount --unguard view        make a directory writable that 'striate mount --guard' has guarded
 
 A plain 'umount' or 'fusermount3 -u' returns before stages have written what they hold back; 'striate mount --wait
-POINT' waits for the rest. Ctrl-C ends the wait, not the writing. Only whoever has mounted, and root, can unmount.
+POINT' waits for the rest. Ctrl-C ends the wait, not the writing. Only the user that has mounted, and root, can unmount.
 Exit status: 0 everything is on the source, 1 it is not (which files is told), 2 nothing is mounted there.")]
 pub(crate) struct UmountArgs {
     /// Where it is mounted
@@ -40,11 +40,11 @@ pub(crate) struct UmountArgs {
 }
 
 /// What to do about another's mount.
-const OWNER: &str = "whoever has mounted, or root, can do it";
+const OWNER: &str = "the user that has mounted it, or root, can do it";
 
 /// A mount that has ended; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct UnmountRow {
     point: String,
     source: String,
     /// `settled`, `failed` or `killed`.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &UmountArgs, json: bool) -> Result<(), CommandError> {
         let ended = unmounted(&point, args.lazy, args.unguard)
             .and_then(|listed| ended(listed, &patience, json, &mut rows));
         if let Err(error) = ended {
-            // The last one is told by whoever called.
+            // The caller reports the last one.
             if let Err(former) = std::mem::replace(&mut result, Err(error)) {
                 former.report();
             }
@@ -91,7 +91,7 @@ pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(),
             return Err(unknown(&point, &found));
         }
         if json {
-            return Document::new(Vec::<Row>::new(), Vec::new()).print();
+            return Document::new(Vec::<UnmountRow>::new(), Vec::new()).print();
         }
         let text = format!("{} is not mounted, and nothing is being written\n", point.display());
         return terminal::print(&text);
@@ -134,7 +134,7 @@ fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<FoundRecord>
             "",
         ));
     } else if !listed.iter().any(FoundRecord::is_live) {
-        // Whoever served it was killed, and has left its guard.
+        // The process that served it was killed, and has left its guard.
         let lifted = striate_mount::lift_guard(point).unwrap_or(false);
         if lifted {
             say(&format!("{} is guarded no more", point.display()));
@@ -172,7 +172,7 @@ fn ended(
     listed: Vec<FoundRecord>,
     patience: &Patience,
     json: bool,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<UnmountRow>,
 ) -> Result<(), CommandError> {
     let mut result = Ok(());
     for mut listed in listed {
@@ -212,7 +212,7 @@ fn ended(
         }
         let seconds = begun.elapsed().as_secs_f64();
         let (point, source, files) = (record.point, record.source, record.held);
-        rows.push(Row { point, source, state, files, seconds, error, missing });
+        rows.push(UnmountRow { point, source, state, files, seconds, error, missing });
     }
     result
 }
@@ -223,7 +223,7 @@ fn unknown(point: &Path, found: &MountEntry) -> CommandError {
     CommandError::failed(
         format!("cannot wait for {}", point.display()),
         format!("it was mounted{owner}, and there is no record of it for you"),
-        "whoever has mounted it, or root, can wait for it",
+        "the user that has mounted it, or root, can wait for it",
     )
 }
 

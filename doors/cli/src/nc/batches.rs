@@ -8,7 +8,7 @@ use striate_array::format::Header;
 
 /// A part of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct VariablePart {
     /// Its index.
     pub(super) variable: usize,
     pub(super) start: Vec<u64>,
@@ -18,7 +18,10 @@ pub(super) struct Part {
 
 /// All parts of all variables, in batches of at most `most` bytes, or of one element if that is larger;
 /// in the same order on every rank.
-pub(super) fn batches(header: &Header, most: u64) -> Box<dyn Iterator<Item = Vec<Part>> + '_> {
+pub(super) fn batches(
+    header: &Header,
+    most: u64,
+) -> Box<dyn Iterator<Item = Vec<VariablePart>> + '_> {
     let fixed = indices(header, false).flat_map(move |variable| {
         let shape = header.shape(&header.variables[variable]);
         parts(header, variable, &shape, most)
@@ -52,7 +55,10 @@ pub(super) fn batches(header: &Header, most: u64) -> Box<dyn Iterator<Item = Vec
 }
 
 /// As many parts at a time as have no more than so many bytes.
-fn together(parts: impl Iterator<Item = Part>, most: u64) -> impl Iterator<Item = Vec<Part>> {
+fn together(
+    parts: impl Iterator<Item = VariablePart>,
+    most: u64,
+) -> impl Iterator<Item = Vec<VariablePart>> {
     let mut parts = parts.peekable();
     std::iter::from_fn(move || {
         let mut batch = vec![parts.next()?];
@@ -65,7 +71,7 @@ fn together(parts: impl Iterator<Item = Part>, most: u64) -> impl Iterator<Item 
     })
 }
 
-/// The variables that grow, or the others.
+/// The record variables, or the fixed ones.
 fn indices(header: &Header, records: bool) -> impl Iterator<Item = usize> {
     let variables = header.variables.iter().enumerate();
     variables
@@ -78,22 +84,22 @@ fn parts(
     variable: usize,
     shape: &[u64],
     most: u64,
-) -> impl Iterator<Item = Part> + use<> {
+) -> impl Iterator<Item = VariablePart> + use<> {
     let size = header.variables[variable].external.size();
     SlabBatches::new(shape, (most / size).max(1)).map(move |(start, count)| {
         let bytes = count.iter().product::<u64>() * size;
-        Part { variable, start, count, bytes }
+        VariablePart { variable, start, count, bytes }
     })
 }
 
-fn of_records(header: &Header, variable: usize, first: u64, records: u64) -> Part {
+fn of_records(header: &Header, variable: usize, first: u64, records: u64) -> VariablePart {
     let known = &header.variables[variable];
     let mut count = header.shape(known);
     count[0] = records;
     let mut start = vec![0; count.len()];
     start[0] = first;
     let bytes = header.slab_size(known).unwrap_or(u64::MAX).saturating_mul(records);
-    Part { variable, start, count, bytes }
+    VariablePart { variable, start, count, bytes }
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use serde::Serialize;
 use striate_comm::Comm;
 use values::Tolerance;
 
-use super::interrupt::{Interrupt, Leaves};
-use super::missing::Missing;
+use super::missing_values::MissingValues;
+use super::signal_watch::{Leaves, SignalWatch};
 use super::{RanksArgs, open};
 use crate::document::Document;
 use crate::number::grouped;
@@ -37,7 +37,7 @@ no more than ABS, or no more than REL times the larger of |a| and |b|: one of bo
 whatever its bits, and differs from every number; an infinity equals only itself; 0 equals -0; text is the
 same or differs. A dataset whose file was cut off is refused: values that are not there are neither the same
 nor different. Exit status: 0 if the datasets are the same, 1 if they differ or cannot be compared.")]
-pub(crate) struct CompareArgs {
+pub(crate) struct NcCompareArgs {
     /// Compare values only; attributes and what is in one of them only do not count
     #[arg(long, conflicts_with = "header_only")]
     data_only: bool,
@@ -107,8 +107,8 @@ enum Difference {
     },
 }
 
-pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
-    let interrupt = Interrupt::new(Leaves::Nothing("the datasets are not compared to the end"))?;
+pub(crate) fn run(args: &NcCompareArgs, json: bool) -> Result<(), CommandError> {
+    let interrupt = SignalWatch::new(Leaves::Nothing("the datasets are not compared to the end"))?;
     let found = ranks::run(args.ranks.count(), |comm| compare(args, comm, interrupt.bar()))?;
     drop(interrupt);
     let Some(found) = found else { return Ok(()) };
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
 
 /// Compares, as one of the ranks; all find the same.
 fn compare(
-    args: &CompareArgs,
+    args: &NcCompareArgs,
     comm: &Arc<dyn Comm>,
     bar: &ProgressBar,
 ) -> Result<Vec<Difference>, CommandError> {
@@ -132,7 +132,7 @@ fn compare(
     let mut second = open(comm, &args.second)?;
     if !args.header_only && !args.lenient {
         for (path, dataset) in [(&args.first, &first), (&args.second, &second)] {
-            if let Some(missing) = Missing::of(path, dataset)? {
+            if let Some(missing) = MissingValues::of(path, dataset)? {
                 return Err(missing.error("--lenient compares zeros in their place"));
             }
         }

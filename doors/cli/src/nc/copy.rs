@@ -6,7 +6,7 @@ use clap::Args;
 use striate_array::Format;
 use striate_datatype::Bytes;
 
-use super::transfer::{self, Row, Work};
+use super::transfer::{self, TransferRow, Work};
 use super::{RanksArgs, existing, options};
 use crate::document::Document;
 use crate::number::{counted, short};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &CopyArgs, json: bool) -> Result<(), CommandError> {
 }
 
 /// Prints what was done.
-pub(super) fn print(row: Row, what: &str, json: bool) -> Result<(), CommandError> {
+pub(super) fn print(row: TransferRow, what: &str, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(vec![row], Vec::new()).print();
     }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgAction, Args};
-use json::{DatasetRow, Source};
+use json::{DataSource, DatasetRow};
 use striate_array::cdl::{self, CdlError, Data, Precision};
 use striate_array::format::{Header, Variable};
 use striate_array::{ArrayError, Dataset, Slab};
 use striate_comm::Comm;
 
-use super::missing::Missing;
+use super::missing_values::MissingValues;
 use super::{failed, open, options};
 use crate::document::Document;
 use crate::{CommandError, ranks};
@@ -195,7 +195,7 @@ fn print(
         let missing = match options.data {
             Data::None => None,
             _ if what != What::Cdl => None,
-            _ => Missing::of(file, &dataset)?.filter(|_| !lenient),
+            _ => MissingValues::of(file, &dataset)?.filter(|_| !lenient),
         };
         if let Some(missing) = &missing {
             options.available.clone_from(&missing.held);
@@ -246,7 +246,7 @@ fn print_json(
     if let Some(unknown) = options.variables.iter().find(|name| !is_there(name)) {
         return ended(file, CdlError::Unknown(unknown.clone()));
     }
-    let source = Source::new(dataset);
+    let source = DataSource::new(dataset);
     let wanted = |variable: &Variable| cdl::is_wanted(header, variable, options);
     let rows = vec![row.with_data(&source, header, wanted, &options.held)];
     let written = Document::new(rows, Vec::new()).write_to_stdout();

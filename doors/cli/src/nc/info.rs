@@ -10,7 +10,7 @@ use partitions::Partitions;
 use serde::Serialize;
 use striate_array::format::{Dimension, Header, Variable};
 
-use super::missing::Missing;
+use super::missing_values::MissingValues;
 use super::{open_partial, store, validate};
 use crate::document::Document;
 use crate::number::{bytes, counted, grouped};
@@ -37,7 +37,7 @@ pub(crate) struct InfoArgs {
 
 /// What is known about a dataset; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Description {
+struct DatasetDescription {
     file: String,
     format: String,
     /// What ncdump -k calls the format.
@@ -96,12 +96,12 @@ pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
         let probe = dataset.partition_probe().map(str::to_owned);
         let partitions =
             dataset.partitions().map(|infos| Partitions::new(&args.file, &header, infos, probe));
-        let missing = Missing::of(&args.file, &dataset)?;
+        let missing = MissingValues::of(&args.file, &dataset)?;
         Ok((header, own, size, partitions, missing))
     })?;
     let Some((header, own, size, partitions, missing)) = found else { return Ok(()) };
     let file = args.file.display().to_string();
-    let mut described = Description::new(file, &header, &own, size, partitions);
+    let mut described = DatasetDescription::new(file, &header, &own, size, partitions);
     if let Some(missing) = &missing {
         for (index, row) in described.variables.iter_mut().enumerate() {
             row.missing_values = missing.of_variable(&header, index);
@@ -124,7 +124,7 @@ pub(super) fn size(header: &Header, variable: &Variable) -> u64 {
     shape.iter().fold(variable.external.size(), |size, len| size.saturating_mul(*len))
 }
 
-impl Description {
+impl DatasetDescription {
     /// Of what its header says; `own` is that of the file, which differs if there are partitions.
     fn new(
         file: String,

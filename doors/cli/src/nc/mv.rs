@@ -6,10 +6,10 @@ use clap::Args;
 use serde::Serialize;
 use striate_array::{ArrayError, DatasetFiles, IfExists};
 
-use super::interrupt::{Interrupt, Leaves};
+use super::signal_watch::{Leaves, SignalWatch};
 use super::{failed, place};
 use crate::document::Document;
-use crate::fs::Place;
+use crate::fs::Location;
 use crate::{CommandError, ranks};
 
 /// Give a dataset another name, or move it into another directory
@@ -25,7 +25,7 @@ master go with it into another one, as copies if that is another file system; al
 On servers all of them stay. One of both names is that of a whole dataset at any time; after an interruption
 the same command with --force goes on. Of a copy of a master only the copy is renamed. Sub-files of PnetCDF
 are renamed after their master. To another machine, copy it with 'striate nc copy', then remove it.")]
-pub(crate) struct MvArgs {
+pub(crate) struct NcMvArgs {
     /// Replace a dataset that has the name already
     #[arg(short, long)]
     force: bool,
@@ -45,20 +45,20 @@ pub(crate) struct MvArgs {
 
 /// What was renamed; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Renamed {
+struct RenamedDataset {
     from: String,
     to: String,
-    partitions: Vec<Moved>,
+    partitions: Vec<MovedPartition>,
 }
 
 #[derive(Debug, Serialize)]
-struct Moved {
+struct MovedPartition {
     from: String,
     to: String,
 }
 
-pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
-    if !ranks::speaks() {
+pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
+    if !ranks::is_printing_rank() {
         return Ok(());
     }
     let to = destination(&args.from, &args.to)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
         args.from.display(),
         to.display()
     );
-    let _interrupt = Interrupt::new(Leaves::Unfinished(told))?;
+    let _interrupt = SignalWatch::new(Leaves::Unfinished(told))?;
     let cannot = |error: ArrayError| {
         let attempted = format!("cannot rename {}", args.from.display());
         match error {
@@ -92,8 +92,8 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
     }
     let text = |path: &Path| path.display().to_string();
     let partitions =
-        moved.iter().map(|(from, to)| Moved { from: text(from), to: text(to) }).collect();
-    let row = Renamed { from: text(&args.from), to: text(&to), partitions };
+        moved.iter().map(|(from, to)| MovedPartition { from: text(from), to: text(to) }).collect();
+    let row = RenamedDataset { from: text(&args.from), to: text(&to), partitions };
     Document::new(vec![row], Vec::new()).print()
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn run(args: &MvArgs, json: bool) -> Result<(), CommandError> {
 fn destination(from: &Path, to: &Path) -> Result<PathBuf, CommandError> {
     place(from)?;
     let is_directory = match place(to)? {
-        Place::Local(path) => path.is_dir() || to.to_string_lossy().ends_with('/'),
-        Place::Remote(url) => url.path.is_empty() || url.path.ends_with('/'),
+        Location::Local(path) => path.is_dir() || to.to_string_lossy().ends_with('/'),
+        Location::Remote(url) => url.path.is_empty() || url.path.ends_with('/'),
     };
     if !is_directory {
         return Ok(to.into());

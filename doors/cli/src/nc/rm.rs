@@ -11,7 +11,7 @@ use striate_array::{ArrayError, DatasetFiles, DatasetKind, Ownership, PartitionF
 use striate_file::File;
 
 use super::failed;
-use super::interrupt::{Interrupt, Leaves};
+use super::signal_watch::{Leaves, SignalWatch};
 use crate::document::Document;
 use crate::number::counted;
 use crate::{CommandError, ranks, terminal};
@@ -28,7 +28,7 @@ interrupted, what is left goes as well. Partitions go if they are regular files 
 copy of a master only the copy itself is removed: the partitions belong to the master that they name, and
 are kept. Partitions that are missing, or are another dataset's by now, or of which nothing proves whose they
 are, are named, and nothing is removed then unless --force is given, which keeps them.")]
-pub(crate) struct RmArgs {
+pub(crate) struct NcRmArgs {
     /// Remove what there is, also if partitions are missing; no failure if a dataset does not exist
     #[arg(short, long)]
     force: bool,
@@ -49,7 +49,7 @@ pub(crate) struct RmArgs {
 
 /// What was removed; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct RemovedDataset {
     dataset: String,
     removed: Vec<String>,
     /// What was to be removed, and was not there, or not this dataset's.
@@ -61,12 +61,12 @@ struct Row {
     copy_of: Option<String>,
 }
 
-pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
-    if !ranks::speaks() {
+pub(crate) fn run(args: &NcRmArgs, json: bool) -> Result<(), CommandError> {
+    if !ranks::is_printing_rank() {
         return Ok(());
     }
     let told = "not everything was removed; the same command with --force goes on".to_owned();
-    let _interrupt = Interrupt::new(Leaves::Unfinished(told))?;
+    let _interrupt = SignalWatch::new(Leaves::Unfinished(told))?;
     let mut rows = Vec::new();
     let mut first = None;
     for dataset in &args.datasets {
@@ -78,12 +78,12 @@ pub(crate) fn run(args: &RmArgs, json: bool) -> Result<(), CommandError> {
     if json {
         Document::new(rows, Vec::new()).print()?;
     } else {
-        terminal::print(&rows.iter().map(Row::text).collect::<String>())?;
+        terminal::print(&rows.iter().map(RemovedDataset::text).collect::<String>())?;
     }
     first.map_or(Ok(()), Err)
 }
 
-impl Row {
+impl RemovedDataset {
     fn text(&self) -> String {
         let mut text: String = self.missing.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         if let Some(master) = &self.copy_of {
@@ -102,7 +102,7 @@ impl Row {
     }
 }
 
-fn remove(dataset: &Path, args: &RmArgs) -> Result<Option<Row>, CommandError> {
+fn remove(dataset: &Path, args: &NcRmArgs) -> Result<Option<RemovedDataset>, CommandError> {
     super::place(dataset)?;
     let force = args.force;
     let name = || dataset.display().to_string();
@@ -160,7 +160,7 @@ fn remove(dataset: &Path, args: &RmArgs) -> Result<Option<Row>, CommandError> {
     let kept = of_others.chain(unclear.into_iter().map(|(reason, _)| reason)).collect();
     let removed = files.remove().map_err(cannot)?;
     let removed = removed.iter().map(|file| file.display().to_string()).collect();
-    Ok(Some(Row { dataset: name(), removed, missing, kept, copy_of }))
+    Ok(Some(RemovedDataset { dataset: name(), removed, missing, kept, copy_of }))
 }
 
 /// What to say of a partition that may be another master's, and what to do.

@@ -23,9 +23,9 @@ use striate_array::{
 use striate_comm::{Comm, CommExt as _, Reduction, agree};
 use striate_process::part_file::Existing;
 
-use super::batches::{Part, batches};
-use super::interrupt::{Interrupt, Leaves};
-use super::missing::Missing;
+use super::batches::{VariablePart, batches};
+use super::missing_values::MissingValues;
+use super::signal_watch::{Leaves, SignalWatch};
 use super::{failed, info, open, store, validate};
 use crate::{CommandError, ranks};
 
@@ -49,7 +49,7 @@ pub(super) struct Work<'a> {
 
 /// What was done; a row of the JSON document.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct TransferRow {
     from: String,
     to: String,
     pub(super) format: String,
@@ -75,8 +75,8 @@ pub(super) fn run(
     work: &Work<'_>,
     ranks: u64,
     options: impl Fn() -> Result<Options, CommandError> + Sync,
-) -> Result<Option<Row>, CommandError> {
-    let interrupt = Interrupt::new(Leaves::Nothing("nothing was written"))?;
+) -> Result<Option<TransferRow>, CommandError> {
+    let interrupt = SignalWatch::new(Leaves::Nothing("nothing was written"))?;
     let start = Instant::now();
     let done = ranks::run(ranks, |comm| {
         let mut options = options()?;
@@ -84,7 +84,7 @@ pub(super) fn run(
         transfer(work, options, comm, &interrupt)
     });
     drop(interrupt);
-    Ok(done?.map(|row| Row { seconds: start.elapsed().as_secs_f64(), ..row }))
+    Ok(done?.map(|row| TransferRow { seconds: start.elapsed().as_secs_f64(), ..row }))
 }
 
 /// Does it, as one of the ranks.
@@ -92,8 +92,8 @@ fn transfer(
     work: &Work<'_>,
     mut options: Options,
     comm: &Arc<dyn Comm>,
-    interrupt: &Interrupt,
-) -> Result<Row, CommandError> {
+    interrupt: &SignalWatch,
+) -> Result<TransferRow, CommandError> {
     let (bar, stop) = (interrupt.bar(), interrupt.stop());
     let mut from = open(comm, work.source)?;
     let header = from.header().clone();
@@ -111,7 +111,7 @@ fn transfer(
     let divided: BTreeSet<usize> =
         infos.iter().flat_map(|info| &info.variables).map(|it| it.variable).collect();
     // A damaged header is an error of its own; what is only missing is told below.
-    Missing::of(work.source, &from)?;
+    MissingValues::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;
     let target = Destination::new(comm.as_ref(), work.destination, work.existing, divides)?;
     let failed = |error| failed("cannot write the copy", error);
@@ -159,7 +159,7 @@ fn transfer(
     } else {
         target.finish(comm.as_ref())?;
     }
-    Ok(Row {
+    Ok(TransferRow {
         from: work.source.display().to_string(),
         to: work.destination.display().to_string(),
         format: format.to_string(),
@@ -218,8 +218,7 @@ fn check(
     })
 }
 
-/// Where the last value ends: what is behind it, or before records that there are none of, is nobody's
-/// loss. `None` if no file is that long.
+/// Where the last value ends: bytes after it are padding. `None` if no file is that long.
 fn end_of_data(header: &Header) -> Option<u64> {
     let mut end = 0;
     for variable in &header.variables {
@@ -270,7 +269,7 @@ fn move_all(
     let ids: Vec<VariableId> = from.variables().collect();
     let rounds = batches(&header, BATCH).count().div_ceil(comm.size());
     let all = batches(&header, BATCH);
-    let mut mine: Box<dyn Iterator<Item = Vec<Part>>> =
+    let mut mine: Box<dyn Iterator<Item = Vec<VariablePart>>> =
         if from.partitions().is_some() || to.partitions().is_some() {
             // Ranks that are far from each other have to do with different partitions.
             Box::new(all.skip(comm.rank() * rounds).take(rounds))
@@ -309,7 +308,7 @@ fn not_complete(error: striate_comm::CommError) -> CommandError {
     }
 }
 
-fn slab(part: &Part) -> Slab {
+fn slab(part: &VariablePart) -> Slab {
     Slab::new(&part.start, &part.count)
 }
 
@@ -318,7 +317,7 @@ fn read(
     from: &mut Dataset,
     header: &Header,
     ids: &[VariableId],
-    parts: &[Part],
+    parts: &[VariablePart],
 ) -> Result<Vec<Values>, ArrayError> {
     let mut read: Vec<Values> = parts
         .iter()

@@ -11,7 +11,7 @@ use striate_array::format::{DecodeError, Header, Problem, validate};
 use striate_comm::Threads;
 use striate_store::Store;
 
-use super::interrupt::{Interrupt, Leaves};
+use super::signal_watch::{Leaves, SignalWatch};
 use super::{of_netcdf_4, open_partial, store};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
@@ -38,16 +38,16 @@ pub(crate) struct ValidateArgs {
 
 /// What was found in a file; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Found {
+struct ValidatedFile {
     file: String,
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<String>,
-    violations: Vec<Row>,
+    violations: Vec<ViolationRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct ViolationRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<u64>,
     /// Whether every reader copes with it.
@@ -56,10 +56,10 @@ struct Row {
 }
 
 pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
-    if !ranks::speaks() {
+    if !ranks::is_printing_rank() {
         return Ok(());
     }
-    let interrupt = Interrupt::new(Leaves::Nothing("not all files were looked at"))?;
+    let interrupt = SignalWatch::new(Leaves::Nothing("not all files were looked at"))?;
     let bar = interrupt.bar();
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
                 found.push(master);
                 found.extend(partitions(file));
             }
-            // The others can be looked at all the same.
+            // The next file is checked all the same.
             Err(error) => drop(unread.get_or_insert(error)),
         }
     }
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
     if json {
         Document::new(found, Vec::new()).print()?;
     } else {
-        terminal::print(&found.iter().map(Found::text).collect::<String>())?;
+        terminal::print(&found.iter().map(ValidatedFile::text).collect::<String>())?;
     }
     match unread {
         Some(error) => Err(error),
@@ -92,20 +92,20 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
     }
 }
 
-fn look(path: &Path) -> Result<Found, CommandError> {
+fn look(path: &Path) -> Result<ValidatedFile, CommandError> {
     let store = store(path)?;
     let (bytes, decoded, len) = header(store.as_ref())?;
     let violations = validate(&bytes, len);
-    let mut rows: Vec<Row> = violations
+    let mut rows: Vec<ViolationRow> = violations
         .into_iter()
-        .map(|found| Row { at: found.at, warning: found.warning, what: found.what })
+        .map(|found| ViolationRow { at: found.at, warning: found.warning, what: found.what })
         .collect();
     if let Err(DecodeError { problem: Problem::Hdf5, .. }) = &decoded
         && let Some(row) = rows.last_mut()
     {
         let _ = write!(row.what, "; {}", of_netcdf_4(&path.display().to_string()));
     }
-    Ok(Found {
+    Ok(ValidatedFile {
         file: path.display().to_string(),
         valid: rows.iter().all(|row| row.warning),
         format: decoded.ok().map(|(header, _)| header.format.to_string()),
@@ -114,12 +114,13 @@ fn look(path: &Path) -> Result<Found, CommandError> {
 }
 
 /// The partitions of a dataset, if it has some: each as a file, and as a part of the dataset.
-fn partitions(path: &Path) -> Vec<Found> {
+fn partitions(path: &Path) -> Vec<ValidatedFile> {
     let Ok(files) = DatasetFiles::of(path) else { return Vec::new() };
     if files.partitions.is_empty() {
         return Vec::new();
     }
-    let mut found: Vec<Found> = files.partitions.iter().map(|part| look_at(&part.file)).collect();
+    let mut found: Vec<ValidatedFile> =
+        files.partitions.iter().map(|part| look_at(&part.file)).collect();
     // One rank: its errors are its own.
     let opened = Threads::new(1).try_run(|comm| {
         let dataset = open_partial(&comm, path)?;
@@ -135,7 +136,8 @@ fn partitions(path: &Path) -> Vec<Found> {
         // The master itself is at fault.
         Err(error) => {
             let file = path.display().to_string();
-            let mut master = Found { file, valid: true, format: None, violations: Vec::new() };
+            let mut master =
+                ValidatedFile { file, valid: true, format: None, violations: Vec::new() };
             master.add(Some(error.to_string()));
             found.push(master);
         }
@@ -144,10 +146,10 @@ fn partitions(path: &Path) -> Vec<Found> {
 }
 
 /// What is found in a partition, also that it cannot be read.
-fn look_at(path: &Path) -> Found {
+fn look_at(path: &Path) -> ValidatedFile {
     look(path).unwrap_or_else(|error| {
         let file = path.display().to_string();
-        let mut found = Found { file, valid: true, format: None, violations: Vec::new() };
+        let mut found = ValidatedFile { file, valid: true, format: None, violations: Vec::new() };
         found.add(Some(error.to_string()));
         found
     })
@@ -176,12 +178,12 @@ pub(super) fn header(store: &dyn Store) -> Result<Begin, CommandError> {
     }
 }
 
-impl Found {
+impl ValidatedFile {
     /// Adds what is wrong with it as a part of a dataset, unless it was told before.
     fn add(&mut self, problem: Option<String>) {
         let Some(what) = problem else { return };
         if self.violations.iter().all(|row| row.warning) {
-            self.violations.push(Row { at: None, warning: false, what });
+            self.violations.push(ViolationRow { at: None, warning: false, what });
         }
         self.valid = false;
     }
@@ -192,7 +194,7 @@ impl Found {
             Some(format) if self.valid => format!("{file}: valid {format}\n"),
             _ => format!("{file}: not valid\n"),
         };
-        for Row { at, warning, what } in &self.violations {
+        for ViolationRow { at, warning, what } in &self.violations {
             let warning = if *warning { "warning: " } else { "" };
             let at = at.map_or_else(String::new, |at| format!("at byte {at}: "));
             let _ = writeln!(text, "  {warning}{at}{what}");

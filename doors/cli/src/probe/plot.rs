@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Row, rate};
+use super::{ProbeRow, rate};
 use crate::picture::svg::{escaped, short_px};
 
 /// Characters of the plot in a terminal.
@@ -12,7 +12,7 @@ const COLUMNS: usize = 64;
 const LINES: usize = 10;
 
 /// The plot for a terminal: bars for the aggregate, marks for the bandwidth.
-pub(super) fn text(row: &Row, ascii: bool) -> String {
+pub(super) fn text(row: &ProbeRow, ascii: bool) -> String {
     let (full, faint, mark, edge) =
         if ascii { ('#', ':', 'o', '|') } else { ('█', '░', '●', '│') };
     let targets = row.measured();
@@ -46,7 +46,7 @@ pub(super) fn text(row: &Row, ascii: bool) -> String {
 }
 
 /// The highest value of a curve; more than 0.
-fn top(row: &Row, of: impl Fn((f64, f64)) -> f64) -> f64 {
+fn top(row: &ProbeRow, of: impl Fn((f64, f64)) -> f64) -> f64 {
     let values = row.measured().iter().map(|target| of((target.bandwidth, target.aggregate)));
     values.fold(f64::MIN_POSITIVE, f64::max)
 }
@@ -63,7 +63,7 @@ const AGGREGATE: &str = "#d9762b";
 const GREY: &str = "#7b7f87";
 
 /// The plot as a drawing that can be read on black and on white.
-pub(super) fn svg(row: &Row) -> String {
+pub(super) fn svg(row: &ProbeRow) -> String {
     let targets = row.measured();
     let full = (LEFT + WIDTH + RIGHT, TOP + HEIGHT + BELOW);
     let kept = format!("{} of {} targets kept", row.kept, row.targets.len());
@@ -158,7 +158,7 @@ fn cut(svg: &mut String, x: f64, kept: usize) {
     );
 }
 
-fn captions(svg: &mut String, row: &Row, kept: &str) {
+fn captions(svg: &mut String, row: &ProbeRow, kept: &str) {
     let lines = [
         (BANDWIDTH, "MiB/s of target i, sorted (left)".to_owned()),
         (AGGREGATE, format!("i × MiB/s (right); highest with {} targets", row.peak)),

@@ -1,4 +1,4 @@
-//! [`Shown`]: how much of a probe is written, on a terminal while it lasts.
+//! [`ProbeBar`]: how much of a probe is written, on a terminal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,13 +12,13 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// A bar that follows a number of bytes until this is dropped.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ProbeBar {
     bar: ProgressBar,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Shown {
+impl ProbeBar {
     /// Nothing is shown yet.
     pub(super) fn new(written: &Arc<AtomicU64>) -> Self {
         let bar = ProgressBar::new(0).with_style(
@@ -37,7 +37,7 @@ impl Shown {
                 }
             }
         };
-        // Without a terminal there is nobody to look; without a thread nothing is shown.
+        // Without a terminal, or without a thread, nothing is shown.
         let thread = (!bar.is_hidden()).then(|| std::thread::Builder::new().spawn(follow).ok());
         Self { bar, ended, thread: thread.flatten() }
     }
@@ -48,7 +48,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProbeBar {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -1,7 +1,7 @@
-//! The array once more, with a look at every request: a trace of this program's own I/O, and a report of it.
+//! A trace of the requests of this program, which writes and reads the array once more, and a report of it.
 //!
-//! Ranks are threads here, and their requests are recorded where they leave for the store. Whoever runs a program
-//! under `striate run --trace` gets the same of all its calls.
+//! Ranks are threads, and their requests are recorded on the way to the store. `striate run --trace` records all calls of a
+//! program in the same way.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -249,7 +249,7 @@ impl Clerk {
     ) {
         let (thread, known) = (self.thread, true);
         let record = Record { function, thread, start, duration, outcome, known, call };
-        // Who does not listen any more has failed, and says so.
+        // A receiver that is gone has failed, and reports that itself.
         let _ = self.sender.send(record);
     }
 }

@@ -306,7 +306,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let done = run(directory.path(), None).unwrap();
         let chosen: Vec<bool> = done.targets.iter().map(|target| target.chosen).collect();
-        // Where others keep the machine busy, one more may seem slow.
+        // On a busy machine one more may seem slow.
         assert!(!chosen[SLOW] && chosen.contains(&true), "{chosen:?}");
         assert_eq!(done.partitions.len(), chosen.iter().filter(|chosen| **chosen).count());
         let latitudes = done.partitions.iter().map(|part| part.latitudes);

@@ -64,7 +64,7 @@ pub(super) fn by_version(text: &str) -> Option<Launcher> {
     }
 }
 
-/// Where in a command the launcher is: first, or behind programs that start others.
+/// Where in a command the launcher is: first, or after programs that start another one.
 pub(super) fn place(command: &[OsString]) -> Option<usize> {
     let name = |word: &OsString| Path::new(word).file_name().map(OsStr::to_os_string);
     let first = command.first()?;

@@ -18,8 +18,8 @@ use super::plan::Plan;
 use super::summary::Summary;
 use super::{RunArgs, leftovers, watch};
 use crate::CommandError;
-use crate::mount::ending::{Bar, Patience};
-use crate::mount::{failed, former};
+use crate::mount::ending::{Patience, SettlingBar};
+use crate::mount::{earlier, failed};
 use crate::stack::{named, refused};
 
 /// Seconds after which it is said what is waited for.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, C
     let stack_file = args.stack.as_deref().map(named::lasting);
     // A signal still ends this process by itself.
     let patience = Patience::new(None, Arc::default());
-    former::wait(&source, (stack_file.as_deref(), &text), &patience)?;
+    earlier::wait(&source, (stack_file.as_deref(), &text), &patience)?;
     let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
     let stack = stack.map_err(unbuilt)?;
     let options = Options {
@@ -124,7 +124,7 @@ fn directory_of(over: &Path) -> Result<PathBuf, CommandError> {
     Ok(source)
 }
 
-/// Waits until nobody uses the mount any more and all is settled. Returns how that went.
+/// Waits until no process uses the mount and everything is on the source. Returns how that ended.
 fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
     let unmounter = mounted.unmounter();
     // Those were the program's until it ended.
@@ -143,7 +143,7 @@ fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
             unmounter.abandon();
         }
     });
-    let mut bar = Bar::new();
+    let mut bar = SettlingBar::new();
     let patience = Patience::new(Some(SILENCE), Arc::default());
     let in_use = Arc::new(AtomicBool::new(true));
     let still = Arc::clone(&in_use);

@@ -1,7 +1,7 @@
 //! [`Mpi`]: which MPI a program or a launcher belongs to, and where the MPI-IO door for it is.
 //!
-//! What a program is linked with tells it for certain, so that is asked first; for others (scripts) the launcher
-//! tells. A door that was built for another MPI refuses to be loaded, so none is better than a wrong one.
+//! The libraries that a program is linked with decide it; of a script, which has none, the launcher does. A library that
+//! was built for another MPI refuses to be loaded, so none is better than a wrong one.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -78,15 +78,15 @@ impl Launcher {
 
 /// What is known of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Job {
-    /// Where in the command its launcher is, and which; without one the program is a rank of its own, or nobody knows
-    /// how to tell its launcher anything.
+pub(super) struct MpiJob {
+    /// Where in the command its launcher is, and which; without one the program is a rank of its own, or its
+    /// launcher is not known.
     pub(super) launcher: Option<(usize, Launcher)>,
     /// The MPI of its ranks, if it could be told.
     pub(super) mpi: Option<Mpi>,
 }
 
-impl Job {
+impl MpiJob {
     /// What a command is; `None` if it has nothing to do with MPI.
     pub(super) fn of(command: &[OsString]) -> Option<Self> {
         let Some(place) = launcher::place(command) else {
@@ -171,7 +171,7 @@ pub(crate) fn printed(command: &mut Command) -> Option<String> {
     Some(texts.collect())
 }
 
-/// Reads in a thread of its own, so that a full pipe stops nobody.
+/// Reads in a thread of its own, so that a full pipe does not block the program.
 fn read(from: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -211,25 +211,25 @@ pub(crate) fn door(mpi: Mpi, here: Option<&Path>) -> Result<Option<PathBuf>, Com
 
 /// Where a door may be, and whether it is certain for which MPI it would be.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct LibraryCandidate {
     path: PathBuf,
     certain: bool,
 }
 
-fn candidates(program: &Path, mpi: Mpi) -> Vec<Place> {
+fn candidates(program: &Path, mpi: Mpi) -> Vec<LibraryCandidate> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
     let beside = program.parent().unwrap_or(Path::new("."));
     let (named, plain) = (format!("{NAME}_{}.so", mpi.word()), format!("{NAME}.so"));
-    let mut places: Vec<Place> = layout::directories(&program)
+    let mut places: Vec<LibraryCandidate> = layout::directories(&program)
         .into_iter()
-        .map(|directory| Place { path: directory.join(&named), certain: true })
+        .map(|directory| LibraryCandidate { path: directory.join(&named), certain: true })
         .collect();
-    places.push(Place { path: beside.join(&plain), certain: false });
+    places.push(LibraryCandidate { path: beside.join(&plain), certain: false });
     // Where it is built: a target directory for each MPI, within or beside that of this program.
     if let (Some(profile), Some(target)) = (beside.file_name(), beside.parent()) {
         for within in [Some(target), target.parent()].into_iter().flatten() {
             let path = within.join(mpi.word()).join(profile).join(&plain);
-            places.push(Place { path, certain: true });
+            places.push(LibraryCandidate { path, certain: true });
         }
     }
     places
@@ -290,8 +290,9 @@ mod tests {
     #[test]
     fn doors_are_looked_for_beside_the_program_and_where_they_are_built() {
         let places = candidates(Path::new("/nowhere/target/debug/striate"), Mpi::Mpich);
-        let has =
-            |path: &str, certain| places.contains(&Place { path: PathBuf::from(path), certain });
+        let has = |path: &str, certain| {
+            places.contains(&LibraryCandidate { path: PathBuf::from(path), certain })
+        };
         assert!(has("/nowhere/target/debug/libstriate_mpiio_mpich.so", true), "{places:?}");
         assert!(has("/nowhere/target/debug/libstriate_mpiio.so", false), "{places:?}");
         assert!(has("/nowhere/target/mpich/debug/libstriate_mpiio.so", true), "{places:?}");
@@ -303,13 +304,13 @@ mod tests {
     #[test]
     fn commands_without_mpi_are_none_of_ours() {
         let command =
-            |words: &[&str]| Job::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
+            |words: &[&str]| MpiJob::of(&words.iter().map(OsString::from).collect::<Vec<_>>());
         assert_eq!(command(&["sh", "-c", "true"]), None);
         assert_eq!(command(&["no-such-program"]), None);
         assert_eq!(command(&[]), None);
-        // Nobody tells which MPI it is.
+        // Nothing says which MPI it is.
         let job = command(&["srun", "-n", "2", "sh"]).unwrap();
-        assert_eq!(job, Job { launcher: Some((0, Launcher::Slurm)), mpi: None });
+        assert_eq!(job, MpiJob { launcher: Some((0, Launcher::Slurm)), mpi: None });
     }
 
     #[test]

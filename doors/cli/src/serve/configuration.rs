@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn the_documented_file_has_every_option_with_its_default() {
         let text = include_str!("../../../../etc/striate.toml");
-        // Where a package keeps its data differs from where a person who tries it does.
+        // A package has its data elsewhere than a first try.
         let expected = Settings { data: "/var/lib/striate".into(), ..Settings::default() };
         assert_eq!(Settings::from_toml(text).unwrap(), expected);
         // Options without a default stand there as comments; with them it is a file as well.

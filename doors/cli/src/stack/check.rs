@@ -1,4 +1,4 @@
-//! `striate stack check`: what a file makes of stages, told one by one; or why it is nonsense.
+//! `striate stack check`: the stages of a stack, explained one by one; or why it is no stack.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub(crate) struct CheckArgs {
 
 /// A stage; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CheckedStage {
     number: usize,
     stage: &'static str,
     about: &'static str,
@@ -44,7 +44,7 @@ struct Row {
     options: toml::Table,
 }
 
-impl Row {
+impl CheckedStage {
     fn new(number: usize, planned: &PlannedStage, stage: &dyn Stage) -> Self {
         let classification = stage.classification();
         let PlannedPaths { include, exclude } = planned.planned_paths.clone();
@@ -69,15 +69,16 @@ pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<(), CommandError> {
     let configuration = read(&args.file)?;
     let stack = configuration.build().map_err(|error| refused(&args.file, &error))?;
     let stages = configuration.stages().iter().zip(stack.stages()).enumerate();
-    let rows: Vec<Row> =
-        stages.map(|(n, (planned, placed))| Row::new(n + 1, planned, &*placed.stage)).collect();
+    let rows: Vec<CheckedStage> = stages
+        .map(|(n, (planned, placed))| CheckedStage::new(n + 1, planned, &*placed.stage))
+        .collect();
     if json {
         return Document::new(rows, Vec::new()).print();
     }
     terminal::print_fitted(&text(configuration.paths(), &rows))
 }
 
-fn text(paths: &PlannedPaths, rows: &[Row]) -> String {
+fn text(paths: &PlannedPaths, rows: &[CheckedStage]) -> String {
     let is_default = paths.include.is_none() && paths.exclude == SYSTEM_PATHS;
     let files = if is_default {
         "all but those of the system".to_owned()
@@ -111,7 +112,11 @@ fn text(paths: &PlannedPaths, rows: &[Row]) -> String {
             row.interference,
             row.state,
             row.files,
-            if row.holds_back { "; leaves files that others share" } else { "" },
+            if row.holds_back {
+                "; does not touch files that several processes have open"
+            } else {
+                ""
+            },
         );
         for (name, value) in &row.options {
             let _ = writeln!(text, "       option   {name} = {value}");

@@ -32,7 +32,7 @@ pub(crate) struct ListArgs {
 
 /// A stage; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct StageRow {
     stage: &'static str,
     about: &'static str,
     scope: String,
@@ -59,11 +59,11 @@ impl From<&NamedStack> for StackRow {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum AnyRow {
-    Stage(Row),
+    Stage(StageRow),
     Stack(StackRow),
 }
 
-impl From<&StageType> for Row {
+impl From<&StageType> for StageRow {
     fn from(sort: &StageType) -> Self {
         let classification = sort.classification;
         Self {
@@ -78,7 +78,7 @@ impl From<&StageType> for Row {
 }
 
 pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), CommandError> {
-    let rows: Vec<Row> = STAGE_TABLE.types.iter().map(Row::from).collect();
+    let rows: Vec<StageRow> = STAGE_TABLE.types.iter().map(StageRow::from).collect();
     let stacks: Vec<StackRow> = STACKS.iter().map(StackRow::from).collect();
     if json {
         let stacks = stacks.into_iter().map(AnyRow::Stack);
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &ListArgs, json: bool) -> Result<(), CommandError> {
     terminal::print_fitted(&(text(&rows) + &stacks_text(&stacks)))
 }
 
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[StageRow]) -> String {
     let headings = ["stage", "scope", "interference", "state", "files", "what it does"];
     let mut table = Table::new(&headings.map(|heading| (heading, Side::Left)));
     table = table.spare(&["interference", "scope", "state"]);
@@ -121,12 +121,12 @@ fn stacks_text(stacks: &[StackRow]) -> String {
     )
 }
 
-fn markdown(rows: &[Row]) -> String {
+fn markdown(rows: &[StageRow]) -> String {
     let mut text = String::from(
         "| stage | what it does | scope | interference | state | files |\n\
          | --- | --- | --- | --- | --- | --- |\n",
     );
-    for Row { stage, about, scope, interference, state, files } in rows {
+    for StageRow { stage, about, scope, interference, state, files } in rows {
         let _ = writeln!(
             text,
             "| **{stage}** | {about} | {scope} | {interference} | {state} | {files} |"

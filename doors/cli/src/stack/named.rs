@@ -1,4 +1,4 @@
-//! [`NamedStack`]: the stacks that come along, by their names.
+//! [`NamedStack`]: the stacks that are part of this program, by their names.
 //!
 //! Wherever a command takes a stack, a name without a `/` and without `.toml` behind it is one of these; anything else
 //! is a file. A file whose name is that of a stack is meant by `./name`, and it is said that it was not taken.
@@ -14,7 +14,7 @@ pub(crate) struct NamedStack {
     pub(crate) name: &'static str,
     /// The file of `etc/stacks`, by a link: a package has no files from outside.
     pub(crate) text: &'static str,
-    /// Whether it names paths of somebody's machine, which have to be changed first.
+    /// Whether it names paths of an example machine, which have to be changed first.
     pub(crate) has_paths: bool,
 }
 
@@ -121,7 +121,7 @@ mod tests {
             assert!(about.len() > 20 && about.len() < 120, "{}: {about}", stack.name);
             striate_stages::parse_stack(stack.text).unwrap();
             assert_eq!(text(Path::new(stack.name)).is_err(), stack.has_paths);
-            // What names paths of somebody's machine is said to.
+            // A stack that names paths of an example machine says so.
             assert!(stack.has_paths || !stack.text.contains("\"/"), "{}", stack.name);
         }
         assert_eq!(

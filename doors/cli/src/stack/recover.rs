@@ -19,8 +19,8 @@ Examples:
   striate stack recover combine /scratch/run       logs that are beside the files, below this directory
 
 The stack is the one that the programs were run with. What belongs to processes that still run is left
-alone. Journals and logs are believed only if they are the caller's, also if that is root: run it as the
-user who has run the programs. Fails if something could not be finished.")]
+alone. Journals and logs are used only if they belong to the caller, also if that is root: run it as the
+user that has run the programs. Fails if something could not be finished.")]
 pub(crate) struct RecoverArgs {
     /// The stack that programs were run with: a name that 'striate stack list' shows, or a file
     #[arg(value_name = "STACK")]
@@ -44,7 +44,7 @@ pub(super) const fn wanted(list: bool) -> Wanted {
 
 /// A file that was found, or something else; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row<'r> {
+struct RecoveryRow<'r> {
     /// `finished`, `found`, `failed`, `in use` or `unreadable`.
     state: &'static str,
     /// Where it belongs.
@@ -60,7 +60,7 @@ struct Row<'r> {
     error: Option<String>,
 }
 
-impl<'r> Row<'r> {
+impl<'r> RecoveryRow<'r> {
     fn of_file(file: &'r Recovered) -> Self {
         let (state, error) = match &file.fate {
             Fate::Finished => ("finished", None),
@@ -85,11 +85,14 @@ impl<'r> Row<'r> {
 /// Tells what was found; fails if not all of it is well.
 pub(super) fn tell(report: &Report, json: bool) -> Result<(), CommandError> {
     if json {
-        let mut rows: Vec<Row<'_>> = report.files.iter().map(Row::of_file).collect();
-        rows.extend(report.in_use.iter().map(|path| Row::other("in use", path, None)));
+        let mut rows: Vec<RecoveryRow<'_>> =
+            report.files.iter().map(RecoveryRow::of_file).collect();
+        rows.extend(report.in_use.iter().map(|path| RecoveryRow::other("in use", path, None)));
         let unreadable = report.unreadable.iter();
         rows.extend(
-            unreadable.map(|(path, error)| Row::other("unreadable", path, Some(error.to_string()))),
+            unreadable.map(|(path, error)| {
+                RecoveryRow::other("unreadable", path, Some(error.to_string()))
+            }),
         );
         Document::new(rows, Vec::new()).print()?;
     } else {

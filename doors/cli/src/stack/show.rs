@@ -15,7 +15,7 @@ use crate::{CommandError, terminal};
 Examples:
   striate stack show combine
   striate stack show fast-place > fast.toml    then change its paths")]
-pub(crate) struct ShowArgs {
+pub(crate) struct StackShowArgs {
     /// A name that 'striate stack list' shows, or a file
     #[arg(value_name = "STACK")]
     stack: PathBuf,
@@ -23,12 +23,12 @@ pub(crate) struct ShowArgs {
 
 /// The row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct StackTextRow {
     stack: String,
     text: String,
 }
 
-pub(crate) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(args: &StackShowArgs, json: bool) -> Result<(), CommandError> {
     // Those that have to be changed before they are used can be looked at as well.
     let text = match named(&args.stack) {
         Some(stack) => stack.text.to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
     };
     if json {
         let stack = args.stack.to_string_lossy().into_owned();
-        return Document::new(vec![Row { stack, text }], Vec::new()).print();
+        return Document::new(vec![StackTextRow { stack, text }], Vec::new()).print();
     }
     terminal::print(&text)
 }

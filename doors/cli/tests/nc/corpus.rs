@@ -70,7 +70,7 @@ impl Made {
             variable(&mut draw, &mut header);
         }
         if !header.variables.iter().any(|variable| header.is_record(variable)) {
-            // Without variables that grow, nobody counts records.
+            // Without record variables, records are not counted.
             header.records = 0;
         }
         let on_page = draw.one_in(4);

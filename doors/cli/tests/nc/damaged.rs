@@ -90,7 +90,7 @@ fn values_that_are_not_in_a_file_are_not_made_up() {
         dump.contains(" p =\n  1, 2, 3,\n  <9 of 12 values are not in the file> ;\n"),
         "{dump}"
     );
-    // Nobody else makes up values, either.
+    // The other commands do not invent values, either.
     let out = directory.path().join("out.nc");
     let (file, whole, out) = (text(&file).to_owned(), text(&whole).to_owned(), text(&out));
     let info = striate(["info", "--json", &file]);
@@ -113,7 +113,7 @@ fn values_that_are_not_in_a_file_are_not_made_up() {
     answer(striate(["header", &file]), "header");
     let zeros = answer(striate(["dump", "--lenient", &file]), "lenient");
     assert!(String::from_utf8(zeros).unwrap().contains("  1, 2, 3,\n  0, 0, 0,\n"));
-    // Padding behind the last value is nobody's loss.
+    // Padding after the last value may be missing.
     let end = begin(4) + 3 * stride + 4;
     assert!(end <= bytes.len() && cut(end).status.success());
 }
@@ -261,7 +261,7 @@ fn signals_end_commands_with_a_sentence() {
         std::thread::sleep(Duration::from_millis(60));
         let id = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(id, signal).unwrap();
-        // Nobody reads what it prints meanwhile: it must end all the same.
+        // Its output is not read meanwhile: it must end all the same.
         let limit = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {
             assert!(Instant::now() < limit, "{arguments:?} does not end");

@@ -1,4 +1,4 @@
-//! What goes wrong, and what is left of it.
+//! `striate nc` that fails: its messages, and which files are left.
 
 use std::ffi::OsStr;
 use std::fs;

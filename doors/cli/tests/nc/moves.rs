@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::corpus::Made;
-use crate::partitioned::{Divided, names, same};
+use crate::partitioned::{DividedDataset, names, same};
 use crate::tools::{answer, complaint, striate, told};
 
 fn text(path: &Path) -> &str {
@@ -29,7 +29,7 @@ fn sub_files(name: &str, to: &Path) -> PathBuf {
 
 #[test]
 fn a_master_gets_another_name_beside_its_partitions() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let before = divided.partitions();
     let to = divided.path("home/b.nc");
     mv(&divided.master, &to);
@@ -45,7 +45,7 @@ fn a_master_gets_another_name_beside_its_partitions() {
 
 #[test]
 fn partitions_beside_a_master_go_with_it() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let other = divided.path("other");
     fs::create_dir(&other).unwrap();
     let output = striate(["mv", "--json", text(&divided.master), text(&other)]);
@@ -62,7 +62,7 @@ fn partitions_beside_a_master_go_with_it() {
 #[test]
 fn other_partitions_stay() {
     // Beside, below and elsewhere; those below are listed by names that must change.
-    let divided = Divided::new(&["home", "home/below", "elsewhere"]);
+    let divided = DividedDataset::new(&["home", "home/below", "elsewhere"]);
     let before = divided.partitions();
     let other = divided.path("other");
     fs::create_dir(&other).unwrap();
@@ -86,7 +86,7 @@ fn other_partitions_stay() {
 
 #[test]
 fn names_that_are_taken_are_kept() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let plain = Made::new(4).write(divided.directory.path(), "plain.nc");
     let precious = fs::read(&plain).unwrap();
     let said = complaint(["mv", text(&divided.master), text(&plain)], 1);
@@ -113,7 +113,7 @@ fn names_that_are_taken_are_kept() {
 
 #[test]
 fn a_move_that_was_interrupted_goes_on() {
-    let divided = Divided::new(&["home", "home/below"]);
+    let divided = DividedDataset::new(&["home", "home/below"]);
     let other = divided.path("other");
     fs::create_dir(&other).unwrap();
     // As far as to the first partition, a part of the last, and a master that was begun.
@@ -155,7 +155,7 @@ fn a_move_that_was_interrupted_goes_on() {
 #[test]
 fn datasets_move_to_another_file_system() {
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
-    let divided = Divided::new(&["home", "elsewhere"]);
+    let divided = DividedDataset::new(&["home", "elsewhere"]);
     let to = other.path().join("b.nc");
     mv(&divided.master, &to);
     same(&divided.whole, &to);
@@ -174,7 +174,7 @@ fn datasets_move_to_another_file_system() {
 
 #[test]
 fn only_whole_datasets_move() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let other = divided.path("other");
     fs::create_dir(&other).unwrap();
     let part = &divided.partitions()[2];
@@ -193,7 +193,7 @@ fn only_whole_datasets_move() {
 /// Killed after the new master was published: both masters list the partitions that stay.
 #[test]
 fn an_old_master_that_was_left_takes_nothing_with_it() {
-    let divided = Divided::new(&["home", "elsewhere"]);
+    let divided = DividedDataset::new(&["home", "elsewhere"]);
     let old = fs::read(&divided.master).unwrap();
     let beside = names(&divided.path("home")).into_iter().filter(|name| name != "a.nc");
     let beside: Vec<String> = beside.collect();
@@ -245,7 +245,7 @@ fn sub_files_are_renamed_after_their_master() {
 
 #[test]
 fn what_is_removed_is_gone() {
-    let divided = Divided::new(&["t0", "t1"]);
+    let divided = DividedDataset::new(&["t0", "t1"]);
     let output = striate(["rm", "--json", text(&divided.master), text(&divided.whole)]);
     let rows = crate::rows(&output);
     assert_eq!(rows[0]["removed"].as_array().unwrap().len(), 4);
@@ -260,7 +260,7 @@ fn what_is_removed_is_gone() {
 
 #[test]
 fn what_is_not_its_own_is_left() {
-    let divided = Divided::new(&["t0"]);
+    let divided = DividedDataset::new(&["t0"]);
     let parts = divided.partitions();
     fs::remove_file(&parts[0]).unwrap();
     let other = Made::new(4).bytes();
@@ -274,7 +274,7 @@ fn what_is_not_its_own_is_left() {
     assert!(output.status.success() && !divided.master.exists() && !parts[2].exists());
     assert_eq!(fs::read(&parts[1]).unwrap(), other);
     // A part alone, and what is no dataset.
-    let divided = Divided::new(&["t0"]);
+    let divided = DividedDataset::new(&["t0"]);
     let part = &divided.partitions()[0];
     assert!(complaint(["rm", text(part)], 1).contains("a part of 'a.nc'"));
     fs::write(divided.path("text"), "this is no netCDF file, but long enough to be one").unwrap();
@@ -284,14 +284,14 @@ fn what_is_not_its_own_is_left() {
 
 #[test]
 fn what_was_interrupted_is_removed() {
-    let divided = Divided::new(&["t0"]);
+    let divided = DividedDataset::new(&["t0"]);
     // A removal that came as far as to the first partition.
     fs::remove_file(&divided.partitions()[0]).unwrap();
     fs::rename(&divided.master, divided.path("home/a.nc.removed")).unwrap();
     answer(striate(["rm", text(&divided.master)]), "rm");
     assert!(names(&divided.path("home")).is_empty() && names(&divided.path("t0")).is_empty());
     // A writer that was killed.
-    let divided = Divided::new(&["t0"]);
+    let divided = DividedDataset::new(&["t0"]);
     let mut bytes = fs::read(&divided.master).unwrap();
     bytes[..3].copy_from_slice(b"cdf");
     fs::remove_file(&divided.partitions()[2]).unwrap();

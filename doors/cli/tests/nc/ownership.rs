@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use striate_array::Values;
 use striate_array::format::Header;
 
-use crate::partitioned::{Divided, names, same};
+use crate::partitioned::{DividedDataset, names, same};
 use crate::tools::{answer, command, complaint, striate, told};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a command says that must not wait for anybody.
+/// What a command says that must not block.
 fn ends(arguments: &[&str]) -> Output {
     let mut child =
         command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -90,7 +90,7 @@ fn foreign(of: &Path, at: &Path, list: &[String]) {
 
 #[test]
 fn a_copy_of_a_master_takes_nothing_along() {
-    let divided = Divided::new(&["home", "home/below", "elsewhere"]);
+    let divided = DividedDataset::new(&["home", "home/below", "elsewhere"]);
     let parts = divided.partitions();
     let all_there = || parts.iter().all(|part| part.is_file());
     let copies = ["home/copy.nc", "copy.nc", "home/link.nc", "home/symbolic.nc"];
@@ -134,7 +134,7 @@ fn a_copy_of_a_master_takes_nothing_along() {
 #[test]
 fn datasets_that_others_have_moved_keep_their_partitions() {
     // Plain mv of the master; of its directory, with partitions below and elsewhere.
-    let divided = Divided::new(&["home", "home/below", "elsewhere"]);
+    let divided = DividedDataset::new(&["home", "home/below", "elsewhere"]);
     let renamed = divided.path("home/b.nc");
     fs::rename(&divided.master, &renamed).unwrap();
     let moved = divided.path("moved");
@@ -146,7 +146,7 @@ fn datasets_that_others_have_moved_keep_their_partitions() {
     assert!(names(&list[1]).is_empty() && names(&list[2]).is_empty());
 
     // A copy of the whole directory is another dataset; so is a restored one in its old place.
-    let divided = Divided::new(&["home", "home/below"]);
+    let divided = DividedDataset::new(&["home", "home/below"]);
     let backup = divided.path("backup");
     copy_all(&divided.path("home"), &backup);
     answer(striate(["rm", text(&divided.master)]), "rm");
@@ -165,7 +165,7 @@ fn datasets_that_others_have_moved_keep_their_partitions() {
     fs::remove_dir_all(divided.path("home")).unwrap();
     copy_all(&backup, &divided.path("home"));
     same(&divided.whole, &renamed);
-    // Renamed by others after that, nothing proves whose they are.
+    // Renamed by other programs after that, nothing proves whose they are.
     fs::rename(&renamed, &divided.master).unwrap();
     let said = complaint(["rm", text(&divided.master)], 1);
     assert!(said.contains("much_longer_a_name.nc") && said.contains("--adopt"), "{said}");
@@ -178,7 +178,7 @@ fn datasets_that_others_have_moved_keep_their_partitions() {
 
 #[test]
 fn datasets_of_earlier_versions_are_removed_with_care() {
-    let divided = Divided::new(&["home", "home/below"]);
+    let divided = DividedDataset::new(&["home", "home/below"]);
     let parts = divided.partitions();
     make_old(&parts);
     same(&divided.whole, &divided.master);
@@ -193,7 +193,7 @@ fn datasets_of_earlier_versions_are_removed_with_care() {
     answer(striate(["rm", text(&divided.master)]), "rm");
     assert!(parts.iter().all(|part| !part.exists()));
     // On a target elsewhere they do not say where their master is.
-    let divided = Divided::new(&["elsewhere"]);
+    let divided = DividedDataset::new(&["elsewhere"]);
     let parts = divided.partitions();
     make_old(&parts);
     same(&divided.whole, &divided.master);
@@ -207,7 +207,7 @@ fn datasets_of_earlier_versions_are_removed_with_care() {
 
 #[test]
 fn a_foreign_master_deletes_nothing() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let parts = divided.partitions();
     let evil = divided.path("evil");
     fs::create_dir(&evil).unwrap();
@@ -235,7 +235,7 @@ fn a_foreign_master_deletes_nothing() {
         assert!(told(&ends(&["rm", "--force", text(&master)])).contains("kept"));
         assert!(parts.iter().all(|part| part.exists()), "{list:?}");
     }
-    // A list of links to files of others.
+    // A list of links to files of other datasets.
     let precious = divided.path("precious.nc");
     fs::copy(&parts[0], &precious).unwrap();
     fs::remove_file(&parts[0]).unwrap();
@@ -249,7 +249,7 @@ fn a_foreign_master_deletes_nothing() {
 
 #[test]
 fn empty_files_go_only_with_the_writer_that_made_them() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let parts = divided.partitions();
     fs::write(&parts[1], "").unwrap();
     let said = complaint(["rm", text(&divided.master)], 1);
@@ -257,7 +257,7 @@ fn empty_files_go_only_with_the_writer_that_made_them() {
     answer(striate(["rm", "--force", text(&divided.master)]), "rm");
     assert!(!parts[0].exists() && parts[1].exists() && !parts[2].exists());
     // A writer that was killed between the names of its partitions and their headers.
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let parts = divided.partitions();
     let mut bytes = fs::read(&divided.master).unwrap();
     bytes[..3].copy_from_slice(b"cdf");
@@ -273,8 +273,8 @@ fn empty_files_go_only_with_the_writer_that_made_them() {
 
 #[test]
 fn journals_of_others_are_not_believed() {
-    let divided = Divided::new(&["home", "elsewhere"]);
-    let victim = Divided::new(&[]);
+    let divided = DividedDataset::new(&["home", "elsewhere"]);
+    let victim = DividedDataset::new(&[]);
     let parts = victim.partitions();
     let planted = divided.path("home/a.nc.removed");
     let list: Vec<String> = parts.iter().map(|part| text(part).to_owned()).collect();
@@ -289,7 +289,7 @@ fn journals_of_others_are_not_believed() {
     let said = told(&ends(&["rm", text(&divided.master)]));
     assert!(said.contains("was a copy of"), "{said}");
     assert!(parts.iter().all(|part| part.exists()));
-    // What is no journal is in the way, and so is what somebody else has left there.
+    // What is no journal is in the way, and so is what another user has left there.
     let journal = victim.path("home/a.nc.removed");
     fs::write(&journal, "my own notes about what I have removed from this directory").unwrap();
     let said = complaint(["rm", text(&victim.master)], 1);
@@ -318,7 +318,7 @@ fn journals_of_others_are_not_believed() {
 
 #[test]
 fn what_is_no_file_is_told_and_not_waited_for() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let part = divided.partitions()[1].clone();
     let kept = divided.path("kept");
     fs::rename(&part, &kept).unwrap();

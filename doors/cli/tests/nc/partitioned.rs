@@ -27,13 +27,13 @@ pub(crate) fn names(directory: &Path) -> Vec<String> {
 }
 
 /// A dataset of three partitions, in a directory of its own and in two targets.
-pub(crate) struct Divided {
+pub(crate) struct DividedDataset {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) whole: PathBuf,
     pub(crate) master: PathBuf,
 }
 
-impl Divided {
+impl DividedDataset {
     pub(crate) fn new(targets: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let whole = crate::big(false).write(directory.path(), "whole.nc");
@@ -145,7 +145,7 @@ fn large_datasets_are_split_in_batches() {
 
 #[test]
 fn info_tells_where_parts_are() {
-    let divided = Divided::new(&["t0", "t1"]);
+    let divided = DividedDataset::new(&["t0", "t1"]);
     let output = striate(["info", "--json", text(&divided.master)]);
     let row = &crate::rows(&output)[0];
     let found = &row["partitions"];
@@ -185,7 +185,7 @@ fn info_tells_where_parts_are() {
 
 #[test]
 fn the_file_as_it_is_can_be_seen() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let header = |arguments: &[&str]| {
         let all = [&["header"], arguments, &[text(&divided.master)]].concat();
         String::from_utf8(answer(striate(all), "header")).unwrap()
@@ -206,7 +206,7 @@ fn the_file_as_it_is_can_be_seen() {
 
 #[test]
 fn validate_looks_at_partitions() {
-    let divided = Divided::new(&["t0"]);
+    let divided = DividedDataset::new(&["t0"]);
     let all = |expected: i32| {
         let output = striate(["validate", text(&divided.master)]);
         assert_eq!(output.status.code(), Some(expected), "{}", told(&output));
@@ -222,7 +222,7 @@ fn validate_looks_at_partitions() {
     assert!(said.contains("it is partition 0, not 2"), "{said}");
     fs::remove_file(&first).unwrap();
     assert!(all(1).contains("o such file"));
-    // The others do not go on with what is not whole.
+    // The other commands refuse a dataset that is not whole.
     let to = divided.path("to.nc");
     for arguments in [
         vec!["dump", text(&divided.master)],
@@ -238,7 +238,7 @@ fn validate_looks_at_partitions() {
 
 #[test]
 fn what_exists_is_kept() {
-    let divided = Divided::new(&[]);
+    let divided = DividedDataset::new(&[]);
     let before = names(&divided.path("home"));
     let said = complaint(["split", "-p", "2", text(&divided.whole), text(&divided.master)], 1);
     assert!(said.contains("it exists") && said.contains("--force"), "{said}");

@@ -216,7 +216,7 @@ fn valid_is_what_ncvalidator_finds_valid() {
     assert!(wrong > 200, "only {wrong} damaged files");
 }
 
-/// The file, damaged in ways that everybody finds.
+/// The file, damaged in ways that all tools find.
 fn damages(seed: u64, header: &Header, bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut draw = Draw::new(seed + 77);
     let wide = if header.format == Format::Cdf5 { 8 } else { 4 };

@@ -1,4 +1,4 @@
-//! Our command.
+//! `striate nc` as a process: what it prints, and its status.
 
 use std::ffi::OsStr;
 use std::process::{Command, Output};

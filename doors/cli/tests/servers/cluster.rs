@@ -66,9 +66,9 @@ pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
 
 /// A process that ends with the test.
 #[derive(Debug)]
-pub(crate) struct Process(pub(crate) Child);
+pub(crate) struct ChildProcess(pub(crate) Child);
 
-impl Process {
+impl ChildProcess {
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
         if signal == Signal::STOP {
@@ -95,7 +95,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -105,7 +105,7 @@ impl Drop for Process {
 /// A server that runs.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) process: Process,
+    pub(crate) process: ChildProcess,
     pub(crate) address: String,
     /// The line that it printed.
     pub(crate) started: Value,
@@ -125,7 +125,7 @@ impl Server {
     pub(crate) fn from_command(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let process = Process(child);
+        let process = ChildProcess(child);
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         let started: Value =

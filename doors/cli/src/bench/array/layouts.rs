@@ -4,7 +4,7 @@ use clap::Args;
 use striate_bench::array::{Api, Layout, Straggler, Targets};
 use striate_datatype::Bytes;
 
-use super::super::place::{Place, PlaceArgs};
+use super::super::store::{BenchStore, StoreArgs};
 use super::super::workloads::size;
 use crate::CommandError;
 use crate::number::counted;
@@ -69,12 +69,12 @@ impl LayoutArgs {
     }
 
     /// Bytes per second of a server, if layouts are wanted.
-    pub(super) fn bandwidth(&self, place: &PlaceArgs) -> Option<u64> {
+    pub(super) fn bandwidth(&self, place: &StoreArgs) -> Option<u64> {
         place.bandwidth().or(self.is_wanted().then_some(BANDWIDTH))
     }
 
     /// What the layouts use.
-    pub(super) fn targets(&self, args: &PlaceArgs, place: &Place) -> Option<Targets> {
+    pub(super) fn targets(&self, args: &StoreArgs, place: &BenchStore) -> Option<Targets> {
         let count = args.servers().filter(|_| self.is_wanted())? as usize;
         Some(Targets {
             url: place.files.display().to_string(),

@@ -9,7 +9,7 @@ use striate_bench::array::{
 };
 use striate_comm::{Comm, CommExt, Reduction};
 
-use super::super::place::{Place, PlaceArgs};
+use super::super::store::{BenchStore, StoreArgs};
 use super::super::{
     check_memory as check_memory_for, check_space as check_space_for, progress_bar,
     said_when_interrupted, show,
@@ -34,7 +34,7 @@ pub(super) struct CommonArgs {
     #[arg(short = 'i', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
     #[command(flatten)]
-    place: PlaceArgs,
+    place: StoreArgs,
     #[command(flatten)]
     layouts: LayoutArgs,
     /// The format of the files: cdf1, cdf2 or cdf5
@@ -58,7 +58,7 @@ pub(super) struct CommonArgs {
 
 /// What differs between the benchmarks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setting {
+pub(super) struct ArraySetting {
     ranks: u64,
     goals: Goals,
     nonblocking: Option<bool>,
@@ -66,7 +66,7 @@ pub(super) struct Setting {
     data: bool,
 }
 
-impl Setting {
+impl ArraySetting {
     /// Ranks, unless told otherwise, and the goals, unless told otherwise.
     pub(super) const fn new(ranks: u64, goals: Goals) -> Self {
         Self { ranks, goals, nonblocking: None, raw: false, data: true }
@@ -116,7 +116,7 @@ impl CommonArgs {
     pub(super) fn run(
         &self,
         json: bool,
-        setting: &Setting,
+        setting: &ArraySetting,
         workload: impl Fn(u64) -> Box<dyn Workload> + Sync,
     ) -> Result<(), CommandError> {
         let contenders = self.contenders(setting)?;
@@ -147,7 +147,7 @@ impl CommonArgs {
         terminal::print_fitted(&render(&results, &options))
     }
 
-    fn options(&self, setting: &Setting, contenders: &[Api], place: &Place) -> Options {
+    fn options(&self, setting: &ArraySetting, contenders: &[Api], place: &BenchStore) -> Options {
         // The last of equal ones counts.
         let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));
         let mut hints = self.hints.clone();
@@ -170,7 +170,7 @@ impl CommonArgs {
     }
 
     /// Every library that was asked for, once.
-    fn contenders(&self, setting: &Setting) -> Result<Vec<Api>, CommandError> {
+    fn contenders(&self, setting: &ArraySetting) -> Result<Vec<Api>, CommandError> {
         if self.layouts.is_wanted() {
             return self.laid(setting);
         }
@@ -199,7 +199,7 @@ impl CommonArgs {
     }
 
     /// Every layout that was asked for, once.
-    fn laid(&self, setting: &Setting) -> Result<Vec<Api>, CommandError> {
+    fn laid(&self, setting: &ArraySetting) -> Result<Vec<Api>, CommandError> {
         let is_ours = |name: &String| name.eq_ignore_ascii_case(Api::Striate.name());
         if !self.api.iter().all(is_ours) {
             return Err(CommandError::usage(
@@ -216,7 +216,7 @@ impl CommonArgs {
         self.layouts.contenders()
     }
 
-    fn check(&self, api: Api, setting: &Setting) -> Result<(), CommandError> {
+    fn check(&self, api: Api, setting: &ArraySetting) -> Result<(), CommandError> {
         let name = api.name();
         if let Some(reason) = api.absence() {
             return Err(CommandError::usage(

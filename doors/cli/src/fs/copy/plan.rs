@@ -7,21 +7,21 @@ use std::path::Path;
 use striate_store::ErrorKind;
 use striate_store::remote::{Client, RemoteUrl};
 
-use super::place::Place;
+use super::location::Location;
 use crate::CommandError;
 use crate::fs::{as_directory, path};
 
 /// One file to copy.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Job {
-    pub(crate) from: Place,
-    pub(crate) to: Place,
+pub(crate) struct CopyJob {
+    pub(crate) from: Location,
+    pub(crate) to: Location,
     /// Its size, as far as it is known before it is opened.
     pub(crate) bytes: u64,
 }
 
 /// What a source stands for.
-enum Source {
+enum CopySource {
     File {
         bytes: u64,
     },
@@ -31,12 +31,13 @@ enum Source {
 
 /// All files to copy.
 pub(crate) fn plan(
-    sources: &[Place],
-    destination: &Place,
+    sources: &[Location],
+    destination: &Location,
     recursive: bool,
-) -> Result<Vec<Job>, CommandError> {
+) -> Result<Vec<CopyJob>, CommandError> {
     let several = sources.len() > 1;
-    let into = is_directory(destination)? || (several && matches!(destination, Place::Remote(_)));
+    let into =
+        is_directory(destination)? || (several && matches!(destination, Location::Remote(_)));
     if several && !into {
         return Err(CommandError::usage(
             format!("several files cannot be copied to {destination}: it is no directory"),
@@ -45,7 +46,7 @@ pub(crate) fn plan(
     }
     let mut jobs = Vec::new();
     for source in sources {
-        if let (Place::Local(_), Place::Local(_)) = (source, destination) {
+        if let (Location::Local(_), Location::Local(_)) = (source, destination) {
             let hint = "at least one of them must be a URL such as striate://host/path";
             return Err(CommandError::usage(
                 format!("neither {source} nor {destination} is on servers"),
@@ -58,17 +59,19 @@ pub(crate) fn plan(
             _ => destination.clone(),
         };
         match look(source)? {
-            Source::File { bytes } => jobs.push(Job { from: source.clone(), to: target, bytes }),
-            Source::Directory(_) if !recursive => {
+            CopySource::File { bytes } => {
+                jobs.push(CopyJob { from: source.clone(), to: target, bytes })
+            }
+            CopySource::Directory(_) if !recursive => {
                 return Err(CommandError::usage(
                     format!("{source} is a directory"),
                     "-r copies it with all that is in it",
                 ));
             }
-            Source::Directory(files) => {
+            CopySource::Directory(files) => {
                 for (name, bytes) in files {
                     let (from, to) = (source.inside(&name)?, target.inside(&name)?);
-                    jobs.push(Job { from, to, bytes });
+                    jobs.push(CopyJob { from, to, bytes });
                 }
             }
         }
@@ -84,12 +87,12 @@ pub(crate) fn plan(
 }
 
 /// Whether sources go into the place rather than become it.
-fn is_directory(place: &Place) -> Result<bool, CommandError> {
+fn is_directory(place: &Location) -> Result<bool, CommandError> {
     match place {
-        Place::Local(path) => {
+        Location::Local(path) => {
             Ok(path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/"))
         }
-        Place::Remote(url) => {
+        Location::Remote(url) => {
             let path = path(url);
             if path.is_empty() || path.ends_with('/') {
                 return Ok(true);
@@ -100,13 +103,13 @@ fn is_directory(place: &Place) -> Result<bool, CommandError> {
 }
 
 /// The last part of a name; empty for a whole file system.
-fn name(place: &Place) -> Result<String, CommandError> {
+fn name(place: &Location) -> Result<String, CommandError> {
     match place {
-        Place::Remote(url) => {
+        Location::Remote(url) => {
             let path = path(url).trim_end_matches('/');
             Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
         }
-        Place::Local(path) => {
+        Location::Local(path) => {
             // What '.' and '..' are called can be seen in the whole path only.
             let whole = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
             let name = whole.as_deref().unwrap_or(path).file_name().unwrap_or_default();
@@ -115,29 +118,29 @@ fn name(place: &Place) -> Result<String, CommandError> {
     }
 }
 
-fn look(place: &Place) -> Result<Source, CommandError> {
+fn look(place: &Location) -> Result<CopySource, CommandError> {
     match place {
-        Place::Remote(url) => look_on_servers(url),
-        Place::Local(path) => {
+        Location::Remote(url) => look_on_servers(url),
+        Location::Local(path) => {
             let found = look_at(path)?;
             if !found.is_dir() {
                 only_files(path, &found)?;
-                return Ok(Source::File { bytes: found.len() });
+                return Ok(CopySource::File { bytes: found.len() });
             }
             let mut files = Vec::new();
             walk(path, "", &mut files)?;
-            Ok(Source::Directory(files))
+            Ok(CopySource::Directory(files))
         }
     }
 }
 
-fn look_on_servers(url: &RemoteUrl) -> Result<Source, CommandError> {
+fn look_on_servers(url: &RemoteUrl) -> Result<CopySource, CommandError> {
     let client = Client::shared(url)?;
     let path = path(url);
     let inside = as_directory(path);
     if inside != path {
         match client.lookup(path) {
-            Ok(file) => return Ok(Source::File { bytes: file.size }),
+            Ok(file) => return Ok(CopySource::File { bytes: file.size }),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
             Err(error) => {
                 let files = client.list(&inside)?;
@@ -153,9 +156,9 @@ fn look_on_servers(url: &RemoteUrl) -> Result<Source, CommandError> {
     Ok(below(&inside, client.list(&inside)?))
 }
 
-fn below(directory: &str, files: Vec<striate_store::remote::FileInfo>) -> Source {
+fn below(directory: &str, files: Vec<striate_store::remote::FileInfo>) -> CopySource {
     let name = |path: &str| path.strip_prefix(directory).unwrap_or(path).to_owned();
-    Source::Directory(files.into_iter().map(|file| (name(&file.path), file.size)).collect())
+    CopySource::Directory(files.into_iter().map(|file| (name(&file.path), file.size)).collect())
 }
 
 /// The files in a directory and in those in it, in the order of their names.
@@ -227,8 +230,8 @@ fn unreadable(path: &Path, error: std::io::Error) -> CommandError {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Place {
-        Place::new(text.into()).unwrap()
+    fn place(text: &str) -> Location {
+        Location::new(text.into()).unwrap()
     }
 
     #[test]

@@ -49,12 +49,12 @@ struct VariableDefinition<'d, 's> {
 }
 
 /// Where data is read from, and why it could not be.
-pub(super) struct Source<'s> {
+pub(super) struct DataSource<'s> {
     dataset: RefCell<&'s mut Dataset>,
     failed: RefCell<Option<ArrayError>>,
 }
 
-impl<'s> Source<'s> {
+impl<'s> DataSource<'s> {
     pub(super) fn new(dataset: &'s mut Dataset) -> Self {
         Self { dataset: RefCell::new(dataset), failed: RefCell::new(None) }
     }
@@ -78,7 +78,7 @@ impl<'s> Source<'s> {
 
 /// The values of a variable, read when they are written.
 struct VariableValues<'d, 's> {
-    source: &'d Source<'s>,
+    source: &'d DataSource<'s>,
     index: usize,
     shape: Vec<u64>,
     external: Type,
@@ -111,7 +111,7 @@ impl<'d, 's> DatasetRow<'d, 's> {
     /// With the data of variables that `wanted` says; `held` has for each how many values the file has, or is empty.
     pub(super) fn with_data(
         mut self,
-        source: &'d Source<'s>,
+        source: &'d DataSource<'s>,
         header: &Header,
         wanted: impl Fn(&Variable) -> bool,
         held: &[u64],

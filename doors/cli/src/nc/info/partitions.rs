@@ -10,7 +10,7 @@ use striate_array::{DatasetFiles, DatasetKind, PartitionInfo};
 use striate_store::remote::Client;
 
 use super::plain;
-use crate::fs::Place;
+use crate::fs::Location;
 use crate::nc::{place, store};
 use crate::number::{bytes, counted};
 use crate::table::{Side, Table};
@@ -18,7 +18,7 @@ use crate::table::{Side, Table};
 /// The partitions of a dataset.
 #[derive(Debug, Serialize)]
 pub(super) struct Partitions {
-    /// Who has divided it: striate or pnetcdf.
+    /// The library that has divided it: striate or pnetcdf.
     by: &'static str,
     /// What its files know each other by.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ impl PartitionRow {
         let file = info.file.display().to_string();
         let target = file.rsplit_once('/').map_or(".", |(directory, _)| directory).to_owned();
         let servers = match place(&info.file) {
-            Ok(Place::Remote(url)) => Client::shared(&url)
+            Ok(Location::Remote(url)) => Client::shared(&url)
                 .and_then(|client| client.lookup(&url.path))
                 .map_or_else(|_| Vec::new(), |known| known.servers),
             _ => Vec::new(),

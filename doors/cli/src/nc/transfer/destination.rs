@@ -14,9 +14,9 @@ use striate_process::part_file::Existing;
 use striate_store::remote::Client;
 
 use crate::CommandError;
-use crate::fs::{Place, path as path_on_servers};
-use crate::nc::interrupt::Leaves;
+use crate::fs::{Location, path as path_on_servers};
 use crate::nc::place;
+use crate::nc::signal_watch::Leaves;
 use crate::unfinished::{UnfinishedFile, remove_stale};
 
 /// The name of the dataset that is written. Rank 0 renames and removes; all calls are collective.
@@ -25,14 +25,14 @@ pub(super) struct Destination {
     path: PathBuf,
     existing: Existing,
     /// Of a dataset in one file.
-    part: Option<Part>,
+    part: Option<PartName>,
     /// The dataset that is replaced, as rank 0 finds it.
     old: Option<DatasetFiles>,
 }
 
 /// The file that the dataset is until it is whole.
 #[derive(Debug)]
-struct Part {
+struct PartName {
     path: PathBuf,
     /// On rank 0.
     file: Option<UnfinishedFile>,
@@ -61,8 +61,8 @@ impl Destination {
         }
         let is_url_of_directory = |url: &str| url.is_empty() || url.ends_with('/');
         let is_directory = match &name {
-            Place::Local(path) => path.file_name().is_none() || path.is_dir(),
-            Place::Remote(url) => is_url_of_directory(path_on_servers(url)),
+            Location::Local(path) => path.file_name().is_none() || path.is_dir(),
+            Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(CommandError::usage(
@@ -70,7 +70,7 @@ impl Destination {
                 "give the copy a name",
             ));
         }
-        let part = if partitioned { None } else { Some(Part::new(comm, &name)?) };
+        let part = if partitioned { None } else { Some(PartName::new(comm, &name)?) };
         let old = if is_first { DatasetFiles::of(path).ok() } else { None };
         Ok(Self { path: path.into(), existing, part, old })
     }
@@ -141,16 +141,16 @@ impl Destination {
     }
 }
 
-impl Part {
+impl PartName {
     /// A name that all ranks know.
-    fn new(comm: &dyn Comm, name: &Place) -> Result<Self, CommandError> {
+    fn new(comm: &dyn Comm, name: &Location) -> Result<Self, CommandError> {
         let file = (comm.rank() == 0).then(|| {
             remove_stale([name]);
             UnfinishedFile::new(name)
         });
         let mut bytes = match file.as_ref().map(UnfinishedFile::part) {
-            Some(Place::Local(path)) => path.into_os_string().into_encoded_bytes(),
-            Some(Place::Remote(url)) => url.to_string().into_bytes(),
+            Some(Location::Local(path)) => path.into_os_string().into_encoded_bytes(),
+            Some(Location::Remote(url)) => url.to_string().into_bytes(),
             None => Vec::new(),
         };
         comm.broadcast(0, &mut bytes)?;
@@ -158,10 +158,10 @@ impl Part {
     }
 }
 
-fn exists(name: &Place) -> bool {
+fn exists(name: &Location) -> bool {
     match name {
-        Place::Local(path) => path.symlink_metadata().is_ok(),
-        Place::Remote(url) => {
+        Location::Local(path) => path.symlink_metadata().is_ok(),
+        Location::Remote(url) => {
             // If the servers cannot be asked, making the copy will tell why.
             Client::shared(url).and_then(|client| client.lookup(path_on_servers(url))).is_ok()
         }

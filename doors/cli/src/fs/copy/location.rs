@@ -1,4 +1,4 @@
-//! [`Place`]: where a file is, here or on servers.
+//! [`Location`]: where a file is, here or on servers.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,14 +10,14 @@ use crate::CommandError;
 
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// In a mounted file system.
     Local(PathBuf),
     /// On servers.
     Remote(RemoteUrl),
 }
 
-impl Place {
+impl Location {
     /// A text that begins like a URL is one, all others are paths.
     pub(crate) fn new(text: OsString) -> Result<Self, UrlError> {
         match text.to_str().filter(|text| RemoteUrl::is_remote(text)) {
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(path) => path.display().fmt(f),
@@ -62,15 +62,15 @@ impl fmt::Display for Place {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Place {
-        Place::new(text.into()).unwrap()
+    fn place(text: &str) -> Location {
+        Location::new(text.into()).unwrap()
     }
 
     #[test]
     fn urls_and_paths_are_told_apart() {
-        assert!(matches!(place("striate://h/a"), Place::Remote(_)));
-        assert!(matches!(place("./striate://h/a"), Place::Local(_)));
-        assert!(Place::new("striate://h:x/a".into()).is_err());
+        assert!(matches!(place("striate://h/a"), Location::Remote(_)));
+        assert!(matches!(place("./striate://h/a"), Location::Local(_)));
+        assert!(Location::new("striate://h:x/a".into()).is_err());
     }
 
     #[test]

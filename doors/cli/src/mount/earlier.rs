@@ -1,7 +1,7 @@
-//! Former mounts of a source that is to be mounted again.
+//! Earlier mounts of a source that is to be mounted again.
 //!
-//! As long as another process still writes what programs did at a former mount, the source is not complete: whoever
-//! mounted it would see, and change, files that are about to be written. So it is waited for.
+//! As long as another process still writes what programs did at an earlier mount, the source is not complete: a new mount
+//! would show, and change, files that are about to be written. So the new mount waits.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::ending::{self, Leftovers, Patience};
 use super::say;
 use crate::CommandError;
 
-/// Waits until former mounts of a source have ended, and tells what those have left that did not end well.
+/// Waits until earlier mounts of a source have ended, and tells what those have left that did not end well.
 pub(crate) fn wait(
     source: &Path,
     (stack, configuration): (Option<&Path>, &str),
@@ -45,8 +45,8 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// The records of mounts whose source has to do with this one. For those of other users there are notes, which only
-/// those can leave who can write to the source.
+/// The records of mounts whose source overlaps this one. For those of other users there are notes, which need
+/// permission to write to the source.
 fn of_source(source: &Path) -> Vec<FoundRecord> {
     let overlaps = |listed: &FoundRecord| {
         let other = Path::new(&listed.record.source);
@@ -90,7 +90,7 @@ fn tell_leftovers(source: &Path) {
     }
 }
 
-/// Tells of notes that nobody has a record of: the machine was started again, or it was another one.
+/// Reports notes without a record: the machine was started again, or it was another one.
 fn tell_notes(source: &Path, stack: Option<&Path>, configuration: &str) {
     let known: Vec<u32> = of_source(source).iter().map(|listed| listed.record.process).collect();
     for note in FoundNote::in_source(source) {
@@ -105,7 +105,7 @@ fn tell_notes(source: &Path, stack: Option<&Path>, configuration: &str) {
         }
         let stack = stack.map_or("STACK".into(), |stack| stack.display().to_string());
         say(&format!(
-            "{}: a former mount of {} did not end well; {}",
+            "{}: an earlier mount of {} did not end well; {}",
             note.path.display(),
             source.display(),
             ending::remedy(&stack, &source.display().to_string())

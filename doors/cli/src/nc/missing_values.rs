@@ -1,7 +1,7 @@
-//! [`Missing`]: values that a dataset's header states and its file does not have.
+//! [`MissingValues`]: values that a dataset's header states and its file does not have.
 //!
 //! A file that was cut off, or whose writer left the end out, has fewer values than its header states; reads
-//! beyond the end would give zeros that nobody has written. A header that contradicts itself as well, or
+//! beyond the end would give zeros that were never written. A header that contradicts itself as well, or
 //! states vastly more than there is, is a damaged one: what it says of values is not to be believed.
 
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ const BELIEVED: u128 = 1 << 30;
 
 /// What is missing in a file.
 #[derive(Debug)]
-pub(super) struct Missing {
+pub(super) struct MissingValues {
     file: String,
     /// Of each variable, how many values the file has.
     pub(super) held: Vec<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Missing {
     file_len: u64,
 }
 
-impl Missing {
+impl MissingValues {
     /// What is missing of a dataset, which is open; `None` if nothing is. Variables that are in partitions
     /// are looked at when those are opened. A damaged header is an error.
     pub(super) fn of(path: &Path, dataset: &Dataset) -> Result<Option<Self>, CommandError> {

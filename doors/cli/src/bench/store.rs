@@ -23,7 +23,7 @@ const ATTEMPTED: &str = "cannot use the servers";
 
 /// Options that say where the files are.
 #[derive(Debug, Args)]
-pub(super) struct PlaceArgs {
+pub(super) struct StoreArgs {
     /// The directory for the files, which are removed; by default the temporary one. With --servers,
     /// where those store
     #[arg(long, value_name = "DIR")]
@@ -53,7 +53,7 @@ fn strip(text: &str) -> Result<u64, String> {
 
 /// Where the files are. Servers that were started for them stop when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BenchStore {
     /// A directory, or a URL on servers.
     pub(super) files: PathBuf,
     /// A directory of this machine in any case.
@@ -64,7 +64,7 @@ pub(super) struct Place {
     pub(super) servers: Option<Arc<LocalServers>>,
 }
 
-impl PlaceArgs {
+impl StoreArgs {
     /// How many servers are started within the program.
     pub(super) fn servers(&self) -> Option<u64> {
         self.servers
@@ -94,7 +94,7 @@ impl PlaceArgs {
     pub(super) fn chosen(
         &self,
         files: &FileChoice,
-        place: &Place,
+        place: &BenchStore,
     ) -> Result<FileChoice, CommandError> {
         let Some(name) = &files.name else { return Ok(files.clone()) };
         if self.is_remote() && name.is_absolute() {
@@ -108,16 +108,16 @@ impl PlaceArgs {
     }
 
     /// Finds the place, and starts servers on rank 0 if they are asked for. Collective.
-    pub(super) fn find(&self, comm: &dyn Comm) -> Result<Place, CommandError> {
+    pub(super) fn find(&self, comm: &dyn Comm) -> Result<BenchStore, CommandError> {
         self.find_with(comm, self.bandwidth)
     }
 
-    /// As [`PlaceArgs::find`], with servers of this bandwidth.
+    /// As [`StoreArgs::find`], with servers of this bandwidth.
     pub(super) fn find_with(
         &self,
         comm: &dyn Comm,
         bandwidth: Option<u64>,
-    ) -> Result<Place, CommandError> {
+    ) -> Result<BenchStore, CommandError> {
         let local = self.dir.clone().unwrap_or_else(std::env::temp_dir);
         let servers = self.start(comm, &local, bandwidth)?;
         let started = servers.as_ref().map(|servers| servers.url().to_owned());
@@ -128,7 +128,7 @@ impl PlaceArgs {
             Some(url) => url.clone(),
             None if text.is_empty() => {
                 let store = filesystem(&local);
-                return Ok(Place { files: local.clone(), local, store, servers: None });
+                return Ok(BenchStore { files: local.clone(), local, store, servers: None });
             }
             None => text.parse().map_err(|error| CommandError::failed(ATTEMPTED, error, ""))?,
         };
@@ -141,7 +141,7 @@ impl PlaceArgs {
         let known = counted(known.len() as u64, "server");
         let store = format!("{url} ({known}{rate}, {strips} strips{delay})");
         let files = url.to_string().into();
-        Ok(Place { files, local, store: Some(store), servers: servers.map(Arc::new) })
+        Ok(BenchStore { files, local, store: Some(store), servers: servers.map(Arc::new) })
     }
 
     fn start(

@@ -1,9 +1,8 @@
-//! [`Interrupt`]: a command that is asked to end (Ctrl-C, SIGTERM) ends within a second, says what it
+//! [`SignalWatch`]: a command that is asked to end (Ctrl-C, SIGTERM) ends within a second, says what it
 //! leaves behind, and fails.
 //!
-//! Whoever can stop in order looks at [`Interrupt::stop`]. A rank may wait for a device or a server, or be
-//! busy for long with one thing, so a thread waits for the signal as well, and ends the process a moment
-//! later.
+//! A loop that can stop in order reads [`SignalWatch::stop`]. A rank may wait for a device or a server, or be
+//! busy for long, so a thread waits for the signal as well, and ends the process a moment later.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +21,11 @@ const GRACE: Duration = Duration::from_millis(600);
 /// What a command leaves if it ends now.
 #[derive(Clone, Debug)]
 pub(super) enum Leaves {
-    /// What a sentence says; nobody has to do anything before the end.
+    /// Nothing that has to be removed; a sentence says so.
     Nothing(&'static str),
-    /// Something that is safe as it is; what it is.
+    /// Something that is consistent as it is; a sentence describes it.
     Unfinished(String),
-    /// A copy under another name than its own, which goes.
+    /// An unfinished copy, which is removed.
     Copy { part: PathBuf, name: String },
     /// A partitioned dataset that is not published yet, or just was.
     Dataset { unpublished: PathBuf, name: String },
@@ -42,9 +41,9 @@ struct Shared {
 
 /// Waits for signals as long as it lives.
 #[derive(Debug)]
-pub(super) struct Interrupt(Arc<Shared>);
+pub(super) struct SignalWatch(Arc<Shared>);
 
-impl Interrupt {
+impl SignalWatch {
     /// From now on a signal ends the command.
     pub(super) fn new(leaves: Leaves) -> Result<Self, CommandError> {
         let cannot = |error| CommandError::failed("cannot listen to signals", error, "");
@@ -93,7 +92,7 @@ impl Interrupt {
     }
 }
 
-impl Drop for Interrupt {
+impl Drop for SignalWatch {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.bar.finish_and_clear();
@@ -120,7 +119,7 @@ impl Shared {
         if self.ended.load(Ordering::SeqCst) {
             return;
         }
-        if ranks::speaks() {
+        if ranks::is_printing_rank() {
             self.bar.finish_and_clear();
             eprintln!("error: interrupted: {}", leaves.told());
         }
@@ -165,7 +164,7 @@ impl Leaves {
 
 /// Shows itself on a terminal only, and in one process only.
 fn progress_bar() -> ProgressBar {
-    if !ranks::speaks() {
+    if !ranks::is_printing_rank() {
         return ProgressBar::hidden();
     }
     let style = "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
