@@ -21,8 +21,9 @@
 //!   well. Nothing waits in atomic mode, in a file that is sieved, with less than 256 MiB of free
 //!   space, or with a limit to the size of files; nor for a while after windows were written that
 //!   were not full.
-//! * **For how long.** A window is written when it is full, when nothing was added to it for 20 ms
-//!   (`PERIOD`), and at the latest after about 0.2 s.
+//! * **For how long.** A window is written when it is full, when nothing was added to it for 20 to
+//!   40 ms, and at the latest 0.14 s after its first byte, plus the time that the thread waits for
+//!   a core: less than 0.2 s on a machine that is not overloaded (`flush_thread.rs`).
 //! * **What is seen.** Every other request of these ranks passes through this store, and what waits
 //!   of the bytes that it touches is written before. So the ranks read each other's bytes as if
 //!   nothing waited. When the file is opened once more in one of their processes, everything is
@@ -31,14 +32,16 @@
 //! * **Order.** A collective call without a rendezvous never overwrites what a later collective
 //!   call has written.
 //! * **Errors.** If a window cannot be written, the next write of each rank that may wait returns
-//!   the error, and so do the next `sync` and `close` on all ranks, which is the latest. The bytes
-//!   of that window are lost; the rank may write them again. An error of an argument in a call
-//!   without a rendezvous is returned by the rank that has it, and by no other.
+//!   the error, and so does the next `sync` or `close` on all ranks, which is the latest, unless a
+//!   collective write with a rendezvous has returned it to all ranks before. The bytes of that
+//!   window are lost; the rank may write them again. An error of an argument in a call without a
+//!   rendezvous is returned by the rank that has it, and by no other.
 //! * **Crashes.** If all processes are killed, what has waited since the last `sync` is lost:
 //!   writes of at most 0.2 s.
 //! * **What turns it off.** The hint `striate_write_behind=disable` when the file is opened, a
-//!   fixed `striate_method`, `striate_direct=enable`, ranks on several nodes, or more than 64
-//!   ranks. Without it, collective writes always begin with a rendezvous; reads still skip it.
+//!   fixed `striate_method`, `striate_direct=enable`, a single rank, ranks on several nodes, more
+//!   than 64 ranks, or a file on servers. Without it, collective writes always begin with a
+//!   rendezvous; reads may still skip it.
 //!
 //! # Soundness
 //!

@@ -34,7 +34,7 @@ impl Bytes {
         let starts: Vec<ffi::MPI_Aint> =
             (0..len).step_by(PIECE).map(|start| start as ffi::MPI_Aint).collect();
         let mut datatype = byte;
-        // SAFETY: both lists have as many entries as told; the place for the handle outlives the
+        // SAFETY: both lists have as many entries as passed; the place for the handle outlives the
         // call.
         check("MPI_Type_create_hindexed", unsafe {
             let count = lengths.len() as c_int;
@@ -58,7 +58,7 @@ impl Drop for Bytes {
 }
 
 /// An empty buffer with space for `len` bytes.
-pub(super) fn room(len: usize) -> Result<Vec<u8>, CommError> {
+pub(super) fn empty_buffer(len: usize) -> Result<Vec<u8>, CommError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(len).map_err(|_| CommError::Memory { len })?;
     Ok(buffer)

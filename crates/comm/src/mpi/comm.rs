@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ::mpi::ffi;
 
-use super::bytes::room;
+use super::bytes::empty_buffer;
 use super::collective::collective;
 use super::memory;
 use super::number;
@@ -95,7 +95,7 @@ impl MpiComm {
             let count = (bytes.len() - start).min(CHUNK);
             bytes = collective(&self.raw, "MPI_Ibcast", bytes, |bytes, request| {
                 let (address, root) = (bytes[start..].as_mut_ptr().cast(), root as c_int);
-                // SAFETY: the buffer has as many bytes as told.
+                // SAFETY: the buffer has as many bytes as passed.
                 unsafe {
                     let byte = ffi::RSMPI_UINT8_T;
                     ffi::MPI_Ibcast(address, count as c_int, byte, root, raw, request)
@@ -115,7 +115,7 @@ impl MpiComm {
         let (comm, call) = (&self.raw, "MPI_Iallgather");
         let (_, all) = collective(comm, call, buffers, |(mine, all), request| {
             let (from, to) = (mine.as_ptr().cast(), all.as_mut_ptr().cast());
-            // SAFETY: one block is sent, and there is room for one of each rank.
+            // SAFETY: one block is sent, and there is space for one of each rank.
             unsafe {
                 let (count, byte, raw) = (BLOCK as c_int, ffi::RSMPI_UINT8_T, comm.raw());
                 ffi::MPI_Iallgather(from, count, byte, to, count, byte, raw, request)
@@ -145,13 +145,13 @@ impl MpiComm {
         // The address of an empty slice is arbitrary, and may be the one that means "in place" to
         // MPI.
         let mine = if bytes.is_empty() { vec![0] } else { bytes.to_vec() };
-        let buffers = (mine, room(total as usize)?, counts, starts);
+        let buffers = (mine, empty_buffer(total as usize)?, counts, starts);
         let (comm, call) = (&self.raw, "MPI_Iallgatherv");
         let (_, mut all, counts, starts) = collective(comm, call, buffers, |buffers, request| {
             let (mine, all, counts, starts) = buffers;
             let (from, count) = (mine.as_ptr().cast(), bytes.len() as c_int);
             let (to, counts, starts) = (all.as_mut_ptr().cast(), counts.as_ptr(), starts.as_ptr());
-            // SAFETY: the buffer has room for the sum of all counts, and each rank's bytes start
+            // SAFETY: the buffer has space for the sum of all counts, and each rank's bytes start
             // after those of the ranks before it. The lists have an entry for each rank.
             unsafe {
                 let (byte, raw) = (ffi::RSMPI_UINT8_T, comm.raw());

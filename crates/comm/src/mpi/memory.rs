@@ -63,16 +63,16 @@ pub(super) fn node_memory(
     let leader = ranks_of(nodes[rank], nodes)[0];
     let made = if leader == rank { reserve(len, spare).ok() } else { None };
     let address = made.as_ref().and_then(|memory| Address::of(memory).ok());
-    let told = comm.allgather(&encode(len, address))?;
-    let told = told.iter().map(|bytes| decode(bytes)).collect::<Option<Vec<_>>>();
-    let told = told.ok_or_else(|| mismatch("a rank is in another call".to_owned()))?;
+    let gathered = comm.allgather(&encode(len, address))?;
+    let gathered = gathered.iter().map(|bytes| decode(bytes)).collect::<Option<Vec<_>>>();
+    let gathered = gathered.ok_or_else(|| mismatch("a rank is in another call".to_owned()))?;
     if let Some((other, (theirs, _))) =
-        told.iter().enumerate().find(|(_, (len, _))| *len != told[0].0)
+        gathered.iter().enumerate().find(|(_, (len, _))| *len != gathered[0].0)
     {
-        let first = told[0].0;
+        let first = gathered[0].0;
         return Err(mismatch(format!("rank 0 asks for {first} bytes, rank {other} for {theirs}")));
     }
-    let mapping = match (&made, told[leader].1) {
+    let mapping = match (&made, gathered[leader].1) {
         (Some(memory), Some(_)) => Mapping::shared(memory, len, spare).ok(),
         (None, Some(address)) => address.open(len, spare).ok(),
         (_, None) => None,

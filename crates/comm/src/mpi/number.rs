@@ -67,7 +67,7 @@ fn allreduce<N: MpiNumber>(
         let (_, all) = collective(comm, "MPI_Iallreduce", buffers, |(mine, all), request| {
             let (from, to) = (mine.as_ptr().cast::<c_void>(), all.as_mut_ptr().cast());
             let (count, raw) = (mine.len() as c_int, comm.raw());
-            // SAFETY: both buffers have as many numbers of the datatype as told, and do not
+            // SAFETY: both buffers have as many numbers of the datatype as passed, and do not
             // overlap.
             unsafe { ffi::MPI_Iallreduce(from, to, count, N::datatype(), operation, raw, request) }
         })?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ::mpi::environment::is_finalized;
 use ::mpi::ffi;
 
-use super::bytes::{Bytes, room};
+use super::bytes::{Bytes, empty_buffer};
 use super::collective::complete;
 use super::session::{RawComm, Session, check, tasks};
 use crate::error::CommError;
@@ -62,7 +62,7 @@ impl Operation {
         capacity: usize,
     ) -> Result<Self, CommError> {
         let bytes = Bytes::new(capacity)?;
-        let mut request = Self::new(comm, room(capacity)?, true);
+        let mut request = Self::new(comm, empty_buffer(capacity)?, true);
         // SAFETY: the buffer has space for as many bytes as described, and no other code reads it
         // until MPI is done.
         check("MPI_Irecv", unsafe {
@@ -104,7 +104,7 @@ impl Operation {
         let mut looks = 0;
         let mut code = ffi::MPI_SUCCESS as c_int;
         while done == 0 && code == ffi::MPI_SUCCESS as c_int && (in_task() || !tasks.is_empty()) {
-            // SAFETY: the list has as many entries as told, all started; the other places outlive
+            // SAFETY: the list has as many entries as passed, all started; the other places outlive
             // the call.
             code = unsafe {
                 let (requests, index) = (raw.as_mut_ptr(), &raw mut index);
@@ -152,7 +152,7 @@ impl Operation {
     fn finish(&mut self, status: &ffi::MPI_Status) -> Result<Vec<u8>, CommError> {
         if self.is_receive {
             let len = len_of(status)?.min(self.buffer.capacity());
-            // SAFETY: MPI wrote that many bytes, and the buffer has room for them.
+            // SAFETY: MPI wrote that many bytes, and the buffer has space for them.
             unsafe { self.buffer.set_len(len) };
         }
         Ok(std::mem::take(&mut *self.buffer))

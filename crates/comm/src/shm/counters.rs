@@ -28,6 +28,10 @@ impl Counters {
     }
 
     /// In a section of at least [`Counters::bytes`] zeroed bytes.
+    ///
+    /// # Panics
+    ///
+    /// If the section is too short.
     pub fn new(section: Section, count: usize) -> Self {
         assert!(section.len() >= Self::bytes(count), "the counters fit their memory");
         Self { section, count }

@@ -64,6 +64,10 @@ impl NodeMemory {
     }
 
     /// The part of `len` bytes from `at` on, which is a multiple of a cache line.
+    ///
+    /// # Panics
+    ///
+    /// If it does not lie in the memory, or does not begin at a cache line.
     pub fn section(&self, at: usize, len: usize) -> Section {
         let fits = at.checked_add(len).is_some_and(|end| end <= self.len());
         assert!(fits && at.is_multiple_of(CACHE_LINE), "the section lies in the memory");

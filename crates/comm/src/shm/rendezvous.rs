@@ -54,6 +54,10 @@ impl<const RECORD: usize> NodeRendezvous<RECORD> {
     }
 
     /// In a section of at least [`NodeRendezvous::bytes`] zeroed bytes, which all ranks share.
+    ///
+    /// # Panics
+    ///
+    /// If the section is too short.
     pub fn new(section: Section, ranks: usize) -> Self {
         assert!(section.len() >= Self::bytes(ranks), "the rendezvous fits its memory");
         Self { section, ranks, backoff: Backoff::new(BackoffPolicy::of_ranks(ranks)) }

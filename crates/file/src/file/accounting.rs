@@ -78,18 +78,18 @@ impl Accounting {
         side: &FileSide,
         method: Method,
         counts: Counts,
-        two_phase: Option<TwoPhaseReport>,
+        two_phase: Option<&TwoPhaseReport>,
     ) {
         let mut stats = cost_of(direction, side.len(), counts);
-        stats.resent = two_phase.as_ref().map_or(0, |report| report.resent);
+        stats.resent = two_phase.map_or(0, |report| report.resent);
         if matches!(method, Method::Datatype | Method::List) {
             // The store counts none of them, or their pieces.
             stats.regions = side.regions();
         }
         self.record(CallReport {
             method,
-            domains: two_phase.as_ref().map(|report| report.domains),
-            in_memory: two_phase.as_ref().map(|report| report.in_memory),
+            domains: two_phase.map(|report| report.domains),
+            in_memory: two_phase.map(|report| report.in_memory),
             stats,
         });
     }

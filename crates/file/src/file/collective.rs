@@ -494,7 +494,7 @@ impl File {
             in_memory: ring.groups.in_memory,
             resent: outcome.resent,
         };
-        self.accounting.record_call(direction, side, Method::TwoPhase, counts, Some(report));
+        self.accounting.record_call(direction, side, Method::TwoPhase, counts, Some(&report));
         self.collective.ring = Some(ring);
         done
     }

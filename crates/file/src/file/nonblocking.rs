@@ -86,13 +86,15 @@ impl File {
             let done = guarded(|| self.read_at(offset, buffer.memory_mut()));
             return Ok(Request::done(buffer, done));
         }
-        if let Some((overlapping, mut room)) = self.describe_overlapping(CALL, offset, &shape)? {
+        if let Some((overlapping, mut scratch_buffer)) =
+            self.describe_overlapping(CALL, offset, &shape)?
+        {
             let plan = self.plan_alone(Direction::Read, overlapping.side(), &shape);
             self.accounting.usage.count(plan.method);
             let work = move |store: &dyn Store, buffer: &mut B, scratch: &mut _| {
-                let mut to = (&mut room).into();
+                let mut to = (&mut scratch_buffer).into();
                 let read = method::read(store, overlapping.side(), &mut to, &plan, scratch)?;
-                overlapping.copy_to(&room[..read as usize], &mut buffer.memory_mut())
+                overlapping.copy_to(&scratch_buffer[..read as usize], &mut buffer.memory_mut())
             };
             return Ok(self.on_a_thread(Direction::Read, buffer, work));
         }

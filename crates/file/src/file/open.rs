@@ -236,6 +236,34 @@ struct OpenAgreement<T> {
     same_mode: bool,
 }
 
+/// What a rank tells the others before a file is opened, in the fields of a [`Proposal`].
+#[derive(Clone, Copy)]
+struct OpenProposal {
+    /// Equal for equal hints, in all processes.
+    hints_hash: u64,
+    seed: u64,
+    mode: u64,
+}
+
+impl OpenProposal {
+    fn new(mode: Mode, hints: &str) -> Self {
+        Self {
+            hints_hash: BuildHasherDefault::<DefaultHasher>::new().hash_one(hints),
+            seed: RandomState::new().hash_one(std::process::id()),
+            mode: u64::from(mode.bits()),
+        }
+    }
+
+    fn encode(self) -> Proposal {
+        let Self { hints_hash, seed, mode } = self;
+        Proposal { len: hints_hash, low: seed, regions: mode, ..Proposal::default() }
+    }
+
+    const fn decode(proposal: &Proposal) -> Self {
+        Self { hints_hash: proposal.len, seed: proposal.low, mode: proposal.regions }
+    }
+}
+
 /// Makes sure that all ranks can go on, and makes rank 0's hints and a fresh seed those of all.
 /// Collective.
 fn agree_on_open<T>(
@@ -246,20 +274,15 @@ fn agree_on_open<T>(
     given: Result<T, FileError>,
 ) -> Result<OpenAgreement<T>, FileError> {
     let text = hints.to_string();
-    let proposal = Proposal {
-        // Equal for equal hints, in all processes.
-        len: BuildHasherDefault::<DefaultHasher>::new().hash_one(&text),
-        low: RandomState::new().hash_one(std::process::id()),
-        regions: u64::from(mode.bits()),
-        ..Proposal::default()
-    };
+    let proposal = OpenProposal::new(mode, &text).encode();
     let (given, all) = rendezvous.agree(comm, given, proposal)?;
+    let all: Vec<OpenProposal> = all.iter().map(OpenProposal::decode).collect();
     let mut hints = hints.clone();
-    if all.iter().any(|one| one.len != all[0].len) {
+    if all.iter().any(|one| one.hints_hash != all[0].hints_hash) {
         let mut text = text.into_bytes();
         comm.broadcast(0, &mut text)?;
         hints = String::from_utf8_lossy(&text).parse()?;
     }
-    let same_mode = all.iter().all(|one| one.regions == all[0].regions);
-    Ok(OpenAgreement { given, hints, seed: all[0].low, same_mode })
+    let same_mode = all.iter().all(|one| one.mode == all[0].mode);
+    Ok(OpenAgreement { given, hints, seed: all[0].seed, same_mode })
 }

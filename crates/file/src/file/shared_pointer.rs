@@ -31,6 +31,18 @@ pub enum Seek {
     End(i64),
 }
 
+impl Seek {
+    /// As a proposal: the kind in `len`, the offset in `low`.
+    fn encode(self) -> Proposal {
+        let (len, low) = match self {
+            Self::Start(offset) => (0, offset),
+            Self::Current(offset) => (1, offset as u64),
+            Self::End(offset) => (2, offset as u64),
+        };
+        Proposal { len, low, ..Proposal::default() }
+    }
+}
+
 /// The file pointers of a rank.
 #[derive(Debug)]
 pub(super) struct Pointers {
@@ -179,15 +191,10 @@ impl File {
     pub fn seek_shared(&mut self, to: Seek) -> Result<(), FileError> {
         self.complete_pending();
         let comm = Arc::clone(&self.handle.comm);
-        let (len, low) = match to {
-            Seek::Start(offset) => (0, offset),
-            Seek::Current(offset) => (1, offset as u64),
-            Seek::End(offset) => (2, offset as u64),
-        };
-        let proposal = Proposal { len, low, ..Proposal::default() };
+        let proposal = to.encode();
         let all = self.collective.rendezvous.propose(comm.as_ref(), proposal)?;
         check_declined(comm.as_ref(), &all)?;
-        if all.iter().any(|one| (one.len, one.low) != (len, low)) {
+        if all.iter().any(|one| (one.len, one.low) != (proposal.len, proposal.low)) {
             return Err(FileError::NotSame { call: "seek_shared", what: "offsets" });
         }
         // All ranks are in this call, so none moves the pointer meanwhile.

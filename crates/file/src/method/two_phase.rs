@@ -224,8 +224,8 @@ impl TwoPhaseCall<'_> {
             let window = self.window(g);
             let (slot, len) = (self.ring.slot(g), (window.end - window.start) as usize);
             let mut incoming = Vec::new();
-            let here = |participant: &Participant<'_>| participant.next == Some(index);
-            for participant in participants.iter().filter(|participant| here(participant)) {
+            let is_at_index = |participant: &Participant<'_>| participant.next == Some(index);
+            for participant in participants.iter().filter(|participant| is_at_index(participant)) {
                 self.enter(participant.rank, g, first_error, alone, &mut resent)?;
                 if participant.rank == self.comm.rank() {
                     let bytes = first_error.attempt(|| {
@@ -262,7 +262,9 @@ impl TwoPhaseCall<'_> {
                 });
                 self.ring.put(g, bytes.unwrap_or(0));
             })?;
-            for participant in participants.iter_mut().filter(|participant| here(participant)) {
+            for participant in
+                participants.iter_mut().filter(|participant| is_at_index(participant))
+            {
                 self.advance(participant, index);
                 self.pass_write(participant);
             }
@@ -413,13 +415,13 @@ impl TwoPhaseCall<'_> {
         let mut scratch = CopyBuffer::default();
         let (mut total, mut resent) = (0, 0);
         // Windows that this rank has read itself and not copied from yet.
-        let mut read_here = Vec::new();
+        let mut own_reads = Vec::new();
         while let Some(index) = lowest(participants, &remote_parts) {
             let g = self.first + index;
             let window = self.window(g);
-            let here = |participant: &Participant<'_>| participant.next == Some(index);
+            let is_at_index = |participant: &Participant<'_>| participant.next == Some(index);
             let mut slot: &[u8] = &[];
-            if participants.iter().any(here) {
+            if participants.iter().any(is_at_index) {
                 let got = self.ring.wait_for(self.waiter(false), || {
                     loop {
                         if let Some(got) = self.ring.bytes_read(g) {
@@ -428,7 +430,7 @@ impl TwoPhaseCall<'_> {
                         if alone {
                             return None;
                         }
-                        read_here.push(self.read_one(&[(0, self.file)], first_error)?);
+                        own_reads.push(self.read_one(&[(0, self.file)], first_error)?);
                     }
                 })?;
                 // SAFETY: the window has been read, and stays until the last participant has copied
@@ -439,7 +441,7 @@ impl TwoPhaseCall<'_> {
             }
             let in_file = window.start..window.start + slot.len() as u64;
             let mut outgoing = Vec::new();
-            for participant in participants.iter().filter(|participant| here(participant)) {
+            for participant in participants.iter().filter(|participant| is_at_index(participant)) {
                 let range = participant.file.within(&in_file);
                 if participant.rank != self.comm.rank() {
                     let expected = participant.file.within(&window).end;
@@ -450,8 +452,8 @@ impl TwoPhaseCall<'_> {
                     .attempt(|| take(participant.file, to, window.start, slot, &mut scratch));
                 let bytes = range.end - range.start;
                 total += bytes;
-                match read_here.iter().position(|&read| read == g) {
-                    Some(position) => drop(read_here.swap_remove(position)),
+                match own_reads.iter().position(|&read| read == g) {
+                    Some(position) => drop(own_reads.swap_remove(position)),
                     None if !alone => resent += bytes,
                     None => {}
                 }
@@ -472,7 +474,9 @@ impl TwoPhaseCall<'_> {
                 total += piece.len() as u64;
                 resent += piece.len() as u64;
             })?;
-            for participant in participants.iter_mut().filter(|participant| here(participant)) {
+            for participant in
+                participants.iter_mut().filter(|participant| is_at_index(participant))
+            {
                 self.advance(participant, index);
                 self.pass_read(participant);
             }
@@ -530,8 +534,8 @@ const fn transfer(rank: usize, range: Range<u64>) -> Transfer {
 }
 
 fn lowest(participants: &[Participant<'_>], remote_parts: &[RemotePart]) -> Option<u64> {
-    let here = participants.iter().filter_map(|participant| participant.next);
-    here.chain(remote_parts.iter().filter_map(|part| part.next)).min()
+    let own = participants.iter().filter_map(|participant| participant.next);
+    own.chain(remote_parts.iter().filter_map(|part| part.next)).min()
 }
 
 /// The first error on this rank. After an error in the group no data is moved any more, but the

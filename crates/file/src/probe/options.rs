@@ -168,10 +168,10 @@ mod tests {
         ] {
             options.set(name, value).unwrap();
         }
-        let told: Vec<(&str, String)> = options.iter().collect();
-        let told: Vec<(&str, &str)> = told.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let listed: Vec<(&str, String)> = options.iter().collect();
+        let listed: Vec<(&str, &str)> = listed.iter().map(|(n, v)| (*n, v.as_str())).collect();
         assert_eq!(
-            told,
+            listed,
             [
                 ("nc_probe", "disable"),
                 ("nc_probe_size", "1048576"),
@@ -181,7 +181,7 @@ mod tests {
             ]
         );
         let mut again = ProbeOptions::default();
-        for (name, value) in &told {
+        for (name, value) in &listed {
             again.set(name, value).unwrap();
         }
         assert!(again.iter().eq(options.iter()));

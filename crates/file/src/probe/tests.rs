@@ -115,7 +115,7 @@ fn targets_that_fail_say_why_and_are_not_chosen() {
     assert!(failed[0].1.contains("No such file") && failed[0].1.contains("missing"), "{failed:?}");
     assert!(failed[1].1.contains("Not a directory"), "{failed:?}");
     assert!(found.to_string().contains("2 failed"));
-    assert!(!place.path().join("cache").exists(), "what failed is not kept");
+    assert!(!place.path().join("cache").exists(), "what failed is not cached");
     assert!(names(&good).is_empty());
 }
 
@@ -283,9 +283,9 @@ fn samples_from_the_future_and_of_others_do_not_count() {
     };
     assert_eq!(probe(), None);
     assert!(probe().is_some());
-    let kept = record::SampleFile::from_text(&fs::read_to_string(cache.file()).unwrap()).unwrap();
-    let future = record::SampleFile { time: kept.time + 1_000_000_000, ..kept.clone() };
-    let foreign = record::SampleFile { key: "elsewhere".into(), ..kept };
+    let cached = record::SampleFile::from_text(&fs::read_to_string(cache.file()).unwrap()).unwrap();
+    let future = record::SampleFile { time: cached.time + 1_000_000_000, ..cached.clone() };
+    let foreign = record::SampleFile { key: "elsewhere".into(), ..cached };
     for wrong in [future, foreign] {
         fs::write(cache.file(), wrong.to_text()).unwrap();
         assert_eq!(probe(), None);

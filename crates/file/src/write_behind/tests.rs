@@ -101,7 +101,7 @@ fn writes_go_on_after_the_disk_was_full() {
     let (directory, store) = one_rank(&options);
     assert!(store.buffer(0, b"lost").unwrap());
     store.flush();
-    assert_eq!(store.buffer(0, b"told").unwrap_err().kind(), ErrorKind::OutOfSpace);
+    assert_eq!(store.buffer(0, b"fail").unwrap_err().kind(), ErrorKind::OutOfSpace);
     assert!(store.buffer(0, b"kept").unwrap());
     assert!(store.sync().is_err(), "the loss is reported before the program relies on the data");
     store.clear_failure();
