@@ -26,7 +26,7 @@ use striate_store::{ErrorKind, StoreError};
 use self::data::{Given, Handle, InUse};
 use self::naming::Listing;
 pub(crate) use self::requests::RemoteRequests;
-use self::tree::{Node, StageType, Tree};
+use self::tree::{Node, Sort, Tree};
 use crate::door::{lock, read, write};
 use crate::error::MountError;
 use crate::mounted::Served;
@@ -143,7 +143,7 @@ impl Remote {
             ctime: modified,
             crtime: time(info.created_ms),
             kind: FileType::RegularFile,
-            perm: self.permissions(StageType::File(0)) as u16,
+            perm: self.permissions(Sort::File(0)) as u16,
             nlink: u32::from(!gone),
             uid: self.owner.user,
             gid: self.owner.group,
@@ -163,7 +163,7 @@ impl Remote {
             ctime: self.begun,
             crtime: self.begun,
             kind: FileType::Directory,
-            perm: self.permissions(StageType::Directory) as u16,
+            perm: self.permissions(Sort::Directory) as u16,
             nlink: 2,
             uid: self.owner.user,
             gid: self.owner.group,
@@ -173,15 +173,15 @@ impl Remote {
         }
     }
 
-    fn permissions(&self, sort: StageType) -> u32 {
-        let all = if sort == StageType::Directory { 0o777 } else { 0o666 };
+    fn permissions(&self, sort: Sort) -> u32 {
+        let all = if sort == Sort::Directory { 0o777 } else { 0o666 };
         all & !self.owner.mask
     }
 
     /// What a node is now.
     fn attributes(&self, number: u64) -> Result<FileAttr, Errno> {
         let node = self.node(number)?;
-        let StageType::File(file) = node.sort else { return Ok(self.directory_attributes(number)) };
+        let Sort::File(file) = node.sort else { return Ok(self.directory_attributes(number)) };
         let found = self.client.lookup(&node.path).map_err(|error| code(&error));
         let info = match found {
             Ok(info) if info.file == file => info,

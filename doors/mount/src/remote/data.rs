@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use striate_store::remote::{FileInfo, RemoteFile, RemoteOptions};
 use striate_store::{LockKind, Store as _, StoreError};
 
-use super::tree::StageType;
+use super::tree::Sort;
 use super::{Remote, code, time};
 use crate::door::{lock, read};
 use crate::transfer::with_room;
@@ -116,7 +116,7 @@ impl Remote {
             return Ok(Arc::clone(&in_use.opened));
         }
         let node = self.node(number)?;
-        let StageType::File(file) = node.sort else { return Err(Errno::ISDIR) };
+        let Sort::File(file) = node.sort else { return Err(Errno::ISDIR) };
         let url = self.client.url(&node.path);
         let found = coded(RemoteFile::open_with(&self.client, &url, &RemoteOptions::default()))?;
         // The kernel looks for the name once more.
@@ -227,7 +227,7 @@ impl Remote {
     /// changed.
     pub(super) fn give_time(&self, number: u64, time: SystemTime) -> Result<(), Errno> {
         let node = self.node(number)?;
-        if node.sort == StageType::Directory {
+        if node.sort == Sort::Directory {
             return Ok(());
         }
         if let Some(in_use) = lock(&self.in_use).get(&number).map(|one| Arc::clone(&one.opened)) {
@@ -251,7 +251,7 @@ impl Remote {
     /// Changes the time of the last change to now.
     pub(super) fn touch(&self, number: u64) -> Result<(), Errno> {
         let node = self.node(number)?;
-        if node.sort == StageType::Directory {
+        if node.sort == Sort::Directory {
             return Ok(());
         }
         let info = coded(self.client.stat(&node.path))?;

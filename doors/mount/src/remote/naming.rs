@@ -13,7 +13,7 @@ use fuser::{FileAttr, FileType};
 use rustix::io::Errno;
 use striate_store::remote::FileInfo;
 
-use super::tree::{ROOT, StageType, inside, join, number_of_file, parent};
+use super::tree::{ROOT, Sort, inside, join, number_of_file, parent};
 use super::{HIDDEN, Remote, code};
 use crate::door::{lock, read, write};
 
@@ -141,17 +141,17 @@ impl Remote {
             Err(error) => return Err(code(&error)),
         };
         let onto = match self.client.lookup(&to) {
-            Ok(_) => Some(StageType::File(0)),
+            Ok(_) => Some(Sort::File(0)),
             Err(error) if code(&error) == Errno::NOENT => {
                 let there = self.tree().is_kept(&to) || self.has_files(&to)?;
-                there.then_some(StageType::Directory)
+                there.then_some(Sort::Directory)
             }
             Err(error) => return Err(code(&error)),
         };
         match onto {
             Some(_) if !replace => return Err(Errno::EXIST),
-            Some(StageType::File(_)) if is_directory => return Err(Errno::NOTDIR),
-            Some(StageType::Directory) if !is_directory => return Err(Errno::ISDIR),
+            Some(Sort::File(_)) if is_directory => return Err(Errno::NOTDIR),
+            Some(Sort::Directory) if !is_directory => return Err(Errno::ISDIR),
             _ => {}
         }
         if is_directory {

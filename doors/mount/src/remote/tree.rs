@@ -19,7 +19,7 @@ const OF_DIRECTORIES: u64 = 1 << 63;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StageType {
+pub(super) enum Sort {
     /// A file, by its id.
     File(u64),
     Directory,
@@ -30,7 +30,7 @@ pub(super) enum StageType {
 pub(super) struct Node {
     /// As servers spell it; empty for the whole of a file system.
     pub(super) path: String,
-    pub(super) sort: StageType,
+    pub(super) sort: Sort,
     /// Whether it was removed while it is open.
     pub(super) gone: bool,
     /// How many times the kernel was told of it, less what it forgot.
@@ -64,8 +64,7 @@ pub(super) fn number_of_file(file: u64) -> u64 {
 
 impl Tree {
     pub(super) fn new(base: &str) -> Self {
-        let root =
-            Node { path: base.to_owned(), sort: StageType::Directory, gone: false, known: 1 };
+        let root = Node { path: base.to_owned(), sort: Sort::Directory, gone: false, known: 1 };
         Self {
             nodes: HashMap::from([(ROOT, root)]),
             numbers: HashMap::from([(base.to_owned(), ROOT)]),
@@ -84,19 +83,18 @@ impl Tree {
 
     /// A file was found at a path, and the kernel is told.
     pub(super) fn found_file(&mut self, path: &str, file: u64) -> u64 {
-        self.found(number_of_file(file), path, StageType::File(file))
+        self.found(number_of_file(file), path, Sort::File(file))
     }
 
     /// The same for a directory.
     pub(super) fn found_directory(&mut self, path: &str) -> u64 {
-        self.found(self.number_of_directory(path), path, StageType::Directory)
+        self.found(self.number_of_directory(path), path, Sort::Directory)
     }
 
     /// The number that the directory at a path has, or would get.
     pub(super) fn number_of_directory(&self, path: &str) -> u64 {
-        let is_directory = |number: &u64| {
-            self.nodes.get(number).is_some_and(|node| node.sort == StageType::Directory)
-        };
+        let is_directory =
+            |number: &u64| self.nodes.get(number).is_some_and(|node| node.sort == Sort::Directory);
         if let Some(number) = self.at(path).filter(is_directory) {
             return number;
         }
@@ -110,7 +108,7 @@ impl Tree {
         number
     }
 
-    fn found(&mut self, number: u64, path: &str, sort: StageType) -> u64 {
+    fn found(&mut self, number: u64, path: &str, sort: Sort) -> u64 {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.known += 1;
             if node.path != path {
