@@ -14,7 +14,7 @@ pub struct StartupStderr {
 
 impl StartupStderr {
     /// Remembers what standard error is now.
-    pub fn new() -> Self {
+    pub fn capture() -> Self {
         Self { place: place() }
     }
 

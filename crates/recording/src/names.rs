@@ -66,8 +66,8 @@ table! {
 }
 
 table! {
-    /// StageTable of files.
-    STAGE_TABLE: S_IFSOCK S_IFLNK S_IFREG S_IFBLK S_IFDIR S_IFCHR S_IFIFO
+    /// Sorts of files.
+    SORTS: S_IFSOCK S_IFLNK S_IFREG S_IFBLK S_IFDIR S_IFCHR S_IFIFO
 }
 
 table! {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ReplayError;
 use crate::options::{Onto, Options, SHARE_OF_FREE, StoreAt};
-use crate::world::{Initial, Need, StageType};
+use crate::world::{Initial, Need, Sort};
 
 /// Refuses a recording whose files take more than they may.
 pub(crate) fn check(
@@ -40,7 +40,7 @@ fn with_initial(initial: &[Initial], need: &Need, options: &Options) -> Need {
         _ => None,
     };
     for Initial { path, sort, .. } in initial {
-        let StageType::File(size) = sort else { continue };
+        let Sort::File(size) = sort else { continue };
         let here = root.map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
         let there = here.and_then(|here| here.metadata().ok());
         let real = root == Some(Path::new("/"));

@@ -35,7 +35,7 @@ pub(crate) struct FileId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Initial {
     pub(crate) path: PathBuf,
-    pub(crate) sort: StageType,
+    pub(crate) sort: Sort,
     /// Its permissions, as far as they were told.
     pub(crate) mode: Option<u32>,
 }
@@ -44,7 +44,7 @@ impl Initial {
     /// Bytes that are in it.
     pub(crate) const fn bytes(&self) -> u64 {
         match self.sort {
-            StageType::File(size) => size,
+            Sort::File(size) => size,
             _ => 0,
         }
     }
@@ -52,7 +52,7 @@ impl Initial {
 
 /// What something was before the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StageType {
+pub(crate) enum Sort {
     Directory,
     /// A file of a size.
     File(u64),
@@ -158,9 +158,9 @@ impl World {
         for node in nodes {
             if let Some((path, size)) = node.first {
                 let sort = match node.link {
-                    Some(link) => StageType::Link(link.to),
-                    None if node.directory => StageType::Directory,
-                    None => StageType::File(size.unwrap_or(0)),
+                    Some(link) => Sort::Link(link.to),
+                    None if node.directory => Sort::Directory,
+                    None => Sort::File(size.unwrap_or(0)),
                 };
                 found.insert(path.clone(), Initial { path, sort, mode: node.mode });
             }
@@ -168,9 +168,9 @@ impl World {
         let initial = links::in_place(found);
         for Initial { path, sort, .. } in &initial {
             let node = match sort {
-                StageType::Directory => Node { directory: true, ..Node::default() },
-                StageType::File(size) => Node { size: Some(*size), ..Node::default() },
-                StageType::Link(to) => {
+                Sort::Directory => Node { directory: true, ..Node::default() },
+                Sort::File(size) => Node { size: Some(*size), ..Node::default() },
+                Sort::Link(to) => {
                     world.has_links = true;
                     let link = Some(Link { to: to.clone(), known: true });
                     Node { link, ..Node::default() }

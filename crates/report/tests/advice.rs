@@ -98,7 +98,7 @@ fn random_access_is_told() {
     });
     assert_eq!(scenario.rules(), ["random-access"]);
     let finding = scenario.finding("random-access");
-    assert!(finding.help.contains("StageType the requests") && finding.stack.is_none());
+    assert!(finding.help.contains("Sort the requests") && finding.stack.is_none());
 
     let writes = one(|program| {
         let file = program.open_of_size("/data/table.db", UPDATE, 1 << 30, 100 * US);

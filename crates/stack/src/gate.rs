@@ -228,7 +228,7 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.closed.store(0, Ordering::SeqCst);
         thread_state::with(|thread_state| {
-            thread_state.within.set(thread_state.within.get().saturating_sub(1))
+            thread_state.within.set(thread_state.within.get().saturating_sub(1));
         });
     }
 

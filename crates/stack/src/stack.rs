@@ -76,7 +76,7 @@ impl Stack {
             answers_first: false,
             wants_layer_calls,
             root: None,
-            stderr: StartupStderr::new(),
+            stderr: StartupStderr::capture(),
         }
     }
 

@@ -70,7 +70,7 @@ impl Count {
             making: Mutex::default(),
             endings: KnownEndings::default(),
             told: AtomicBool::new(false),
-            stderr: StartupStderr::new(),
+            stderr: StartupStderr::capture(),
         }))
     }
 

@@ -58,7 +58,7 @@ static STAGE_TYPES: &[StageType] = &[
     },
     StageType {
         name: "read-ahead",
-        about: "reads more than was asked for when the next reads can be told",
+        about: "reads more than was asked for when the next reads can be predicted",
         classification: read_ahead::CLASSIFICATION,
         build: read_ahead::build,
     },

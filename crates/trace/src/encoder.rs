@@ -78,6 +78,12 @@ pub struct Encoder {
     next_path: u32,
 }
 
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Encoder {
     /// One without records.
     pub fn new() -> Self {

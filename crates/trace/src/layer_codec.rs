@@ -81,6 +81,12 @@ pub struct LayerEncoder {
     paths: HashMap<Box<Path>, u64>,
 }
 
+impl Default for LayerEncoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LayerEncoder {
     /// One without calls.
     pub fn new() -> Self {

@@ -144,7 +144,7 @@ impl SeveralWriter {
         if !self.shards.contains_key(&shard) && self.shards.len() >= MOST_SHARDS {
             self.flush_shards()?;
         }
-        let encoder = self.shards.entry(shard).or_insert_with(Encoder::new);
+        let encoder = self.shards.entry(shard).or_default();
         let end = record.start.saturating_add(record.duration);
         let timed = Timed { start: record.start, end };
         let call = record.call.map(|file| &**file, |path| &**path);
@@ -193,7 +193,7 @@ impl SeveralWriter {
         if self.layers.count() == 0 {
             return Ok(());
         }
-        let mut layers = std::mem::replace(&mut self.layers, LayerEncoder::new());
+        let mut layers = std::mem::take(&mut self.layers);
         let (content, shard, count) = (Content::Layer, FIRST_SHARD, layers.count());
         let header = BlockHeader { content, shard, count, ..self.header_of(layers.bytes()) };
         self.compressed(header, layers.span(), layers.bytes())?;

@@ -21,7 +21,7 @@ use crate::error::ReplayError;
 use crate::fix::Fix;
 use crate::options::{StoreAt, VectorMethod};
 use crate::task::Call;
-use crate::world::{FileId, Initial, StageType};
+use crate::world::{FileId, Initial, Sort};
 
 /// As much is written at a time when files are made.
 const STEP: u64 = 1 << 20;
@@ -278,7 +278,7 @@ impl Ground for OnStore {
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut hands, mut bytes) = (Hands::default(), 0);
         for Initial { path, sort, .. } in initial {
-            let StageType::File(size) = sort else {
+            let Sort::File(size) = sort else {
                 lock(&self.directories).insert(path.clone());
                 continue;
             };

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::contents::{Hands, Phase};
 use crate::error::ReplayError;
 use crate::fix::Fix;
-use crate::world::{Initial, StageType};
+use crate::world::{Initial, Sort};
 
 /// As much is written at a time.
 const STEP: usize = 1 << 20;
@@ -104,10 +104,10 @@ impl Root {
             }
             let here = self.full(path);
             let made = match sort {
-                StageType::Directory => fs::create_dir_all(&here),
-                StageType::Link(_) if here.symlink_metadata().is_ok() => continue,
-                StageType::Link(to) => self.make_link(path, to),
-                StageType::File(size) => {
+                Sort::Directory => fs::create_dir_all(&here),
+                Sort::Link(_) if here.symlink_metadata().is_ok() => continue,
+                Sort::Link(to) => self.make_link(path, to),
+                Sort::File(size) => {
                     let found = here.metadata().ok();
                     if found.is_some_and(|found| self.real || found.len() == *size) {
                         continue;
@@ -118,7 +118,7 @@ impl Root {
             };
             made.map_err(|error| ReplayError::make(&here, error))?;
             // Whoever replays it has to be able to use it, and sets nobody else's rights.
-            if let (StageType::File(_), Some(mode), false) = (sort, mode, self.real) {
+            if let (Sort::File(_), Some(mode), false) = (sort, mode, self.real) {
                 let mode = fs::Permissions::from_mode(mode & 0o777 | 0o600);
                 fs::set_permissions(&here, mode)
                     .map_err(|error| ReplayError::make(&here, error))?;
@@ -265,8 +265,8 @@ mod tests {
         let root = Root::temporary(None, false).unwrap();
         let path = PathBuf::from("/deep/down/file");
         let initial = [
-            Initial { path: "/empty".into(), sort: StageType::Directory, mode: None },
-            Initial { path: path.clone(), sort: StageType::File(3_000_000), mode: Some(0o755) },
+            Initial { path: "/empty".into(), sort: Sort::Directory, mode: None },
+            Initial { path: path.clone(), sort: Sort::File(3_000_000), mode: Some(0o755) },
         ];
         assert_eq!(root.make(&initial, &Progress::default()).unwrap(), 3_000_000);
         let mut expected = vec![0; 3_000_000];

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use super::{Initial, Link, Node, NodeId, StageType, World};
+use super::{Initial, Link, Node, NodeId, Sort, World};
 use crate::fix::Fix;
 
 /// Links that are followed for one path: the kernel follows as many.
@@ -140,7 +140,7 @@ pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
     let links: BTreeMap<PathBuf, PathBuf> = found
         .values()
         .filter_map(|initial| match &initial.sort {
-            StageType::Link(to) => Some((initial.path.clone(), to.clone())),
+            Sort::Link(to) => Some((initial.path.clone(), to.clone())),
             _ => None,
         })
         .collect();
@@ -149,13 +149,13 @@ pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
     }
     let mut placed: BTreeMap<PathBuf, Initial> = BTreeMap::new();
     for (path, mut initial) in found {
-        let follows = !matches!(initial.sort, StageType::Link(_));
+        let follows = !matches!(initial.sort, Sort::Link(_));
         let place =
             resolved(&path, follows, |path| links.get(path).map(PathBuf::as_path)).into_owned();
         for above in place.ancestors().skip(1) {
             let directory = |path: &Path| Initial {
                 path: path.to_path_buf(),
-                sort: StageType::Directory,
+                sort: Sort::Directory,
                 mode: None,
             };
             placed.entry(above.to_path_buf()).or_insert_with(|| directory(above));
@@ -163,10 +163,8 @@ pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
         initial.path.clone_from(&place);
         let entry = placed.entry(place).or_insert_with(|| initial.clone());
         match (&mut entry.sort, initial.sort) {
-            (StageType::File(size), StageType::File(other)) => *size = other.max(*size),
-            (StageType::File(_), sort @ (StageType::Directory | StageType::Link(_))) => {
-                entry.sort = sort
-            }
+            (Sort::File(size), Sort::File(other)) => *size = other.max(*size),
+            (Sort::File(_), sort @ (Sort::Directory | Sort::Link(_))) => entry.sort = sort,
             _ => {}
         }
         entry.mode = entry.mode.or(initial.mode);

@@ -146,10 +146,10 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
     }
     let mean = (reads.bytes + writes.bytes) / random;
     let help = if reading {
-        "StageType the requests by offset, read whole parts of the file and pick what is wanted, or copy the file to a \
+        "Sort the requests by offset, read whole parts of the file and pick what is wanted, or copy the file to a \
          local disk or into memory first."
     } else {
-        "StageType the writes by offset or write larger pieces. Write-back collects those that fall into the same block."
+        "Sort the writes by offset or write larger pieces. Write-back collects those that fall into the same block."
     };
     Some(Finding {
         rule: "random-access".into(),

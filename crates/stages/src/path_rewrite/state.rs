@@ -247,7 +247,7 @@ pub(super) struct SharedState {
 
 impl Default for SharedState {
     fn default() -> Self {
-        Self { state: Mutex::default(), stderr: StartupStderr::new() }
+        Self { state: Mutex::default(), stderr: StartupStderr::capture() }
     }
 }
 

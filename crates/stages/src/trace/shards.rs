@@ -71,7 +71,7 @@ impl Shards {
             layers: SpinLock::new(LayerShard { encoder: None, due: 0 }),
             output: SpinLock::new(None),
             complained: AtomicBool::new(false),
-            stderr: StartupStderr::new(),
+            stderr: StartupStderr::capture(),
         }
     }
 

@@ -13,8 +13,8 @@ use super::values::{
     descriptor, field, flags, named, number, place, string, unsigned, vector_length,
 };
 use crate::names::{
-    ACCESS, ADVICE, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, OPEN_FLAGS, OTHER, RENAME,
-    STAGE_TABLE, TRANSFER, WHENCE,
+    ACCESS, ADVICE, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, OPEN_FLAGS, OTHER, RENAME, SORTS,
+    TRANSFER, WHENCE,
 };
 
 /// What came of looking at a call.
@@ -382,7 +382,7 @@ impl Handler<'_> {
     /// The sort of a file and its permissions that a structure in an argument tells.
     fn mode(&self, place: usize, name: &str) -> Option<u32> {
         self.outcome.ok()?;
-        let mode = flags(STAGE_TABLE, field(self.word(place)?, name)?).cast_unsigned();
+        let mode = flags(SORTS, field(self.word(place)?, name)?).cast_unsigned();
         (mode & libc::S_IFMT != 0).then_some(mode)
     }
 
@@ -667,7 +667,7 @@ impl Handler<'_> {
             Function::Chmod => {
                 Detail::numbers(&[self.unsigned(next)?]).with_flags(at_flags(next + 1))
             }
-            Function::Mknod => Detail::numbers(&[wide(flags(STAGE_TABLE, self.word(next)?))]),
+            Function::Mknod => Detail::numbers(&[wide(flags(SORTS, self.word(next)?))]),
             Function::Chown => {
                 let id = |place: usize| Some(u64::from(number(self.word(place)?)? as u32));
                 let bits = if next == 2 { at_flags(next + 2) } else { no_follow };
