@@ -26,17 +26,17 @@ pub(crate) fn concatenated(placements: &[&Placement]) -> Result<Placement, TypeE
         Ok((1, offset, placement.datatype.clone()))
     });
     let fields: Vec<_> = fields.collect::<Result<_, TypeError>>()?;
-    whole(Datatype::structure(&fields)?)
+    Ok(whole(Datatype::structure(&fields)?))
 }
 
 /// Contiguous regions (offset, length), in ascending order.
 pub(crate) fn regions(regions: impl Iterator<Item = (u64, u64)>) -> Result<Placement, TypeError> {
     let blocks: Vec<(u64, i64)> = regions.map(|(offset, len)| (len, offset as i64)).collect();
-    whole(Datatype::hindexed(&blocks, &Datatype::bytes(1)?)?)
+    Ok(whole(Datatype::hindexed(&blocks, &Datatype::bytes(1)?)?))
 }
 
 /// One copy of a type whose offsets are those of the file.
-fn whole(datatype: Datatype) -> Result<Placement, TypeError> {
+fn whole(datatype: Datatype) -> Placement {
     let len = datatype.size();
-    Ok(Placement { displacement: 0, datatype, start: 0, len })
+    Placement { displacement: 0, datatype, start: 0, len }
 }
