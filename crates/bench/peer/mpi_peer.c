@@ -385,7 +385,7 @@ static void request_buffers(void) {
     origin = (size_t)-low;
     allocate(&packed, (size_t)total);
     memset(packed.bytes, 0, packed.length);
-    allocate(&memory, (size_t)(high - low)); /* the last, since it tells that there are both */
+    allocate(&memory, (size_t)(high - low)); /* the last, since it says that both exist */
     fprintf(answers, "ok %zu %zu %zu\n", memory.length, origin, packed.length);
 }
 

@@ -175,7 +175,7 @@ int striate_mpiio_unpack(const void *stream, int length, int *position, void *me
 
 /* Open MPI asks its components for their priority whenever it opens a file, and takes the highest.
  * The priorities are variables that cannot be set once MPI runs, but their storage can be had from
- * the functions behind them, which the library exports. */
+ * the functions that they call, which the library exports. */
 static int *priority_of(const char *component) {
     int (*find)(const char *, const char *, const char *, const char *);
     int (*get)(int, const void *, int *, const char **);
@@ -231,7 +231,7 @@ static void restore(const int saved[2]) {
 
 /* Whose code the file's functions are. The handle is a pointer to the library's own object, which
  * holds a copy of the table of functions of the chosen component; a component is a shared object,
- * whose name tells. (Open MPI 4 does not put ROMIO's hints in the info of the file.) */
+ * by its name. (Open MPI 4 does not put ROMIO's hints in the info of the file.) */
 static const char *implementation(MPI_File file) {
     void *const *words = (void *const *)file;
     size_t count = malloc_usable_size((void *)file) / sizeof *words;
@@ -289,7 +289,7 @@ void striate_mpiio_restore(const int saved[2]) {
 
 /* --- Files ---------------------------------------------------------------------------- */
 
-/* Opens a file with ROMIO, or else OMPIO; `hints` are `count` names, each with its value behind.
+/* Opens a file with ROMIO, or else OMPIO; `hints` are `count` names, each followed by its value.
  * `*found` is 0, and nothing was done, if there is no such implementation. Collective. */
 int striate_mpiio_open(int romio, const char *path, int create, const char *const *hints, int count,
                        intptr_t *file, int *found) {
@@ -313,12 +313,12 @@ int striate_mpiio_open(int romio, const char *path, int create, const char *cons
     return code;
 }
 
-/* The implementation that the file was opened with; empty if it cannot be told. */
+/* The implementation that the file was opened with; empty if it is not known. */
 const char *striate_mpiio_implementation(intptr_t file) {
     return implementation((MPI_File)file);
 }
 
-/* The hint of this index that the file uses; `*found` is 0 behind the last. */
+/* The hint of this index that the file uses; `*found` is 0 after the last. */
 int striate_mpiio_hint(intptr_t file, int index, char *name, int name_room, char *value,
                        int value_room, int *found) {
     MPI_Info info;

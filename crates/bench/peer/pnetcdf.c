@@ -38,7 +38,7 @@ static int make_info(const char *const *hints, int count, MPI_Info *info) {
 }
 
 /* Creates a file of CDF-`format`, or opens one for reading if that is 0. `component` is the MPI-IO to
- * use: 0 OMPIO, 1 ROMIO, -1 whichever MPI takes. `hints` are `count` names, each with its value behind.
+ * use: 0 OMPIO, 1 ROMIO, -1 whichever MPI takes. `hints` are `count` names, each followed by its value.
  * `*found` is 0, and nothing was done, if there is no such component. Collective. */
 int striate_pnetcdf_open(const char *path, int format, int component, const char *const *hints,
                          int count, int *file, int *found) {

@@ -31,19 +31,19 @@ use thiserror::Error;
 
 pub use striate_array::Format;
 
-pub use self::engine::EngineError;
+pub use self::engine::ArrayEngineError;
 pub use self::layout::{Layout, Straggler, Targets};
 pub use self::measure::run;
-pub use self::memory::Mismatch;
-pub use self::report::{Exchange, Goals, Results, Row};
-pub use self::workload::Workload;
+pub use self::memory::ElementMismatch;
+pub use self::report::{ArrayGoals, ArrayResults, ArrayRow, Exchange};
+pub use self::workload::ArrayWorkload;
 use crate::collective::RankError;
 use crate::io::IoBenchError;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Op {
+pub enum ArrayOp {
     /// Making a file and defining what is in it, without data.
     Create,
     /// Opening a file, without data.
@@ -54,7 +54,7 @@ pub enum Op {
     Read,
 }
 
-impl Op {
+impl ArrayOp {
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,10 +93,10 @@ impl Scope {
 
 /// Whose library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
+pub enum ArrayApi {
     /// Our datasets.
     Striate,
-    /// Our datasets in a layout on [`Options::targets`].
+    /// Our datasets in a layout on [`ArrayOptions::targets`].
     Layout(Layout),
     /// PnetCDF, on top of the named implementation of MPI-IO or of whichever the job's MPI takes.
     Pnetcdf(Option<&'static str>),
@@ -106,7 +106,7 @@ pub enum Api {
     Raw,
 }
 
-impl Api {
+impl ArrayApi {
     /// All libraries there are.
     pub const ALL: [Self; 6] = [
         Self::Striate,
@@ -169,9 +169,9 @@ pub type Hint = (String, String);
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ArrayOptions {
     /// The contenders.
-    pub contenders: Vec<Api>,
+    pub contenders: Vec<ArrayApi>,
     /// Repetitions of everything.
     pub repeat: usize,
     /// The format of the files.
@@ -192,7 +192,7 @@ pub struct Options {
     /// What contenders that are layouts use: servers, with the files in their `directory`.
     pub targets: Option<Targets>,
     /// What ratios are compared with.
-    pub goals: Goals,
+    pub goals: ArrayGoals,
 }
 
 /// Whether a hint can be given to datasets: those that we do not know can.
@@ -202,7 +202,7 @@ pub fn check_hint(name: &str, value: &str) -> Result<(), FileError> {
 
 /// Where a benchmark is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct ArrayProgress {
     /// Measurements done.
     pub done: usize,
     /// Measurements in all.
@@ -210,9 +210,9 @@ pub struct Progress {
     /// The repetition, from 0 on.
     pub repetition: usize,
     /// The contender.
-    pub contender: Api,
+    pub contender: ArrayApi,
     /// What it does.
-    pub op: Op,
+    pub op: ArrayOp,
 }
 
 /// Why a benchmark ended early.
@@ -249,7 +249,7 @@ pub enum ArrayBenchError {
         /// On which file.
         path: PathBuf,
         /// Why not.
-        source: Box<EngineError>,
+        source: Box<ArrayEngineError>,
     },
     /// What was read is not what was written.
     #[error("{}", described(.reader, .writer, .mismatch))]
@@ -259,7 +259,7 @@ pub enum ArrayBenchError {
         /// The library that wrote it.
         writer: &'static str,
         /// The first wrong element.
-        mismatch: Mismatch,
+        mismatch: ElementMismatch,
     },
     /// A rank failed.
     #[error("rank {rank}: {reason}")]
@@ -281,8 +281,8 @@ impl RankError for ArrayBenchError {
     }
 }
 
-fn described(reader: &str, writer: &str, mismatch: &Mismatch) -> String {
-    let Mismatch { variable, index, found, expected } = mismatch;
+fn described(reader: &str, writer: &str, mismatch: &ElementMismatch) -> String {
+    let ElementMismatch { variable, index, found, expected } = mismatch;
     match variable {
         Some(variable) => format!(
             "{reader} read {found} instead of {expected} as element {index} of '{variable}', which \

@@ -1,7 +1,7 @@
 //! Workloads and their measurement.
 //!
 //! Whatever is compared is measured in one run, round by round in turn, so that the noise of a
-//! shared machine meets all sides alike; a result is a median with its interval, never a best.
+//! shared machine affects all sides alike; a result is a median with its interval, never a best.
 
 pub mod array;
 mod collective;

@@ -54,14 +54,14 @@ pub enum MpiIoError {
         /// What was asked for.
         component: String,
     },
-    /// MPI opened the file with another implementation than it was told to.
+    /// MPI opened the file with another implementation than was asked for.
     #[error("{} was opened by {got:?} and not by {asked}", path.display())]
     Component {
         /// The file.
         path: PathBuf,
         /// What was asked for.
         asked: &'static str,
-        /// What came; empty if that cannot be told.
+        /// What came; empty if that is not known.
         got: String,
     },
     /// A path or hint that C cannot hold.
@@ -71,7 +71,7 @@ pub enum MpiIoError {
         text: String,
     },
     /// A number that MPI cannot be given.
-    #[error("{value} {what} are more than MPI can be told")]
+    #[error("{value} {what} are more than MPI can take")]
     TooLarge {
         /// What it counts.
         what: &'static str,
@@ -288,7 +288,8 @@ impl MpiIo {
         self.component
     }
 
-    /// The hints that the file uses, as far as MPI tells: Open MPI tells those it was given only.
+    /// The hints that the file uses, as far as MPI reports them: Open MPI reports only those it was
+    /// given.
     pub fn hints(&self) -> Result<Vec<(String, String)>, MpiIoError> {
         let mut hints = Vec::new();
         loop {
@@ -355,7 +356,7 @@ impl MpiIo {
 
     /// Reads into `count` copies of `datatype` from byte `offset` of the view on. Collective.
     ///
-    /// Returns the number of bytes as MPI tells it. Beyond the end of the file that is less only
+    /// Returns the number of bytes that MPI reports. Beyond the end of the file that is less only
     /// where the implementation cares: OMPIO when reading alone, ROMIO for data in one piece.
     pub fn read_at_all(
         &mut self,

@@ -1,8 +1,8 @@
 //! The three workloads of \[CHING\], and blocks dealt round robin, as descriptions.
 //!
-//! A [`Workload`] says, for each rank, which bytes of its memory meet which bytes of the file, as
-//! two datatypes of equal size: the same description serves the methods, the counters, the model
-//! and the drawings. Nothing here reads a clock or touches a file.
+//! A [`Workload`] says, for each rank, which bytes of its memory correspond to which bytes of the
+//! file, as two datatypes of equal size: the same description serves the methods, the counters, the
+//! model and the drawings. Nothing here reads a clock or touches a file.
 
 mod strided;
 

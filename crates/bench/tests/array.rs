@@ -13,18 +13,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use striate_bench::array::workload::{
-    CollPerf, Flash, FlashFile, NetcdfBench, Open, S3d, Whole, Workload,
+    ArrayWorkload, CollPerf, FlashFile, FlashIo, NetcdfBench, Open, S3d, Whole,
 };
 use striate_bench::array::{
-    self, Api, ArrayBenchError, Format, Goals, Layout, Op, Options, Results, Scope, Straggler,
-    Targets,
+    self, ArrayApi, ArrayBenchError, ArrayGoals, ArrayOp, ArrayOptions, ArrayResults, Format,
+    Layout, Scope, Straggler, Targets,
 };
 use striate_bench::io::LocalServers;
 use striate_comm::{Comm, Threads};
 use striate_store::remote::Client;
 
-fn options(directory: &Path, contenders: &[Api]) -> Options {
-    Options {
+fn options(directory: &Path, contenders: &[ArrayApi]) -> ArrayOptions {
+    ArrayOptions {
         contenders: contenders.to_vec(),
         repeat: 2,
         format: Format::Cdf5,
@@ -35,20 +35,20 @@ fn options(directory: &Path, contenders: &[Api]) -> Options {
         store: Some("test".into()),
         hints: Vec::new(),
         targets: None,
-        goals: Goals { write: Some(0.0), read: Some(0.0), raw: Some(0.0) },
+        goals: ArrayGoals { write: Some(0.0), read: Some(0.0), raw: Some(0.0) },
     }
 }
 
-fn small_flash(ranks: u64) -> Flash {
-    Flash { blocks: 3, zones: 4, guard: 2, variables: 6, ..Flash::new(ranks) }
+fn small_flash(ranks: u64) -> FlashIo {
+    FlashIo { blocks: 3, zones: 4, guard: 2, variables: 6, ..FlashIo::new(ranks) }
 }
 
-fn workloads(ranks: u64) -> Vec<Box<dyn Workload>> {
+fn workloads(ranks: u64) -> Vec<Box<dyn ArrayWorkload>> {
     vec![
         Box::new(CollPerf { ranks, edge: 6, variables: 4 }),
         Box::new(small_flash(ranks)),
-        Box::new(Flash { nonblocking: true, ..small_flash(ranks) }),
-        Box::new(Flash { files: vec![FlashFile::Plot], guard: 0, ..small_flash(ranks) }),
+        Box::new(FlashIo { nonblocking: true, ..small_flash(ranks) }),
+        Box::new(FlashIo { files: vec![FlashFile::Plot], guard: 0, ..small_flash(ranks) }),
         Box::new(S3d { ranks, edge: 5 }),
         Box::new(NetcdfBench { ranks, block: [4, 3, 2], steps: 7 }),
         Box::new(Whole { ranks, bytes: 100_001 }),
@@ -57,20 +57,23 @@ fn workloads(ranks: u64) -> Vec<Box<dyn Workload>> {
     ]
 }
 
-fn run(workload: &dyn Workload, options: &Options) -> Result<Results, ArrayBenchError> {
+fn run(
+    workload: &dyn ArrayWorkload,
+    options: &ArrayOptions,
+) -> Result<ArrayResults, ArrayBenchError> {
     let ranks = Threads::new(workload.ranks() as usize);
     let mut all = ranks.try_run(|comm| array::run(&comm, workload, options, &|_| {}))?;
     Ok(all.swap_remove(0))
 }
 
 /// All rows are there, and say what they should.
-fn check(workload: &dyn Workload, options: &Options, results: &Results) {
+fn check(workload: &dyn ArrayWorkload, options: &ArrayOptions, results: &ArrayResults) {
     let name = workload.name();
     let plan = workload.plan(0).unwrap();
     let has_data = plan.bytes() > 0 || plan.files.iter().any(|file| !file.steps.is_empty());
     let each = if has_data { 4 } else { 2 };
     assert_eq!(results.rows.len(), each * options.contenders.len(), "{name}");
-    let datasets = options.contenders.iter().filter(|api| **api != Api::Raw).count();
+    let datasets = options.contenders.iter().filter(|api| **api != ArrayApi::Raw).count();
     let plans = (0..workload.ranks()).map(|rank| workload.plan(rank).unwrap());
     let bytes: u64 = plans.map(|plan| plan.bytes()).sum();
     for row in &results.rows {
@@ -89,11 +92,11 @@ fn check(workload: &dyn Workload, options: &Options, results: &Results) {
             assert!(cost.operations > 0 || row.ranks > 1, "{row:?}");
         }
     }
-    let ours = options.contenders.contains(&Api::Striate);
+    let ours = options.contenders.contains(&ArrayApi::Striate);
     let with_goal = results.ratios.iter().filter(|ratio| ratio.met == Some(true)).count();
-    let is_peer = |api: &&Api| matches!(**api, Api::Pnetcdf(_));
+    let is_peer = |api: &&ArrayApi| matches!(**api, ArrayApi::Pnetcdf(_));
     let peer = usize::from(options.contenders.iter().any(|api| is_peer(&api)));
-    let raw = usize::from(options.contenders.contains(&Api::Raw));
+    let raw = usize::from(options.contenders.contains(&ArrayApi::Raw));
     assert_eq!(with_goal, if ours { peer * each + raw * each / 2 } else { 0 }, "{results:?}");
 }
 
@@ -103,9 +106,9 @@ fn every_workload_is_measured_and_verified() {
     for ranks in [1, 3, 4] {
         for workload in workloads(ranks) {
             let has_data = workload.name() != "open";
-            let mut contenders = vec![Api::Striate];
-            contenders.extend(has_data.then_some(Api::Raw));
-            contenders.extend(Api::Netcdf.absence().is_none().then_some(Api::Netcdf));
+            let mut contenders = vec![ArrayApi::Striate];
+            contenders.extend(has_data.then_some(ArrayApi::Raw));
+            contenders.extend(ArrayApi::Netcdf.absence().is_none().then_some(ArrayApi::Netcdf));
             let options = options(directory.path(), &contenders);
             let results = run(workload.as_ref(), &options).unwrap();
             check(workload.as_ref(), &options, &results);
@@ -120,19 +123,19 @@ fn all_formats_calls_of_both_kinds_and_durable_writes() {
     for (format, nonblocking) in
         [(Format::Cdf1, false), (Format::Cdf2, true), (Format::Cdf5, true), (Format::Cdf5, false)]
     {
-        let some: [Box<dyn Workload>; 4] = [
+        let some: [Box<dyn ArrayWorkload>; 4] = [
             Box::new(CollPerf { ranks: 2, edge: 4, variables: 2 }),
             Box::new(small_flash(2)),
             Box::new(S3d { ranks: 2, edge: 4 }),
             Box::new(NetcdfBench { ranks: 2, block: [2, 3, 4], steps: 3 }),
         ];
         for workload in some {
-            let options = Options {
+            let options = ArrayOptions {
                 format,
                 nonblocking: Some(nonblocking),
                 fsync: true,
                 repeat: 1,
-                ..options(directory.path(), &[Api::Striate, Api::Raw])
+                ..options(directory.path(), &[ArrayApi::Striate, ArrayApi::Raw])
             };
             let results = run(workload.as_ref(), &options).unwrap();
             check(workload.as_ref(), &options, &results);
@@ -162,10 +165,10 @@ fn layouts_are_written_and_read_on_servers() {
         probe_size: 4096,
         servers: Some(servers),
     };
-    let contenders = Layout::ALL.map(Api::Layout);
+    let contenders = Layout::ALL.map(ArrayApi::Layout);
     let options =
-        Options { targets: Some(targets), repeat: 5, ..options(Path::new(&url), &contenders) };
-    let some: [Box<dyn Workload>; 3] = [
+        ArrayOptions { targets: Some(targets), repeat: 5, ..options(Path::new(&url), &contenders) };
+    let some: [Box<dyn ArrayWorkload>; 3] = [
         Box::new(CollPerf { ranks: 2, edge: 6, variables: 2 }),
         Box::new(small_flash(2)),
         Box::new(S3d { ranks: 2, edge: 5 }),
@@ -208,20 +211,20 @@ fn a_layout_that_divides_nothing_is_an_error() {
         probe_size: 4096,
         servers: Some(servers),
     };
-    let contenders = [Api::Layout(Layout::Partitioned)];
-    let options = Options { targets: Some(targets), ..options(Path::new(&url), &contenders) };
+    let contenders = [ArrayApi::Layout(Layout::Partitioned)];
+    let options = ArrayOptions { targets: Some(targets), ..options(Path::new(&url), &contenders) };
     let error = run(&Whole { ranks: 1, bytes: 4096 }, &options).unwrap_err().to_string();
     assert!(error.contains("striate-partitioned") && error.contains("no partitions"), "{error}");
 }
 
 /// I/O operations of all ranks together, when one of two aggregates everything.
-fn operations(workload: &dyn Workload, op: Op, nonblocking: bool) -> u64 {
+fn operations(workload: &dyn ArrayWorkload, op: ArrayOp, nonblocking: bool) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let hint = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let options = Options {
+    let options = ArrayOptions {
         nonblocking: Some(nonblocking),
         hints: vec![hint("striate_method", "two-phase"), hint("cb_nodes", "1")],
-        ..options(directory.path(), &[Api::Striate])
+        ..options(directory.path(), &[ArrayApi::Striate])
     };
     let results = run(workload, &options).unwrap();
     let row = results.rows.iter().find(|row| row.op == op && row.scope == Scope::Data).unwrap();
@@ -232,19 +235,22 @@ fn operations(workload: &dyn Workload, op: Op, nonblocking: bool) -> u64 {
 #[test]
 fn calls_cost_as_many_operations_as_the_workload_says() {
     let perf = CollPerf { ranks: 2, edge: 8, variables: 4 };
-    assert_eq!(operations(&perf, Op::Write, false), 4, "one for each variable");
-    assert_eq!(operations(&perf, Op::Read, false), 4, "one for each variable");
+    assert_eq!(operations(&perf, ArrayOp::Write, false), 4, "one for each variable");
+    assert_eq!(operations(&perf, ArrayOp::Read, false), 4, "one for each variable");
     let steps = NetcdfBench { ranks: 2, block: [4, 4, 4], steps: 10 };
     // The number of records is written when the file becomes a whole one.
-    assert_eq!(operations(&steps, Op::Write, false), 10, "one for each time step");
-    assert_eq!(operations(&steps, Op::Read, false), 10, "one for each time step");
+    assert_eq!(operations(&steps, ArrayOp::Write, false), 10, "one for each time step");
+    assert_eq!(operations(&steps, ArrayOp::Read, false), 10, "one for each time step");
     let s3d = S3d { ranks: 2, edge: 4 };
-    assert_eq!(operations(&s3d, Op::Write, false), 4, "one for each variable");
-    assert_eq!(operations(&s3d, Op::Write, true), 2, "one for all, the mean rounded up");
+    assert_eq!(operations(&s3d, ArrayOp::Write, false), 4, "one for each variable");
+    assert_eq!(operations(&s3d, ArrayOp::Write, true), 2, "one for all, the mean rounded up");
     let flash = small_flash(2);
     let variables = (6 + 6) + 2 * (6 + 4);
-    assert_eq!(operations(&flash, Op::Write, false), variables, "one for each variable");
-    assert!(operations(&flash, Op::Write, true) <= 4, "one for each file, the mean rounded up");
+    assert_eq!(operations(&flash, ArrayOp::Write, false), variables, "one for each variable");
+    assert!(
+        operations(&flash, ArrayOp::Write, true) <= 4,
+        "one for each file, the mean rounded up"
+    );
 }
 
 #[test]
@@ -255,7 +261,7 @@ fn plans_have_the_sizes_of_the_papers() {
     assert_eq!((perf.bytes(), perf.memory()), (32 << 20, 32 << 20));
     let s3d = S3d { ranks: 4, edge: 50 }.plan(1).unwrap();
     assert_eq!(s3d.bytes(), 16 * 50 * 50 * 50 * 8);
-    let flash = Flash::new(4).plan(3).unwrap();
+    let flash = FlashIo::new(4).plan(3).unwrap();
     let checkpoint: u64 = 80 * 16 * 16 * 16 * 10 * 8;
     let about = 80 * (1 + 1 + 15) * 4;
     assert_eq!(flash.files[0].bytes(), checkpoint + about + 80 * 12 * 8);
@@ -266,7 +272,7 @@ fn plans_have_the_sizes_of_the_papers() {
 #[test]
 fn a_directory_that_is_not_there_ends_all_ranks() {
     let workload = CollPerf { ranks: 3, edge: 2, variables: 1 };
-    let options = options(Path::new("/nonexistent"), &[Api::Striate]);
+    let options = options(Path::new("/nonexistent"), &[ArrayApi::Striate]);
     let error = run(&workload, &options).unwrap_err();
     assert!(matches!(error, ArrayBenchError::Rank { .. }), "{error}");
     assert!(error.to_string().contains("striate cannot create /nonexistent/"), "{error}");
@@ -277,7 +283,7 @@ fn a_library_that_is_not_there_ends_all_ranks() {
     // Ranks are threads here, so PnetCDF is not there in any build.
     let directory = tempfile::tempdir().unwrap();
     let workload = CollPerf { ranks: 3, edge: 2, variables: 1 };
-    let error = run(&workload, &options(directory.path(), &[Api::Pnetcdf(None)])).unwrap_err();
+    let error = run(&workload, &options(directory.path(), &[ArrayApi::Pnetcdf(None)])).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("pnetcdf cannot be used for") && text.contains("not there"), "{text}");
 }
@@ -285,7 +291,7 @@ fn a_library_that_is_not_there_ends_all_ranks() {
 #[test]
 fn sizes_beyond_all_and_other_ranks_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let options = options(directory.path(), &[Api::Striate]);
+    let options = options(directory.path(), &[ArrayApi::Striate]);
     let error = run(&CollPerf { ranks: 1, edge: 1 << 30, variables: 1 }, &options).unwrap_err();
     assert!(matches!(error, ArrayBenchError::TooLarge), "{error}");
     let workload = S3d { ranks: 3, edge: 2 };
@@ -296,10 +302,10 @@ fn sizes_beyond_all_and_other_ranks_are_refused() {
 
 #[test]
 fn names_of_libraries_come_back() {
-    for api in Api::ALL {
-        assert_eq!(Api::named(api.name()), Some(api));
+    for api in ArrayApi::ALL {
+        assert_eq!(ArrayApi::named(api.name()), Some(api));
     }
-    assert_eq!(Api::named("hdf5"), None);
+    assert_eq!(ArrayApi::named("hdf5"), None);
 }
 
 #[cfg(feature = "mpi")]
@@ -309,17 +315,17 @@ mod peers {
     use super::*;
 
     /// All contenders of this program.
-    fn everyone() -> Vec<Api> {
-        let all = Api::ALL.into_iter().filter(|api| api.absence().is_none());
+    fn everyone() -> Vec<ArrayApi> {
+        let all = ArrayApi::ALL.into_iter().filter(|api| api.absence().is_none());
         all.collect()
     }
 
     #[test]
     fn pnetcdf_is_there_with_open_mpi_alone() {
-        let absence = Api::Pnetcdf(None).absence();
+        let absence = ArrayApi::Pnetcdf(None).absence();
         if job::is_openmpi() {
-            assert_eq!((absence, Api::Netcdf.absence()), (None, None), "is it installed?");
-            assert!(Api::Pnetcdf(None).version().unwrap().starts_with("PnetCDF 1."));
+            assert_eq!((absence, ArrayApi::Netcdf.absence()), (None, None), "is it installed?");
+            assert!(ArrayApi::Pnetcdf(None).version().unwrap().starts_with("PnetCDF 1."));
         } else {
             assert!(absence.unwrap().contains("libpnetcdf-dev"), "{absence:?}");
         }
@@ -340,14 +346,14 @@ mod peers {
         mpi::run(|comm: Arc<dyn Comm>| {
             for workload in workloads(comm.size() as u64) {
                 let mut contenders = everyone();
-                contenders.retain(|api| *api != Api::Raw || workload.name() != "open");
+                contenders.retain(|api| *api != ArrayApi::Raw || workload.name() != "open");
                 let options = options(Path::new(&directory), &contenders);
                 let results = array::run(&comm, workload.as_ref(), &options, &|_| {}).unwrap();
                 check(workload.as_ref(), &options, &results);
             }
             for nonblocking in [false, true] {
                 for format in [Format::Cdf1, Format::Cdf2] {
-                    let options = Options {
+                    let options = ArrayOptions {
                         nonblocking: Some(nonblocking),
                         format,
                         fsync: true,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use striate_bench::io::{Op, paper_hints};
+use striate_bench::io::{IoOp, paper_hints};
 use striate_bench::workload::{Block3d, Flash, TileReader, Workload};
 use striate_comm::Threads;
 use striate_datatype::Datatype;
@@ -26,7 +26,7 @@ fn model(workload: &dyn Workload) -> [Characteristics; 5] {
 }
 
 /// What one call by `method` costs a client, counted at the store: the mean over the ranks.
-fn counted(workload: &(dyn Workload + Sync), method: Method, op: Op) -> Characteristics {
+fn counted(workload: &(dyn Workload + Sync), method: Method, op: IoOp) -> Characteristics {
     let ranks = workload.ranks();
     let mut hints = paper_hints(ranks);
     hints.method = MethodChoice::Fixed(method);
@@ -41,10 +41,10 @@ fn counted(workload: &(dyn Workload + Sync), method: Method, op: Op) -> Characte
             let mut memory = AlignedBuffer::new(access.memory.upper_bound() as usize);
             let (count, datatype) = (access.memory_count, &access.memory);
             match op {
-                Op::Read => {
+                IoOp::Read => {
                     file.read_at_all(0, MemoryMut::new(&mut memory, 0, count, datatype)?)?
                 }
-                Op::Write => file.write_at_all(0, Memory::new(&memory, 0, count, datatype)?)?,
+                IoOp::Write => file.write_at_all(0, Memory::new(&memory, 0, count, datatype)?)?,
             };
             assert_eq!(file.last_call().unwrap().method, method);
             let stats = file.stats();
@@ -66,7 +66,7 @@ fn counted(workload: &(dyn Workload + Sync), method: Method, op: Op) -> Characte
 }
 
 /// What is counted must be what the model says: both ways, by every method that is named.
-fn assert_counted_as_modelled(workload: &(dyn Workload + Sync), op: Op, methods: &[Method]) {
+fn assert_counted_as_modelled(workload: &(dyn Workload + Sync), op: IoOp, methods: &[Method]) {
     for model in model(workload).iter().filter(|model| methods.contains(&model.method)) {
         let counted = counted(workload, model.method, op);
         let figures =
@@ -130,12 +130,12 @@ fn flash_checkpoint() {
 
 #[test]
 fn tile_reader_counted() {
-    assert_counted_as_modelled(&TileReader::default(), Op::Read, &Method::ALL);
+    assert_counted_as_modelled(&TileReader::default(), IoOp::Read, &Method::ALL);
 }
 
 #[test]
 fn three_dimensional_block_counted() {
-    for op in [Op::Read, Op::Write] {
+    for op in [IoOp::Read, IoOp::Write] {
         assert_counted_as_modelled(&Block3d::default(), op, &Method::ALL);
     }
 }
@@ -143,8 +143,8 @@ fn three_dimensional_block_counted() {
 #[test]
 fn flash_checkpoint_counted() {
     let flash = Flash::default();
-    for op in [Op::Read, Op::Write] {
+    for op in [IoOp::Read, IoOp::Write] {
         assert_counted_as_modelled(&flash, op, &Method::ALL);
     }
-    assert_eq!(counted(&flash, Method::Posix, Op::Write).region_size, 8);
+    assert_eq!(counted(&flash, Method::Posix, IoOp::Write).region_size, 8);
 }

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use striate_bench::io::{
-    self, Api, Contender, FileChoice, Goals, IoBenchError, Ior, Op, Options, Pattern, Repeated,
-    Results, paper_hints,
+    self, Contender, FileChoice, IoApi, IoBenchError, IoGoals, IoOp, IoOptions, IoResults, Ior,
+    Pattern, Repeated, paper_hints,
 };
 use striate_bench::workload::{Block3d, Flash, Strided, TileReader};
 use striate_comm::Threads;
 use striate_file::{Method, MethodChoice};
 
-fn options(directory: &Path, contenders: Vec<Contender>) -> Options {
-    Options {
+fn options(directory: &Path, contenders: Vec<Contender>) -> IoOptions {
+    IoOptions {
         contenders,
         repeat: 2,
         write: true,
@@ -25,17 +25,17 @@ fn options(directory: &Path, contenders: Vec<Contender>) -> Options {
         files: FileChoice::default(),
         store: Some("test".into()),
         hints: paper_hints(4),
-        goals: Goals { posix: Some(0.0), ..Goals::default() },
+        goals: IoGoals { posix: Some(0.0), ..IoGoals::default() },
     }
 }
 
 fn everyone() -> Vec<Contender> {
     let ours = Method::ALL.map(MethodChoice::Fixed).into_iter().chain([MethodChoice::Auto]);
     let ours = ours.map(|method| Contender::striate(method, None));
-    ours.chain([Contender::peer(Api::Posix)]).collect()
+    ours.chain([Contender::peer(IoApi::Posix)]).collect()
 }
 
-fn run(pattern: &dyn Pattern, options: &Options) -> Result<Results, IoBenchError> {
+fn run(pattern: &dyn Pattern, options: &IoOptions) -> Result<IoResults, IoBenchError> {
     let ranks = Threads::new(pattern.ranks() as usize);
     let mut all = ranks.try_run(|comm| io::run(&comm, pattern, options, &|_| {}))?;
     Ok(all.swap_remove(0))
@@ -58,15 +58,15 @@ fn a_named_file_stays_if_asked_and_is_not_written_over_unasked() {
         random: false,
     };
     let name = directory.path().join("kept");
-    let mut options = options(directory.path(), vec![Contender::peer(Api::Posix)]);
+    let mut options = options(directory.path(), vec![Contender::peer(IoApi::Posix)]);
     options.files = FileChoice { name: Some(name.clone()), keep: true, overwrite: false };
     run(&ior, &options).unwrap();
     assert_eq!(std::fs::metadata(&name).unwrap().len(), ior.file_bytes().unwrap());
     // It is in the way of the next one, but can be read, and is still there.
     let error = run(&ior, &options).unwrap_err().to_string();
     assert!(error.contains("kept is there already"), "{error}");
-    let reads = Options { write: false, ..options.clone() };
-    let reads = Options { files: FileChoice { keep: false, ..options.files.clone() }, ..reads };
+    let reads = IoOptions { write: false, ..options.clone() };
+    let reads = IoOptions { files: FileChoice { keep: false, ..options.files.clone() }, ..reads };
     assert_eq!(run(&ior, &reads).unwrap().rows.len(), 1);
     assert!(name.exists());
     let error = run(&Ior { segments: 1, ..ior.clone() }, &reads).unwrap_err().to_string();
@@ -122,7 +122,7 @@ fn every_method_is_measured_and_verified_on_every_pattern() {
 fn independent_calls_files_of_their_own_and_reads_alone() {
     let directory = tempfile::tempdir().unwrap();
     let contenders =
-        vec![Contender::striate(MethodChoice::Auto, None), Contender::peer(Api::Posix)];
+        vec![Contender::striate(MethodChoice::Auto, None), Contender::peer(IoApi::Posix)];
     let ior = Ior {
         ranks: 4,
         block: 3000,
@@ -132,7 +132,7 @@ fn independent_calls_files_of_their_own_and_reads_alone() {
         reorder: true,
         random: true,
     };
-    let independent = Options {
+    let independent = IoOptions {
         collective: false,
         fsync: true,
         include_open: true,
@@ -143,10 +143,10 @@ fn independent_calls_files_of_their_own_and_reads_alone() {
     assert!(results.rows.iter().all(|row| row.file_per_process && !row.collective));
     assert!(results.rows.iter().all(|row| row.transfer == Some(500) && row.bytes == 24_000));
 
-    let reading = Options { write: false, ..independent };
+    let reading = IoOptions { write: false, ..independent };
     let shared = Ior { file_per_process: false, ..ior };
     let results = run(&shared, &reading).unwrap();
-    assert!(results.rows.iter().all(|row| row.op == Op::Read));
+    assert!(results.rows.iter().all(|row| row.op == IoOp::Read));
     assert_eq!(results.rows.len(), 2);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
 }
@@ -163,7 +163,7 @@ fn a_directory_that_is_not_there_ends_all_ranks() {
 fn an_engine_that_is_not_there_ends_all_ranks() {
     let directory = tempfile::tempdir().unwrap();
     let pattern = Repeated::once(Strided { ranks: 3, block: 10, count: 2 });
-    let contenders = vec![Contender::peer(Api::MpiIo("nothing"))];
+    let contenders = vec![Contender::peer(IoApi::MpiIo("nothing"))];
     let error = run(&pattern, &options(directory.path(), contenders)).unwrap_err();
     assert!(error.to_string().contains("mpiio-nothing cannot"), "{error}");
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");

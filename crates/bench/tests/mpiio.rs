@@ -184,7 +184,7 @@ fn interleave(comm: &dyn Comm, component: &str, collective: bool) {
     for (block, byte) in all_bytes() {
         memory[origin + place(block, byte)] = value(rank, block, byte);
     }
-    // In two calls, so that the second meets the type that the first built.
+    // In two calls, so that the second uses the type that the first built.
     let half = BLOCKS as u64 / 2;
     for (offset, origin) in [(0, origin), (half * BLOCK as u64, origin + 3 * BLOCK * half as usize)]
     {

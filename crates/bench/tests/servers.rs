@@ -7,7 +7,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
-use striate_bench::io::{Op, paper_hints};
+use striate_bench::io::{IoOp, paper_hints};
 use striate_bench::workload::{Block3d, Flash, TileReader, Workload};
 use striate_comm::Threads;
 use striate_datatype::Datatype;
@@ -26,11 +26,11 @@ const STRIP: u64 = 64 << 10;
 
 /// What one call cost one rank.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
+struct CallCost {
     stats: Stats,
     requests: u64,
     request_bytes: u64,
-    /// Requests that were not answered, as those that tell descriptions.
+    /// Requests that were not answered, as those that send descriptions.
     unanswered: u64,
 }
 
@@ -53,8 +53,8 @@ fn counted(
     embedded: &Embedded,
     workload: &(dyn Workload + Sync),
     method: Method,
-    op: Op,
-) -> ([Vec<Cost>; 2], u64) {
+    op: IoOp,
+) -> ([Vec<CallCost>; 2], u64) {
     let ranks = workload.ranks() as usize;
     let mut hints = paper_hints(ranks as u64);
     hints.method = MethodChoice::Fixed(method);
@@ -75,7 +75,7 @@ fn counted(
         embedded.servers().iter().map(of).sum()
     };
     let all = Threads::new(ranks)
-        .try_run(|comm| -> Result<([Cost; 2], u64), FileError> {
+        .try_run(|comm| -> Result<([CallCost; 2], u64), FileError> {
             let access = workload.access(comm.rank() as u64)?;
             let client = Client::connect(&url.address, ClientOptions::default())?;
             let store = RemoteFile::open_with(&client, &url, &RemoteOptions::default())?;
@@ -84,18 +84,20 @@ fn counted(
             file.set_view(View::new(0, &Datatype::bytes(1)?, &access.file)?)?;
             let mut memory = AlignedBuffer::new(access.memory.upper_bound() as usize);
             let (count, datatype) = (access.memory_count, &access.memory);
-            let mut call = || -> Result<Cost, FileError> {
+            let mut call = || -> Result<CallCost, FileError> {
                 let (stats, traffic) = (file.stats(), client.traffic());
                 match op {
-                    Op::Read => {
+                    IoOp::Read => {
                         file.read_at_all(0, MemoryMut::new(&mut memory, 0, count, datatype)?)?
                     }
-                    Op::Write => file.write_at_all(0, Memory::new(&memory, 0, count, datatype)?)?,
+                    IoOp::Write => {
+                        file.write_at_all(0, Memory::new(&memory, 0, count, datatype)?)?
+                    }
                 };
                 assert_eq!(file.last_call().unwrap().method, method);
                 let now = client.traffic();
                 let requests = now.sent.requests - traffic.sent.requests;
-                Ok(Cost {
+                Ok(CallCost {
                     stats: file.stats() - stats,
                     requests,
                     request_bytes: now.sent.request_bytes - traffic.sent.request_bytes,
@@ -123,18 +125,18 @@ fn assert_as_modelled(
     embedded: &Embedded,
     workload: &(dyn Workload + Sync),
     method: Method,
-    op: Op,
-) -> Vec<Cost> {
+    op: IoOp,
+) -> Vec<CallCost> {
     let context = format!("{} by {method}, {op:?}", workload.name());
     let accesses = accesses(workload);
     let settings = Settings::default();
     let place = Method::ALL.iter().position(|known| *known == method).unwrap();
     let model = requests(&accesses, &settings, striping()).unwrap().of(method);
     let ([first, second], seen) = counted(embedded, workload, method, op);
-    let sum = |costs: &[Cost], of: fn(&Cost) -> u64| costs.iter().map(of).sum::<u64>();
+    let sum = |costs: &[CallCost], of: fn(&CallCost) -> u64| costs.iter().map(of).sum::<u64>();
     let sent = sum(&second, |cost| cost.requests);
     assert_eq!(sum(&second, |cost| cost.unanswered), 0, "{context}");
-    if (method, op) == (Method::Sieve, Op::Write) {
+    if (method, op) == (Method::Sieve, IoOp::Write) {
         // Each window is read and written, unless it has no gaps, and locked and unlocked.
         let windows = sum(&second, |cost| cost.stats.operations);
         let read_backs = sum(&second, |cost| cost.stats.read_backs);
@@ -148,15 +150,15 @@ fn assert_as_modelled(
     }
 
     // What the first call sends more is the description: to each server that is asked, once.
-    let told = sum(&first, |cost| cost.unanswered);
+    let descriptions = sum(&first, |cost| cost.unanswered);
     let more = sum(&first, |cost| cost.requests) - sent;
     let expected = if method == Method::Datatype { model } else { 0 };
-    assert_eq!((told, more), (expected, expected), "{context}");
+    assert_eq!((descriptions, more), (expected, expected), "{context}");
 
     let Characteristics { wanted, accessed, operations, .. } =
         characteristics(&accesses, &settings).unwrap()[place];
     let ranks = workload.ranks();
-    let mean = |of: fn(&Cost) -> u64| (sum(&second, of) + ranks / 2) / ranks;
+    let mean = |of: fn(&CallCost) -> u64| (sum(&second, of) + ranks / 2) / ranks;
     let at_store = [
         mean(|cost| cost.stats.wanted),
         mean(|cost| cost.stats.accessed),
@@ -176,9 +178,9 @@ fn tile_reader() {
     let involved: Vec<u64> =
         accesses(&wall).iter().map(|access| servers(access, striping()).unwrap()).collect();
     for method in Method::ALL {
-        let costs = assert_as_modelled(&embedded, &wall, method, Op::Read);
+        let costs = assert_as_modelled(&embedded, &wall, method, IoOp::Read);
         for (cost, &involved) in costs.iter().zip(&involved) {
-            let Cost { stats, requests, request_bytes, .. } = *cost;
+            let CallCost { stats, requests, request_bytes, .. } = *cost;
             match method {
                 Method::Posix => assert_eq!(stats.operations, 768),
                 Method::Sieve => assert_eq!(stats.operations, 2),
@@ -201,13 +203,13 @@ fn tile_reader() {
 fn three_dimensional_block() {
     let (embedded, small) = (embedded(), Block3d::near_cubic(120, 8));
     for method in Method::ALL {
-        for op in [Op::Write, Op::Read] {
+        for op in [IoOp::Write, IoOp::Read] {
             assert_as_modelled(&embedded, &small, method, op);
         }
     }
     // The paper's, by the methods that need few requests.
     for (method, operations) in [(Method::TwoPhase, 26), (Method::Datatype, 1)] {
-        for cost in assert_as_modelled(&embedded, &Block3d::default(), method, Op::Read) {
+        for cost in assert_as_modelled(&embedded, &Block3d::default(), method, IoOp::Read) {
             assert!(cost.stats.operations.abs_diff(operations) <= 1, "{cost:?}");
         }
     }
@@ -218,11 +220,11 @@ fn flash_checkpoint() {
     let embedded = embedded();
     let small = Flash { processes: 4, blocks: 5, ..Flash::default() };
     for method in Method::ALL {
-        for op in [Op::Write, Op::Read] {
+        for op in [IoOp::Write, IoOp::Read] {
             assert_as_modelled(&embedded, &small, method, op);
         }
     }
-    for cost in assert_as_modelled(&embedded, &Flash::default(), Method::Datatype, Op::Write) {
+    for cost in assert_as_modelled(&embedded, &Flash::default(), Method::Datatype, IoOp::Write) {
         assert_eq!(cost.stats.operations, 1);
     }
 }

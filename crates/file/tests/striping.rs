@@ -9,7 +9,7 @@ use std::sync::Arc;
 use striate_comm::Threads;
 use striate_file::{File, Hints, Mode};
 use striate_store::lustre::{
-    ByteOrder, Creation, FileSystem, Form, LayoutControl, ObjectId, PlainLayout, StripeObject,
+    ByteOrder, Creation, FileSystem, LayoutControl, LayoutForm, ObjectId, PlainLayout, StripeObject,
 };
 use striate_store::{PosixFile, PosixOptions};
 
@@ -37,7 +37,7 @@ impl LayoutControl for Striped {
     fn layout(&self, _: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
         let object = |target| StripeObject { target, ..StripeObject::default() };
         let layout = PlainLayout {
-            form: Form::V1,
+            form: LayoutForm::V1,
             pattern: 1,
             owner: ObjectId::default(),
             unit: 128 << 10,

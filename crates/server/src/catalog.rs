@@ -9,7 +9,7 @@
 //! # What is assumed of the disk
 //!
 //! Bytes and lengths are durable after a sync, or the sync fails. Between syncs, writes may be
-//! lost, reordered and torn, and lengths lost. Only the 8 bytes of the header that tell how long
+//! lost, reordered and torn, and lengths lost. Only the 8 bytes of the header that say how long
 //! the file is must not be torn, which holds on every disk that writes whole sectors.
 //!
 //! After the disk fails, every change is refused until the catalogue is opened again. When it is
@@ -20,7 +20,7 @@ mod error;
 mod extent;
 pub mod name;
 mod open;
-mod room;
+mod reserve;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ use redb::{
 pub use error::CatalogError;
 use extent::Extent;
 pub use name::{NameError, check_name};
-use room::Room;
+use reserve::Reserve;
 pub use tables::FileRecord;
 use tables::{DEAD, IDS, NAMES, SERVERS, Tables};
 
@@ -60,7 +60,7 @@ pub struct Catalog {
     database: Database,
     /// What the database lies on.
     extent: Arc<Extent>,
-    room: Room,
+    reserve: Reserve,
     /// Where it is, for messages.
     place: String,
 }
@@ -106,7 +106,7 @@ impl Catalog {
     }
 
     fn of((database, extent): open::Opened, place: String) -> Self {
-        Self { database, extent, room: Room::default(), place }
+        Self { database, extent, reserve: Reserve::default(), place }
     }
 
     /// Creates a file of the given name over the given servers, or finds the one that is there
@@ -159,7 +159,7 @@ impl Catalog {
     }
 
     /// Up to `limit` files whose names begin with `prefix`, in the order of their names (by bytes)
-    /// and beginning behind the name `after`; and whether there are more.
+    /// and beginning after the name `after`; and whether there are more.
     ///
     /// The prefix is any text: `run` finds `run/a` and `runaway`, `run/` only what is in `run`.
     pub fn list(
@@ -237,7 +237,7 @@ impl Catalog {
         })
     }
 
-    /// Up to `limit` dead files in the order of their ids, beginning behind the id `after`; and
+    /// Up to `limit` dead files in the order of their ids, beginning after the id `after`; and
     /// whether there are more.
     pub fn dead(
         &self,
@@ -319,7 +319,7 @@ impl Catalog {
         let mut writing = self.database.begin_write()?;
         writing.set_durability(Durability::Immediate)?;
         if let Purpose::Add = purpose {
-            self.room.check(&self.extent, &writing)?;
+            self.reserve.check(&self.extent, &writing)?;
         }
         let outcome = work(&mut Tables::open(&writing)?)?;
         match outcome {

@@ -85,17 +85,17 @@ impl Inventory {
             return;
         };
         let striping = Striping { strip, servers };
-        // The size that the objects tell, unless one of them is missing or not known.
-        let mut told = Some(0);
+        // The size that follows from the objects, unless one of them is missing or not known.
+        let mut computed = Some(0);
         let mut short = Vec::new();
         for (index, &server) in (0..).zip(&record.servers) {
             let Some(address) = self.servers.get(server as usize) else {
                 findings.push(Finding::UnknownServer { path: path(), file, server });
-                told = None;
+                computed = None;
                 continue;
             };
             let Some(Ok(objects)) = self.objects.get(server as usize) else {
-                told = None;
+                computed = None;
                 continue;
             };
             let expected = striping.object_len(index, size);
@@ -104,10 +104,11 @@ impl Inventory {
                 None => {
                     let bytes = expected;
                     findings.push(Finding::MissingObject { path: path(), file, server, bytes });
-                    told = None;
+                    computed = None;
                 }
                 Some(&len) => {
-                    told = told.map(|told: u64| told.max(striping.file_len(index, len)));
+                    computed =
+                        computed.map(|computed: u64| computed.max(striping.file_len(index, len)));
                     if len < expected {
                         let path = path();
                         short.push(Finding::ShortObject { path, file, server, len, expected });
@@ -115,12 +116,12 @@ impl Inventory {
                 }
             }
         }
-        match told {
-            Some(told) if told < size => {
+        match computed {
+            Some(computed) if computed < size => {
                 findings.push(Finding::ShortFile {
                     path: path(),
                     file,
-                    size: told,
+                    size: computed,
                     recorded: size,
                 });
             }

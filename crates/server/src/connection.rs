@@ -9,13 +9,13 @@ use striate_wire::{
     Connection, Failure, FailureCode, Malformed, Message, Request, Transport, WireError, welcome,
 };
 
+use crate::deadline::{ConnectionControl, TimedStream};
 use crate::locks::Holder;
 use crate::requests::answer;
-use crate::shared::Shared;
-use crate::watch::{Watch, Watched};
+use crate::state::ServerState;
 
 /// Serves a client until it goes, is late, or breaks the rules.
-pub(crate) fn serve(server: &Shared, socket: TcpStream, watch: &Arc<Watch>) {
+pub(crate) fn serve(server: &ServerState, socket: TcpStream, control: &Arc<ConnectionControl>) {
     let transport = match &server.tls {
         None => Transport::from(socket),
         Some(tls) => match tls.accept(socket) {
@@ -23,10 +23,10 @@ pub(crate) fn serve(server: &Shared, socket: TcpStream, watch: &Arc<Watch>) {
             Err(error) => return tracing::error!(%error, "cannot speak TLS"),
         },
     };
-    let stream = Watched::new(transport, Arc::clone(watch), &server.settings.limits);
-    let mut client = Client {
+    let stream = TimedStream::new(transport, Arc::clone(control), &server.settings.limits);
+    let mut client = ClientConnection {
         server,
-        watch,
+        control,
         connection: Connection::new(stream),
         holder: server.locks.holder(),
         id: 0,
@@ -40,16 +40,16 @@ pub(crate) fn serve(server: &Shared, socket: TcpStream, watch: &Arc<Watch>) {
 }
 
 /// A client and what it has.
-struct Client<'s> {
-    server: &'s Shared,
-    watch: &'s Arc<Watch>,
-    connection: Connection<Watched>,
+struct ClientConnection<'s> {
+    server: &'s ServerState,
+    control: &'s Arc<ConnectionControl>,
+    connection: Connection<TimedStream>,
     holder: Holder<'s>,
     /// The request that the last frame belonged to.
     id: u64,
 }
 
-impl Client<'_> {
+impl ClientConnection<'_> {
     fn shake_hands(&mut self) -> Result<(), WireError> {
         let identity = self.server.directory.identity;
         welcome(&mut self.connection, self.server.key.as_ref(), identity)
@@ -61,7 +61,7 @@ impl Client<'_> {
             self.connection.stream().rest();
             if self.server.refuse_if_draining().is_err() {
                 // What was received already is still answered.
-                self.watch.stop_reading();
+                self.control.stop_reading();
             }
             let header = self.connection.receive_header()?;
             self.connection.stream().work();
@@ -72,7 +72,7 @@ impl Client<'_> {
             };
             self.server.statistics.requests.add(1);
             if let Err(failure) = self.server.refuse_if_draining() {
-                self.tell(&failure)?;
+                self.send_failure(&failure)?;
                 self.connection.stream().close_gently();
                 return Ok(());
             }
@@ -93,7 +93,7 @@ impl Client<'_> {
             }
             Request::Define { id, encoding } => match engine.descriptions.define(id, &encoding) {
                 Ok(()) => Ok(()),
-                Err(failure) => self.tell(&failure),
+                Err(failure) => self.send_failure(&failure),
             },
             other => {
                 let stream = self.connection.stream();
@@ -102,11 +102,11 @@ impl Client<'_> {
                         // Only what is stored here can be too much for a frame.
                         Err(WireError::NotSent(why)) => {
                             let text = format!("the answer cannot be sent: {why}");
-                            self.tell(&Failure::new(FailureCode::Unsupported, text))
+                            self.send_failure(&Failure::new(FailureCode::Unsupported, text))
                         }
                         result => result,
                     },
-                    Err(failure) => self.tell(&failure),
+                    Err(failure) => self.send_failure(&failure),
                 }
             }
         }
@@ -119,7 +119,7 @@ impl Client<'_> {
         }
     }
 
-    fn tell(&mut self, failure: &Failure) -> Result<(), WireError> {
+    fn send_failure(&mut self, failure: &Failure) -> Result<(), WireError> {
         self.server.statistics.failures.add(1);
         self.connection.send_failure(self.id, failure)
     }
@@ -133,7 +133,7 @@ impl Client<'_> {
                 tracing::warn!(%error, "bad frame");
                 self.note_offence();
                 // It does not matter whether the client still listens.
-                let _ = self.tell(&Failure::new(FailureCode::Malformed, error.to_string()));
+                let _ = self.send_failure(&Failure::new(FailureCode::Malformed, error.to_string()));
                 self.connection.stream().close_gently();
             }
             WireError::Handshake(error) => {
@@ -154,6 +154,6 @@ impl Client<'_> {
     }
 
     fn note_offence(&self) {
-        self.server.offenders.note(self.watch.peer.ip(), Instant::now());
+        self.server.offenders.note(self.control.peer.ip(), Instant::now());
     }
 }

@@ -1,4 +1,4 @@
-//! [`Costs`]: what moving bytes of an object takes here, tried when a server starts.
+//! [`Costs`]: what moving bytes of an object takes on this machine, measured when a server starts.
 //!
 //! They only decide between two right ways: bytes with gaps can be moved one run after the other,
 //! or with all that lies between them.
@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 /// Seconds of a system call, and of a byte that it moves.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct AccessCost {
     call: f64,
     byte: f64,
 }
@@ -21,18 +21,18 @@ struct Way {
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    read: Way,
-    write: Way,
+    read: AccessCost,
+    write: AccessCost,
 }
 
 /// Seconds of a byte between a chunk and another.
 const COPY: f64 = 1.0 / 15e9;
 
 impl Default for Costs {
-    /// What a page cache of our days takes.
+    /// Typical times of a page cache.
     fn default() -> Self {
-        let read = Way { call: 0.3e-6, byte: 1.0 / 10e9 };
-        Self { read, write: Way { call: 0.6e-6, byte: 1.0 / 8e9 } }
+        let read = AccessCost { call: 0.3e-6, byte: 1.0 / 10e9 };
+        Self { read, write: AccessCost { call: 0.6e-6, byte: 1.0 / 8e9 } }
     }
 }
 
@@ -50,7 +50,7 @@ impl Costs {
 
     /// Whether `runs` runs of `bytes` bytes together are better read with all that they span.
     pub(crate) fn reads_whole(&self, runs: f64, bytes: f64, span: f64) -> bool {
-        let Way { call, byte } = self.read;
+        let AccessCost { call, byte } = self.read;
         call + span * byte + bytes * COPY < runs * call + bytes * byte
     }
 
@@ -84,8 +84,8 @@ fn try_out(file: &File) -> io::Result<Costs> {
     Ok(Costs { read, write })
 }
 
-fn way(byte: f64, short: f64, bytes: usize) -> Way {
-    Way { call: (short - bytes as f64 * byte).max(1e-8), byte }
+fn way(byte: f64, short: f64, bytes: usize) -> AccessCost {
+    AccessCost { call: (short - bytes as f64 * byte).max(1e-8), byte }
 }
 
 /// Seconds of the fastest of some tries: what disturbs only ever adds.

@@ -51,7 +51,7 @@ impl Embedded {
         Ok(Self { servers: start(servers, directory, change)?, _directory: None })
     }
 
-    /// The address of the metadata server, as clients are told it.
+    /// The address of the metadata server, as clients use it.
     pub fn url(&self) -> String {
         format!("striate://{}", self.servers[0].address())
     }

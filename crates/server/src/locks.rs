@@ -33,14 +33,14 @@ pub(crate) struct Locks {
 struct Table {
     /// The number that was given last, to a lock or a holder.
     last: u64,
-    files: HashMap<u64, Vec<Held>>,
+    files: HashMap<u64, Vec<HeldLock>>,
     /// The file that each lock is on.
     places: HashMap<u64, u64>,
 }
 
 /// What a client wants to lock.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LockRequest {
     pub(crate) file: u64,
     pub(crate) range: Range<u64>,
     pub(crate) exclusive: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldLock {
     lock: u64,
     holder: u64,
     range: Range<u64>,
@@ -56,8 +56,8 @@ struct Held {
     until: Instant,
 }
 
-impl Held {
-    fn excludes(&self, wanted: &Wanted) -> bool {
+impl HeldLock {
+    fn excludes(&self, wanted: &LockRequest) -> bool {
         let (start, end) = (wanted.range.start, wanted.range.end);
         let overlap = self.range.start.max(start) < self.range.end.min(end);
         overlap && (self.exclusive || wanted.exclusive)
@@ -79,8 +79,8 @@ impl Locks {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes out the locks of a file that are meant, and tells how many those were.
-    fn take_out(&self, table: &mut Table, file: u64, meant: impl Fn(&Held) -> bool) -> u64 {
+    /// Removes the locks of a file that are `meant`, and returns how many those were.
+    fn take_out(&self, table: &mut Table, file: u64, meant: impl Fn(&HeldLock) -> bool) -> u64 {
         let Some(held) = table.files.get_mut(&file) else { return 0 };
         let mut count = 0;
         held.retain(|held| {
@@ -109,7 +109,7 @@ impl Locks {
         &self,
         table: &mut Table,
         holder: u64,
-        wanted: &Wanted,
+        wanted: &LockRequest,
         now: Instant,
     ) -> Result<Result<u64, Instant>, Failure> {
         self.expire(table, wanted.file, now);
@@ -130,8 +130,8 @@ impl Locks {
             }
         }
         let lock = table.number();
-        let Wanted { file, range, exclusive, lease } = wanted.clone();
-        let held = Held { lock, holder, range, exclusive, until: now + lease };
+        let LockRequest { file, range, exclusive, lease } = wanted.clone();
+        let held = HeldLock { lock, holder, range, exclusive, until: now + lease };
         table.files.entry(file).or_default().push(held);
         table.places.insert(lock, file);
         self.statistics.locks.add(1);
@@ -160,7 +160,7 @@ impl Holder<'_> {
     /// now and then whether it is `still_wanted`.
     pub(crate) fn lock(
         &mut self,
-        wanted: &Wanted,
+        wanted: &LockRequest,
         wait: Duration,
         still_wanted: impl Fn() -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
@@ -212,7 +212,7 @@ impl Holder<'_> {
     }
 
     /// A lock of this holder whose lease has not run out.
-    fn find<'t>(&self, table: &'t mut Table, lock: u64, now: Instant) -> Option<&'t mut Held> {
+    fn find<'t>(&self, table: &'t mut Table, lock: u64, now: Instant) -> Option<&'t mut HeldLock> {
         let file = *table.places.get(&lock)?;
         self.locks.expire(table, file, now);
         let held = table.files.get_mut(&file)?.iter_mut().find(|held| held.lock == lock)?;
@@ -249,8 +249,8 @@ mod tests {
     const LONG: Duration = Duration::from_secs(600);
     const NOW: Duration = Duration::ZERO;
 
-    fn wanted(range: Range<u64>, exclusive: bool) -> Wanted {
-        Wanted { file: 7, range, exclusive, lease: LONG }
+    fn wanted(range: Range<u64>, exclusive: bool) -> LockRequest {
+        LockRequest { file: 7, range, exclusive, lease: LONG }
     }
 
     fn locks(most: usize) -> Locks {
@@ -270,7 +270,7 @@ mod tests {
         let result = b.lock(&wanted(3..5, true), NOW, || Ok(()));
         assert_eq!(code(result), FailureCode::LockTimeout);
         b.lock(&wanted(15..20, true), NOW, || Ok(())).unwrap();
-        b.lock(&Wanted { file: 8, ..wanted(0..10, true) }, NOW, || Ok(())).unwrap();
+        b.lock(&LockRequest { file: 8, ..wanted(0..10, true) }, NOW, || Ok(())).unwrap();
         b.lock(&wanted(9..9, true), NOW, || Ok(())).unwrap();
 
         assert_eq!(b.unlock(first).unwrap_err().code, FailureCode::LockLost, "not the holder");
@@ -287,12 +287,12 @@ mod tests {
     fn a_lease_runs_out_unless_it_is_renewed() {
         let locks = locks(1);
         let (mut a, mut b) = (locks.holder(), locks.holder());
-        let short = Wanted { lease: Duration::from_millis(300), ..wanted(0..10, true) };
+        let short = LockRequest { lease: Duration::from_millis(300), ..wanted(0..10, true) };
         let lock = a.lock(&short, NOW, || Ok(())).unwrap();
         a.renew(lock, LONG).unwrap();
         let wait = Duration::from_millis(350);
         assert_eq!(code(b.lock(&short, wait, || Ok(()))), FailureCode::LockTimeout);
-        let elsewhere = Wanted { file: 1, ..short.clone() };
+        let elsewhere = LockRequest { file: 1, ..short.clone() };
         assert_eq!(code(b.lock(&elsewhere, NOW, || Ok(()))), FailureCode::Busy);
         a.renew(lock, NOW).unwrap();
         // It counts no more, even where no request was for the range.

@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// Storage that outlives its catalogue, and fails when told to.
+    /// Storage that outlives its catalogue, and fails on demand.
     #[derive(Clone, Debug, Default)]
     struct Disk {
         bytes: Arc<InMemoryBackend>,

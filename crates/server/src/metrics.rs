@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use tiny_http::{Header, Method, Request, Response};
 
 use crate::error::ServerError;
-use crate::shared::Shared;
+use crate::state::ServerState;
 
 /// The port that serves metrics; closed when dropped.
 pub(crate) struct Metrics {
@@ -25,7 +25,10 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn start(address: SocketAddr, shared: &Arc<Shared>) -> Result<Self, ServerError> {
+    pub(crate) fn start(
+        address: SocketAddr,
+        state: &Arc<ServerState>,
+    ) -> Result<Self, ServerError> {
         let failed = |source| ServerError::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
@@ -34,10 +37,10 @@ impl Metrics {
         let http = Arc::new(http);
         let requests = Arc::clone(&http);
         // Metrics do not keep the server's files open.
-        let shared = Arc::downgrade(shared);
+        let state = Arc::downgrade(state);
         let serve = move || {
             for request in requests.incoming_requests() {
-                respond(request, &shared);
+                respond(request, &state);
             }
         };
         let thread = thread::Builder::new()
@@ -61,15 +64,15 @@ impl Drop for Metrics {
     }
 }
 
-fn respond(request: Request, shared: &Weak<Shared>) {
-    let response = match (request.method(), request.url(), shared.upgrade()) {
-        (Method::Get, "/healthz", Some(shared)) => match shared.refuse_if_draining() {
+fn respond(request: Request, state: &Weak<ServerState>) {
+    let response = match (request.method(), request.url(), state.upgrade()) {
+        (Method::Get, "/healthz", Some(state)) => match state.refuse_if_draining() {
             Ok(()) => Response::from_string("ok\n"),
             Err(failure) => Response::from_string(format!("{failure}\n")).with_status_code(503),
         },
-        (Method::Get, "/metrics", Some(shared)) => {
+        (Method::Get, "/metrics", Some(state)) => {
             let kind = Header::from_bytes("Content-Type", "text/plain; version=0.0.4");
-            let response = Response::from_string(text(&shared));
+            let response = Response::from_string(text(&state));
             kind.into_iter().fold(response, Response::with_header)
         }
         _ => Response::from_string("there are /metrics and /healthz\n").with_status_code(404),
@@ -78,19 +81,19 @@ fn respond(request: Request, shared: &Weak<Shared>) {
     let _ = request.respond(response);
 }
 
-fn text(shared: &Shared) -> String {
+fn text(state: &ServerState) -> String {
     let mut text = String::new();
     let mut number = |name: &str, kind: &str, meaning: &str, value: u64| {
         let unit = if kind == "counter" { "_total" } else { "" };
         let name = format!("striate_{name}{unit}");
         let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {kind}\n{name} {value}");
     };
-    for (name, kind, meaning, value) in shared.numbers() {
+    for (name, kind, meaning, value) in state.numbers() {
         number(name, kind, meaning, value);
     }
-    let uptime = shared.started.elapsed().as_secs();
+    let uptime = state.started.elapsed().as_secs();
     number("uptime_seconds", "gauge", "Seconds since the server started.", uptime);
-    if let Ok((total, _, available)) = shared.engine.objects.space() {
+    if let Ok((total, _, available)) = state.engine.objects.space() {
         number("storage_bytes", "gauge", "Bytes of the server's storage.", total);
         number("storage_available_bytes", "gauge", "Those that are left to it.", available);
     }

@@ -1,7 +1,7 @@
 //! [`Objects`]: a server's parts of files, each a local file named by its id.
 //!
-//! Objects lie in 256 directories by the last byte of their id. A limited number is kept open. A
-//! new object is durable as a name before anything is written to it.
+//! Objects lie in 256 directories by the last byte of their id. A limited number is open at a time.
+//! A new object is durable as a name before anything is written to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -53,7 +53,7 @@ pub(crate) fn failed(attempt: &str, object: u64, error: &io::Error) -> Failure {
 }
 
 impl Objects {
-    /// The objects below `data`, of which at most `most_open` are kept open.
+    /// The objects below `data`, of which at most `most_open` are open at a time.
     pub fn open(data: &Path, most_open: usize) -> Result<Self, Failure> {
         let directory = data.join("objects");
         fs::create_dir_all(&directory)
@@ -168,7 +168,7 @@ impl Objects {
         }
     }
 
-    /// Ids and lengths of at most `limit` objects behind `after`, in the order of their shelves,
+    /// Ids and lengths of at most `limit` objects after `after`, in the order of their shelves,
     /// and whether there are more.
     pub fn list(&self, after: Option<u64>, limit: u32) -> Result<(Vec<(u64, u64)>, bool), Failure> {
         let place = |id: u64| (id & 0xff, id);
@@ -208,8 +208,8 @@ impl Objects {
         Ok(ids.filter_map(|name| u64::from_str_radix(&name, 16).ok()).collect())
     }
 
-    /// Whether an object may grow to `len` bytes by `bytes` new ones: not into what is kept for the
-    /// catalogue.
+    /// Whether an object may grow to `len` bytes by `bytes` new ones: not into what is reserved for
+    /// the catalogue.
     pub(crate) fn check_room(
         &self,
         id: u64,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use striate_wire::Transport;
 
+use crate::deadline::{ConnectionControl, LINGER};
 use crate::statistics::Statistics;
-use crate::watch::{LINGER, Watch};
 
 /// Refused connections that are held open for a moment, at most.
 const MOST_REFUSED: usize = 64;
@@ -15,9 +15,9 @@ const MOST_REFUSED: usize = 64;
 /// The connections that a server has.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    connections: Mutex<HashMap<u64, Arc<Watch>>>,
+    connections: Mutex<HashMap<u64, Arc<ConnectionControl>>>,
     left: Condvar,
-    /// Connections that were told why they are refused, until their clients have read it.
+    /// Connections that were sent the reason of their refusal, until their clients have read it.
     refused: Mutex<VecDeque<(Instant, Transport)>>,
     most: usize,
     statistics: Arc<Statistics>,
@@ -25,7 +25,7 @@ pub(crate) struct Registry {
 
 /// The place of a connection in the registry; left when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionEntry {
     registry: Arc<Registry>,
     number: u64,
 }
@@ -41,19 +41,23 @@ impl Registry {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<u64, Arc<Watch>>> {
+    fn connections(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionControl>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes connection `number`, unless there are too many.
-    pub(crate) fn enter(self: &Arc<Self>, number: u64, watch: Arc<Watch>) -> Option<Place> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        number: u64,
+        control: Arc<ConnectionControl>,
+    ) -> Option<ConnectionEntry> {
         let mut connections = self.connections();
         if connections.len() >= self.most {
             return None;
         }
-        connections.insert(number, watch);
+        connections.insert(number, control);
         self.statistics.connections.add(1);
-        Some(Place { registry: Arc::clone(self), number })
+        Some(ConnectionEntry { registry: Arc::clone(self), number })
     }
 
     /// Keeps a refused connection until its client had the time to read why.
@@ -67,8 +71,8 @@ impl Registry {
 
     /// Cuts the connections whose clients are late.
     pub(crate) fn check(&self, now: Instant) {
-        for watch in self.connections().values() {
-            watch.check(now);
+        for control in self.connections().values() {
+            control.check(now);
         }
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.retain(|(until, _)| *until > now);
@@ -76,13 +80,13 @@ impl Registry {
 
     /// Ends the wait of all connections that wait for a request.
     pub(crate) fn wake_idle(&self) {
-        self.connections().values().for_each(|watch| watch.wake_if_idle());
+        self.connections().values().for_each(|control| control.wake_if_idle());
     }
 
-    /// Ends all connections at once; tells how many there were.
+    /// Ends all connections at once; returns how many there were.
     pub(crate) fn cut_all(&self) -> usize {
         let connections = self.connections();
-        connections.values().for_each(|watch| watch.cut());
+        connections.values().for_each(|control| control.cut());
         connections.len()
     }
 
@@ -94,7 +98,7 @@ impl Registry {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionEntry {
     fn drop(&mut self) {
         self.registry.connections().remove(&self.number);
         self.registry.statistics.connections.subtract(1);

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use striate_wire::{Failure, FailureCode, Reply, Request};
 
-use crate::locks::{Holder, Wanted};
+use crate::deadline::TimedStream;
+use crate::locks::{Holder, LockRequest};
 use crate::metadata::Metadata;
-use crate::shared::Shared;
-use crate::watch::Watched;
+use crate::state::ServerState;
 
 /// The number by which servers on the same disk are known, among the statistics.
 const DISK: &str = "disk";
 
-/// Carries out a request of the client behind `stream`, whose locks `holder` holds.
+/// Carries out a request of the client of `stream`, whose locks `holder` holds.
 pub(crate) fn answer(
-    server: &Shared,
+    server: &ServerState,
     holder: &mut Holder<'_>,
-    stream: &Watched,
+    stream: &TimedStream,
     request: Request,
 ) -> Result<Reply, Failure> {
     let objects = &server.engine.objects;
@@ -41,7 +41,7 @@ pub(crate) fn answer(
         Request::Lock { file, start, end, exclusive, wait_ms, lease_ms } => {
             names(server)?;
             let lease = Duration::from_millis(lease_ms.into());
-            let wanted = Wanted { file, range: start..end, exclusive, lease };
+            let wanted = LockRequest { file, range: start..end, exclusive, lease };
             let wait = Duration::from_millis(wait_ms.into());
             let lock = holder.lock(&wanted, wait, || still_wanted(server, stream))?;
             Ok(Reply::Locked { lock, lease_ms })
@@ -79,7 +79,7 @@ pub(crate) fn answer(
             let numbers = server.numbers().into_iter();
             let mut counters: Vec<(String, u64)> =
                 numbers.map(|(name, _, _, value)| (name.to_owned(), value)).collect();
-            // No count, but told here, where clients do not mind what they do not know.
+            // Not a count, but reported here, since clients ignore names that they do not know.
             counters.push((DISK.to_owned(), objects.disk()?));
             Ok(Reply::Statistics { counters })
         }
@@ -97,7 +97,7 @@ pub(crate) fn answer(
     }
 }
 
-fn names(server: &Shared) -> Result<&Metadata, Failure> {
+fn names(server: &ServerState) -> Result<&Metadata, Failure> {
     server.metadata.as_ref().ok_or_else(|| {
         let text = "this server keeps no names and locks: ask the metadata server";
         Failure::new(FailureCode::NotMetadata, text)
@@ -105,7 +105,7 @@ fn names(server: &Shared) -> Result<&Metadata, Failure> {
 }
 
 /// Whether a client still waits for its lock.
-fn still_wanted(server: &Shared, stream: &Watched) -> Result<(), Failure> {
+fn still_wanted(server: &ServerState, stream: &TimedStream) -> Result<(), Failure> {
     server.refuse_if_draining()?;
     if stream.is_abandoned() {
         let text = "the client is gone and needs no lock any more";

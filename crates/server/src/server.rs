@@ -1,4 +1,4 @@
-//! [`Server`]: accepts connections, watches over them, and stops in order.
+//! [`Server`]: accepts connections, enforces their time limits, and stops in order.
 //!
 //! Every connection has a thread. A client has few connections and moves much data over each, with
 //! blocking calls that go straight between the page cache and the socket; an idle connection costs
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use striate_wire::{Connection, Failure, FailureCode, Transport};
 
 use crate::connection::serve;
+use crate::deadline::ConnectionControl;
 use crate::error::ServerError;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::state::ServerState;
 use crate::statistics::Statistics;
-use crate::watch::Watch;
 
 /// Stack of a connection's thread: data does not pass through it, and descriptions are not nested
 /// deeper than 64.
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A running server. Dropped, it stops at once; [`Server::drain`] stops it in order.
 #[derive(Debug)]
 pub struct Server {
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     address: SocketAddr,
     metrics: Option<Metrics>,
     running: Option<Running>,
@@ -49,9 +49,9 @@ pub struct Server {
 struct Running {
     listener: Arc<TcpListener>,
     accepting: JoinHandle<()>,
-    watching: JoinHandle<()>,
-    /// Dropped, it ends the watch.
-    _watch: Sender<()>,
+    checking: JoinHandle<()>,
+    /// Dropped, it ends the checks of time limits.
+    _stop_checks: Sender<()>,
 }
 
 impl Server {
@@ -71,32 +71,32 @@ impl Server {
         let address = listener
             .local_addr()
             .map_err(|source| ServerError::Listen { address: listen, source })?;
-        let shared = Arc::new(Shared::open(settings, address)?);
-        let metrics = match shared.settings.metrics {
-            Some(address) => Some(Metrics::start(address, &shared)?),
+        let state = Arc::new(ServerState::open(settings, address)?);
+        let metrics = match state.settings.metrics {
+            Some(address) => Some(Metrics::start(address, &state)?),
             None => None,
         };
         let listener = Arc::new(listener);
-        let (watch, stop) = channel();
-        let registry = Arc::clone(&shared.registry);
-        let watching = start_thread("watch", move || {
+        let (stop_checks, stop) = channel();
+        let registry = Arc::clone(&state.registry);
+        let checking = start_thread("deadlines", move || {
             while stop.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 registry.check(Instant::now());
             }
         })?;
         let accepting = {
-            let (shared, listener) = (Arc::clone(&shared), Arc::clone(&listener));
-            start_thread("accept", move || accept_all(&shared, &listener))?
+            let (state, listener) = (Arc::clone(&state), Arc::clone(&listener));
+            start_thread("accept", move || accept_all(&state, &listener))?
         };
-        let running = Some(Running { listener, accepting, watching, _watch: watch });
+        let running = Some(Running { listener, accepting, checking, _stop_checks: stop_checks });
         tracing::info!(
             %address,
-            data = %shared.directory.path.display(),
-            identity = %shared.directory.identity,
-            metadata = shared.metadata.is_some(),
+            data = %state.directory.path.display(),
+            identity = %state.directory.identity,
+            metadata = state.metadata.is_some(),
             "server started"
         );
-        Ok(Self { shared, address, metrics, running })
+        Ok(Self { state, address, metrics, running })
     }
 
     /// Where the server listens.
@@ -104,56 +104,57 @@ impl Server {
         self.address
     }
 
-    /// Where the server tells its metrics, if it does.
+    /// Where the server serves its metrics, if it does.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(Metrics::address)
     }
 
     /// What the server has done so far.
     pub fn statistics(&self) -> &Statistics {
-        &self.shared.statistics
+        &self.state.statistics
     }
 
     /// Bytes of data that pass in a second at most, in both directions together.
     pub fn bandwidth(&self) -> Option<u64> {
-        self.shared.engine.link.limit()
+        self.state.engine.link.limit()
     }
 
     /// Changes that, also for requests under way; `None` is no limit. The setting stays what it
     /// was.
     pub fn set_bandwidth(&self, bytes_per_second: Option<u64>) {
-        self.shared.engine.link.set_limit(bytes_per_second);
+        self.state.engine.link.set_limit(bytes_per_second);
     }
 
     /// Stops the server: accepts no more connections and requests, waits for the requests in
     /// progress, but not longer than the drain time, and cuts the connections that are left then.
     /// Returns how many those were.
     pub fn drain(mut self) -> usize {
-        let limit = self.shared.settings.limits.drain_time;
+        let limit = self.state.settings.limits.drain_time;
         tracing::info!(address = %self.address, ?limit, "server drains");
         self.stop(limit)
     }
 
     fn stop(&mut self, limit: Duration) -> usize {
-        let Some(Running { listener, accepting, watching, _watch: watch }) = self.running.take()
+        let Some(Running { listener, accepting, checking, _stop_checks: stop_checks }) =
+            self.running.take()
         else {
             return 0;
         };
-        self.shared.start_draining();
+        self.state.start_draining();
         // Ends the wait for a connection.
         if let Err(error) = rustix::net::shutdown(&*listener, rustix::net::Shutdown::Both) {
             tracing::error!(%error, "cannot stop listening");
         }
         join(accepting);
-        let registry = &self.shared.registry;
+        let registry = &self.state.registry;
         registry.wake_idle();
         registry.wait_until_empty(limit);
         let cut = registry.cut_all();
         // No client is left that the limit of bandwidth is for.
         self.set_bandwidth(None);
         registry.wait_until_empty(LAST_MOMENT);
-        drop(watch);
-        join(watching);
+        drop(stop_checks);
+        join(checking);
         self.metrics = None;
         tracing::info!(address = %self.address, cut, "server stopped");
         cut
@@ -180,16 +181,16 @@ fn join(thread: JoinHandle<()>) {
 }
 
 /// Accepts connections until the listener is shut down.
-fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
+fn accept_all(state: &Arc<ServerState>, listener: &TcpListener) {
     for number in 0.. {
         match listener.accept() {
             Ok((socket, peer)) => {
-                if let Err(error) = accept(shared, number, socket, peer) {
-                    shared.statistics.connections_refused.add(1);
+                if let Err(error) = accept(state, number, socket, peer) {
+                    state.statistics.connections_refused.add(1);
                     tracing::error!(%peer, %error, "cannot serve a connection");
                 }
             }
-            Err(_) if shared.refuse_if_draining().is_err() => break,
+            Err(_) if state.refuse_if_draining().is_err() => break,
             Err(error) => {
                 // Out of file descriptors, most likely; connections that end give theirs back.
                 tracing::error!(%error, "cannot accept a connection");
@@ -200,53 +201,53 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
 }
 
 fn accept(
-    shared: &Arc<Shared>,
+    state: &Arc<ServerState>,
     number: u64,
     socket: TcpStream,
     peer: SocketAddr,
 ) -> io::Result<()> {
-    if shared.offenders.refuses(peer.ip(), Instant::now()) {
-        refuse(shared, socket, peer, "too many bad frames came from this address: wait a minute");
+    if state.offenders.refuses(peer.ip(), Instant::now()) {
+        refuse(state, socket, peer, "too many bad frames came from this address: wait a minute");
         return Ok(());
     }
     socket.set_nodelay(true)?;
     rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
-    let watch = Arc::new(Watch::new(&socket, peer)?);
-    let Some(place) = shared.registry.enter(number, Arc::clone(&watch)) else {
-        refuse(shared, socket, peer, "the server has as many connections as it may have");
+    let control = Arc::new(ConnectionControl::new(&socket, peer)?);
+    let Some(place) = state.registry.enter(number, Arc::clone(&control)) else {
+        refuse(state, socket, peer, "the server has as many connections as it may have");
         return Ok(());
     };
-    let shared = Arc::clone(shared);
+    let state = Arc::clone(state);
     thread::Builder::new().name(format!("client {number}")).stack_size(STACK).spawn(move || {
         let connection = tracing::error_span!("connection", %peer).entered();
-        shared.statistics.connections_accepted.add(1);
+        state.statistics.connections_accepted.add(1);
         tracing::debug!("accepted");
         // A panic is a fault of the server, but requests of one client must not end those of
         // another.
-        if catch_unwind(AssertUnwindSafe(|| serve(&shared, socket, &watch))).is_err() {
-            shared.statistics.panics.add(1);
+        if catch_unwind(AssertUnwindSafe(|| serve(&state, socket, &control))).is_err() {
+            state.statistics.panics.add(1);
             tracing::error!("a connection panicked");
         }
         drop(connection);
         // When the last entry is dropped, no thread uses the files of the server any more.
-        drop(shared);
+        drop(state);
         drop(place);
     })?;
     Ok(())
 }
 
 /// Tells a client why it is not served, without waiting for it.
-fn refuse(shared: &Shared, socket: TcpStream, peer: SocketAddr, why: &str) {
-    shared.statistics.connections_refused.add(1);
+fn refuse(state: &ServerState, socket: TcpStream, peer: SocketAddr, why: &str) {
+    state.statistics.connections_refused.add(1);
     tracing::debug!(%peer, why, "refused a connection");
-    // Under TLS it could be told only after a handshake, which costs too much here.
-    if shared.tls.is_none() && socket.set_nonblocking(true).is_ok() {
+    // Under TLS the reason could be sent only after a handshake, which costs too much here.
+    if state.tls.is_none() && socket.set_nonblocking(true).is_ok() {
         let mut transport = Transport::from(socket);
-        let told = Connection::new(&mut transport)
+        let sent = Connection::new(&mut transport)
             .send_failure(0, &Failure::new(FailureCode::Busy, why))
             .is_ok();
-        if told && transport.socket().shutdown(std::net::Shutdown::Write).is_ok() {
-            shared.registry.linger(transport);
+        if sent && transport.socket().shutdown(std::net::Shutdown::Write).is_ok() {
+            state.registry.linger(transport);
         }
     }
 }

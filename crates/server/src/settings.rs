@@ -1,4 +1,4 @@
-//! [`Settings`]: what a server is told when it starts, by a configuration file or by a program.
+//! [`Settings`]: how a server is configured, by a file or by a program.
 //!
 //! Everything has a default that is safe: a server listens only to its own machine until it is
 //! given a key, or is set to allow any client.
@@ -18,10 +18,10 @@ use thiserror::Error;
 
 use crate::error::ServerError;
 
-/// The port that servers listen on if not told otherwise.
+/// The default port of servers.
 pub const PORT: u16 = 7479;
 
-/// What a server is told when it starts.
+/// The configuration of a server.
 ///
 /// ```
 /// use striate_server::Settings;
@@ -86,7 +86,7 @@ pub struct Limits {
     /// Bytes of datatypes that are remembered.
     #[serde(deserialize_with = "size")]
     pub descriptions: usize,
-    /// Objects that are kept open.
+    /// Objects that are open at a time.
     pub open_files: usize,
     /// Locks that are held at a time.
     pub locks: usize,

@@ -29,7 +29,7 @@ use work::Work;
 pub struct Engine {
     /// Where the bytes are.
     pub objects: Objects,
-    /// The datatypes that clients told.
+    /// The datatypes that clients sent.
     pub descriptions: Descriptions,
     /// The memory that data passes through.
     pub buffers: Buffers,
@@ -39,19 +39,19 @@ pub struct Engine {
     pub statistics: Arc<Statistics>,
 }
 
-/// A failure to be told, or a connection that is of no further use.
-enum Trouble {
-    Told(Failure),
+/// A failure to be reported to the client, or a connection that is of no further use.
+enum TransferError {
+    Reported(Failure),
     Lost(WireError),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for TransferError {
     fn from(failure: Failure) -> Self {
-        Self::Told(failure)
+        Self::Reported(failure)
     }
 }
 
-impl From<WireError> for Trouble {
+impl From<WireError> for TransferError {
     fn from(error: WireError) -> Self {
         Self::Lost(error)
     }
@@ -67,8 +67,8 @@ impl Engine {
     ) -> Result<(), WireError> {
         match self.try_read(connection, id, access) {
             Ok(()) => Ok(()),
-            Err(Trouble::Told(failure)) => self.tell(connection, id, &failure),
-            Err(Trouble::Lost(error)) => Err(error),
+            Err(TransferError::Reported(failure)) => self.send_failure(connection, id, &failure),
+            Err(TransferError::Lost(error)) => Err(error),
         }
     }
 
@@ -83,19 +83,19 @@ impl Engine {
         let mut ended = false;
         match self.try_write(connection, id, access, &mut ended) {
             Ok(bytes) => connection.send_reply(id, &Reply::Written { bytes }),
-            Err(Trouble::Lost(error)) => Err(error),
-            Err(Trouble::Told(failure)) => {
+            Err(TransferError::Lost(error)) => Err(error),
+            Err(TransferError::Reported(failure)) => {
                 while !ended {
                     let header = next_data(connection, id)?;
                     connection.skip(&header)?;
                     ended = header.len == 0;
                 }
-                self.tell(connection, id, &failure)
+                self.send_failure(connection, id, &failure)
             }
         }
     }
 
-    fn tell<S: Write>(
+    fn send_failure<S: Write>(
         &self,
         connection: &mut Connection<S>,
         id: u64,
@@ -110,7 +110,7 @@ impl Engine {
         connection: &mut Connection<S>,
         id: u64,
         access: &Access,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransferError> {
         let file = self.objects.find(access.object)?;
         let object_len = match &file {
             Some(file) => {
@@ -171,7 +171,7 @@ impl Engine {
         id: u64,
         access: &Access,
         ended: &mut bool,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, TransferError> {
         let target = Target::new(access, &self.descriptions)?;
         let file = self.objects.find_or_make(access.object)?;
         let (end, bytes) = target.reach();

@@ -57,7 +57,7 @@ impl Link {
             match self.0.receive_message(&header).unwrap() {
                 Message::Reply(Reply::Reading { .. }) => {}
                 Message::Reply(Reply::Done) => return failure.map_or(Ok(got), Err),
-                Message::Failure(told) => failure = Some(told),
+                Message::Failure(sent) => failure = Some(sent),
                 other => panic!("{other:?}"),
             }
         }
@@ -78,8 +78,8 @@ fn a_search_without_end_is_refused() {
     let mut link = Link::to(&embedded.servers()[0]);
     link.prepare(1, 1 << 42);
     let mut datatype = Datatype::hvector(2, 1, 1024 * 700, &Datatype::bytes(1).unwrap()).unwrap();
-    for apart in [21, 33, 45] {
-        datatype = Datatype::hvector(2048, 1, (1 << apart) + 1024, &datatype).unwrap();
+    for shift in [21, 33, 45] {
+        datatype = Datatype::hvector(2048, 1, (1 << shift) + 1024, &datatype).unwrap();
     }
     let share = Share { strip: 512, servers: 4096, index: 0 };
     let failure = link.try_read(&datatype, 600, share, 1).unwrap_err();
@@ -115,8 +115,8 @@ fn a_hundred_of_a_hundred_million_runs() {
     // All on server 0, and then 100 on server 1.
     let there = Datatype::hvector(100_000_000, 1, all, &run).unwrap();
     let here = Datatype::hvector(100, 1, all, &run).unwrap();
-    let behind = 100_000_000 * all + STRIP as i64;
-    let both = Datatype::structure(&[(1, 0, there), (1, behind, here)]).unwrap();
+    let next = 100_000_000 * all + STRIP as i64;
+    let both = Datatype::structure(&[(1, 0, there), (1, next, here)]).unwrap();
     costs_what_is_there("one server, then another", &both);
 
     // Every millionth on server 1, the others on server 0.

@@ -50,7 +50,7 @@ fn four_servers() {
     check(&Files::on(4, 4096));
 }
 
-/// A server that remembers one description at a time is told again what it forgot.
+/// A server that remembers one description at a time is sent again what it forgot.
 #[test]
 fn forgotten_descriptions_are_told_again() {
     let encodings = ["vector(40, 8, stride=64)", "vector(30, 8, stride=72)"];
@@ -62,10 +62,10 @@ fn forgotten_descriptions_are_told_again() {
     let layout = Layout { strip: 512, ..Layout::default() };
     let options = RemoteOptions { create: true, exclusive: true, layout };
     let file = RemoteFile::open_with(&client, &client.url("file"), &options).unwrap();
-    let told = |client: &Client| client.traffic().sent.descriptions;
+    let sent = |client: &Client| client.traffic().sent.descriptions;
     for round in 0..6 {
         let datatype = types[round % 2].clone();
-        let (len, before) = (datatype.size(), told(&client));
+        let (len, before) = (datatype.size(), sent(&client));
         let bytes: Vec<u8> = (0..len).map(|i| (i as usize + round) as u8).collect();
         let request = TypedRequest {
             file: Placement { displacement: 0, datatype, start: 0, len },
@@ -76,7 +76,7 @@ fn forgotten_descriptions_are_told_again() {
         assert_eq!(file.read_typed(&request, &mut back).unwrap(), len);
         assert_eq!(back, bytes, "round {round}");
         // Once to each server, and not again for the read.
-        assert_eq!(told(&client) - before, 2, "round {round}");
+        assert_eq!(sent(&client) - before, 2, "round {round}");
     }
 }
 

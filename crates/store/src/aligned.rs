@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes whose address is a multiple of an alignment, a page unless told otherwise.
+/// Bytes whose address is a multiple of an alignment, by default a page.
 ///
 /// Its length is fixed. New buffers are zeroed.
 pub struct AlignedBuffer {

@@ -60,13 +60,13 @@ fn ends_and_gaps(store: &dyn Store) {
     assert_eq!(&buffer, b"\0\0\0\0\0abc");
     buffer.fill(9);
     assert_eq!(store.read_at(6, &mut buffer).expect("read across the end"), 2);
-    assert_eq!(&buffer, b"bc\x09\x09\x09\x09\x09\x09", "what lies behind the end stays");
+    assert_eq!(&buffer, b"bc\x09\x09\x09\x09\x09\x09", "what lies after the end stays");
     assert_eq!(store.read_at(8, &mut buffer).expect("read at the end"), 0);
-    assert_eq!(store.read_at(1 << 40, &mut buffer).expect("read far behind"), 0);
+    assert_eq!(store.read_at(1 << 40, &mut buffer).expect("read far after the end"), 0);
     let last = MAX_LEN - buffer.len() as u64;
     assert_eq!(store.read_at(last, &mut buffer).expect("read at the last offset"), 0);
     let far = 5 << 20;
-    store.write_at(far, b"z").expect("write behind a gap");
+    store.write_at(far, b"z").expect("write after a gap");
     let mut gap = vec![7; 100_000];
     assert_eq!(store.read_at(far - 99_999, &mut gap).expect("read"), gap.len());
     assert!(gap[..99_999].iter().all(|&byte| byte == 0), "gaps read as zeros");

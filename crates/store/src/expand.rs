@@ -18,7 +18,7 @@ pub fn read_typed<S: Store + ?Sized>(
     request: &TypedRequest,
     memory: &mut [u8],
 ) -> Result<u64, StoreError> {
-    // Behind a short batch there is nothing more to read if offsets only grow.
+    // After a short batch there is nothing more to read if offsets only grow.
     let ascending = request.file.datatype.is_monotonic();
     let mut total = 0;
     in_batches(store, Operation::Read, request, memory.len(), |batch, bytes| {

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `error` | fails (EIO), nothing is done |
 //! | `out-of-space` | fails (ENOSPC), nothing is done |
-//! | `delay` | is done late, by 10 ms unless told |
+//! | `delay` | is done late, by 10 ms by default |
 //! | `torn-write` | the first half of the bytes is written, then it fails (EIO) |
 //! | `short-read`, `short-write` | is transferred in two parts; callers must not notice |
 //! | `interrupted` | is interrupted before it begins (EINTR); callers must not notice |
@@ -41,7 +41,7 @@ pub struct Faulty<S> {
 }
 
 /// How far a request goes before something happens to it.
-enum Course {
+enum FaultEffect {
     /// All the way.
     Whole,
     /// Half of it, then the rest.
@@ -66,17 +66,22 @@ impl<S: Store> Faulty<S> {
         StoreError::system(operation, self.inner.name(), source).at(offset, len)
     }
 
-    fn course(&self, operation: Operation, offset: u64, len: u64) -> Result<Course, StoreError> {
+    fn effect(
+        &self,
+        operation: Operation,
+        offset: u64,
+        len: u64,
+    ) -> Result<FaultEffect, StoreError> {
         match self.plan.next(operation) {
-            None | Some(FaultKind::Interrupted) => Ok(Course::Whole),
+            None | Some(FaultKind::Interrupted) => Ok(FaultEffect::Whole),
             Some(FaultKind::Error) => Err(self.error(operation, libc::EIO, offset, len)),
             Some(FaultKind::OutOfSpace) => Err(self.error(operation, libc::ENOSPC, offset, len)),
             Some(FaultKind::Delay(by)) => {
                 std::thread::sleep(by);
-                Ok(Course::Whole)
+                Ok(FaultEffect::Whole)
             }
-            Some(FaultKind::ShortRead | FaultKind::ShortWrite) => Ok(Course::Halves),
-            Some(FaultKind::TornWrite) => Ok(Course::Torn),
+            Some(FaultKind::ShortRead | FaultKind::ShortWrite) => Ok(FaultEffect::Halves),
+            Some(FaultKind::TornWrite) => Ok(FaultEffect::Torn),
         }
     }
 
@@ -86,7 +91,7 @@ impl<S: Store> Faulty<S> {
         len: u64,
         work: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.course(operation, 0, len)?;
+        self.effect(operation, 0, len)?;
         work()
     }
 
@@ -99,8 +104,8 @@ impl<S: Store> Faulty<S> {
         sound: impl FnOnce() -> bool,
         mut part: impl FnMut(Range<u64>) -> Result<u64, StoreError>,
     ) -> Result<u64, StoreError> {
-        match self.course(Operation::Read, offset, len)? {
-            Course::Halves if sound() => Ok(part(0..len / 2)? + part(len / 2..len)?),
+        match self.effect(Operation::Read, offset, len)? {
+            FaultEffect::Halves if sound() => Ok(part(0..len / 2)? + part(len / 2..len)?),
             _ => part(0..len),
         }
     }
@@ -113,14 +118,14 @@ impl<S: Store> Faulty<S> {
         sound: impl FnOnce() -> bool,
         mut part: impl FnMut(Range<u64>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        match self.course(Operation::Write, offset, len)? {
-            Course::Whole => part(0..len),
+        match self.effect(Operation::Write, offset, len)? {
+            FaultEffect::Whole => part(0..len),
             _ if !sound() => part(0..len),
-            Course::Halves => {
+            FaultEffect::Halves => {
                 part(0..len / 2)?;
                 part(len / 2..len)
             }
-            Course::Torn => {
+            FaultEffect::Torn => {
                 part(0..len / 2)?;
                 Err(self.error(Operation::Write, libc::EIO, offset, len))
             }
@@ -261,7 +266,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn Lock + '_>, StoreError> {
-        self.course(Operation::Lock, range.start, range.end.saturating_sub(range.start))?;
+        self.effect(Operation::Lock, range.start, range.end.saturating_sub(range.start))?;
         self.inner.lock(range, kind)
     }
 }

@@ -1,9 +1,9 @@
 //! Striping of files on Lustre, set and read through the file system's own interface.
 //!
-//! [`StripeRequest`] says what is wanted, [`Layout`] is what a file has, [`StripingReport`]
+//! [`StripeRequest`] says what is wanted, [`LustreLayout`] is what a file has, [`StripingReport`]
 //! compares the two. The calls are behind [`LayoutControl`], so that everything above them is
 //! tested without a Lustre; [`PosixFile`](crate::PosixFile) makes them when it opens a file. On
-//! other file systems none of them is made, except the one that tells which file system it is.
+//! other file systems none of them is made, except the one that finds out which file system it is.
 //!
 //! # Which interface
 //!
@@ -12,10 +12,10 @@
 //! * **Set by `ioctl(LL_IOC_LOV_SETSTRIPE)`**, which is what `llapi_file_create` does. It needs no
 //!   privilege and says so if there is a layout already. The extended attribute `lustre.lov` can be
 //!   set as well, but up to release 2.16 a start at OST 0 is taken for "any" there (LU-13062), and
-//!   a layout that is there already is kept in silence; `trusted.lov` is for administrators.
+//!   a layout that is there already stays, without an error; `trusted.lov` is for administrators.
 //! * **Read from `lustre.lov`**, which needs no privilege either, and says how long a layout is:
-//!   `ioctl(LL_IOC_LOV_GETSTRIPE)` must be told. It does not say where the file was asked to start,
-//!   but its objects tell where it does.
+//!   `ioctl(LL_IOC_LOV_GETSTRIPE)` must be given that. It does not say where the file was asked to
+//!   start, but its objects show where it does.
 //! * **Storage targets are counted by `ioctl(LL_IOC_GETOBDCOUNT)`** on a directory.
 //!
 //! The flag has this value since release 2.6; older clients stripe the file when it is created, and
@@ -45,8 +45,8 @@ use std::path::Path;
 pub use control::{Creation, LayoutControl, SystemLayouts};
 pub use decode::LayoutError;
 pub use layout::{
-    ByteOrder, Component, Composite, Form, Layout, ObjectId, PlainLayout, PoolName, StripeObject,
-    Striping,
+    ByteOrder, Component, Composite, LayoutForm, LustreLayout, ObjectId, PlainLayout, PoolName,
+    StripeObject, Striping,
 };
 pub(crate) use open::{Opened, open};
 pub use report::StripingReport;

@@ -1,8 +1,8 @@
 //! [`MemoryStore`]: an object in memory, for tests and for programs that want no file.
 //!
 //! Content is held in pages, made when they are first written, so that an object may be as sparse
-//! as a file. Pages are spread over several maps with a lock each: writers of different places
-//! rarely meet.
+//! as a file. Pages are spread over several maps with a lock each: writers of different offsets
+//! rarely wait for each other.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,11 +21,11 @@ const SHARDS: usize = 16;
 /// An object in memory. Clones are further handles of the same object.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    object: Arc<Object>,
+    object: Arc<MemoryObject>,
 }
 
 #[derive(Debug)]
-struct Object {
+struct MemoryObject {
     name: String,
     len: AtomicU64,
     /// Taken shared by writers, and exclusively by a truncation: no page is dropped between the
@@ -38,7 +38,7 @@ struct Object {
 impl MemoryStore {
     /// An empty object, called `name` in messages.
     pub fn new(name: impl Into<String>) -> Self {
-        let object = Object {
+        let object = MemoryObject {
             name: name.into(),
             len: AtomicU64::new(0),
             shape: RwLock::default(),
@@ -67,7 +67,7 @@ impl MemoryStore {
     }
 }
 
-impl Object {
+impl MemoryObject {
     fn shard(&self, page: u64) -> &RwLock<HashMap<u64, Box<[u8]>>> {
         &self.shards[(page % SHARDS as u64) as usize]
     }

@@ -16,11 +16,11 @@ const NAME: &str = "the null store";
 /// handles of the same object.
 #[derive(Clone, Debug, Default)]
 pub struct NullStore {
-    object: Arc<Object>,
+    object: Arc<NullObject>,
 }
 
 #[derive(Debug, Default)]
-struct Object {
+struct NullObject {
     len: AtomicU64,
     locks: RangeTable,
 }

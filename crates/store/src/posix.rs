@@ -47,7 +47,7 @@ use crate::lustre::{self, FileSystem, LayoutControl, Opened, StripeRequest, Stri
 use crate::placement::check_extent;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 use direct::Direct;
-use list::{Failed, List};
+use list::{FailedTransfer, List};
 use lock::Locks;
 use ring::Ring;
 use system::System;
@@ -270,7 +270,7 @@ impl PosixFile {
     }
 
     /// Transfers a checked list by the best means; returns the bytes.
-    fn transfer(&self, list: &List<'_>) -> Result<u64, Failed> {
+    fn transfer(&self, list: &List<'_>) -> Result<u64, FailedTransfer> {
         let Some(direct) = &self.direct else {
             if self.use_ring
                 && let Some(result) = self.ring.transfer_all(&self.system, list, list.groups())
@@ -297,7 +297,7 @@ impl PosixFile {
         Ok(total + list.transfer_all(&direct.system, groups())?)
     }
 
-    fn list_failed(&self, operation: Operation, failed: Failed) -> StoreError {
+    fn list_failed(&self, operation: Operation, failed: FailedTransfer) -> StoreError {
         self.failed(operation, Cause::System(failed.source), failed.offset, failed.len)
     }
 

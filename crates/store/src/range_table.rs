@@ -23,20 +23,20 @@ pub(crate) fn check_range(range: &Range<u64>) -> Result<(), Malformed> {
 
 /// The lock of an empty range: nothing is held.
 #[derive(Debug)]
-pub(crate) struct Nothing;
+pub(crate) struct EmptyLock;
 
-impl Lock for Nothing {}
+impl Lock for EmptyLock {}
 
 /// The lock of an object that only threads of this process share.
 #[derive(Debug)]
-struct HeldRange<'t> {
+struct RangeGuard<'t> {
     table: &'t RangeTable,
     id: u64,
 }
 
-impl Lock for HeldRange<'_> {}
+impl Lock for RangeGuard<'_> {}
 
-impl Drop for HeldRange<'_> {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         self.table.leave(self.id, |_| {});
     }
@@ -45,24 +45,24 @@ impl Drop for HeldRange<'_> {
 /// The ranges that are held now.
 #[derive(Debug, Default)]
 pub(crate) struct RangeTable {
-    held: Mutex<Held>,
+    held: Mutex<RangeEntries>,
     released: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct RangeEntries {
     last: u64,
-    entries: Vec<Entry>,
+    entries: Vec<RangeEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RangeEntry {
     id: u64,
     range: Range<u64>,
     kind: LockKind,
 }
 
-impl Entry {
+impl RangeEntry {
     fn overlaps(&self, range: &Range<u64>) -> bool {
         self.range.start < range.end && range.start < self.range.end
     }
@@ -85,10 +85,10 @@ impl RangeTable {
         let fail = |cause| StoreError::new(Operation::Lock, object, cause).at(start, len);
         check_range(&range).map_err(|what| fail(Cause::Malformed(what)))?;
         if range.is_empty() {
-            return Ok(Box::new(Nothing));
+            return Ok(Box::new(EmptyLock));
         }
         let id = self.enter(range, kind, LIMIT).ok_or_else(|| fail(Cause::TimedOut(LIMIT)))?;
-        Ok(Box::new(HeldRange { table: self, id }))
+        Ok(Box::new(RangeGuard { table: self, id }))
     }
 
     /// Enters a range that is not empty, when no other range excludes it; `None` when `limit` has
@@ -103,7 +103,7 @@ impl RangeTable {
         }
         held.last += 1;
         let id = held.last;
-        held.entries.push(Entry { id, range, kind });
+        held.entries.push(RangeEntry { id, range, kind });
         Some(id)
     }
 
@@ -112,7 +112,7 @@ impl RangeTable {
     pub(crate) fn leave(&self, id: u64, mut release: impl FnMut(Range<u64>)) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(at) = held.entries.iter().position(|entry| entry.id == id) else { return };
-        let Entry { range, .. } = held.entries.swap_remove(at);
+        let RangeEntry { range, .. } = held.entries.swap_remove(at);
         let mut others: Vec<_> =
             held.entries.iter().filter(|e| e.overlaps(&range)).map(|e| e.range.clone()).collect();
         others.sort_unstable_by_key(|other| other.start);

@@ -14,24 +14,24 @@ mod error;
 mod feed;
 mod file;
 mod files;
-mod inquiry;
 mod link;
 mod lock;
+mod maintenance;
 mod options;
 mod pieces;
 mod pool;
+mod server_info;
 #[cfg(test)]
 mod tests;
 mod transfer;
-mod upkeep;
 mod url;
 
 pub use client::Client;
 pub use error::{CallError, ServerError};
 pub use file::{RemoteFile, RemoteOptions};
 pub use files::Layout;
-pub use inquiry::{ServerInfo, ServerSpace};
 pub use lock::RemoteLock;
 pub use options::{ClientOptions, OptionsError};
+pub use server_info::{ServerInfo, ServerSpace};
 pub use striate_wire::{FileInfo, Frames, HandshakeError, Traffic, WireError};
 pub use url::{DEFAULT_PORT, RemoteUrl, UrlError};

@@ -7,7 +7,7 @@ use striate_datatype::Datatype;
 
 use crate::error::StoreError;
 
-/// Contiguous bytes of memory that meet contiguous bytes of the object.
+/// Contiguous bytes of memory and the contiguous bytes of the object that they correspond to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Index of the first byte in the memory handed over with the request.
@@ -94,7 +94,7 @@ pub trait Lock: Debug + Send {}
 /// * A handle is used by many threads at once. Requests that do not overlap do not disturb each
 ///   other; overlapping concurrent ones leave, in each byte, what one of them wrote.
 /// * A read returns how many bytes it got, from the start of the request on. It is less than asked
-///   for only at the end of the object; what lies behind stays as it was in memory. Gaps that were
+///   for only at the end of the object; memory after them stays as it was. Gaps that were
 ///   never written read as zeros.
 /// * A write writes all or fails. After a failure an unknown part of the request's own bytes has
 ///   been written, and no other bytes.

@@ -11,7 +11,7 @@ use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 
 /// How a transfer was described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum RequestForm {
     /// By an offset and a length; also what is no transfer.
     Contiguous,
     /// By so many regions.
@@ -26,7 +26,7 @@ pub struct Event {
     /// What was asked for.
     pub operation: Operation,
     /// How it was described.
-    pub form: Form,
+    pub form: RequestForm,
     /// Lowest offset of the request.
     pub offset: u64,
     /// Bytes that were asked for; for cuts and reservations the length.
@@ -49,12 +49,12 @@ pub struct Traced<S> {
 type Callback = Box<dyn Fn(&Event) + Send + Sync>;
 
 enum Sink {
-    Buffer { capacity: usize, kept: Mutex<Kept> },
+    Buffer { capacity: usize, buffer: Mutex<EventBuffer> },
     Callback(Callback),
 }
 
 #[derive(Default)]
-struct Kept {
+struct EventBuffer {
     events: VecDeque<Event>,
     lost: u64,
 }
@@ -68,7 +68,7 @@ impl<S: fmt::Debug> fmt::Debug for Traced<S> {
 impl<S: Store> Traced<S> {
     /// Keeps the last `capacity` events.
     pub fn new(inner: S, capacity: usize) -> Self {
-        let sink = Sink::Buffer { capacity, kept: Mutex::default() };
+        let sink = Sink::Buffer { capacity, buffer: Mutex::default() };
         Self { inner, begin: Instant::now(), sink }
     }
 
@@ -82,15 +82,15 @@ impl<S: Store> Traced<S> {
         &self.inner
     }
 
-    /// Takes the events that are kept, in the order in which they ended, and the number of older
+    /// Takes the buffered events, in the order in which they ended, and the number of older
     /// ones that were dropped.
     pub fn take(&self) -> (Vec<Event>, u64) {
         match &self.sink {
             Sink::Callback(_) => (Vec::new(), 0),
-            Sink::Buffer { kept, .. } => {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                let kept = std::mem::take(&mut *kept);
-                (kept.events.into(), kept.lost)
+            Sink::Buffer { buffer, .. } => {
+                let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+                let buffer = std::mem::take(&mut *buffer);
+                (buffer.events.into(), buffer.lost)
             }
         }
     }
@@ -98,7 +98,7 @@ impl<S: Store> Traced<S> {
     /// Does `work` and records it; `bytes` are those of its result.
     fn record<T>(
         &self,
-        (operation, form, offset, len): (Operation, Form, u64, u64),
+        (operation, form, offset, len): (Operation, RequestForm, u64, u64),
         bytes: impl FnOnce(&T) -> u64,
         work: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -115,14 +115,14 @@ impl<S: Store> Traced<S> {
         };
         match &self.sink {
             Sink::Callback(callback) => callback(&event),
-            Sink::Buffer { capacity, kept } => {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                if kept.events.len() >= *capacity {
-                    kept.events.pop_front();
-                    kept.lost += 1;
+            Sink::Buffer { capacity, buffer } => {
+                let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+                if buffer.events.len() >= *capacity {
+                    buffer.events.pop_front();
+                    buffer.lost += 1;
                 }
                 if *capacity > 0 {
-                    kept.events.push_back(event);
+                    buffer.events.push_back(event);
                 }
             }
         }
@@ -130,17 +130,17 @@ impl<S: Store> Traced<S> {
     }
 }
 
-fn of_list(operation: Operation, regions: &[Region]) -> (Operation, Form, u64, u64) {
+fn of_list(operation: Operation, regions: &[Region]) -> (Operation, RequestForm, u64, u64) {
     let len = regions.iter().fold(0u64, |sum, region| sum.saturating_add(region.len as u64));
-    (operation, Form::List(regions.len()), Region::hull(regions).0, len)
+    (operation, RequestForm::List(regions.len()), Region::hull(regions).0, len)
 }
 
-fn of_typed(operation: Operation, request: &TypedRequest) -> (Operation, Form, u64, u64) {
-    (operation, Form::Typed, request.first_offset(), request.file.len)
+fn of_typed(operation: Operation, request: &TypedRequest) -> (Operation, RequestForm, u64, u64) {
+    (operation, RequestForm::Typed, request.first_offset(), request.file.len)
 }
 
-fn plain(operation: Operation, offset: u64, len: u64) -> (Operation, Form, u64, u64) {
-    (operation, Form::Contiguous, offset, len)
+fn plain(operation: Operation, offset: u64, len: u64) -> (Operation, RequestForm, u64, u64) {
+    (operation, RequestForm::Contiguous, offset, len)
 }
 
 impl<S: Store> Store for Traced<S> {

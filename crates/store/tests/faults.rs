@@ -22,8 +22,8 @@ fn file_with(plan: &str, options: &PosixOptions) -> (TempDir, PathBuf, PosixFile
     (directory, path, file)
 }
 
-fn regions(n: usize, len: usize, apart: u64) -> Vec<Region> {
-    (0..n).map(|i| Region { memory: i * len, offset: i as u64 * apart, len }).collect()
+fn regions(n: usize, len: usize, stride: u64) -> Vec<Region> {
+    (0..n).map(|i| Region { memory: i * len, offset: i as u64 * stride, len }).collect()
 }
 
 const BOTH: [Uring; 2] = [Uring::Never, Uring::Always];

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use striate_datatype::Datatype;
-use striate_store::trace::Form;
+use striate_store::trace::RequestForm;
 use striate_store::{
     Counted, ErrorKind, LockKind, MemoryPlacement, MemoryStore, Operation, Placement, Region,
     Store, Throttled, Traced, TypedRequest,
@@ -67,10 +67,10 @@ fn a_trace_says_what_happened() {
     assert_eq!(
         facts,
         [
-            (Operation::Write, Form::Contiguous, 5, 3, Ok(3)),
-            (Operation::Write, Form::List(3), 0, 6, Ok(6)),
-            (Operation::Read, Form::Typed, 0, 4, Ok(4)),
-            (Operation::SetLen, Form::Contiguous, 0, u64::MAX, Err(ErrorKind::Malformed)),
+            (Operation::Write, RequestForm::Contiguous, 5, 3, Ok(3)),
+            (Operation::Write, RequestForm::List(3), 0, 6, Ok(6)),
+            (Operation::Read, RequestForm::Typed, 0, 4, Ok(4)),
+            (Operation::SetLen, RequestForm::Contiguous, 0, u64::MAX, Err(ErrorKind::Malformed)),
         ]
     );
     assert!(events.is_sorted_by_key(|event| event.start));

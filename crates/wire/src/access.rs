@@ -48,7 +48,7 @@ pub enum Bytes {
     /// Regions, each as offset and length.
     List(#[serde(deserialize_with = "at_most::<_, _, MAX_REGIONS>")] Vec<(u64, u32)>),
     /// Bytes `start` to `start + len` of the stream of endless copies of a datatype, the first of
-    /// which lies at `displacement`. The server must have been told the type by
+    /// which lies at `displacement`. The server must have got the type by
     /// [`Request::Define`](crate::Request::Define), else it answers with the failure `UnknownType`.
     Typed {
         /// The datatype.

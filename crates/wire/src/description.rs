@@ -2,7 +2,7 @@
 //!
 //! A description travels once and is named from then on. Both memories are bounded; when the server
 //! has forgotten one that the client thought it knew, it says so (`UnknownType`), and the client
-//! tells it again. So neither needs to know the other's limits.
+//! sends it again. So neither needs to know the other's limits.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::id::TypeId;
 /// memory.
 const ENTRY: usize = 256;
 
-/// The datatypes that a server was told, by all its clients; those not used for longest go first.
+/// The datatypes that clients sent to a server; those not used for longest are dropped first.
 #[derive(Debug)]
 pub struct Descriptions {
     limit: usize,
@@ -84,18 +84,18 @@ impl Descriptions {
     }
 }
 
-/// The datatypes that the server of a connection was told.
+/// The datatypes that were sent to the server of a connection.
 #[derive(Debug)]
 pub struct Known(LruCache<TypeId, ()>);
 
 impl Known {
-    /// Nothing was told yet; keeps at most `limit` ids.
+    /// Nothing was sent yet; keeps at most `limit` ids.
     pub fn new(limit: NonZeroUsize) -> Self {
         Self(LruCache::new(limit))
     }
 
-    /// Whether the server must be told this type before it is named. If so, the caller does: from
-    /// now on it counts as told.
+    /// Whether this type must be sent to the server before it is named. If so, the caller sends it:
+    /// from now on it counts as sent.
     pub fn must_tell(&mut self, id: TypeId) -> bool {
         self.0.put(id, ()).is_none()
     }

@@ -5,7 +5,7 @@
 //! neither can be sent back as the other. The key itself never travels. What follows is neither
 //! encrypted nor signed: the handshake keeps strangers out of a network that is trusted otherwise.
 //!
-//! A side that breaks off tells the other why, so that both have the reason in their logs.
+//! A side that breaks off sends the reason, so that both have the reason in their logs.
 
 use std::io::{self, Read, Write};
 

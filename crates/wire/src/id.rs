@@ -20,7 +20,7 @@ impl TypeId {
     }
 }
 
-/// The name of a server: drawn at random when its storage is made, and kept there.
+/// The name of a server: drawn at random when its storage is made, and stored there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity(pub [u8; 16]);
 

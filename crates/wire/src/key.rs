@@ -62,7 +62,8 @@ impl Key {
         if mode & 0o077 != 0 {
             return Err(KeyError::NotPrivate { path: path.to_owned(), mode });
         }
-        // Room for all that can come: a vector that grows would leave copies of the key behind.
+        // Capacity for all that can come: a vector that grows would leave copies of the key in
+        // memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MOST + 3));
         file.take(MOST as u64 + 2).read_to_end(&mut bytes).map_err(failed)?;
         Self::from_bytes(&bytes)

@@ -97,7 +97,7 @@ pub enum Reply {
     Server {
         /// The version of its program.
         version: String,
-        /// Its name, as told in the handshake.
+        /// Its identity, as in the handshake.
         identity: Identity,
         /// Whether it keeps the names of files.
         metadata: bool,

@@ -142,14 +142,14 @@ pub enum Request {
     },
     /// Read bytes. An I/O server answers [`Reply::Reading`](crate::Reply::Reading) and then, in
     /// data frames of the same id, exactly the bytes of the access's share whose place in the
-    /// object lies before the length that it told, in the order of the stream. A failure may come
+    /// object lies before the length that it sent, in the order of the stream. A failure may come
     /// instead of any of these frames, and is then the last.
     Read {
         /// Which bytes.
         access: Access,
     },
     /// Write bytes: all bytes of the access's share follow in data frames of the same id, in the
-    /// order of the stream, and an empty data frame behind them, so that a server that cannot know
+    /// order of the stream, and an empty data frame after them, so that a server that cannot know
     /// how many they are finds their end. An I/O server answers
     /// [`Reply::Written`](crate::Reply::Written) or a failure after that.
     Write {

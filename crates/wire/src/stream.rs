@@ -1,7 +1,7 @@
 //! The two directions of a stream: what is read ahead, and what is written from many places.
 //!
 //! [`Input`] holds a little more than the header that was asked for, since small frames mostly come
-//! together and each would cost a read otherwise. Payloads take what was read ahead and then come
+//! in groups and each would cost a read otherwise. Payloads take what was read ahead and then come
 //! straight into the caller's memory; only the beginning of one is ever copied.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -31,7 +31,7 @@ impl Input {
 
     /// The next `N` bytes, or none if the stream ended before the first of them.
     ///
-    /// What came before an error, a time-out for instance, is kept for the next call.
+    /// What came before an error, a time-out for instance, stays for the next call.
     pub(crate) fn next<const N: usize>(
         &mut self,
         stream: &mut impl Read,

@@ -23,7 +23,7 @@ pub struct Frames {
     pub requests: u64,
     /// Their bytes, with headers.
     pub request_bytes: u64,
-    /// Those of the requests that told a description.
+    /// Those of the requests that sent a description.
     pub descriptions: u64,
     /// Their bytes, with headers.
     pub description_bytes: u64,
@@ -60,7 +60,7 @@ impl Frames {
 }
 
 impl Frames {
-    /// A request that was counted told a description, in a payload of so many bytes.
+    /// A request that was counted sent a description, in a payload of so many bytes.
     pub(crate) fn count_description(&mut self, len: usize) {
         self.descriptions += 1;
         self.description_bytes += (Header::LEN + len) as u64;

@@ -50,7 +50,7 @@ impl Transport {
     }
 }
 
-/// A TLS stream that ends without saying so has ended all the same: frames tell where they end.
+/// A TLS stream that ends without saying so has ended all the same: frames say where they end.
 fn ended(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),

@@ -85,7 +85,7 @@ fn every_truncation_is_found() {
     }
 }
 
-/// The stream has nothing behind the header: an error other than its end shows that the length was
+/// The stream has nothing after the header: an error other than its end shows that the length was
 /// refused without waiting for the payload or making room for it.
 #[test]
 fn an_announced_length_beyond_the_limit_is_refused_at_once() {

@@ -20,7 +20,7 @@ fn key(text: &str) -> Key {
 }
 
 /// What both sides make of a handshake with these keys.
-fn meet(
+fn shake_hands(
     client: Option<&Key>,
     server: Option<&Key>,
 ) -> (Result<Identity, WireError>, Result<(), WireError>) {
@@ -39,8 +39,8 @@ fn handshake_error<T: std::fmt::Debug>(result: Result<T, WireError>) -> Handshak
     }
 }
 
-/// The other side's reason, as told by it.
-fn told<T: std::fmt::Debug>(result: Result<T, WireError>, code: FailureCode) -> String {
+/// The reason that the other side sent.
+fn reason<T: std::fmt::Debug>(result: Result<T, WireError>, code: FailureCode) -> String {
     match handshake_error(result) {
         HandshakeError::Refused(failure) => {
             assert_eq!(failure.code, code);
@@ -53,7 +53,7 @@ fn told<T: std::fmt::Debug>(result: Result<T, WireError>, code: FailureCode) -> 
 #[test]
 fn the_same_key_or_none_comes_together() {
     for key in [None, Some(key("one"))] {
-        let (client, server) = meet(key.as_ref(), key.as_ref());
+        let (client, server) = shake_hands(key.as_ref(), key.as_ref());
         assert_eq!(client.unwrap(), SERVER);
         server.unwrap();
     }
@@ -61,26 +61,26 @@ fn the_same_key_or_none_comes_together() {
 
 #[test]
 fn a_client_with_a_key_trusts_no_server_without() {
-    let (client, server) = meet(Some(&key("one")), None);
+    let (client, server) = shake_hands(Some(&key("one")), None);
     let error = handshake_error(client);
     assert_eq!(error, HandshakeError::ServerWithoutKey);
-    assert_eq!(told(server, FailureCode::Denied), error.to_string());
+    assert_eq!(reason(server, FailureCode::Denied), error.to_string());
 }
 
 #[test]
 fn a_server_with_a_key_serves_no_client_without() {
-    let (client, server) = meet(None, Some(&key("one")));
+    let (client, server) = shake_hands(None, Some(&key("one")));
     let error = handshake_error(server);
     assert_eq!(error, HandshakeError::ClientWithoutKey);
-    assert_eq!(told(client, FailureCode::Denied), error.to_string());
+    assert_eq!(reason(client, FailureCode::Denied), error.to_string());
 }
 
 #[test]
 fn different_keys_do_not_come_together() {
-    let (client, server) = meet(Some(&key("one")), Some(&key("two")));
+    let (client, server) = shake_hands(Some(&key("one")), Some(&key("two")));
     let error = handshake_error(client);
     assert_eq!(error, HandshakeError::WrongKey);
-    assert_eq!(told(server, FailureCode::Denied), error.to_string());
+    assert_eq!(reason(server, FailureCode::Denied), error.to_string());
 }
 
 fn frame(kind: FrameKind, payload: &[u8]) -> Vec<u8> {

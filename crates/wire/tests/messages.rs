@@ -193,7 +193,7 @@ proptest! {
     }
 }
 
-/// No message is the beginning of another one, and none has anything behind it.
+/// No message is the beginning of another one, and none has anything after it.
 #[test]
 fn a_message_is_all_of_its_bytes() {
     let requests = samples::requests().into_iter().map(|(name, request)| {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use striate_bench::io::AtSignal;
+use striate_bench::io::SignalCleanup;
 use striate_comm::Comm;
 use striate_statistics::Ratio;
 use striate_store::remote::{Client, RemoteUrl, UrlError};
@@ -124,9 +124,9 @@ fn check_memory(comm: &dyn Comm, each: u64) -> Result<(), CommandError> {
 }
 
 /// What is said if a signal ends the program, after all else that is done then. `what` says what became of its files.
-pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> AtSignal {
+pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> SignalCleanup {
     let bar = bar.clone();
-    AtSignal::new(move || {
+    SignalCleanup::new(move || {
         bar.finish_and_clear();
         if ranks::is_printing_rank() {
             eprintln!("striate: interrupted: nothing was measured to the end, and {what}");

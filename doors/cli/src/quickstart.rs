@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use striate_bench::io::{self, AtSignal};
+use striate_bench::io::{self, SignalCleanup};
 use striate_bench::workload::{Block3d, Workload};
 use striate_datatype::notation::Notation;
 use striate_datatype::{Bytes, Order, Packer};
@@ -71,7 +71,7 @@ pub(crate) struct QuickstartArgs {
 #[serde(untagged)]
 enum QuickstartRow {
     Block(Block),
-    Method(Box<io::Row>),
+    Method(Box<io::IoRow>),
     Divided(Box<Divided>),
     Recorded(Recorded),
 }
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &QuickstartArgs, json: bool) -> Result<(), CommandError>
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let hint = "use a smaller --edge, or another --dir";
     space::check("the array as a file", array_bytes as u64, &directory, hint)?;
-    let _interrupted = AtSignal::new(|| {
+    let _interrupted = SignalCleanup::new(|| {
         // Over the bar that is shown.
         let clear = if std::io::stderr().is_terminal() { "\r\u{1b}[2K" } else { "" };
         eprintln!("{clear}striate: interrupted: what the quickstart wrote is removed");

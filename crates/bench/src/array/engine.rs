@@ -1,7 +1,7 @@
-//! What carries out a plan: the trait [`Engine`], and one file per library.
+//! What carries out a plan: the trait [`ArrayEngine`], and one file per library.
 
 #[cfg(any(netcdf, pnetcdf))]
-mod foreign;
+mod c_library;
 mod netcdf;
 mod pnetcdf;
 mod raw;
@@ -18,13 +18,13 @@ use striate_file::Stats;
 use thiserror::Error;
 
 use super::memory::Memory;
-use super::plan::Plan;
-use super::{Api, Options};
+use super::plan::ArrayPlan;
+use super::{ArrayApi, ArrayOptions};
 
 /// Why a library could not do what it was asked for.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum EngineError {
+pub enum ArrayEngineError {
     /// Our dataset failed.
     #[error(transparent)]
     Array(#[from] ArrayError),
@@ -58,7 +58,7 @@ pub enum EngineError {
     Absent(&'static str),
 }
 
-impl EngineError {
+impl ArrayEngineError {
     /// Whether this only says that another rank failed.
     pub(super) const fn is_echo(&self) -> bool {
         matches!(self, Self::Array(ArrayError::Rank { .. }))
@@ -71,32 +71,42 @@ impl EngineError {
 ///
 /// All functions are collective, and a file is known by its number in the plan. Memory is the same
 /// after a write as before it; in between, libraries may turn its bytes around.
-pub(super) trait Engine {
+pub(super) trait ArrayEngine {
     /// Makes a new file, defines everything, and ends define mode.
-    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError>;
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError>;
 
     /// Opens a file for reading, and looks for the variables that calls use, or else for the last.
-    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError>;
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError>;
 
     /// What the file says about itself is what was defined. Not timed.
-    fn inspect(&mut self, file: usize) -> Result<(), EngineError>;
+    fn inspect(&mut self, file: usize) -> Result<(), ArrayEngineError>;
 
     /// Writes one step.
-    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError>;
+    fn write(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError>;
 
     /// Reads one step.
-    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError>;
+    fn read(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError>;
 
     /// Makes what was written durable.
-    fn sync(&mut self) -> Result<(), EngineError>;
+    fn sync(&mut self) -> Result<(), ArrayEngineError>;
 
     /// Closes the file; says what this rank's calls cost, if that is known.
-    fn close(&mut self) -> Result<Option<Spent>, EngineError>;
+    fn close(&mut self) -> Result<Option<RankCost>, ArrayEngineError>;
 }
 
 /// What the calls of a rank cost.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct RankCost {
     /// At its files.
     pub(super) stats: Stats,
     /// Partitions of the dataset; 0 if it is not divided.
@@ -108,7 +118,7 @@ pub(super) struct Spent {
     pub(super) exchanges: Vec<Duration>,
 }
 
-impl Spent {
+impl RankCost {
     /// Both together, of two files.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.exchanges.extend(other.exchanges);
@@ -123,14 +133,14 @@ impl Spent {
 
 /// What every engine is made from.
 #[derive(Clone, Debug)]
-pub(super) struct Setting<'b> {
+pub(super) struct EngineContext<'b> {
     pub(super) comm: Arc<dyn Comm>,
     /// This rank's.
-    pub(super) plan: &'b Plan,
+    pub(super) plan: &'b ArrayPlan,
     /// Of all ranks, on rank 0 if an engine there makes the calls of all.
     #[cfg_attr(not(netcdf), expect(dead_code, reason = "only the serial library needs them"))]
-    pub(super) plans: &'b [Plan],
-    pub(super) options: &'b Options,
+    pub(super) plans: &'b [ArrayPlan],
+    pub(super) options: &'b ArrayOptions,
     pub(super) nonblocking: bool,
     /// Along which dimensions variables are divided into partitions, as a hint says it.
     pub(super) divided: &'static str,
@@ -138,37 +148,39 @@ pub(super) struct Setting<'b> {
 
 /// The engine of a contender.
 pub(super) fn engine<'b>(
-    api: Api,
-    setting: &Setting<'b>,
-) -> Result<Box<dyn Engine + 'b>, EngineError> {
+    api: ArrayApi,
+    context: &EngineContext<'b>,
+) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
     match api {
-        Api::Striate => Ok(Box::new(striate::Striate::new(setting.clone(), None)?)),
-        Api::Layout(layout) => Ok(Box::new(striate::Striate::new(setting.clone(), Some(layout))?)),
-        Api::Pnetcdf(component) => pnetcdf::engine(component, setting),
-        Api::Netcdf => netcdf::engine(setting),
-        Api::Raw => Ok(Box::new(raw::Raw::new(setting.clone()))),
+        ArrayApi::Striate => Ok(Box::new(striate::DatasetEngine::new(context.clone(), None)?)),
+        ArrayApi::Layout(layout) => {
+            Ok(Box::new(striate::DatasetEngine::new(context.clone(), Some(layout))?))
+        }
+        ArrayApi::Pnetcdf(component) => pnetcdf::engine(component, context),
+        ArrayApi::Netcdf => netcdf::engine(context),
+        ArrayApi::Raw => Ok(Box::new(raw::RawEngine::new(context.clone()))),
     }
 }
 
 /// Why an API cannot be used in this program, if it cannot.
-pub(super) fn absence(api: Api) -> Option<&'static str> {
+pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
     match api {
-        Api::Striate | Api::Layout(_) | Api::Raw => None,
-        Api::Pnetcdf(_) => pnetcdf::ABSENCE,
-        Api::Netcdf => netcdf::ABSENCE,
+        ArrayApi::Striate | ArrayApi::Layout(_) | ArrayApi::Raw => None,
+        ArrayApi::Pnetcdf(_) => pnetcdf::ABSENCE,
+        ArrayApi::Netcdf => netcdf::ABSENCE,
     }
 }
 
 /// The words that a library has for itself, if it is there.
-pub(super) fn version(api: Api) -> Option<String> {
+pub(super) fn version(api: ArrayApi) -> Option<String> {
     match api {
-        Api::Striate | Api::Layout(_) | Api::Raw => None,
-        Api::Pnetcdf(_) => pnetcdf::VERSION.map(|version| version()),
-        Api::Netcdf => netcdf::VERSION.map(|version| version()),
+        ArrayApi::Striate | ArrayApi::Layout(_) | ArrayApi::Raw => None,
+        ArrayApi::Pnetcdf(_) => pnetcdf::VERSION.map(|version| version()),
+        ArrayApi::Netcdf => netcdf::VERSION.map(|version| version()),
     }
 }
 
 /// The error of a call on an engine that has no file.
-fn not_open() -> EngineError {
+fn not_open() -> ArrayEngineError {
     io::Error::new(io::ErrorKind::NotConnected, "the file is not open").into()
 }

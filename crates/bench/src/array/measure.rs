@@ -8,32 +8,32 @@ use std::time::Duration;
 use striate_comm::{Comm, CommExt, Reduction};
 use striate_file::Hints;
 
-use super::engine::{Engine, EngineError, Setting, Spent, engine};
+use super::engine::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, engine};
 use super::memory::Memory;
-use super::plan::Plan;
-use super::report::{Divided, Results, Sample, Series};
-use super::{Api, ArrayBenchError, Op, Options, Progress, Workload};
+use super::plan::ArrayPlan;
+use super::report::{ArrayResults, ArraySample, ArraySeries, PartitionCost};
+use super::{ArrayApi, ArrayBenchError, ArrayOp, ArrayOptions, ArrayProgress, ArrayWorkload};
 use crate::collective::{agree, slowest};
 use crate::cost::sum_of_ranks;
 use crate::io::scratch::Scratch;
 
-/// Measures `workload`. Collective; `progress` is told of every measurement as it starts, on rank
-/// 0.
+/// Measures `workload`. Collective; `progress` is called with every measurement as it starts, on
+/// rank 0.
 ///
 /// The results are the same on every rank. An error of one rank is an error of all.
 pub fn run(
     comm: &Arc<dyn Comm>,
-    workload: &dyn Workload,
-    options: &Options,
-    progress: &dyn Fn(&Progress),
-) -> Result<Results, ArrayBenchError> {
+    workload: &dyn ArrayWorkload,
+    options: &ArrayOptions,
+    progress: &dyn Fn(&ArrayProgress),
+) -> Result<ArrayResults, ArrayBenchError> {
     let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
     if workload.ranks() != ranks {
         return Err(ArrayBenchError::Ranks { workload: workload.ranks(), ranks });
     }
     let plan = workload.plan(rank)?;
     // The rank that makes the calls of all needs the plans of all.
-    let calls_for_all = rank == 0 && options.contenders.contains(&Api::Netcdf);
+    let calls_for_all = rank == 0 && options.contenders.contains(&ArrayApi::Netcdf);
     let plans = if calls_for_all {
         (0..ranks).map(|rank| workload.plan(rank)).collect()
     } else {
@@ -41,7 +41,7 @@ pub fn run(
     };
     let plans = agree(comm.as_ref(), plans)?;
     let nonblocking = options.nonblocking.unwrap_or_else(|| workload.is_nonblocking());
-    let setting = Setting {
+    let context = EngineContext {
         comm: Arc::clone(comm),
         plan: &plan,
         plans: &plans,
@@ -49,16 +49,18 @@ pub fn run(
         nonblocking,
         divided: workload.divided(),
     };
-    let mut bench = Bench::new(&setting)?;
+    let mut bench = ArrayBench::new(&context)?;
     let contenders = &options.contenders;
     let mut engines = Vec::with_capacity(contenders.len());
     for &api in contenders {
-        let made = engine(api, &setting);
+        let made = engine(api, &context);
         engines.push(bench.agree(made.map_err(bench.failed(api, "be used for", Path::new(""))))?);
     }
     let has_data = plan.files.iter().any(|file| !file.steps.is_empty());
-    let ops = if has_data { [Op::Write, Op::Read] } else { [Op::Create, Op::Open] };
-    let mut series: Vec<Series> = contenders.iter().map(|api| Series::new(*api)).collect();
+    let ops =
+        if has_data { [ArrayOp::Write, ArrayOp::Read] } else { [ArrayOp::Create, ArrayOp::Open] };
+    let mut series: Vec<ArraySeries> =
+        contenders.iter().map(|api| ArraySeries::new(*api)).collect();
     let total = options.repeat * contenders.len() * ops.len();
     let mut done = 0;
     for repetition in 0..options.repeat {
@@ -72,7 +74,7 @@ pub fn run(
             }
             for op in ops {
                 if rank == 0 {
-                    progress(&Progress { done, total, repetition, contender, op });
+                    progress(&ArrayProgress { done, total, repetition, contender, op });
                 }
                 let sample = bench.measure(contender, engines[place].as_mut(), op, contender)?;
                 series[place].add(op, sample);
@@ -90,14 +92,14 @@ pub fn run(
         }
     }
     let bytes = comm.reduce_u64(Reduction::Sum, plan.bytes())?;
-    Ok(Results::new(workload, &setting, &series, &ops, bytes))
+    Ok(ArrayResults::new(workload, &context, &series, &ops, bytes))
 }
 
 /// What stays the same from one measurement to the next.
-struct Bench<'b> {
+struct ArrayBench<'b> {
     comm: Arc<dyn Comm>,
-    plan: &'b Plan,
-    options: &'b Options,
+    plan: &'b ArrayPlan,
+    options: &'b ArrayOptions,
     scratch: Scratch,
     /// What is written from.
     model: Memory,
@@ -105,10 +107,10 @@ struct Bench<'b> {
     memory: Memory,
 }
 
-impl<'b> Bench<'b> {
+impl<'b> ArrayBench<'b> {
     /// Collective.
-    fn new(setting: &Setting<'b>) -> Result<Self, ArrayBenchError> {
-        let Setting { comm, plan, options, .. } = setting;
+    fn new(context: &EngineContext<'b>) -> Result<Self, ArrayBenchError> {
+        let EngineContext { comm, plan, options, .. } = context;
         let run = comm.broadcast_u64(0, RandomState::new().hash_one(std::process::id()))?;
         let name = format!("striate-bench-{run:016x}.nc");
         let files = plan.files.len() as u64;
@@ -127,17 +129,17 @@ impl<'b> Bench<'b> {
     /// One contender, once: makes files or reads those that `writer` made.
     fn measure(
         &mut self,
-        contender: Api,
-        engine: &mut dyn Engine,
-        op: Op,
-        writer: Api,
-    ) -> Result<Sample, ArrayBenchError> {
+        contender: ArrayApi,
+        engine: &mut dyn ArrayEngine,
+        op: ArrayOp,
+        writer: ArrayApi,
+    ) -> Result<ArraySample, ArrayBenchError> {
         if op.makes() {
             let cleared = if self.comm.rank() == 0 { self.scratch.clear() } else { Ok(()) };
             self.agree(cleared.map_err(ArrayBenchError::from))?;
         }
         let (mut moving, mut around) = (Duration::ZERO, Duration::ZERO);
-        let mut spent: Option<Spent> = None;
+        let mut spent: Option<RankCost> = None;
         for (file, plan) in self.plan.files.iter().enumerate() {
             let path = self.scratch.path(file as u64).to_path_buf();
             let failed = |attempted| Self::failed_at(contender, attempted, &path);
@@ -160,7 +162,7 @@ impl<'b> Bench<'b> {
             if let Some(cost) = cost {
                 spent = Some(spent.unwrap_or_default().and(cost));
             }
-            if op == Op::Read {
+            if op == ArrayOp::Read {
                 let verified = self.verified(contender, writer, file);
                 self.agree(verified)?;
             }
@@ -170,21 +172,26 @@ impl<'b> Bench<'b> {
 
     fn carry_out(
         &mut self,
-        engine: &mut dyn Engine,
-        op: Op,
+        engine: &mut dyn ArrayEngine,
+        op: ArrayOp,
         file: usize,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), ArrayEngineError> {
         for step in 0..self.plan.files[file].steps.len() {
             match op {
-                Op::Read | Op::Open => engine.read(file, step, &mut self.memory)?,
-                Op::Write | Op::Create => engine.write(file, step, &mut self.model)?,
+                ArrayOp::Read | ArrayOp::Open => engine.read(file, step, &mut self.memory)?,
+                ArrayOp::Write | ArrayOp::Create => engine.write(file, step, &mut self.model)?,
             }
         }
         if op.makes() && self.options.fsync { engine.sync() } else { Ok(()) }
     }
 
     /// Verifies what was read, and makes the memory untouched again.
-    fn verified(&mut self, reader: Api, writer: Api, file: usize) -> Result<(), ArrayBenchError> {
+    fn verified(
+        &mut self,
+        reader: ArrayApi,
+        writer: ArrayApi,
+        file: usize,
+    ) -> Result<(), ArrayBenchError> {
         if !self.options.verify {
             self.memory.clear();
             return Ok(());
@@ -210,22 +217,22 @@ impl<'b> Bench<'b> {
         &self,
         moving: Duration,
         around: Duration,
-        spent: Option<Spent>,
-    ) -> Result<Sample, ArrayBenchError> {
+        spent: Option<RankCost>,
+    ) -> Result<ArraySample, ArrayBenchError> {
         let [moving, around] = [moving, around].map(|time| time.as_secs_f64());
         let Some(spent) = spent else {
-            return Ok(Sample { moving, around, stats: None, divided: None });
+            return Ok(ArraySample { moving, around, stats: None, divided: None });
         };
         let stats = sum_of_ranks(self.comm.as_ref(), &spent.stats)?;
         let divided = match spent.partitions {
             0 => None,
-            partitions => Some(Divided {
+            partitions => Some(PartitionCost {
                 partitions,
                 exchanged: self.comm.reduce_u64(Reduction::Sum, spent.exchanged_bytes)?,
                 exchange: self.exchange(&spent.exchanges)?,
             }),
         };
-        Ok(Sample { moving, around, stats: Some(stats), divided })
+        Ok(ArraySample { moving, around, stats: Some(stats), divided })
     }
 
     /// Seconds of the exchange: of each call, those of the rank on which it took least. On other
@@ -239,19 +246,19 @@ impl<'b> Bench<'b> {
 
     fn failed<'p>(
         &self,
-        contender: Api,
+        contender: ArrayApi,
         attempted: &'static str,
         path: &'p Path,
-    ) -> impl FnOnce(EngineError) -> ArrayBenchError + use<'p> {
+    ) -> impl FnOnce(ArrayEngineError) -> ArrayBenchError + use<'p> {
         let path = if path.as_os_str().is_empty() { &self.options.directory } else { path };
         Self::failed_at(contender, attempted, path)
     }
 
     fn failed_at(
-        contender: Api,
+        contender: ArrayApi,
         attempted: &'static str,
         path: &Path,
-    ) -> impl FnOnce(EngineError) -> ArrayBenchError + use<> {
+    ) -> impl FnOnce(ArrayEngineError) -> ArrayBenchError + use<> {
         let (contender, path) = (contender.name(), path.to_path_buf());
         move |source| {
             let source = Box::new(source);

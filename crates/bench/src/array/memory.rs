@@ -1,10 +1,10 @@
-//! A rank's memory: filled with values that tell where they belong, packed and unpacked by hand for
-//! the libraries that take elements only one after the other, and verified.
+//! A rank's memory: filled with values that depend on their place in the file, packed and unpacked
+//! by hand for the libraries that take elements only one after the other, and verified.
 
 use bytemuck::Pod;
 use striate_store::AlignedBuffer;
 
-use super::plan::{Access, Area, Lay, Number, Plan, Schema, Strided, number};
+use super::plan::{Access, Area, ArrayPlan, MemoryLayout, Number, Schema, StridedElements, number};
 
 /// What memory holds where nothing was read.
 const UNTOUCHED: u8 = 0xA5;
@@ -30,7 +30,7 @@ pub(super) struct Memory {
 
 /// An element with a wrong value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct ElementMismatch {
     /// Which variable; none if memory that is no element's was changed.
     pub variable: Option<String>,
     /// Which element of the variable in the file, or which byte of memory.
@@ -74,7 +74,7 @@ const fn hash(seed: u64, index: u64) -> u64 {
 }
 
 /// A row of an access: elements that follow each other in the file.
-struct Row {
+struct ElementRun {
     /// The first in the file.
     index: u64,
     /// The first in memory.
@@ -85,7 +85,7 @@ struct Row {
 }
 
 /// The rows of an access.
-fn rows(access: &Access, schema: &Schema) -> Vec<Row> {
+fn rows(access: &Access, schema: &Schema) -> Vec<ElementRun> {
     let shape = schema.shape(access.variable);
     let Some(last) = shape.len().checked_sub(1) else { return Vec::new() };
     let len = access.count[last] as usize;
@@ -103,20 +103,20 @@ fn rows(access: &Access, schema: &Schema) -> Vec<Row> {
             }
         }
         let (first, stride) = match &access.lay {
-            Lay::Dense { first } => (first + row * len, 1),
-            Lay::Strided(Strided { first, strides, .. }) => {
+            MemoryLayout::Dense { first } => (first + row * len, 1),
+            MemoryLayout::Strided(StridedElements { first, strides, .. }) => {
                 let outer: usize = steps.iter().zip(strides).map(|(step, by)| step * by).sum();
                 (first + outer, strides[3])
             }
         };
-        rows.push(Row { index, first, stride, len });
+        rows.push(ElementRun { index, first, stride, len });
     }
     rows
 }
 
 impl Memory {
     /// Memory for a plan, untouched.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &ArrayPlan) -> Self {
         let areas = plan.areas.clone();
         let buffers = areas.iter().map(|area| buffer(area.len * area.number.size())).collect();
         Self { areas, buffers }
@@ -141,7 +141,7 @@ impl Memory {
     /// other.
     pub(super) fn dense(&self, access: &Access, number: Number) -> Option<std::ops::Range<usize>> {
         match access.lay {
-            Lay::Dense { first } if self.number(access.area) == number => {
+            MemoryLayout::Dense { first } if self.number(access.area) == number => {
                 let size = number.size();
                 Some(first * size..(first + access.elements()) * size)
             }
@@ -164,7 +164,7 @@ impl Memory {
     }
 
     /// Compares the elements of an access with what they should be, and makes them untouched again.
-    pub(super) fn take(&mut self, access: &Access, schema: &Schema) -> Result<(), Mismatch> {
+    pub(super) fn take(&mut self, access: &Access, schema: &Schema) -> Result<(), ElementMismatch> {
         let Area { number, single, .. } = self.areas[access.area];
         number!(number, T => {
             let elements = self.elements_mut::<T>(access.area);
@@ -174,7 +174,7 @@ impl Memory {
                 for (place, index) in places.take(row.len).zip(row.index..) {
                     let expected = T::from_hash(hash(access.seed, index), single);
                     if bytemuck::bytes_of(place) != bytemuck::bytes_of(&expected) {
-                        return Err(Mismatch {
+                        return Err(ElementMismatch {
                             variable: Some(schema.variables[access.variable].name.clone()),
                             index,
                             found: format!("{place:?}"),
@@ -189,12 +189,12 @@ impl Memory {
     }
 
     /// Whether all is untouched.
-    pub(super) fn is_untouched(&self) -> Result<(), Mismatch> {
+    pub(super) fn is_untouched(&self) -> Result<(), ElementMismatch> {
         let same = |bytes: &[u8]| bytes.iter().position(|byte| *byte != UNTOUCHED);
         for buffer in &self.buffers {
             if let Some(index) = same(buffer) {
                 let (found, expected) = (buffer[index], UNTOUCHED);
-                return Err(Mismatch {
+                return Err(ElementMismatch {
                     variable: None,
                     index: index as u64,
                     found: format!("{found:#04x}"),
@@ -244,12 +244,12 @@ impl Memory {
 
 fn pack<S: Copy, D>(from: &[S], access: &Access, to: &mut [D], convert: impl Fn(S) -> D) {
     match &access.lay {
-        Lay::Dense { first } => {
+        MemoryLayout::Dense { first } => {
             for (to, from) in to.iter_mut().zip(&from[*first..]) {
                 *to = convert(*from);
             }
         }
-        Lay::Strided(lay) => {
+        MemoryLayout::Strided(lay) => {
             let mut rows = to.chunks_exact_mut(lay.counts[3].max(1));
             each_row(lay, |first| {
                 let from = from[first..].iter().step_by(lay.strides[3]);
@@ -263,12 +263,12 @@ fn pack<S: Copy, D>(from: &[S], access: &Access, to: &mut [D], convert: impl Fn(
 
 fn unpack<S: Copy, D>(from: &[S], access: &Access, to: &mut [D], convert: impl Fn(S) -> D) {
     match &access.lay {
-        Lay::Dense { first } => {
+        MemoryLayout::Dense { first } => {
             for (to, from) in to[*first..].iter_mut().zip(from) {
                 *to = convert(*from);
             }
         }
-        Lay::Strided(lay) => {
+        MemoryLayout::Strided(lay) => {
             let mut rows = from.chunks_exact(lay.counts[3].max(1));
             each_row(lay, |first| {
                 let to = to[first..].iter_mut().step_by(lay.strides[3]);
@@ -280,7 +280,7 @@ fn unpack<S: Copy, D>(from: &[S], access: &Access, to: &mut [D], convert: impl F
     }
 }
 
-fn each_row(lay: &Strided, mut row: impl FnMut(usize)) {
+fn each_row(lay: &StridedElements, mut row: impl FnMut(usize)) {
     let ([blocks, planes, lines, _], strides) = (lay.counts, lay.strides);
     for block in 0..blocks {
         for plane in 0..planes {
@@ -293,17 +293,17 @@ fn each_row(lay: &Strided, mut row: impl FnMut(usize)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workload::{Flash, FlashFile, Workload as _};
+    use super::super::workload::{ArrayWorkload as _, FlashFile, FlashIo};
     use super::*;
 
     /// Two ranks' plans; memory has gaps, and the file of plots holds floats of its doubles.
-    fn plans(file: FlashFile) -> [Plan; 2] {
-        let flash = Flash { blocks: 2, zones: 3, guard: 1, variables: 3, ..Flash::new(2) };
-        let flash = Flash { files: vec![file], ..flash };
+    fn plans(file: FlashFile) -> [ArrayPlan; 2] {
+        let flash = FlashIo { blocks: 2, zones: 3, guard: 1, variables: 3, ..FlashIo::new(2) };
+        let flash = FlashIo { files: vec![file], ..flash };
         [0, 1].map(|rank| flash.plan(rank).unwrap())
     }
 
-    fn filled(plan: &Plan) -> Memory {
+    fn filled(plan: &ArrayPlan) -> Memory {
         let mut memory = Memory::new(plan);
         let file = &plan.files[0];
         file.accesses().for_each(|access| memory.fill(access, &file.schema));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     /// Carries everything from one memory to another, packed.
-    fn carry(from: &Memory, to: &mut Memory, plan: &Plan) {
+    fn carry(from: &Memory, to: &mut Memory, plan: &ArrayPlan) {
         let file = &plan.files[0];
         for access in file.accesses() {
             let number = file.schema.variables[access.variable].number;
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    fn take_all(memory: &mut Memory, plan: &Plan) -> Result<(), Mismatch> {
+    fn take_all(memory: &mut Memory, plan: &ArrayPlan) -> Result<(), ElementMismatch> {
         let file = &plan.files[0];
         file.accesses().try_for_each(|access| memory.take(access, &file.schema))?;
         memory.is_untouched()
@@ -346,7 +346,7 @@ mod tests {
         let [plan, _] = plans(FlashFile::Checkpoint);
         let memory = filled(&plan);
         let Some(access) = plan.files[0].accesses().last() else { panic!("there are calls") };
-        let Lay::Strided(lay) = &access.lay else { panic!("the cells have gaps") };
+        let MemoryLayout::Strided(lay) = &access.lay else { panic!("the cells have gaps") };
         let mut packed = buffer(access.bytes(&plan.files[0].schema) as usize);
         memory.pack(access, Number::Double, &mut packed);
         let packer = striate_datatype::Packer::new(&lay.datatype, 1).unwrap();

@@ -1,4 +1,4 @@
-//! What a rank does: [`Plan`], the datasets it takes part in and the memory it holds for them.
+//! What a rank does: [`ArrayPlan`], the datasets it takes part in and the memory it holds for them.
 //!
 //! A plan is plain data that every engine carries out as it is, so that a comparison is of engines
 //! and of nothing else. Elements have values by their place in the file ([`Access::seed`]), which
@@ -130,19 +130,19 @@ pub struct Area {
 
 /// How the elements of an access lie in their area.
 #[derive(Clone, Debug)]
-pub enum Lay {
+pub enum MemoryLayout {
     /// One after the other from this one on, as in the file.
     Dense {
         /// The first.
         first: usize,
     },
     /// With gaps: those of four nested loops, the last varying fastest.
-    Strided(Strided),
+    Strided(StridedElements),
 }
 
 /// Elements of four nested loops.
 #[derive(Clone, Debug)]
-pub struct Strided {
+pub struct StridedElements {
     /// The first element.
     pub first: usize,
     /// Steps of each loop.
@@ -153,7 +153,7 @@ pub struct Strided {
     pub datatype: Datatype,
 }
 
-impl Strided {
+impl StridedElements {
     /// Elements of that kind.
     pub(super) fn new(
         number: Number,
@@ -182,7 +182,7 @@ pub struct Access {
     /// In which area.
     pub area: usize,
     /// Where there.
-    pub lay: Lay,
+    pub lay: MemoryLayout,
     /// What makes the values of this variable differ from those of other variables.
     pub seed: u64,
 }
@@ -237,14 +237,14 @@ impl FilePlan {
 
 /// What a rank does.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ArrayPlan {
     /// Its memory.
     pub areas: Vec<Area>,
     /// Its datasets, one after the other.
     pub files: Vec<FilePlan>,
 }
 
-impl Plan {
+impl ArrayPlan {
     /// Bytes of this rank in all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(FilePlan::bytes).sum()
@@ -263,15 +263,16 @@ impl Plan {
     }
 }
 
-/// Bytes that one rank needs at least for a workload, known without its [`Plan`]. Sums saturate.
+/// Bytes that one rank needs at least for a workload, known without its [`ArrayPlan`]. Sums
+/// saturate.
 ///
 /// A plan has an entry per call and per variable, so it can be too large for memory itself; whether
 /// a workload fits is asked before any plan is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes of its memory ([`Plan::memory`]).
+    /// Bytes of its memory ([`ArrayPlan::memory`]).
     pub memory: u64,
-    /// Bytes of this rank in all files ([`Plan::bytes`]).
+    /// Bytes of this rank in all files ([`ArrayPlan::bytes`]).
     pub data: u64,
     /// Bytes of the plan itself.
     pub plan: u64,

@@ -7,13 +7,13 @@ use striate_datatype::Bytes;
 use striate_file::Stats;
 use striate_statistics::{Median, Ratio, median, spread};
 
-use super::engine::Setting;
-use super::{Api, Layout, Op, Scope, Workload};
+use super::engine::EngineContext;
+use super::{ArrayApi, ArrayOp, ArrayWorkload, Layout, Scope};
 use crate::cost::Cost;
 
 /// The least that ratios of rates should reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Goals {
+pub struct ArrayGoals {
     /// Of writing or creating: ours over PnetCDF's.
     pub write: Option<f64>,
     /// Of reading or opening: ours over PnetCDF's.
@@ -22,7 +22,7 @@ pub struct Goals {
     pub raw: Option<f64>,
 }
 
-impl Goals {
+impl ArrayGoals {
     /// These goals, and those of `other` where there is none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -36,7 +36,7 @@ impl Goals {
 
 /// One measurement.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(super) struct ArraySample {
     /// Seconds of the data calls.
     pub(super) moving: f64,
     /// Seconds of opening, with definitions, and closing.
@@ -44,12 +44,12 @@ pub(super) struct Sample {
     /// What the calls of all ranks cost, where the engine counts.
     pub(super) stats: Option<Stats>,
     /// What partitions cost, if there are any.
-    pub(super) divided: Option<Divided>,
+    pub(super) divided: Option<PartitionCost>,
 }
 
 /// What partitions cost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Divided {
+pub(super) struct PartitionCost {
     /// How many there are; of several files, the most.
     pub(super) partitions: u64,
     /// Bytes that went from rank to rank.
@@ -58,7 +58,7 @@ pub(super) struct Divided {
     pub(super) exchange: f64,
 }
 
-impl Sample {
+impl ArraySample {
     fn seconds(&self, scope: Scope) -> f64 {
         let seconds = match scope {
             Scope::Data => self.moving,
@@ -70,30 +70,30 @@ impl Sample {
 
 /// All measurements of a contender.
 #[derive(Debug)]
-pub(super) struct Series {
-    api: Api,
-    samples: Vec<(Op, Sample)>,
+pub(super) struct ArraySeries {
+    api: ArrayApi,
+    samples: Vec<(ArrayOp, ArraySample)>,
     read_by: Vec<&'static str>,
 }
 
-impl Series {
-    pub(super) const fn new(api: Api) -> Self {
+impl ArraySeries {
+    pub(super) const fn new(api: ArrayApi) -> Self {
         Self { api, samples: Vec::new(), read_by: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, op: Op, sample: Sample) {
+    pub(super) fn add(&mut self, op: ArrayOp, sample: ArraySample) {
         self.samples.push((op, sample));
     }
 
     /// Another read its files, and all was well.
-    pub(super) fn read_by(&mut self, reader: Api) {
+    pub(super) fn read_by(&mut self, reader: ArrayApi) {
         self.read_by.push(reader.name());
     }
 }
 
 /// The samples of one contender, for one direction and scope. What does not apply is absent.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ArrayRow {
     /// The workload.
     pub workload: &'static str,
     /// Whose library.
@@ -114,7 +114,7 @@ pub struct Row {
     /// Whether calls are begun, and waited for together.
     pub nonblocking: bool,
     /// The direction.
-    pub op: Op,
+    pub op: ArrayOp,
     /// What is timed.
     pub scope: Scope,
     /// The format of the files.
@@ -170,37 +170,40 @@ pub struct Exchange {
 
 /// All that was measured.
 #[derive(Clone, Debug, Default)]
-pub struct Results {
+pub struct ArrayResults {
     /// A row per direction, scope and contender.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ArrayRow>,
     /// The comparisons.
     pub ratios: Vec<Ratio>,
     /// The versions of the peers, as they print them.
     pub peers: Vec<String>,
 }
 
-impl Results {
+impl ArrayResults {
     pub(super) fn new(
-        workload: &dyn Workload,
-        setting: &Setting<'_>,
-        series: &[Series],
-        ops: &[Op],
+        workload: &dyn ArrayWorkload,
+        context: &EngineContext<'_>,
+        series: &[ArraySeries],
+        ops: &[ArrayOp],
         bytes: u64,
     ) -> Self {
         let mut results = Self::default();
         // Without data there is nothing but the whole.
-        let scopes: &[Scope] =
-            if ops.contains(&Op::Write) { &[Scope::Data, Scope::Whole] } else { &[Scope::Whole] };
+        let scopes: &[Scope] = if ops.contains(&ArrayOp::Write) {
+            &[Scope::Data, Scope::Whole]
+        } else {
+            &[Scope::Whole]
+        };
         for &op in ops {
             for &scope in scopes {
-                let row = |series| row(workload, setting, series, (op, scope), bytes);
-                let rows: Vec<Row> = series.iter().filter_map(row).collect();
-                results.ratios.extend(ratios(&rows, op, &setting.options.goals));
+                let row = |series| row(workload, context, series, (op, scope), bytes);
+                let rows: Vec<ArrayRow> = series.iter().filter_map(row).collect();
+                results.ratios.extend(ratios(&rows, op, &context.options.goals));
                 results.ratios.extend(layouts::ratios(&rows));
                 results.rows.extend(rows);
             }
         }
-        for api in &setting.options.contenders {
+        for api in &context.options.contenders {
             if let Some(version) = api.version().filter(|version| !results.peers.contains(version))
             {
                 results.peers.push(version);
@@ -211,16 +214,16 @@ impl Results {
 }
 
 fn row(
-    workload: &dyn Workload,
-    setting: &Setting<'_>,
-    series: &Series,
-    (op, scope): (Op, Scope),
+    workload: &dyn ArrayWorkload,
+    context: &EngineContext<'_>,
+    series: &ArraySeries,
+    (op, scope): (ArrayOp, Scope),
     bytes: u64,
-) -> Option<Row> {
-    let Setting { plan, options, .. } = setting;
-    let bytes = if bytes > 0 { bytes } else { header_bytes(setting) };
+) -> Option<ArrayRow> {
+    let EngineContext { plan, options, .. } = context;
+    let bytes = if bytes > 0 { bytes } else { header_bytes(context) };
     let mib = bytes as f64 / f64::from(1 << 20);
-    let all: Vec<&Sample> =
+    let all: Vec<&ArraySample> =
         series.samples.iter().filter(|sample| sample.0 == op).map(|sample| &sample.1).collect();
     let seconds: Vec<f64> = all.iter().map(|sample| sample.seconds(scope)).collect();
     let around: Vec<f64> = all.iter().map(|sample| sample.around).collect();
@@ -232,15 +235,17 @@ fn row(
     let straggler = options.targets.as_ref().map(|targets| targets.straggler);
     let straggler = straggler.filter(|_| layout.is_some_and(Layout::has_straggler));
     let factors = straggler.map(|straggler| (0..all.len()).map(move |n| straggler.factor(n)));
-    Some(Row {
+    Some(ArrayRow {
         workload: workload.name(),
-        api: if layout.is_some() { Api::Striate.name() } else { series.api.name() },
+        api: if layout.is_some() { ArrayApi::Striate.name() } else { series.api.name() },
         layout,
         slower: factors.into_iter().flatten().collect(),
         store: options.store.clone(),
         ranks: workload.ranks(),
         collective: true,
-        nonblocking: setting.nonblocking && series.api != Api::Raw && series.api != Api::Netcdf,
+        nonblocking: context.nonblocking
+            && series.api != ArrayApi::Raw
+            && series.api != ArrayApi::Netcdf,
         op,
         scope,
         format: options.format.to_string(),
@@ -262,8 +267,8 @@ fn row(
 }
 
 /// None if there are no partitions.
-fn exchange(all: &[&Sample]) -> Option<Exchange> {
-    let share = |sample: &Sample| Some(sample.divided?.exchange / sample.seconds(Scope::Data));
+fn exchange(all: &[&ArraySample]) -> Option<Exchange> {
+    let share = |sample: &ArraySample| Some(sample.divided?.exchange / sample.seconds(Scope::Data));
     let shares: Vec<f64> = all.iter().filter_map(|sample| share(sample)).collect();
     Some(Exchange {
         partitions: all.iter().filter_map(|sample| Some(sample.divided?.partitions)).collect(),
@@ -274,12 +279,12 @@ fn exchange(all: &[&Sample]) -> Option<Exchange> {
 }
 
 /// Bytes of the headers of all files.
-fn header_bytes(setting: &Setting<'_>) -> u64 {
+fn header_bytes(context: &EngineContext<'_>) -> u64 {
     use striate_array::Values;
     use striate_array::format::{Attribute, Dimension, Header, Variable};
     let mut bytes = 0;
-    for file in &setting.plan.files {
-        let mut header = Header::new(setting.options.format);
+    for file in &context.plan.files {
+        let mut header = Header::new(context.options.format);
         for (name, len) in &file.schema.dimensions {
             header.dimensions.push(Dimension { name: name.clone(), len: *len });
         }
@@ -313,28 +318,28 @@ fn cost(stats: &Stats, ranks: u64) -> Option<Cost> {
 
 /// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with
 /// another.
-fn ratios(rows: &[Row], op: Op, goals: &Goals) -> Vec<Ratio> {
-    let is_ours = |row: &&Row| row.api == Api::Striate.name() && row.layout.is_none();
+fn ratios(rows: &[ArrayRow], op: ArrayOp, goals: &ArrayGoals) -> Vec<Ratio> {
+    let is_ours = |row: &&ArrayRow| row.api == ArrayApi::Striate.name() && row.layout.is_none();
     let Some(ours) = rows.iter().find(is_ours) else {
         return Vec::new();
     };
-    let peers = rows.iter().filter(|row| row.api.starts_with(Api::Pnetcdf(None).name()));
+    let peers = rows.iter().filter(|row| row.api.starts_with(ArrayApi::Pnetcdf(None).name()));
     let peer = peers.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s));
-    let of = |api: Api| rows.iter().find(|row| row.api == api.name());
+    let of = |api: ArrayApi| rows.iter().find(|row| row.api == api.name());
     let goal = if op.makes() { goals.write } else { goals.read };
     let raw = goals.raw.filter(|_| op.makes());
-    [(peer, goal), (of(Api::Netcdf), None), (of(Api::Raw), raw)]
+    [(peer, goal), (of(ArrayApi::Netcdf), None), (of(ArrayApi::Raw), raw)]
         .into_iter()
         .filter_map(|(other, goal)| over(ours, other?, goal))
         .collect()
 }
 
-fn over(ours: &Row, other: &Row, goal: Option<f64>) -> Option<Ratio> {
+fn over(ours: &ArrayRow, other: &ArrayRow, goal: Option<f64>) -> Option<Ratio> {
     let what = match (ours.op, ours.scope) {
-        (Op::Write | Op::Read, Scope::Data) => "data alone",
-        (Op::Write, Scope::Whole) => "from create to close",
-        (Op::Read, Scope::Whole) => "from open to close",
-        (Op::Create | Op::Open, _) => "with close",
+        (ArrayOp::Write | ArrayOp::Read, Scope::Data) => "data alone",
+        (ArrayOp::Write, Scope::Whole) => "from create to close",
+        (ArrayOp::Read, Scope::Whole) => "from open to close",
+        (ArrayOp::Create | ArrayOp::Open, _) => "with close",
     };
     let size = match ours.block {
         Some(_) => Bytes(ours.bytes).to_string(),

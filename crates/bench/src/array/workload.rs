@@ -6,13 +6,15 @@
 mod flash;
 
 use super::ArrayBenchError;
-use super::plan::{Access, Area, FilePlan, Footprint, Lay, Number, Plan, Schema, Variable};
+use super::plan::{
+    Access, Area, ArrayPlan, FilePlan, Footprint, MemoryLayout, Number, Schema, Variable,
+};
 use crate::workload::near_cubic_grid;
 
-pub use self::flash::{Flash, FlashFile};
+pub use self::flash::{FlashFile, FlashIo};
 
 /// What many ranks do with datasets.
-pub trait Workload: Sync {
+pub trait ArrayWorkload: Sync {
     /// The name in reports.
     fn name(&self) -> &'static str;
 
@@ -20,7 +22,7 @@ pub trait Workload: Sync {
     fn ranks(&self) -> u64;
 
     /// What a rank does; the schemas are the same for all.
-    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError>;
+    fn plan(&self, rank: u64) -> Result<ArrayPlan, ArrayBenchError>;
 
     /// What the rank with the most data needs, without making its plan.
     fn footprint(&self) -> Footprint;
@@ -131,7 +133,7 @@ impl Blocks {
 
     fn variable(
         &self,
-        plan: &mut Plan,
+        plan: &mut ArrayPlan,
         name: impl Into<String>,
         number: Number,
         of: Option<(&str, u64)>,
@@ -148,7 +150,7 @@ impl Blocks {
         count.extend(self.block);
         let variable = file.schema.variable(name, number, &dimensions);
         let len = elements(&count, self.ranks)?;
-        let (area, lay) = (plan.areas.len(), Lay::Dense { first: 0 });
+        let (area, lay) = (plan.areas.len(), MemoryLayout::Dense { first: 0 });
         plan.areas.push(Area { number, len, single: false });
         let access = Access { variable, start, count, area, lay, seed: variable as u64 };
         file.steps[0].push(access);
@@ -160,12 +162,12 @@ impl Blocks {
 const CALL_BYTES: u64 =
     (size_of::<Vec<Access>>() + size_of::<Access>() + 2 * 4 * size_of::<u64>()) as u64;
 
-fn one_file(name: &'static str) -> Plan {
+fn one_file(name: &'static str) -> ArrayPlan {
     let file = FilePlan { name, schema: Schema::default(), steps: vec![Vec::new()] };
-    Plan { areas: Vec::new(), files: vec![file] }
+    ArrayPlan { areas: Vec::new(), files: vec![file] }
 }
 
-impl Workload for CollPerf {
+impl ArrayWorkload for CollPerf {
     fn name(&self) -> &'static str {
         "coll-perf"
     }
@@ -174,7 +176,7 @@ impl Workload for CollPerf {
         self.ranks
     }
 
-    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+    fn plan(&self, rank: u64) -> Result<ArrayPlan, ArrayBenchError> {
         let mut plan = one_file("coll-perf");
         let blocks = Blocks::new(near_cubic_grid(self.ranks), [self.edge; 3], rank, self.ranks);
         for variable in 0..self.variables {
@@ -190,7 +192,7 @@ impl Workload for CollPerf {
     }
 }
 
-impl Workload for S3d {
+impl ArrayWorkload for S3d {
     fn name(&self) -> &'static str {
         "s3d"
     }
@@ -199,7 +201,7 @@ impl Workload for S3d {
         self.ranks
     }
 
-    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+    fn plan(&self, rank: u64) -> Result<ArrayPlan, ArrayBenchError> {
         let mut plan = one_file("s3d");
         let blocks = Blocks::new(near_cubic_grid(self.ranks), [self.edge; 3], rank, self.ranks);
         let variables = [
@@ -230,7 +232,7 @@ impl Workload for S3d {
     }
 }
 
-impl Workload for NetcdfBench {
+impl ArrayWorkload for NetcdfBench {
     fn name(&self) -> &'static str {
         "netcdf-bench"
     }
@@ -239,7 +241,7 @@ impl Workload for NetcdfBench {
         self.ranks
     }
 
-    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+    fn plan(&self, rank: u64) -> Result<ArrayPlan, ArrayBenchError> {
         let mut plan = one_file("netcdf-bench");
         // Over the first two dimensions, as near to a square as can be.
         let along = crate::workload::largest_factor(self.ranks, self.ranks.isqrt());
@@ -259,7 +261,7 @@ impl Workload for NetcdfBench {
                     start: vec![step, z, y, x],
                     count: vec![1, planes, lines, cells],
                     area: 0,
-                    lay: Lay::Dense { first: step as usize * record },
+                    lay: MemoryLayout::Dense { first: step as usize * record },
                     seed: 0,
                 }]
             })
@@ -277,7 +279,7 @@ impl Workload for NetcdfBench {
     }
 }
 
-impl Workload for Whole {
+impl ArrayWorkload for Whole {
     fn name(&self) -> &'static str {
         "whole"
     }
@@ -286,7 +288,7 @@ impl Workload for Whole {
         self.ranks
     }
 
-    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+    fn plan(&self, rank: u64) -> Result<ArrayPlan, ArrayBenchError> {
         let mut plan = one_file("whole");
         let all = elements(&[self.bytes.div_ceil(8).max(1)], 1)? as u64;
         let bound =
@@ -295,7 +297,7 @@ impl Workload for Whole {
         let file = &mut plan.files[0];
         let x = file.schema.dimension("x", all);
         let variable = file.schema.variable("data", Number::Double, &[x]);
-        let lay = Lay::Dense { first: 0 };
+        let lay = MemoryLayout::Dense { first: 0 };
         let (start, count) = (vec![start], vec![end - start]);
         let len = count[0] as usize;
         file.steps[0].push(Access { variable, start, count, area: 0, lay, seed: 0 });
@@ -309,7 +311,7 @@ impl Workload for Whole {
     }
 }
 
-impl Workload for Open {
+impl ArrayWorkload for Open {
     fn name(&self) -> &'static str {
         "open"
     }
@@ -318,7 +320,7 @@ impl Workload for Open {
         self.ranks
     }
 
-    fn plan(&self, _rank: u64) -> Result<Plan, ArrayBenchError> {
+    fn plan(&self, _rank: u64) -> Result<ArrayPlan, ArrayBenchError> {
         let mut plan = one_file("open");
         let file = &mut plan.files[0];
         file.steps.clear();
@@ -352,9 +354,9 @@ impl Open {
 mod tests {
     use super::*;
 
-    fn workloads(ranks: u64) -> Vec<Box<dyn Workload>> {
-        let flash = Flash { blocks: 3, zones: 4, guard: 1, variables: 6, ..Flash::new(ranks) };
-        let checkpoint = Flash { files: vec![FlashFile::Checkpoint], ..flash.clone() };
+    fn workloads(ranks: u64) -> Vec<Box<dyn ArrayWorkload>> {
+        let flash = FlashIo { blocks: 3, zones: 4, guard: 1, variables: 6, ..FlashIo::new(ranks) };
+        let checkpoint = FlashIo { files: vec![FlashFile::Checkpoint], ..flash.clone() };
         vec![
             Box::new(CollPerf { ranks, edge: 6, variables: 5 }),
             Box::new(S3d { ranks, edge: 5 }),
@@ -370,12 +372,12 @@ mod tests {
     fn footprints_are_those_of_the_largest_plan() {
         for ranks in [1, 3] {
             for workload in workloads(ranks) {
-                let plans: Vec<Plan> =
+                let plans: Vec<ArrayPlan> =
                     (0..ranks).map(|rank| workload.plan(rank).unwrap()).collect();
                 let found = workload.footprint();
                 let name = workload.name();
-                assert_eq!(Some(found.memory), plans.iter().map(Plan::memory).max(), "{name}");
-                assert_eq!(Some(found.data), plans.iter().map(Plan::bytes).max(), "{name}");
+                assert_eq!(Some(found.memory), plans.iter().map(ArrayPlan::memory).max(), "{name}");
+                assert_eq!(Some(found.data), plans.iter().map(ArrayPlan::bytes).max(), "{name}");
             }
         }
     }
@@ -384,18 +386,18 @@ mod tests {
     #[test]
     fn footprints_of_the_largest_sizes_are_known() {
         let (ranks, most) = (4096, 1 << 20);
-        let large: [Box<dyn Workload>; 6] = [
+        let large: [Box<dyn ArrayWorkload>; 6] = [
             Box::new(CollPerf { ranks, edge: most, variables: 10_000 }),
             Box::new(S3d { ranks, edge: most }),
             Box::new(NetcdfBench { ranks, block: [1; 3], steps: 1 << 40 }),
             Box::new(Whole { ranks, bytes: u64::MAX }),
             Box::new(Open { ranks, variables: 1 << 40 }),
-            Box::new(Flash {
+            Box::new(FlashIo {
                 blocks: u64::MAX,
                 zones: most,
                 guard: most,
                 variables: u64::MAX,
-                ..Flash::new(ranks)
+                ..FlashIo::new(ranks)
             }),
         ];
         for workload in large {

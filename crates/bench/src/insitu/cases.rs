@@ -21,7 +21,7 @@ impl Places {
 
 /// A stack whose cost for each call is measured.
 #[derive(Debug)]
-pub(super) struct Overhead {
+pub(super) struct OverheadStack {
     pub(super) name: &'static str,
     pub(super) stages: &'static str,
     /// Nanoseconds.
@@ -36,11 +36,19 @@ const OTHER_CALLS: &str =
 const COUNT: &str = "[[stage]]\nkind = \"count\"\n";
 const TRACE: &str = "[[stage]]\nkind = \"trace\"\ndirectory = \"FAST/run\"\n";
 
-pub(super) static OVERHEADS: &[Overhead] = &[
-    Overhead { name: "overhead of a file that nobody wants", stages: ELSEWHERE, goal: Some(10.0) },
-    Overhead { name: "overhead of calls that nobody wants", stages: OTHER_CALLS, goal: Some(10.0) },
-    Overhead { name: "overhead of count", stages: COUNT, goal: Some(60.0) },
-    Overhead { name: "overhead of trace", stages: TRACE, goal: Some(120.0) },
+pub(super) static OVERHEADS: &[OverheadStack] = &[
+    OverheadStack {
+        name: "overhead of a file that nobody wants",
+        stages: ELSEWHERE,
+        goal: Some(10.0),
+    },
+    OverheadStack {
+        name: "overhead of calls that nobody wants",
+        stages: OTHER_CALLS,
+        goal: Some(10.0),
+    },
+    OverheadStack { name: "overhead of count", stages: COUNT, goal: Some(60.0) },
+    OverheadStack { name: "overhead of trace", stages: TRACE, goal: Some(120.0) },
 ];
 
 /// A way to do a task.
@@ -81,7 +89,7 @@ impl Way {
 
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pattern {
+enum TaskKind {
     WriteInOrder,
     WriteScattered,
     WriteSynced,
@@ -91,9 +99,9 @@ enum Pattern {
 
 /// A task and the ways in which it is done.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct InsituCase {
     pub(super) name: &'static str,
-    pattern: Pattern,
+    pattern: TaskKind,
     /// Bytes of a request.
     pub(super) request: u64,
     /// How many requests, or files.
@@ -106,31 +114,31 @@ pub(super) struct Case {
     pub(super) comparisons: &'static [(&'static str, &'static str, Option<f64>)],
 }
 
-impl Case {
+impl InsituCase {
     pub(super) fn task(&self, target: &Path) -> Task {
         let (target, request, count) = (target.to_path_buf(), self.request, self.count);
         match self.pattern {
-            Pattern::WriteInOrder => {
+            TaskKind::WriteInOrder => {
                 Task::Write { target, request, count, sync: false, scattered: false }
             }
-            Pattern::WriteScattered => {
+            TaskKind::WriteScattered => {
                 Task::Write { target, request, count, sync: false, scattered: true }
             }
-            Pattern::WriteSynced => {
+            TaskKind::WriteSynced => {
                 Task::Write { target, request, count, sync: true, scattered: false }
             }
-            Pattern::ReadStrided => Task::Read { target, request, count, stride: request * 4 },
-            Pattern::ManyFiles => Task::Files { target, request, count },
+            TaskKind::ReadStrided => Task::Read { target, request, count, stride: request * 4 },
+            TaskKind::ManyFiles => Task::Files { target, request, count },
         }
     }
 
     pub(super) fn unit(&self) -> &'static str {
-        if self.pattern == Pattern::ManyFiles { "files/s" } else { "MiB/s" }
+        if self.pattern == TaskKind::ManyFiles { "files/s" } else { "MiB/s" }
     }
 
     pub(super) fn rate(&self, seconds: f64) -> f64 {
         let amount = match self.pattern {
-            Pattern::ManyFiles => self.count as f64,
+            TaskKind::ManyFiles => self.count as f64,
             _ => (self.request * self.count) as f64 / f64::from(1 << 20),
         };
         amount / seconds.max(1e-9)
@@ -157,46 +165,46 @@ const WRITE_BACK_ON_SLOW: Way =
 const LOCAL_WAYS: &[Way] = &[Way::NATIVE, Way::of("write-back", WRITE_BACK)];
 const SLOW_WAYS: &[Way] = &[SLOW, WRITE_BACK_ON_SLOW];
 
-pub(super) static CASES: &[Case] = &[
-    Case {
+pub(super) static CASES: &[InsituCase] = &[
+    InsituCase {
         name: "64 B in order, local",
-        pattern: Pattern::WriteInOrder,
+        pattern: TaskKind::WriteInOrder,
         request: 64,
         count: 400_000,
         to_the_end: None,
         ways: LOCAL_WAYS,
         comparisons: &[("write-back", "native", Some(5.0))],
     },
-    Case {
+    InsituCase {
         name: "1 KiB in order, local",
-        pattern: Pattern::WriteInOrder,
+        pattern: TaskKind::WriteInOrder,
         request: 1 << 10,
         count: 64 << 10,
         to_the_end: None,
         ways: LOCAL_WAYS,
         comparisons: &[("write-back", "native", Some(1.5))],
     },
-    Case {
+    InsituCase {
         name: "1 KiB in order, 200 µs",
-        pattern: Pattern::WriteInOrder,
+        pattern: TaskKind::WriteInOrder,
         request: 1 << 10,
         count: 2000,
         to_the_end: None,
         ways: SLOW_WAYS,
         comparisons: &[("write-back", "without", Some(5.0))],
     },
-    Case {
+    InsituCase {
         name: "16 KiB in order, 200 µs",
-        pattern: Pattern::WriteInOrder,
+        pattern: TaskKind::WriteInOrder,
         request: 16 << 10,
         count: 2000,
         to_the_end: None,
         ways: SLOW_WAYS,
         comparisons: &[("write-back", "without", Some(5.0))],
     },
-    Case {
+    InsituCase {
         name: "16 KiB files, 200 µs",
-        pattern: Pattern::ManyFiles,
+        pattern: TaskKind::ManyFiles,
         request: 16 << 10,
         count: 10_000,
         to_the_end: Some("16 KiB files to the end of the process, 200 µs"),
@@ -217,9 +225,9 @@ pub(super) static CASES: &[Case] = &[
             ("write-back", "without", None),
         ],
     },
-    Case {
+    InsituCase {
         name: "4 KiB strided read, 200 µs",
-        pattern: Pattern::ReadStrided,
+        pattern: TaskKind::ReadStrided,
         request: 4 << 10,
         count: 2000,
         to_the_end: None,
@@ -229,9 +237,9 @@ pub(super) static CASES: &[Case] = &[
         ],
         comparisons: &[("read-ahead", "without", Some(2.0))],
     },
-    Case {
+    InsituCase {
         name: "16 KiB synced, another place",
-        pattern: Pattern::WriteSynced,
+        pattern: TaskKind::WriteSynced,
         request: 16 << 10,
         count: 400,
         to_the_end: None,
@@ -248,9 +256,9 @@ pub(super) static CASES: &[Case] = &[
             ("path-rewrite", "on the fast place", None),
         ],
     },
-    Case {
+    InsituCase {
         name: "4 KiB scattered, sequential limit",
-        pattern: Pattern::WriteScattered,
+        pattern: TaskKind::WriteScattered,
         request: 4 << 10,
         count: 16 << 10,
         to_the_end: None,

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::io::ScratchDirectory;
 pub use cases::case_names;
-use cases::{Case, Places, Way};
+use cases::{InsituCase, Places, Way};
 use overhead::Function;
 pub use task::Task;
 
@@ -63,7 +63,7 @@ pub enum InsituError {
 
 /// What to run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct InsituOptions {
     /// The library that is loaded into processes.
     pub library: PathBuf,
     /// The command that carries out a [`Task`], whose words it gets as arguments.
@@ -83,7 +83,7 @@ pub struct Options {
 /// The cost of a call, or the rate of a way.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Row {
+pub enum InsituRow {
     /// What a call costs more than without the library.
     Overhead(Overhead),
     /// How fast a task was done in a way.
@@ -139,30 +139,30 @@ pub struct Rate {
 
 /// All that was measured.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Results {
+pub struct InsituResults {
     /// Costs and rates.
-    pub rows: Vec<Row>,
+    pub rows: Vec<InsituRow>,
     /// The gains.
     pub ratios: Vec<Ratio>,
 }
 
-/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their
+/// Runs the benchmark; `progress` is called with each case as it starts, its index and their
 /// number.
 pub fn run(
-    options: &Options,
+    options: &InsituOptions,
     mut progress: impl FnMut(&str, usize, usize),
-) -> Result<Results, InsituError> {
+) -> Result<InsituResults, InsituError> {
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let places = Places { slow: scratch(&options.directory)?, fast: scratch(&options.fast)? };
     let overheads: Vec<_> = cases::OVERHEADS.iter().filter(|case| wanted(case.name)).collect();
     let cases: Vec<_> = cases::CASES.iter().filter(|case| wanted(case.name)).collect();
     let total = overheads.len() + cases.len();
-    let mut results = Results::default();
+    let mut results = InsituResults::default();
     for (place, stack) in overheads.iter().enumerate() {
         progress(stack.name, place, total);
         for function in Function::ALL {
             let row = measure_overhead(options, &places, stack, function)?;
-            results.rows.push(Row::Overhead(row));
+            results.rows.push(InsituRow::Overhead(row));
         }
     }
     for (place, case) in cases.iter().enumerate() {
@@ -187,17 +187,17 @@ fn scratch(directory: &Path) -> Result<ScratchDirectory, InsituError> {
 }
 
 fn measure_overhead(
-    options: &Options,
+    options: &InsituOptions,
     places: &Places,
-    stack: &cases::Overhead,
+    stack: &cases::OverheadStack,
     function: Function,
 ) -> Result<Overhead, InsituError> {
     let name = function.name();
     let task = Task::Overhead { function, rounds: options.rounds, file: places.fast_file() };
     let way = Way { name, stages: Some(stack.stages), on_fast: false };
-    let told = ask(options, places, stack.name, &way, &task)?.0;
+    let output = ask(options, places, stack.name, &way, &task)?.0;
     let mut samples: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    for line in told.lines() {
+    for line in output.lines() {
         let mut times = line.split(' ').map(str::parse::<f64>);
         for samples in &mut samples {
             samples.push(times.next().and_then(Result::ok).unwrap_or(f64::NAN));
@@ -207,7 +207,7 @@ fn measure_overhead(
     let samples: Vec<f64> =
         wrapped.iter().zip(&plain).map(|(wrapped, plain)| wrapped - plain).collect();
     let (Some(Median { value, ci95 }), Some(usual)) = (median(&samples), median(&plain)) else {
-        let reason = format!("said nothing: {told}");
+        let reason = format!("printed nothing: {output}");
         return Err(InsituError::Worker { case: stack.name, way: name, reason });
     };
     Ok(Overhead {
@@ -233,10 +233,10 @@ fn mean_of_the_middle(samples: &[f64]) -> f64 {
 }
 
 fn measure_case(
-    options: &Options,
+    options: &InsituOptions,
     places: &Places,
-    case: &'static Case,
-    results: &mut Results,
+    case: &'static InsituCase,
+    results: &mut InsituResults,
 ) -> Result<(), InsituError> {
     // To the last close, and to the end of the process.
     let mut samples = [(); 2].map(|()| vec![Vec::new(); case.ways.len()]);
@@ -260,10 +260,15 @@ fn measure_case(
 }
 
 /// The rows of a case, and its comparisons.
-fn report(name: &'static str, case: &'static Case, samples: &[Vec<f64>], results: &mut Results) {
+fn report(
+    name: &'static str,
+    case: &'static InsituCase,
+    samples: &[Vec<f64>],
+    results: &mut InsituResults,
+) {
     for (way, samples) in case.ways.iter().zip(samples) {
         let Some(Median { value, ci95 }) = median(samples) else { continue };
-        results.rows.push(Row::Rate(Rate {
+        results.rows.push(InsituRow::Rate(Rate {
             case: name,
             way: way.name,
             unit: case.unit(),
@@ -286,9 +291,9 @@ fn report(name: &'static str, case: &'static Case, samples: &[Vec<f64>], results
 
 /// One sample: the rates to the last close and to the end of the process.
 fn measure_way(
-    options: &Options,
+    options: &InsituOptions,
     places: &Places,
-    case: &'static Case,
+    case: &'static InsituCase,
     way: &Way,
 ) -> Result<[f64; 2], InsituError> {
     let home = if way.on_fast { places.fast.path() } else { places.slow.path() };
@@ -300,11 +305,11 @@ fn measure_way(
         path: target.clone(),
         source,
     })?;
-    let (told, whole) = ask(options, places, case.name, way, &task)?;
-    let within: f64 = told.trim().parse().map_err(|_| InsituError::Worker {
+    let (output, whole) = ask(options, places, case.name, way, &task)?;
+    let within: f64 = output.trim().parse().map_err(|_| InsituError::Worker {
         case: case.name,
         way: way.name,
-        reason: format!("said {told:?}"),
+        reason: format!("printed {output:?}"),
     })?;
     if way.keeps_data() && !task.left_what_it_should() {
         return Err(InsituError::Wrong { case: case.name, way: way.name, path: target });
@@ -336,7 +341,7 @@ fn set_aside(target: &Path) -> Result<(), InsituError> {
 /// Lets a process carry out a task. What it says, and how many seconds there were from its start to
 /// its end.
 fn ask(
-    options: &Options,
+    options: &InsituOptions,
     places: &Places,
     case: &'static str,
     way: &Way,

@@ -58,13 +58,13 @@ type Seek = unsafe extern "C" fn(c_int, off_t, c_int) -> off_t;
 
 /// A function, as something that can be called.
 #[derive(Clone, Copy)]
-enum Call {
+enum CFunction {
     Placed(Placed),
     Plain(Plain),
     Seek(Seek),
 }
 
-impl Call {
+impl CFunction {
     /// The one that this program got when it was loaded.
     fn bound(function: Function) -> Self {
         match function {
@@ -153,9 +153,9 @@ impl Call {
 pub(super) fn measure(function: Function, rounds: usize, path: &Path) -> io::Result<String> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
     let descriptor = file.as_raw_fd();
-    let (plain, bound) = (Call::of_libc(function)?, Call::bound(function));
-    Call::bound(Function::Write).time(descriptor)?;
-    let mut told = String::new();
+    let (plain, bound) = (CFunction::of_libc(function)?, CFunction::bound(function));
+    CFunction::bound(Function::Write).time(descriptor)?;
+    let mut lines = String::new();
     for round in 0..=rounds {
         // Each of the two is first in every other round.
         let times = if round % 2 == 0 {
@@ -167,7 +167,7 @@ pub(super) fn measure(function: Function, rounds: usize, path: &Path) -> io::Res
         };
         // The first warms up.
         if round > 0 {
-            let _ = writeln!(told, "{} {}", times[0], times[1]);
+            let _ = writeln!(lines, "{} {}", times[0], times[1]);
         }
         if function == Function::Write && round % 64 == 63 {
             file.set_len(0)?;
@@ -175,7 +175,7 @@ pub(super) fn measure(function: Function, rounds: usize, path: &Path) -> io::Res
     }
     drop(file);
     fs::remove_file(path)?;
-    Ok(told)
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -187,10 +187,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for function in Function::ALL {
             assert_eq!(Function::named(function.name()), Some(function));
-            let told = measure(function, 3, &directory.path().join("file")).unwrap();
-            assert_eq!(told.lines().count(), 3);
+            let lines = measure(function, 3, &directory.path().join("file")).unwrap();
+            assert_eq!(lines.lines().count(), 3);
             let fine = |word: &str| word.parse::<f64>().is_ok_and(|time| time > 0.0);
-            assert!(told.split_whitespace().all(fine), "{told}");
+            assert!(lines.split_whitespace().all(fine), "{lines}");
         }
     }
 }

@@ -121,12 +121,12 @@ impl FromStr for Task {
 
 /// What requests hold: the bytes of each are somewhere in a pattern, so that to make them takes no
 /// time.
-struct Pattern {
+struct ContentPattern {
     bytes: Vec<u8>,
     request: usize,
 }
 
-impl Pattern {
+impl ContentPattern {
     /// Where requests begin in the pattern: a prime, so that neighbours differ.
     const PLACES: u64 = 65_521;
 
@@ -145,7 +145,7 @@ impl Pattern {
 
 /// The block that is written in a turn: all of them, each once, none after the one before it.
 fn block_of(turn: u64, count: u64) -> u64 {
-    // An odd factor meets every block if their number is a power of two.
+    // An odd factor reaches every block if their number is a power of two.
     if count.is_power_of_two() {
         turn.wrapping_mul(0x9e37_79b1) & (count - 1)
     } else {
@@ -158,7 +158,7 @@ impl Task {
     pub(super) fn prepare(&self) -> io::Result<()> {
         match self {
             Self::Read { target, request, count, stride } => {
-                let pattern = Pattern::of(*request);
+                let pattern = ContentPattern::of(*request);
                 let gap = vec![0; (stride - request) as usize];
                 let mut file = io::BufWriter::new(File::create(target)?);
                 for number in 0..*count {
@@ -174,7 +174,7 @@ impl Task {
 
     /// Whether all is there afterwards.
     pub(super) fn left_what_it_should(&self) -> bool {
-        let holds = |path: &Path, mut numbers: Range<u64>, pattern: &Pattern| {
+        let holds = |path: &Path, mut numbers: Range<u64>, pattern: &ContentPattern| {
             let Ok(found) = fs::read(path) else { return false };
             let mut blocks = found.chunks(pattern.request);
             numbers.all(|number| blocks.next() == Some(pattern.content(number)))
@@ -182,10 +182,10 @@ impl Task {
         };
         match self {
             Self::Write { target, request, count, .. } => {
-                holds(target, 0..*count, &Pattern::of(*request))
+                holds(target, 0..*count, &ContentPattern::of(*request))
             }
             Self::Files { target, request, count } => {
-                let pattern = Pattern::of(*request);
+                let pattern = ContentPattern::of(*request);
                 (0..*count).all(|number| {
                     holds(&target.join(number.to_string()), number..number + 1, &pattern)
                 })
@@ -205,7 +205,7 @@ impl Task {
             | Self::Read { request, .. }
             | Self::Files { request, .. } => request,
         };
-        let pattern = Pattern::of(*request);
+        let pattern = ContentPattern::of(*request);
         let start = Instant::now();
         let done = match self {
             Self::Write { target, request, count, sync, scattered } => {
@@ -223,7 +223,7 @@ impl Task {
 
 fn write(
     target: &Path,
-    pattern: &Pattern,
+    pattern: &ContentPattern,
     request: u64,
     count: u64,
     sync: bool,
@@ -246,7 +246,7 @@ fn write(
     Ok(())
 }
 
-fn read(target: &Path, pattern: &Pattern, count: u64, stride: u64) -> io::Result<()> {
+fn read(target: &Path, pattern: &ContentPattern, count: u64, stride: u64) -> io::Result<()> {
     let mut bytes = vec![0; pattern.request];
     let mut file = File::open(target)?;
     for number in 0..count {
@@ -259,7 +259,7 @@ fn read(target: &Path, pattern: &Pattern, count: u64, stride: u64) -> io::Result
     Ok(())
 }
 
-fn files(target: &Path, pattern: &Pattern, count: u64) -> io::Result<()> {
+fn files(target: &Path, pattern: &ContentPattern, count: u64) -> io::Result<()> {
     for number in 0..count {
         File::create(target.join(number.to_string()))?.write_all(pattern.content(number))?;
     }

@@ -16,7 +16,7 @@ pub struct Content {
 
 /// A byte that is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct ByteMismatch {
     /// Its place.
     pub offset: u64,
     /// What is there.
@@ -53,7 +53,7 @@ impl Content {
     }
 
     /// The first of `bytes` that is not what the file holds from `offset` on.
-    pub fn mismatch(self, offset: u64, bytes: &[u8]) -> Option<Mismatch> {
+    pub fn mismatch(self, offset: u64, bytes: &[u8]) -> Option<ByteMismatch> {
         let mut expected = vec![0; CHUNK.min(bytes.len())];
         let mut at = offset;
         for chunk in bytes.chunks(CHUNK) {
@@ -61,7 +61,11 @@ impl Content {
             self.fill(at, expected);
             if let Some(index) = first_difference(chunk, expected) {
                 let offset = at + index as u64;
-                return Some(Mismatch { offset, found: chunk[index], expected: expected[index] });
+                return Some(ByteMismatch {
+                    offset,
+                    found: chunk[index],
+                    expected: expected[index],
+                });
             }
             at += chunk.len() as u64;
         }

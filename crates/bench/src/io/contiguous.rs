@@ -3,8 +3,8 @@
 
 use striate_datatype::{Datatype, TypeError};
 
-use super::Op;
-use super::plan::{Call, Pattern, Plan};
+use super::IoOp;
+use super::plan::{Call, IoPlan, Pattern};
 
 /// As many bytes per rank and call as another pattern, without gaps: rank after rank, step after
 /// step.
@@ -19,11 +19,11 @@ pub(super) struct Contiguous {
 impl Contiguous {
     /// The limit of a pattern whose steps are one call each.
     pub(super) fn of(pattern: &dyn Pattern) -> Result<Self, TypeError> {
-        let plans = (0..pattern.ranks()).map(|rank| pattern.plan(rank, Op::Read));
+        let plans = (0..pattern.ranks()).map(|rank| pattern.plan(rank, IoOp::Read));
         let plans = plans.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             name: pattern.name(),
-            lens: plans.iter().map(Plan::call_bytes).collect(),
+            lens: plans.iter().map(IoPlan::call_bytes).collect(),
             steps: plans.first().map_or(0, |plan| plan.steps.len() as u64),
         })
     }
@@ -42,13 +42,13 @@ impl Pattern for Contiguous {
         self.lens.len() as u64
     }
 
-    fn plan(&self, rank: u64, _op: Op) -> Result<Plan, TypeError> {
+    fn plan(&self, rank: u64, _op: IoOp) -> Result<IoPlan, TypeError> {
         let size = self.ranks();
         let len = *self.lens.get(rank as usize).ok_or(TypeError::Rank { rank, size })?;
         let start: u64 = self.lens[..rank as usize].iter().sum();
         let call = |step| vec![Call { offset: step * self.step_bytes() + start, origin: 0 }];
         let steps = (0..self.steps).map(call).collect();
-        Plan::new(0, &Datatype::bytes(1)?, &Datatype::bytes(len)?, 1, steps)
+        IoPlan::new(0, &Datatype::bytes(1)?, &Datatype::bytes(len)?, 1, steps)
     }
 
     fn file_bytes(&self) -> Result<u64, TypeError> {
@@ -73,11 +73,11 @@ mod tests {
         // Two planes of 36 bytes, and one.
         assert_eq!(limit.lens, [72, 36]);
         let offsets = |rank| -> Vec<u64> {
-            let plan = limit.plan(rank, Op::Write).unwrap();
+            let plan = limit.plan(rank, IoOp::Write).unwrap();
             plan.steps.iter().flatten().map(|call| call.offset).collect()
         };
         assert_eq!((offsets(0), offsets(1)), (vec![0, 108], vec![72, 180]));
         assert_eq!(limit.file_bytes(), Ok(216));
-        assert!(limit.plan(2, Op::Read).is_err());
+        assert!(limit.plan(2, IoOp::Read).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What carries out the calls of a plan: the trait [`Engine`], and one file per engine.
+//! What carries out the calls of a plan: the trait [`IoEngine`], and one file per engine.
 //!
 //! All engines are given the same view, the same memory and the same calls, so that a comparison is
 //! of engines and of nothing else.
@@ -18,14 +18,14 @@ use striate_datatype::{PackError, TypeError};
 use striate_file::{CallReport, FileError, Hints, Stats};
 use thiserror::Error;
 
-use super::plan::{Call, Plan};
+use super::plan::{Call, IoPlan};
 use super::socket::Sockets;
-use super::{Api, Contender, Op};
+use super::{Contender, IoApi, IoOp};
 
 /// Why an engine could not do what it was asked for.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum EngineError {
+pub enum IoEngineError {
     /// Our file failed.
     #[error(transparent)]
     File(#[from] FileError),
@@ -54,16 +54,16 @@ pub enum EngineError {
     Absent,
 }
 
-impl EngineError {
+impl IoEngineError {
     /// Whether this only says that another rank failed.
     pub(super) const fn is_echo(&self) -> bool {
         matches!(self, Self::File(FileError::Rank { .. }))
     }
 }
 
-/// What an engine tells of its calls, if it knows.
+/// What an engine reports about its calls, if it counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct EngineReport {
     /// What the calls of this rank cost.
     pub(super) stats: Stats,
     /// How the last one was carried out.
@@ -76,21 +76,21 @@ pub(super) struct Report {
 ///
 /// `open` and `close` are collective, and so are calls if the engine was made so. The file is there
 /// and empty when it is opened for writing. After an error the engine may be opened again.
-pub(super) trait Engine {
+pub(super) trait IoEngine {
     /// Opens the file and sets the plan's view.
-    fn open(&mut self, path: &Path, op: Op, plan: &Plan) -> Result<(), EngineError>;
+    fn open(&mut self, path: &Path, op: IoOp, plan: &IoPlan) -> Result<(), IoEngineError>;
 
     /// Writes one call.
-    fn write(&mut self, plan: &Plan, call: &Call, buffer: &[u8]) -> Result<(), EngineError>;
+    fn write(&mut self, plan: &IoPlan, call: &Call, buffer: &[u8]) -> Result<(), IoEngineError>;
 
     /// Reads one call; less than asked for is an error.
-    fn read(&mut self, plan: &Plan, call: &Call, buffer: &mut [u8]) -> Result<(), EngineError>;
+    fn read(&mut self, plan: &IoPlan, call: &Call, buffer: &mut [u8]) -> Result<(), IoEngineError>;
 
     /// Makes what was written durable.
-    fn sync(&mut self) -> Result<(), EngineError>;
+    fn sync(&mut self) -> Result<(), IoEngineError>;
 
     /// Closes the file.
-    fn close(&mut self) -> Result<Option<Report>, EngineError>;
+    fn close(&mut self) -> Result<Option<EngineReport>, IoEngineError>;
 }
 
 /// The engine of a contender. `comm` holds the ranks that share a file.
@@ -100,34 +100,34 @@ pub(super) fn engine(
     hints: &Hints,
     collective: bool,
     sockets: Option<&Sockets>,
-) -> Result<Box<dyn Engine>, EngineError> {
+) -> Result<Box<dyn IoEngine>, IoEngineError> {
     match contender.api {
-        Api::Striate => {
+        IoApi::Striate => {
             let mut hints = hints.clone();
             hints.method = contender.method.unwrap_or_default();
             if let Some(domains) = contender.domains {
                 hints.domains = domains;
             }
-            Ok(Box::new(striate::Striate::new(comm, hints, collective)))
+            Ok(Box::new(striate::StriateEngine::new(comm, hints, collective)))
         }
-        Api::Posix => Ok(Box::new(posix::Posix::default())),
-        Api::Socket => {
-            let sockets = sockets.ok_or(EngineError::Absent)?.clone();
-            Ok(Box::new(socket::Socket::new(sockets)))
+        IoApi::Posix => Ok(Box::new(posix::PosixEngine::default())),
+        IoApi::Socket => {
+            let sockets = sockets.ok_or(IoEngineError::Absent)?.clone();
+            Ok(Box::new(socket::SocketEngine::new(sockets)))
         }
         #[cfg(feature = "mpi")]
-        Api::MpiIo(component) => Ok(Box::new(mpiio::Peer::new(component, collective))),
+        IoApi::MpiIo(component) => Ok(Box::new(mpiio::MpiIoEngine::new(component, collective))),
         #[cfg(not(feature = "mpi"))]
-        Api::MpiIo(_) => Err(EngineError::Absent),
+        IoApi::MpiIo(_) => Err(IoEngineError::Absent),
     }
 }
 
 /// An error unless a read got everything.
-fn whole(got: u64, wanted: u64) -> Result<(), EngineError> {
-    if got == wanted { Ok(()) } else { Err(EngineError::Short { got, wanted }) }
+fn whole(got: u64, wanted: u64) -> Result<(), IoEngineError> {
+    if got == wanted { Ok(()) } else { Err(IoEngineError::Short { got, wanted }) }
 }
 
 /// The error of a call on an engine that was not opened.
-fn not_open() -> EngineError {
+fn not_open() -> IoEngineError {
     io::Error::new(io::ErrorKind::NotConnected, "the file is not open").into()
 }

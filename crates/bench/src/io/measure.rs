@@ -9,45 +9,46 @@ use striate_comm::{Comm, CommExt, Reduction};
 use striate_store::AlignedBuffer;
 use striate_store::remote::{Client, Frames};
 
-use super::content::{Mismatch, first_difference};
+use super::content::{ByteMismatch, first_difference};
 use super::contiguous::Contiguous;
-use super::course::Course;
-use super::engine::{Engine, EngineError, Report, engine};
+use super::engine::{EngineReport, IoEngine, IoEngineError, engine};
+use super::pattern_run::PatternRun;
 use super::plan::Pattern;
-use super::report::{Results, Sample, Series, WireSums};
+use super::report::{IoResults, IoSample, IoSeries, WireSums};
 use super::scratch::{Scratch, length, remote};
 use super::socket::{SocketServers, Sockets};
-use super::wire::{self, Watch, process_of};
-use super::{Api, Contender, IoBenchError, Op, Options, Progress};
+use super::wire_traffic::{self, SentCounter, process_of};
+use super::{Contender, IoApi, IoBenchError, IoOp, IoOptions, IoProgress};
 use crate::collective::{agree, slowest};
 use crate::cost::sum_of_ranks;
 
 /// What memory holds where nothing was read.
 const UNTOUCHED: u8 = 0xA5;
 
-/// Measures `pattern`. Collective; `progress` is told of every measurement as it starts, on rank 0.
+/// Measures `pattern`. Collective; `progress` is called with every measurement as it starts, on
+/// rank 0.
 ///
 /// The results are the same on every rank. An error of one rank is an error of all.
 pub fn run(
     comm: &Arc<dyn Comm>,
     pattern: &dyn Pattern,
-    options: &Options,
-    progress: &dyn Fn(&Progress<'_>),
-) -> Result<Results, IoBenchError> {
+    options: &IoOptions,
+    progress: &dyn Fn(&IoProgress<'_>),
+) -> Result<IoResults, IoBenchError> {
     let contenders = &options.contenders;
     let limit = contenders.iter().any(|contender| contender.contiguous);
     let limit = limit.then(|| Contiguous::of(pattern)).transpose()?;
     let patterns: Vec<&dyn Pattern> =
         [pattern].into_iter().chain(limit.iter().map(|limit| limit as &dyn Pattern)).collect();
-    let mut bench = Bench::new(comm, &patterns, options)?;
-    let ops: Vec<Op> = [(options.write, Op::Write), (options.read, Op::Read)]
+    let mut bench = IoBench::new(comm, &patterns, options)?;
+    let ops: Vec<IoOp> = [(options.write, IoOp::Write), (options.read, IoOp::Read)]
         .into_iter()
         .filter_map(|(wanted, op)| wanted.then_some(op))
         .collect();
     if !options.write && !bench.existing {
         bench.prepare_files()?;
     }
-    let mut series: Vec<Series> = contenders.iter().map(Series::new).collect();
+    let mut series: Vec<IoSeries> = contenders.iter().map(IoSeries::new).collect();
     let total = options.repeat * contenders.len() * ops.len();
     let mut done = 0;
     for repetition in 0..options.repeat {
@@ -57,7 +58,7 @@ pub fn run(
             let contender = &contenders[place];
             for &op in &ops {
                 if comm.rank() == 0 {
-                    progress(&Progress { done, total, repetition, contender, op });
+                    progress(&IoProgress { done, total, repetition, contender, op });
                 }
                 let sample = bench.measure(contender, op)?;
                 series[place].add(op, sample);
@@ -66,43 +67,43 @@ pub fn run(
         }
     }
     let pattern_of = |contender: &Contender| patterns[usize::from(contender.contiguous)];
-    Ok(Results::new(pattern_of, options, &series, bench.courses[0].wanted)?)
+    Ok(IoResults::new(pattern_of, options, &series, bench.pattern_runs[0].wanted)?)
 }
 
 /// A step of a plan of a course, each by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct At {
-    course: usize,
+struct StepId {
+    pattern_run: usize,
     plan: usize,
     step: usize,
 }
 
 /// What stays the same from one measurement to the next.
-struct Bench<'b> {
+struct IoBench<'b> {
     comm: &'b Arc<dyn Comm>,
-    options: &'b Options,
+    options: &'b IoOptions,
     /// The pattern's, and that of its limit if it is measured.
-    courses: Vec<Course>,
+    pattern_runs: Vec<PatternRun>,
     /// What memory holds when all is well, gaps included: written from, and compared with.
     model: AlignedBuffer,
     /// What the model is for.
-    modelled: Option<At>,
+    modelled: Option<StepId>,
     /// What is read into.
     memory: AlignedBuffer,
     /// Whether the files were there before, and are only read.
     existing: bool,
     /// There if the files are on servers.
-    watch: Option<Watch>,
+    watch: Option<SentCounter>,
     sockets: Option<Sockets>,
     /// On rank 0, while there are sockets.
     socket_servers: Option<SocketServers>,
 }
 
-impl<'b> Bench<'b> {
+impl<'b> IoBench<'b> {
     fn new(
         comm: &'b Arc<dyn Comm>,
         patterns: &[&dyn Pattern],
-        options: &'b Options,
+        options: &'b IoOptions,
     ) -> Result<Self, IoBenchError> {
         let ranks = comm.size() as u64;
         if patterns[0].ranks() != ranks {
@@ -115,12 +116,18 @@ impl<'b> Bench<'b> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let existing = Self::look(comm, patterns[0], options, (&directory, &name))?;
         let process = process_of(comm.as_ref())?;
-        let course = |(pattern, suffix): (&&dyn Pattern, &str)| {
-            Course::new(comm, *pattern, options, (&directory, &format!("{name}{suffix}")), existing)
+        let pattern_run = |(pattern, suffix): (&&dyn Pattern, &str)| {
+            PatternRun::new(
+                comm,
+                *pattern,
+                options,
+                (&directory, &format!("{name}{suffix}")),
+                existing,
+            )
         };
-        let courses = patterns.iter().zip(["", "-contiguous"]).map(course);
-        let courses = courses.collect::<Result<Vec<_>, _>>()?;
-        let plans = courses.iter().flat_map(|course| &course.plans);
+        let pattern_runs = patterns.iter().zip(["", "-contiguous"]).map(pattern_run);
+        let pattern_runs = pattern_runs.collect::<Result<Vec<_>, _>>()?;
+        let plans = pattern_runs.iter().flat_map(|pattern_run| &pattern_run.plans);
         let buffer = plans.map(|plan| plan.buffer).max().unwrap_or(0);
         let [mut model, mut memory] = [(); 2].map(|()| AlignedBuffer::new(buffer));
         // Pages are there before a clock runs.
@@ -129,7 +136,7 @@ impl<'b> Bench<'b> {
         let mut bench = Self {
             comm,
             options,
-            courses,
+            pattern_runs,
             model,
             modelled: None,
             memory,
@@ -140,9 +147,9 @@ impl<'b> Bench<'b> {
         };
         let is_first = process[0] == comm.rank();
         let watch = remote(&options.directory)
-            .and_then(|url| Ok(url.map(|url| Watch::new(&url, is_first)).transpose()?));
+            .and_then(|url| Ok(url.map(|url| SentCounter::new(&url, is_first)).transpose()?));
         bench.watch = bench.agree(watch)?;
-        if options.contenders.iter().any(|contender| contender.api == Api::Socket) {
+        if options.contenders.iter().any(|contender| contender.api == IoApi::Socket) {
             bench.start_sockets(options.local_directory.join(format!("{name}-socket")))?;
         }
         Ok(bench)
@@ -153,7 +160,7 @@ impl<'b> Bench<'b> {
     fn look(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,
-        options: &Options,
+        options: &IoOptions,
         (directory, name): (&Path, &str),
     ) -> Result<bool, IoBenchError> {
         let look = || -> Result<bool, IoBenchError> {
@@ -206,7 +213,7 @@ impl<'b> Bench<'b> {
                 Some(url) => Client::shared(&url)?.servers()?.len(),
                 None => 1,
             };
-            let started = SocketServers::start(servers, &files, self.courses[0].files);
+            let started = SocketServers::start(servers, &files, self.pattern_runs[0].files);
             Ok(Some(started.map_err(|source| {
                 let path = files.clone();
                 IoBenchError::File { attempted: "start servers for", path, source }
@@ -221,39 +228,39 @@ impl<'b> Bench<'b> {
     }
 
     /// One contender, once, in one direction.
-    fn measure(&mut self, contender: &Contender, op: Op) -> Result<Sample, IoBenchError> {
-        let course = usize::from(contender.contiguous);
-        if op == Op::Write {
+    fn measure(&mut self, contender: &Contender, op: IoOp) -> Result<IoSample, IoBenchError> {
+        let pattern_run = usize::from(contender.contiguous);
+        if op == IoOp::Write {
             match &self.sockets {
-                Some(sockets) if contender.api == Api::Socket => self.renew_sockets(sockets)?,
-                _ => self.renew_files(course)?,
+                Some(sockets) if contender.api == IoApi::Socket => self.renew_sockets(sockets)?,
+                _ => self.renew_files(pattern_run)?,
             }
         }
-        let plan = self.courses[course].plan_of(op);
-        let file = self.courses[course].plans[plan].file;
-        let path = self.courses[course].scratch.path(file).to_path_buf();
+        let plan = self.pattern_runs[pattern_run].plan_of(op);
+        let file = self.pattern_runs[pattern_run].plans[plan].file;
+        let path = self.pattern_runs[pattern_run].scratch.path(file).to_path_buf();
         let failed = |attempted: &'static str| {
             let (contender, path) = (contender.label(), path.clone());
-            move |source: EngineError| {
+            move |source: IoEngineError| {
                 let source = Box::new(source);
                 IoBenchError::Engine { contender, attempted, path, source }
             }
         };
         let (hints, collective) = (&self.options.hints, self.options.collective);
-        let sharing = &self.courses[course].sharing;
+        let sharing = &self.pattern_runs[pattern_run].sharing;
         let made = engine(contender, sharing, hints, collective, self.sockets.as_ref());
         let mut engine = self.agree(made.map_err(failed("be used for")))?;
 
-        let (opened, opening) =
-            self.time(|bench| engine.open(&path, op, &bench.courses[course].plans[plan]))?;
+        let (opened, opening) = self
+            .time(|bench| engine.open(&path, op, &bench.pattern_runs[pattern_run].plans[plan]))?;
         self.agree(opened.map_err(failed("open")))?;
         let mut moving = Duration::ZERO;
         let mut sent: Option<(Frames, Frames)> = None;
-        let steps = self.courses[course].plans[plan].steps.len();
+        let steps = self.pattern_runs[pattern_run].plans[plan].steps.len();
         for step in 0..steps {
-            let at = At { course, plan, step };
+            let at = StepId { pattern_run, plan, step };
             self.model_step(at)?;
-            if op == Op::Read {
+            if op == IoOp::Read {
                 self.memory.fill(UNTOUCHED);
             }
             // Other ranks of this process wait in a barrier before and after, so the count is of
@@ -269,37 +276,37 @@ impl<'b> Bench<'b> {
             }
             self.agree(moved.map_err(failed(op.name())))?;
             moving += took;
-            if op == Op::Read && self.options.verify {
+            if op == IoOp::Read && self.options.verify {
                 self.agree(self.verify_memory(contender, at))?;
             }
         }
         let (closed, closing) = self.time(|_| engine.close())?;
         let report = self.agree(closed.map_err(failed("close")))?;
-        if op == Op::Write && self.options.verify {
-            self.agree(self.verify_file(contender, course))?;
+        if op == IoOp::Write && self.options.verify {
+            self.agree(self.verify_file(contender, pattern_run))?;
         }
         let wire = match &report {
-            Some(_) => self.wire(course, plan, sent.unwrap_or_default())?,
+            Some(_) => self.wire(pattern_run, plan, sent.unwrap_or_default())?,
             None => None,
         };
-        self.sample(moving, opening + closing, report.as_ref(), (course, plan), wire)
+        self.sample(moving, opening + closing, report.as_ref(), (pattern_run, plan), wire)
     }
 
     fn carry_out(
         &mut self,
-        engine: &mut dyn Engine,
-        op: Op,
-        at: At,
+        engine: &mut dyn IoEngine,
+        op: IoOp,
+        at: StepId,
         last: bool,
-    ) -> Result<(), EngineError> {
-        let plan = &self.courses[at.course].plans[at.plan];
+    ) -> Result<(), IoEngineError> {
+        let plan = &self.pattern_runs[at.pattern_run].plans[at.plan];
         for call in &plan.steps[at.step] {
             match op {
-                Op::Write => engine.write(plan, call, &self.model)?,
-                Op::Read => engine.read(plan, call, &mut self.memory)?,
+                IoOp::Write => engine.write(plan, call, &self.model)?,
+                IoOp::Read => engine.read(plan, call, &mut self.memory)?,
             }
         }
-        if op == Op::Write && last && self.options.fsync { engine.sync() } else { Ok(()) }
+        if op == IoOp::Write && last && self.options.fsync { engine.sync() } else { Ok(()) }
     }
 
     /// What `work` returns, and the time of the slowest rank from one barrier to the next.
@@ -312,58 +319,59 @@ impl<'b> Bench<'b> {
     }
 
     fn sent(&self) -> Frames {
-        self.watch.as_ref().map_or_else(Frames::default, Watch::sent)
+        self.watch.as_ref().map_or_else(Frames::default, SentCounter::sent)
     }
 
     /// What was sent to servers, if there are any.
     fn wire(
         &self,
-        course: usize,
+        pattern_run: usize,
         plan: usize,
         (first, all): (Frames, Frames),
     ) -> Result<Option<WireSums>, IoBenchError> {
         if self.watch.is_none() {
             return Ok(None);
         }
-        let course = &self.courses[course];
-        let servers = self.agree(course.servers(plan))?;
-        Ok(Some(wire::sum(self.comm.as_ref(), first, all, servers)?))
+        let pattern_run = &self.pattern_runs[pattern_run];
+        let servers = self.agree(pattern_run.servers(plan))?;
+        Ok(Some(wire_traffic::sum(self.comm.as_ref(), first, all, servers)?))
     }
 
     fn sample(
         &self,
         moving: Duration,
         around: Duration,
-        report: Option<&Report>,
-        (course, plan): (usize, usize),
+        report: Option<&EngineReport>,
+        (pattern_run, plan): (usize, usize),
         wire: Option<WireSums>,
-    ) -> Result<Sample, IoBenchError> {
-        let course = &self.courses[course];
+    ) -> Result<IoSample, IoBenchError> {
+        let pattern_run = &self.pattern_runs[pattern_run];
         let counted = if self.options.include_open { moving + around } else { moving };
-        let mib = course.wanted as f64 / f64::from(1 << 20);
+        let mib = pattern_run.wanted as f64 / f64::from(1 << 20);
         let stats = match report {
             Some(report) => Some(sum_of_ranks(self.comm.as_ref(), &report.stats)?),
             None => None,
         };
-        Ok(Sample {
+        Ok(IoSample {
             mib_s: mib / counted.as_secs_f64().max(1e-9),
             around: around.as_secs_f64(),
             stats,
-            steps: course.plans[plan].steps.len() as u64,
+            steps: pattern_run.plans[plan].steps.len() as u64,
             last: report.and_then(|report| report.last),
             wire,
         })
     }
 
     /// Makes the model that of a step.
-    fn model_step(&mut self, at: At) -> Result<(), IoBenchError> {
+    fn model_step(&mut self, at: StepId) -> Result<(), IoBenchError> {
         if self.modelled != Some(at) {
             // Gaps of another plan's memory are elsewhere.
-            let same = |before: At| (before.course, before.plan) == (at.course, at.plan);
+            let same =
+                |before: StepId| (before.pattern_run, before.plan) == (at.pattern_run, at.plan);
             if !self.modelled.is_some_and(same) {
                 self.model.fill(UNTOUCHED);
             }
-            let plan = &self.courses[at.course].plans[at.plan];
+            let plan = &self.pattern_runs[at.pattern_run].plans[at.plan];
             let filled = plan.fill(at.step, &mut self.model);
             self.agree(filled.map_err(IoBenchError::from))?;
             self.modelled = Some(at);
@@ -372,15 +380,15 @@ impl<'b> Bench<'b> {
     }
 
     /// New, empty files of a course.
-    fn renew_files(&self, course: usize) -> Result<(), IoBenchError> {
-        let course = &self.courses[course];
-        self.agree(if self.comm.rank() == 0 { course.scratch.renew() } else { Ok(()) })
+    fn renew_files(&self, pattern_run: usize) -> Result<(), IoBenchError> {
+        let pattern_run = &self.pattern_runs[pattern_run];
+        self.agree(if self.comm.rank() == 0 { pattern_run.scratch.renew() } else { Ok(()) })
     }
 
     /// New, empty files of the plain servers.
     fn renew_sockets(&self, sockets: &Sockets) -> Result<(), IoBenchError> {
         let renewed = match self.comm.rank() {
-            0 => sockets.renew(self.courses[0].files),
+            0 => sockets.renew(self.pattern_runs[0].files),
             _ => Ok(()),
         };
         self.agree(renewed.map_err(|source| sockets.failed("make files", source)))
@@ -388,33 +396,33 @@ impl<'b> Bench<'b> {
 
     /// Files with what they should hold, written without any engine; each rank writes a share.
     fn prepare_files(&self) -> Result<(), IoBenchError> {
-        for course in 0..self.courses.len() {
-            self.renew_files(course)?;
-            self.agree(self.courses[course].prepare())?;
+        for pattern_run in 0..self.pattern_runs.len() {
+            self.renew_files(pattern_run)?;
+            self.agree(self.pattern_runs[pattern_run].prepare())?;
         }
         if let Some(sockets) = &self.sockets {
             self.renew_sockets(sockets)?;
-            let course = &self.courses[0];
-            let prepared = sockets.prepare(&course.plans[course.plan_of(Op::Read)]);
+            let pattern_run = &self.pattern_runs[0];
+            let prepared = sockets.prepare(&pattern_run.plans[pattern_run.plan_of(IoOp::Read)]);
             self.agree(prepared.map_err(|source| sockets.failed("fill files", source)))?;
         }
         Ok(())
     }
 
-    fn verify_file(&self, contender: &Contender, course: usize) -> Result<(), IoBenchError> {
-        let course = &self.courses[course];
-        let (Api::Socket, Some(sockets)) = (contender.api, &self.sockets) else {
-            return course.verify(contender);
+    fn verify_file(&self, contender: &Contender, pattern_run: usize) -> Result<(), IoBenchError> {
+        let pattern_run = &self.pattern_runs[pattern_run];
+        let (IoApi::Socket, Some(sockets)) = (contender.api, &self.sockets) else {
+            return pattern_run.verify(contender);
         };
-        let found = sockets.mismatch(&course.plans[0]);
+        let found = sockets.mismatch(&pattern_run.plans[0]);
         match found.map_err(|source| sockets.failed("verify files", source))? {
             None => Ok(()),
             Some(mismatch) => Err(IoBenchError::Written { contender: contender.label(), mismatch }),
         }
     }
 
-    fn verify_memory(&self, contender: &Contender, at: At) -> Result<(), IoBenchError> {
-        let plan = &self.courses[at.course].plans[at.plan];
+    fn verify_memory(&self, contender: &Contender, at: StepId) -> Result<(), IoBenchError> {
+        let plan = &self.pattern_runs[at.pattern_run].plans[at.plan];
         let (memory, model) = (&self.memory[..plan.buffer], &self.model[..plan.buffer]);
         let Some(index) = first_difference(memory, model) else { return Ok(()) };
         let mut gap = true;
@@ -425,7 +433,7 @@ impl<'b> Bench<'b> {
             });
         }
         let (found, expected) = (self.memory[index], self.model[index]);
-        let mismatch = Mismatch { offset: index as u64, found, expected };
+        let mismatch = ByteMismatch { offset: index as u64, found, expected };
         Err(IoBenchError::ReadBack { contender: contender.label(), mismatch, gap })
     }
 

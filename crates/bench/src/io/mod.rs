@@ -8,19 +8,19 @@
 //! Files are read back from where they were written a moment ago, so what is measured is the path
 //! through the page cache; nothing here empties it.
 
-mod at_signal;
 pub mod content;
 mod contiguous;
-mod course;
 mod engine;
 mod measure;
+mod pattern_run;
 pub mod plan;
 mod ratios;
 mod report;
 pub(crate) mod scratch;
 mod servers;
+mod signal_cleanup;
 mod socket;
-mod wire;
+mod wire_traffic;
 
 use std::path::PathBuf;
 
@@ -32,29 +32,29 @@ use striate_store::StoreError;
 use striate_store::remote::UrlError;
 use thiserror::Error;
 
-pub use self::at_signal::AtSignal;
-use self::content::Mismatch;
-pub use self::engine::EngineError;
+use self::content::ByteMismatch;
+pub use self::engine::IoEngineError;
 pub use self::measure::run;
 pub use self::plan::{Ior, Pattern, Repeated};
-pub use self::ratios::Goals;
-pub use self::report::{Results, Row};
+pub use self::ratios::IoGoals;
+pub use self::report::{IoResults, IoRow};
 pub use self::scratch::ScratchDirectory;
 pub use self::servers::LocalServers;
+pub use self::signal_cleanup::SignalCleanup;
 use crate::collective::RankError;
 pub use crate::cost::{Cost, Wire};
 
 /// The direction of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Op {
+pub enum IoOp {
     /// From memory to the file.
     Write,
     /// From the file to memory.
     Read,
 }
 
-impl Op {
+impl IoOp {
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Op {
 
 /// What does the I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
+pub enum IoApi {
     /// Our files.
     Striate,
     /// Plain system calls, one per piece.
@@ -77,7 +77,7 @@ pub enum Api {
     Socket,
 }
 
-impl Api {
+impl IoApi {
     /// The name in reports.
     pub fn name(self) -> String {
         match self {
@@ -93,7 +93,7 @@ impl Api {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
     /// What does the I/O.
-    pub api: Api,
+    pub api: IoApi,
     /// By which method; ours only.
     pub method: Option<MethodChoice>,
     /// With which file domains, if not those of the hints; ours only.
@@ -105,11 +105,11 @@ pub struct Contender {
 impl Contender {
     /// Ours.
     pub const fn striate(method: MethodChoice, domains: Option<DomainChoice>) -> Self {
-        Self { api: Api::Striate, method: Some(method), domains, contiguous: false }
+        Self { api: IoApi::Striate, method: Some(method), domains, contiguous: false }
     }
 
     /// Another.
-    pub const fn peer(api: Api) -> Self {
+    pub const fn peer(api: IoApi) -> Self {
         Self { api, method: None, domains: None, contiguous: false }
     }
 
@@ -156,7 +156,7 @@ pub fn paper_hints(ranks: u64) -> Hints {
 /// go away.
 #[derive(Clone, Debug, Default)]
 pub struct FileChoice {
-    /// The file (IOR's `-o`), instead of one with a random name in [`Options::directory`]; a URL
+    /// The file (IOR's `-o`), instead of one with a random name in [`IoOptions::directory`]; a URL
     /// for one on servers. If it is there already and nothing is to be written, it is read.
     pub name: Option<PathBuf>,
     /// Whether files stay (IOR's `-k`).
@@ -168,7 +168,7 @@ pub struct FileChoice {
 /// What to measure, and how.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
-pub struct Options {
+pub struct IoOptions {
     /// The contenders.
     pub contenders: Vec<Contender>,
     /// Repetitions of everything.
@@ -187,7 +187,7 @@ pub struct Options {
     pub include_open: bool,
     /// Where the files are made: a directory, or a URL on I/O servers.
     pub directory: PathBuf,
-    /// The directory for what must be on this machine: the files of [`Api::Socket`].
+    /// The directory for what must be on this machine: the files of [`IoApi::Socket`].
     pub local_directory: PathBuf,
     /// Which files, and whether they stay.
     pub files: FileChoice,
@@ -196,12 +196,12 @@ pub struct Options {
     /// Our settings; method and domains are those of the contender.
     pub hints: Hints,
     /// What ratios are compared with.
-    pub goals: Goals,
+    pub goals: IoGoals,
 }
 
 /// Where a benchmark is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct IoProgress<'a> {
     /// Measurements done.
     pub done: usize,
     /// Measurements in all.
@@ -211,7 +211,7 @@ pub struct Progress<'a> {
     /// The contender.
     pub contender: &'a Contender,
     /// What it does.
-    pub op: Op,
+    pub op: IoOp,
 }
 
 /// Why a benchmark ended early.
@@ -274,7 +274,7 @@ pub enum IoBenchError {
         /// On which file.
         path: PathBuf,
         /// Why not.
-        source: Box<EngineError>,
+        source: Box<IoEngineError>,
     },
     /// A file has the wrong length after it was written.
     #[error("{contender} left a file of {found} bytes, but {expected} were written")]
@@ -293,7 +293,7 @@ pub enum IoBenchError {
         /// The contender that wrote it.
         contender: String,
         /// The first wrong byte.
-        mismatch: Mismatch,
+        mismatch: ByteMismatch,
     },
     /// Memory has a wrong byte after it was read into.
     #[error("{contender} left {:#04x} instead of {:#04x} at index {} of the memory{}",
@@ -303,7 +303,7 @@ pub enum IoBenchError {
         /// The contender that read it.
         contender: String,
         /// The first wrong byte.
-        mismatch: Mismatch,
+        mismatch: ByteMismatch,
         /// Whether it lies in a gap of the memory's description.
         gap: bool,
     },

@@ -1,6 +1,6 @@
 //! What the ranks of a benchmark do, call by call.
 //!
-//! A [`Pattern`] gives each rank a [`Plan`]: a view of the file and calls through it. Calls form
+//! A [`Pattern`] gives each rank a [`IoPlan`]: a view of the file and calls through it. Calls form
 //! steps; a step is timed as a whole, and the rank's memory holds one step. Together the ranks
 //! cover their files without holes, so that a file can be verified as a whole.
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 use striate_datatype::{Cursor, Datatype, Pieces, TypeError};
 use striate_layout::striping::{Share, Striping};
 
-use super::Op;
+use super::IoOp;
 use super::content::Content;
 use crate::workload::Workload;
 
@@ -24,7 +24,7 @@ pub struct Call {
 
 /// What one rank does.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct IoPlan {
     /// Which of the pattern's files.
     pub file: u64,
     /// What the rank sees of it, over and over again.
@@ -41,7 +41,7 @@ pub struct Plan {
     whole: (Datatype, Datatype),
 }
 
-impl Plan {
+impl IoPlan {
     pub(super) fn new(
         file: u64,
         filetype: &Datatype,
@@ -141,12 +141,12 @@ pub trait Pattern: Sync {
     fn ranks(&self) -> u64;
 
     /// What `rank` does.
-    fn plan(&self, rank: u64, op: Op) -> Result<Plan, TypeError>;
+    fn plan(&self, rank: u64, op: IoOp) -> Result<IoPlan, TypeError>;
 
     /// Bytes of memory that one rank needs at least: its data to write and to read, and the list of
     /// its calls. Found without the plan where that could be large itself.
     fn memory_of_rank(&self) -> Result<u64, TypeError> {
-        let plans = [self.plan(0, Op::Write)?, self.plan(0, Op::Read)?];
+        let plans = [self.plan(0, IoOp::Write)?, self.plan(0, IoOp::Read)?];
         Ok(plans.iter().map(|plan| plan.buffer as u64).max().unwrap_or(0).saturating_mul(2))
     }
 
@@ -192,12 +192,12 @@ impl<W: Workload + Sync> Pattern for Repeated<W> {
         self.workload.ranks()
     }
 
-    fn plan(&self, rank: u64, _op: Op) -> Result<Plan, TypeError> {
+    fn plan(&self, rank: u64, _op: IoOp) -> Result<IoPlan, TypeError> {
         let access = self.workload.access(rank)?;
         let len = access.memory.size().saturating_mul(access.memory_count);
         let call = |step: u64| Call { offset: step.saturating_mul(len), origin: 0 };
         let steps = (0..self.steps).map(|step| vec![call(step)]).collect();
-        Plan::new(0, &access.file, &access.memory, access.memory_count, steps)
+        IoPlan::new(0, &access.file, &access.memory, access.memory_count, steps)
     }
 
     fn file_bytes(&self) -> Result<u64, TypeError> {
@@ -240,8 +240,8 @@ impl Pattern for Ior {
         self.ranks
     }
 
-    fn plan(&self, rank: u64, op: Op) -> Result<Plan, TypeError> {
-        let shift = u64::from(self.reorder && op == Op::Read);
+    fn plan(&self, rank: u64, op: IoOp) -> Result<IoPlan, TypeError> {
+        let shift = u64::from(self.reorder && op == IoOp::Read);
         let writer = (rank + shift) % self.ranks.max(1);
         let (blocks, first) =
             if self.file_per_process { (1, 0) } else { (self.ranks, writer * self.block) };
@@ -259,7 +259,7 @@ impl Pattern for Ior {
         }
         let file = if self.file_per_process { writer } else { 0 };
         let memory = Datatype::bytes(self.transfer)?;
-        Plan::new(file, &Datatype::bytes(1)?, &memory, 1, vec![calls])
+        IoPlan::new(file, &Datatype::bytes(1)?, &memory, 1, vec![calls])
     }
 
     fn memory_of_rank(&self) -> Result<u64, TypeError> {
@@ -304,7 +304,7 @@ mod tests {
     use crate::workload::{Block3d, Flash, Strided, TileReader};
 
     /// How often every byte of the files is touched.
-    fn touched(pattern: &dyn Pattern, op: Op) -> Vec<Vec<u32>> {
+    fn touched(pattern: &dyn Pattern, op: IoOp) -> Vec<Vec<u32>> {
         let bytes = pattern.file_bytes().unwrap() as usize;
         let mut files = vec![vec![0; bytes]; pattern.files() as usize];
         for rank in 0..pattern.ranks() {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn assert_touched_once(pattern: &dyn Pattern) {
-        for op in [Op::Write, Op::Read] {
+        for op in [IoOp::Write, IoOp::Read] {
             assert!(touched(pattern, op).iter().flatten().all(|n| *n == 1), "{}", pattern.name());
         }
     }
@@ -340,7 +340,7 @@ mod tests {
         let small = Flash { processes: 3, blocks: 2, cells: 2, guard: 1, ..Flash::default() };
         assert_touched_once(&Repeated { workload: small, steps: 2 });
         let wall = TileReader { tile: (8, 6), overlap: (2, 1), ..TileReader::default() };
-        let files = touched(&Repeated { workload: wall, steps: 3 }, Op::Read);
+        let files = touched(&Repeated { workload: wall, steps: 3 }, IoOp::Read);
         assert!(files[0].iter().all(|n| (1..=4).contains(n)));
         for bits in 0..8 {
             assert_touched_once(&Ior {
@@ -366,7 +366,7 @@ mod tests {
             reorder: true,
             random: false,
         };
-        let plan = ior.plan(0, Op::Read).unwrap();
+        let plan = ior.plan(0, IoOp::Read).unwrap();
         let least = ior.memory_of_rank().unwrap();
         assert!((2 * plan.buffer as u64..4 * plan.buffer as u64).contains(&least), "{least}");
         // A plan of this one would need more memory than most machines have.
@@ -389,7 +389,7 @@ mod tests {
             let plan = ior.plan(3, op).unwrap();
             plan.steps[0].iter().map(|call| call.offset).collect()
         };
-        assert_eq!(offsets(Op::Write), [300, 350, 700, 750]);
-        assert_eq!(offsets(Op::Read), [0, 50, 400, 450]);
+        assert_eq!(offsets(IoOp::Write), [300, 350, 700, 750]);
+        assert_eq!(offsets(IoOp::Read), [0, 50, 400, 450]);
     }
 }

@@ -4,12 +4,12 @@ use striate_datatype::Bytes;
 use striate_file::Method;
 use striate_statistics::Ratio;
 
-use super::Api;
-use super::report::Row;
+use super::IoApi;
+use super::report::IoRow;
 
 /// The least that ratios should reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Goals {
+pub struct IoGoals {
     /// Ours over the faster peer.
     pub peer: Option<f64>,
     /// Ours over plain system calls.
@@ -26,7 +26,7 @@ pub struct Goals {
     pub next: Option<f64>,
 }
 
-impl Goals {
+impl IoGoals {
     /// These goals, and those of `other` where there is none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -44,39 +44,39 @@ impl Goals {
 
 /// The comparisons of rows of one direction: ours with the peers', and on servers also descriptions
 /// with our other methods.
-pub(super) fn ratios(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
+pub(super) fn ratios(rows: &[IoRow], goals: &IoGoals) -> Vec<Ratio> {
     let mut ratios = with_others(rows, goals);
     ratios.extend(of_descriptions(rows, goals));
     ratios
 }
 
-fn is_ours(row: &Row) -> bool {
-    row.api == Api::Striate.name() && !row.contiguous
+fn is_ours(row: &IoRow) -> bool {
+    row.api == IoApi::Striate.name() && !row.contiguous
 }
 
-fn has_method(row: &Row, method: &str) -> bool {
+fn has_method(row: &IoRow, method: &str) -> bool {
     is_ours(row) && row.method.as_deref() == Some(method)
 }
 
-fn fastest(rows: &[Row], belongs: impl Fn(&Row) -> bool) -> Option<&Row> {
+fn fastest(rows: &[IoRow], belongs: impl Fn(&IoRow) -> bool) -> Option<&IoRow> {
     let rows = rows.iter().filter(|row| belongs(row));
     rows.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s))
 }
 
 /// Ours over the faster peer, over plain system calls and sockets, and what chooses by itself over
 /// the best method.
-fn with_others(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
-    let is_auto = |row: &Row| has_method(row, "auto");
+fn with_others(rows: &[IoRow], goals: &IoGoals) -> Vec<Ratio> {
+    let is_auto = |row: &IoRow| has_method(row, "auto");
     let auto = rows.iter().find(|row| is_auto(row));
     let Some(ours) = auto.or_else(|| fastest(rows, is_ours)) else { return Vec::new() };
-    let of_api = |api: Api| rows.iter().find(|row| row.api == api.name());
+    let of_api = |api: IoApi| rows.iter().find(|row| row.api == api.name());
     let peer = fastest(rows, |row| row.api.starts_with("mpiio"));
     let fixed = auto.and_then(|_| fastest(rows, |row| is_ours(row) && !is_auto(row)));
     [
         (peer, goals.peer),
-        (of_api(Api::Posix), goals.posix),
+        (of_api(IoApi::Posix), goals.posix),
         (fixed, goals.best),
-        (of_api(Api::Socket), goals.socket),
+        (of_api(IoApi::Socket), goals.socket),
     ]
     .into_iter()
     .filter_map(|(other, goal)| over(ours, other?, goal))
@@ -84,8 +84,9 @@ fn with_others(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
 }
 
 /// Descriptions over the limit, over lists and over the best of the other independent methods. On a
-/// file system the methods end in the same system calls, so there only what has a goal is told.
-fn of_descriptions(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
+/// file system the methods end in the same system calls, so there only ratios with a goal are
+/// reported.
+fn of_descriptions(rows: &[IoRow], goals: &IoGoals) -> Vec<Ratio> {
     let described = rows.iter().find(|row| has_method(row, Method::Datatype.name()));
     let Some(described) = described else { return Vec::new() };
     let on_servers = described.cost.as_ref().is_some_and(|cost| cost.wire.is_some());
@@ -93,19 +94,19 @@ fn of_descriptions(rows: &[Row], goals: &Goals) -> Vec<Ratio> {
     let list = rows.iter().find(|row| has_method(row, Method::List.name()));
     let others = [Method::Posix, Method::Sieve, Method::List];
     let next = fastest(rows, |row| others.iter().any(|method| has_method(row, method.name())));
-    let told = |goal: Option<f64>| on_servers || goal.is_some();
-    let next = next.filter(|_| told(goals.next)).and_then(|next| {
+    let reported = |goal: Option<f64>| on_servers || goal.is_some();
+    let next = next.filter(|_| reported(goals.next)).and_then(|next| {
         let ratio = over(described, next, goals.next)?;
         Some(Ratio { name: format!("{}, the next best alone", ratio.name), ..ratio })
     });
-    [(limit, goals.contiguous), (list.filter(|_| told(goals.list)), goals.list)]
+    [(limit, goals.contiguous), (list.filter(|_| reported(goals.list)), goals.list)]
         .into_iter()
         .filter_map(|(other, goal)| over(described, other?, goal))
         .chain(next)
         .collect()
 }
 
-fn over(ours: &Row, other: &Row, goal: Option<f64>) -> Option<Ratio> {
+fn over(ours: &IoRow, other: &IoRow, goal: Option<f64>) -> Option<Ratio> {
     let name = format!(
         "{} {} of {}, blocks of {}, {} ranks: {} over {}",
         if ours.collective { "collective" } else { "independent" },

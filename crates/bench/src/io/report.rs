@@ -7,12 +7,12 @@ use striate_statistics::{Median, Ratio, median};
 
 use super::plan::Pattern;
 use super::ratios::ratios;
-use super::{Contender, Op, Options};
+use super::{Contender, IoOp, IoOptions};
 use crate::cost::{Cost, Wire, rounded_share};
 
 /// One measurement.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(super) struct IoSample {
     pub(super) mib_s: f64,
     /// Seconds of opening, setting the view and closing.
     pub(super) around: f64,
@@ -44,25 +44,25 @@ pub(super) struct RequestSums {
 
 /// All measurements of a contender, by direction.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(super) struct IoSeries {
     contender: Contender,
-    samples: [Vec<Sample>; 2],
+    samples: [Vec<IoSample>; 2],
 }
 
-impl Series {
+impl IoSeries {
     pub(super) fn new(contender: &Contender) -> Self {
         Self { contender: contender.clone(), samples: [Vec::new(), Vec::new()] }
     }
 
-    pub(super) fn add(&mut self, op: Op, sample: Sample) {
-        self.samples[usize::from(op == Op::Read)].push(sample);
+    pub(super) fn add(&mut self, op: IoOp, sample: IoSample) {
+        self.samples[usize::from(op == IoOp::Read)].push(sample);
     }
 }
 
 /// The samples of one contender in one direction. What does not apply is absent.
 #[derive(Clone, Debug, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the document")]
-pub struct Row {
+pub struct IoRow {
     /// The pattern.
     pub workload: &'static str,
     /// What did the I/O.
@@ -87,7 +87,7 @@ pub struct Row {
     /// Whether calls were collective.
     pub collective: bool,
     /// The direction.
-    pub op: Op,
+    pub op: IoOp,
     /// Bytes that lie together in the file.
     pub block: u64,
     /// Bytes of a call, where a block takes several.
@@ -113,7 +113,7 @@ pub struct Row {
     pub cost: Option<Cost>,
 }
 
-impl Row {
+impl IoRow {
     /// The contender, as people read it.
     pub fn label(&self) -> String {
         match &self.method {
@@ -125,23 +125,23 @@ impl Row {
 
 /// All that was measured.
 #[derive(Clone, Debug, Default)]
-pub struct Results {
+pub struct IoResults {
     /// A row per direction and contender.
-    pub rows: Vec<Row>,
+    pub rows: Vec<IoRow>,
     /// The comparisons.
     pub ratios: Vec<Ratio>,
 }
 
-impl Results {
-    /// The rows of all series; `pattern` tells what a contender did.
+impl IoResults {
+    /// The rows of all series; `pattern` is what a contender did.
     pub(super) fn new<'p>(
         pattern: impl Fn(&Contender) -> &'p dyn Pattern,
-        options: &Options,
-        series: &[Series],
+        options: &IoOptions,
+        series: &[IoSeries],
         wanted: u64,
     ) -> Result<Self, TypeError> {
         let mut results = Self::default();
-        for op in [Op::Write, Op::Read] {
+        for op in [IoOp::Write, IoOp::Read] {
             let mut rows = Vec::new();
             for series in series {
                 rows.extend(row(pattern(&series.contender), options, series, op, wanted)?);
@@ -155,12 +155,12 @@ impl Results {
 
 fn row(
     pattern: &dyn Pattern,
-    options: &Options,
-    series: &Series,
-    op: Op,
+    options: &IoOptions,
+    series: &IoSeries,
+    op: IoOp,
     wanted: u64,
-) -> Result<Option<Row>, TypeError> {
-    let all = &series.samples[usize::from(op == Op::Read)];
+) -> Result<Option<IoRow>, TypeError> {
+    let all = &series.samples[usize::from(op == IoOp::Read)];
     let samples: Vec<f64> = all.iter().map(|sample| sample.mib_s).collect();
     let around: Vec<f64> = all.iter().map(|sample| sample.around).collect();
     let Some(Median { value, ci95 }) = median(&samples) else { return Ok(None) };
@@ -170,7 +170,7 @@ fn row(
     let chosen = last
         .filter(|_| contender.method == Some(MethodChoice::Auto))
         .map(|report| report.method.name());
-    Ok(Some(Row {
+    Ok(Some(IoRow {
         workload: pattern.name(),
         api: contender.api.name(),
         method: contender.method_name(),
@@ -195,7 +195,7 @@ fn row(
 }
 
 /// The costs of the last sample, and of the first call of all.
-fn cost(samples: &[Sample], ranks: u64) -> Option<Cost> {
+fn cost(samples: &[IoSample], ranks: u64) -> Option<Cost> {
     let sample = samples.last()?;
     let (stats, clients) = (sample.stats?, ranks * sample.steps);
     let two_phase = sample.last.is_some_and(|report| report.method == Method::TwoPhase);

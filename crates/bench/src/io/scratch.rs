@@ -11,15 +11,15 @@ use striate_file::Hints;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
 use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
-use super::IoBenchError;
-use super::at_signal::{AtSignal, hold_off};
+use super::signal_cleanup::{SignalCleanup, hold_off};
+use super::{IoBenchError, IoOp};
 
 /// A directory of one's own. It is gone with all that is in it when this is dropped, and when a
 /// signal ends the program.
 #[derive(Debug)]
 pub struct ScratchDirectory {
     path: PathBuf,
-    _at_signal: AtSignal,
+    _signal_cleanup: SignalCleanup,
 }
 
 impl ScratchDirectory {
@@ -28,7 +28,7 @@ impl ScratchDirectory {
         let run = RandomState::new().hash_one(std::process::id());
         let path = directory.join(format!("striate-{run:016x}"));
         fs::create_dir(&path)?;
-        let at_signal = AtSignal::new({
+        let signal_cleanup = SignalCleanup::new({
             let path = path.clone();
             move || {
                 // Other threads may still write there. An error cannot be handled here nor below.
@@ -36,7 +36,7 @@ impl ScratchDirectory {
                 let _ = (0..10).find(gone);
             }
         });
-        Ok(Self { path, _at_signal: at_signal })
+        Ok(Self { path, _signal_cleanup: signal_cleanup })
     }
 
     /// Where it is.
@@ -57,7 +57,7 @@ pub(crate) struct Scratch {
     paths: Vec<PathBuf>,
     layout: Layout,
     /// There on rank 0, unless the files were there before.
-    at_signal: Option<AtSignal>,
+    signal_cleanup: Option<SignalCleanup>,
     keep: bool,
 }
 
@@ -75,9 +75,9 @@ impl Scratch {
             _ => directory.join(format!("{name}.{file}")),
         };
         let paths: Vec<PathBuf> = (0..files).map(path).collect();
-        let at_signal = owner.then(|| {
+        let signal_cleanup = owner.then(|| {
             let paths = paths.clone();
-            AtSignal::new(move || remove_all(&paths))
+            SignalCleanup::new(move || remove_all(&paths))
         });
         let small = |number: Option<u64>| number.and_then(|n| u32::try_from(n).ok());
         let layout = Layout {
@@ -85,7 +85,7 @@ impl Scratch {
             servers: small(hints.striping_factor),
             first: small(hints.start_iodevice),
         };
-        Self { paths, layout, at_signal, keep: false }
+        Self { paths, layout, signal_cleanup, keep: false }
     }
 
     /// The same; the files stay when this is dropped, but not when a signal ends the program.
@@ -122,19 +122,22 @@ impl Scratch {
     }
 
     /// A file, without any engine.
-    pub(super) fn open(&self, file: u64, write: bool) -> Result<Arc<dyn Store>, IoBenchError> {
+    pub(super) fn open(&self, file: u64, op: IoOp) -> Result<Arc<dyn Store>, IoBenchError> {
         let path = self.path(file);
         if let Some(url) = remote(path)? {
             return Ok(Arc::new(RemoteFile::open(&url, &RemoteOptions::default())?));
         }
-        let options = if write { PosixOptions::read_write() } else { PosixOptions::read_only() };
+        let options = match op {
+            IoOp::Write => PosixOptions::read_write(),
+            IoOp::Read => PosixOptions::read_only(),
+        };
         Ok(Arc::new(PosixFile::open(path, &options)?))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if self.at_signal.take().is_some() && !self.keep {
+        if self.signal_cleanup.take().is_some() && !self.keep {
             remove_all(&self.paths);
         }
     }
@@ -234,9 +237,9 @@ mod tests {
         let directory = PathBuf::from(format!("{}/some/where", embedded.url()));
         let scratch = scratch(&directory, 3);
         scratch.renew().unwrap();
-        scratch.open(1, true).unwrap().write_at(70_000, b"old").unwrap();
+        scratch.open(1, IoOp::Write).unwrap().write_at(70_000, b"old").unwrap();
         scratch.renew().unwrap();
-        assert_eq!(scratch.open(1, false).unwrap().len().unwrap(), 0);
+        assert_eq!(scratch.open(1, IoOp::Read).unwrap().len().unwrap(), 0);
         let client = Client::shared(&embedded.url().parse().unwrap()).unwrap();
         assert_eq!(client.list("some/where/").unwrap().len(), 3);
         // A partition goes with its dataset, other files stay.

@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use striate_server::{Embedded, ServerError, Settings};
 
-use super::at_signal::AtSignal;
+use super::signal_cleanup::SignalCleanup;
 
 /// Servers that store in a directory of their own. Both are gone when this is dropped, and when a
 /// signal ends the program.
 #[derive(Debug)]
 pub struct LocalServers {
     url: String,
-    kept: Kept,
-    _at_signal: AtSignal,
+    running: RunningServers,
+    _signal_cleanup: SignalCleanup,
 }
 
 /// The servers and their directory, which the owner or a signal ends.
 #[derive(Clone, Debug)]
-struct Kept {
+struct RunningServers {
     servers: Arc<Mutex<Option<Embedded>>>,
     data: PathBuf,
 }
 
-impl Kept {
+impl RunningServers {
     fn end(&self) {
         drop(self.servers.lock().unwrap_or_else(PoisonError::into_inner).take());
         // Nothing more can be done about a directory that does not go.
@@ -47,17 +47,17 @@ impl LocalServers {
             path: data.clone(),
             source,
         })?;
-        let kept = Kept { servers: Arc::default(), data };
-        let at_signal = AtSignal::new({
-            let kept = kept.clone();
-            move || kept.end()
+        let servers_and_data = RunningServers { servers: Arc::default(), data };
+        let signal_cleanup = SignalCleanup::new({
+            let servers_and_data = servers_and_data.clone();
+            move || servers_and_data.end()
         });
         // A signal that comes meanwhile waits until they run: servers that start make their
         // directories again.
-        let mut running = kept.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = servers_and_data.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Embedded::with(servers, |settings| {
             let name = settings.data.file_name().unwrap_or_default();
-            settings.data = kept.data.join(name);
+            settings.data = servers_and_data.data.join(name);
             change(settings);
         });
         let started = started.map(|embedded| {
@@ -66,8 +66,8 @@ impl LocalServers {
             url
         });
         drop(running);
-        let url = started.inspect_err(|_| kept.end())?;
-        Ok(Self { url, kept, _at_signal: at_signal })
+        let url = started.inspect_err(|_| servers_and_data.end())?;
+        Ok(Self { url, running: servers_and_data, _signal_cleanup: signal_cleanup })
     }
 
     /// Where they are.
@@ -77,13 +77,13 @@ impl LocalServers {
 
     /// The directory that they store in.
     pub fn directory(&self) -> &Path {
-        &self.kept.data
+        &self.running.data
     }
 
     /// Changes how many bytes of data pass a server in a second (`None`: any). A server that is not
     /// there has none.
     pub fn set_bandwidth(&self, server: usize, bytes_per_second: Option<u64>) {
-        let servers = self.kept.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = self.running.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.as_ref().and_then(|servers| servers.servers().get(server)) {
             server.set_bandwidth(bytes_per_second);
         }
@@ -92,7 +92,7 @@ impl LocalServers {
 
 impl Drop for LocalServers {
     fn drop(&mut self) {
-        self.kept.end();
+        self.running.end();
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every server is a thread per connection that receives into a buffer and writes to a file, or
 //! reads from the file and sends. There are no frames and no checksums: which bytes a connection is
-//! about is told before a clock runs. A call goes to all servers, an equal part in one piece to
+//! about is sent before a clock runs. A call goes to all servers, an equal part in one piece to
 //! each; it is done when each has said so by one byte. Parts of a server lie in a file of its own,
 //! at their offset in the whole.
 
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::at_signal::AtSignal;
-use super::content::{Content, Mismatch};
-use super::plan::{Call, Plan};
+use super::content::{ByteMismatch, Content};
+use super::plan::{Call, IoPlan};
 use super::scratch::remove_all;
-use super::{IoBenchError, Op};
+use super::signal_cleanup::SignalCleanup;
+use super::{IoBenchError, IoOp};
 
 /// Bytes that a server copies at a time.
 const BUFFER: usize = 256 << 10;
@@ -78,10 +78,10 @@ impl Sockets {
     }
 
     /// Connects to all servers for the calls of a plan.
-    pub(super) fn connect(&self, op: Op, plan: &Plan) -> io::Result<Vec<TcpStream>> {
+    pub(super) fn connect(&self, op: IoOp, plan: &IoPlan) -> io::Result<Vec<TcpStream>> {
         let calls = || plan.steps.iter().flatten();
         let connect = |(server, address): (usize, &SocketAddr)| {
-            let mut words = vec![u64::from(op == Op::Read), plan.file, calls().count() as u64];
+            let mut words = vec![u64::from(op == IoOp::Read), plan.file, calls().count() as u64];
             for call in calls() {
                 let part = part(plan.call_bytes(), server, self.addresses.len());
                 words.extend([call.offset + part.start, part.end - part.start]);
@@ -97,7 +97,7 @@ impl Sockets {
     }
 
     /// Writes what the calls of a plan should find, without any socket.
-    pub(super) fn prepare(&self, plan: &Plan) -> io::Result<()> {
+    pub(super) fn prepare(&self, plan: &IoPlan) -> io::Result<()> {
         self.each_part(plan, |file, offset, buffer| {
             Content { seed: plan.file }.fill(offset, buffer);
             file.write_all_at(buffer, offset)
@@ -105,7 +105,7 @@ impl Sockets {
     }
 
     /// The first byte of a plan's calls that is not what it should be.
-    pub(super) fn mismatch(&self, plan: &Plan) -> io::Result<Option<Mismatch>> {
+    pub(super) fn mismatch(&self, plan: &IoPlan) -> io::Result<Option<ByteMismatch>> {
         let mut found = None;
         self.each_part(plan, |file, offset, buffer| {
             file.read_exact_at(buffer, offset)?;
@@ -118,7 +118,7 @@ impl Sockets {
     /// Goes through the files of all servers, buffer by buffer of the plan's parts.
     fn each_part(
         &self,
-        plan: &Plan,
+        plan: &IoPlan,
         mut work: impl FnMut(&File, u64, &mut [u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
@@ -185,7 +185,7 @@ pub(super) struct SocketServers {
     paths: Vec<PathBuf>,
     stop: Arc<AtomicBool>,
     accepting: Vec<JoinHandle<()>>,
-    _at_signal: AtSignal,
+    _signal_cleanup: SignalCleanup,
 }
 
 impl SocketServers {
@@ -212,8 +212,8 @@ impl SocketServers {
         };
         let accepting = listeners.into_iter().enumerate().map(accept).collect();
         let removed = paths.clone();
-        let at_signal = AtSignal::new(move || remove_all(&removed));
-        Ok(Self { sockets, paths, stop, accepting, _at_signal: at_signal })
+        let signal_cleanup = SignalCleanup::new(move || remove_all(&removed));
+        Ok(Self { sockets, paths, stop, accepting, _signal_cleanup: signal_cleanup })
     }
 
     /// How ranks reach them.

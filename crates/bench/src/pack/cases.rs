@@ -57,7 +57,7 @@ impl Family {
 
 /// A type to pack and unpack.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct PackCase {
     /// Its name.
     pub name: &'static str,
     /// Its size.
@@ -69,7 +69,7 @@ pub struct Case {
     bytes: u64,
 }
 
-impl Case {
+impl PackCase {
     fn new(name: &'static str, size: Size, family: Family, notation: Notation) -> Self {
         let bytes = notation.build().as_ref().map_or(0, Datatype::size);
         Self { name, size, family, notation, bytes }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn cases_have_about_their_size() {
-        for case in Case::all() {
+        for case in PackCase::all() {
             let part = case.bytes() as f64 / case.size.bytes() as f64;
             assert!((0.9..=1.1).contains(&part), "{} {part}", case.name);
         }

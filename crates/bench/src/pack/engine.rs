@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use striate_datatype::{Datatype, Packer};
 
-use super::cases::{Case, Family};
+use super::cases::{Family, PackCase};
 use super::{Direction, PackBenchError};
 use crate::peer::{self, Peer, memory_pattern, stream_pattern};
 
 /// One side of the comparison, ready to copy one case.
-pub(super) enum Engine<'p> {
+pub(super) enum PackEngine<'p> {
     Striate { packer: Packer, buffers: Buffers },
     Memcpy { buffers: Buffers },
     Loop { block: u64, buffers: Buffers },
     Mpi { peer: &'p mut Peer },
 }
 
-impl<'p> Engine<'p> {
+impl<'p> PackEngine<'p> {
     /// All engines there are for a case.
-    pub(super) fn all(case: &Case, peers: &'p mut [Peer]) -> Result<Vec<Self>, PackBenchError> {
+    pub(super) fn all(case: &PackCase, peers: &'p mut [Peer]) -> Result<Vec<Self>, PackBenchError> {
         let ty = case.notation.build()?;
         let buffers = || Buffers::new(&ty);
         let mut engines = vec![
@@ -140,8 +140,8 @@ impl<'p> Engine<'p> {
 
 /// Lets every engine copy once, from the same bytes, and compares what they wrote.
 pub(super) fn compare(
-    case: &Case,
-    engines: &mut [Engine<'_>],
+    case: &PackCase,
+    engines: &mut [PackEngine<'_>],
     direction: Direction,
 ) -> Result<(), PackBenchError> {
     let mut ours = None;

@@ -15,8 +15,8 @@ use thiserror::Error;
 
 pub use crate::peer::Direction;
 use crate::peer::{Peer, PeerError};
-pub use cases::{Case, Family, Size};
-use engine::Engine;
+pub use cases::{Family, PackCase, Size};
+use engine::PackEngine;
 
 /// Why the benchmark ended early.
 #[derive(Debug, Error)]
@@ -43,7 +43,7 @@ pub enum PackBenchError {
 
 /// What to run.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PackOptions {
     /// Samples per engine, case and direction.
     pub samples: usize,
     /// Only cases whose name contains this.
@@ -52,7 +52,7 @@ pub struct Options {
     pub sample_time: Duration,
 }
 
-impl Default for Options {
+impl Default for PackOptions {
     fn default() -> Self {
         Self { samples: 15, only: None, sample_time: Duration::from_millis(4) }
     }
@@ -60,7 +60,7 @@ impl Default for Options {
 
 /// The samples of one engine.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct PackRow {
     /// The case.
     pub case: &'static str,
     /// `cache` or `large`.
@@ -81,27 +81,27 @@ pub struct Row {
 
 /// All that was measured.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Results {
+pub struct PackResults {
     /// A row per case, size, direction and engine.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PackRow>,
     /// The comparisons that have a goal.
     pub ratios: Vec<Ratio>,
     /// The peers in their own words.
     pub peers: Vec<String>,
 }
 
-/// Runs the benchmark; `progress` is told of each case as it starts, with its place and their
+/// Runs the benchmark; `progress` is called with each case as it starts, its index and their
 /// number.
 pub fn run(
-    options: &Options,
-    mut progress: impl FnMut(&Case, usize, usize),
-) -> Result<Results, PackBenchError> {
-    let cases: Vec<Case> = Case::all()
+    options: &PackOptions,
+    mut progress: impl FnMut(&PackCase, usize, usize),
+) -> Result<PackResults, PackBenchError> {
+    let cases: Vec<PackCase> = PackCase::all()
         .into_iter()
         .filter(|case| options.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())))
         .collect();
     let mut peers = Peer::start_all()?;
-    let mut results = Results::default();
+    let mut results = PackResults::default();
     for peer in &mut peers {
         results.peers.push(peer.version()?);
     }
@@ -117,17 +117,17 @@ pub fn run(
 const PLACEMENTS: usize = 5;
 
 fn run_case(
-    case: &Case,
-    options: &Options,
+    case: &PackCase,
+    options: &PackOptions,
     peers: &mut [Peer],
-    results: &mut Results,
+    results: &mut PackResults,
 ) -> Result<(), PackBenchError> {
     const DIRECTIONS: [Direction; 2] = [Direction::Pack, Direction::Unpack];
     // Samples of each engine, by direction.
     let mut samples: Vec<(&'static str, [Vec<f64>; 2])> = Vec::new();
     let placements = PLACEMENTS.min(options.samples.max(1));
     for placement in 0..placements {
-        let mut engines = Engine::all(case, peers)?;
+        let mut engines = PackEngine::all(case, peers)?;
         samples.resize_with(engines.len(), || ("", [Vec::new(), Vec::new()]));
         let rounds = options.samples * (placement + 1) / placements
             - options.samples * placement / placements;
@@ -151,7 +151,7 @@ fn run_case(
         }
     }
     for (d, direction) in DIRECTIONS.into_iter().enumerate() {
-        let rows: Vec<Row> = samples
+        let rows: Vec<PackRow> = samples
             .iter_mut()
             .filter_map(|(name, samples)| {
                 row(case, direction, name, std::mem::take(&mut samples[d]))
@@ -164,13 +164,13 @@ fn run_case(
 }
 
 fn row(
-    case: &Case,
+    case: &PackCase,
     direction: Direction,
     implementation: &'static str,
     samples: Vec<f64>,
-) -> Option<Row> {
+) -> Option<PackRow> {
     let Median { value, ci95 } = median(&samples)?;
-    Some(Row {
+    Some(PackRow {
         case: case.name,
         size: case.size.name(),
         direction,
@@ -183,7 +183,7 @@ fn row(
 }
 
 /// The comparisons with a goal: the faster MPI for every case, the loop for vectors.
-fn ratios(case: &Case, direction: Direction, rows: &[Row]) -> Vec<Ratio> {
+fn ratios(case: &PackCase, direction: Direction, rows: &[PackRow]) -> Vec<Ratio> {
     let find = |name: &str| rows.iter().find(|row| row.implementation == name);
     let Some(ours) = find("striate") else { return Vec::new() };
     let faster_mpi = [find("openmpi"), find("mpich")]

@@ -2,7 +2,7 @@
 //!
 //! The first group are answers to a request and change nothing; the second say that the database
 //! itself cannot be used. After [`CatalogError::Database`] of a change, the change may or may not
-//! have been made: reopening tells.
+//! have been made: reopening shows.
 
 use std::io;
 use std::path::PathBuf;
@@ -150,9 +150,9 @@ pub enum CatalogError {
         /// Why it failed.
         source: io::Error,
     },
-    /// What the catalogue still has of the disk is kept for removals.
+    /// What the catalogue still has of the disk is reserved for removals.
     #[error(
-        "the disk of the metadata server is full ({source}): what is left is kept so that files can be \
+        "the disk of the metadata server is full ({source}): the rest is reserved so that files can be \
          removed"
     )]
     Full {

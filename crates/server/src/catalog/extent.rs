@@ -7,16 +7,16 @@
 //! a file with a hole that no disk may have the space for.
 //!
 //! So the storage is not shortened when the database asks for that, and space that is added is
-//! allocated before the database hears of it: what it writes never meets a full disk. A database
-//! accepts storage that is longer than what it knows of, and uses all of it. [`super::room`]
-//! decides when names may be added.
+//! allocated before the database knows of it: its writes never fail because of a full disk. A
+//! database accepts storage that is longer than what it knows of, and uses all of it.
+//! [`super::reserve`] decides when names may be added.
 //!
 //! # Durable growth
 //!
-//! The database grows its file, writes its pages and a header that tells the new length, and makes
+//! The database grows its file, writes its pages and a header with the new length, and makes
 //! all of that durable in one sync. A file system may write the header first and the new length
 //! last (ext4 does: bytes that are overwritten in place are not ordered against the journal, which
-//! holds the length). If the power goes in between, the header tells of more bytes than there are,
+//! holds the length). If the power goes in between, the header counts more bytes than there are,
 //! and the database refuses its own file. So a longer length is made durable before anything is
 //! written that depends on it. The file doubles when it grows, which makes the extra sync rare.
 
@@ -120,9 +120,9 @@ impl Extent {
 
 /// The extent, as the database uses it.
 #[derive(Debug)]
-pub(super) struct Held(pub(super) Arc<Extent>);
+pub(super) struct RedbStorage(pub(super) Arc<Extent>);
 
-impl StorageBackend for Held {
+impl StorageBackend for RedbStorage {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.used())
     }
@@ -147,7 +147,7 @@ impl StorageBackend for Held {
 
     fn close(&self) -> io::Result<()> {
         // Much more than what is used is given back; what a start and removals take is not.
-        let enough = super::room::enough_for(self.0.used());
+        let enough = super::reserve::enough_for(self.0.used());
         if self.0.held() > 2 * enough {
             let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
             self.0.storage.set_len(enough)?;
@@ -169,7 +169,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let [shown, blocks, looked_at] = [(); 3].map(|()| file.try_clone().unwrap());
         let extent = Arc::new(Extent::new(FileBackend::new(shown).unwrap(), Some(blocks)).unwrap());
-        let storage = Held(Arc::clone(&extent));
+        let storage = RedbStorage(Arc::clone(&extent));
         let of_disk = || looked_at.metadata().unwrap().blocks() * 512;
         storage.set_len(1 << 20).unwrap();
         assert!(of_disk() >= 1 << 20, "{}", of_disk());
@@ -189,7 +189,7 @@ mod tests {
     fn a_part_of_a_page_does_not_count() {
         let storage = InMemoryBackend::new();
         storage.set_len(3 * PAGE + 1024).unwrap();
-        let storage = Held(Arc::new(Extent::new(storage, None).unwrap()));
+        let storage = RedbStorage(Arc::new(Extent::new(storage, None).unwrap()));
         assert_eq!(storage.len().unwrap(), 3 * PAGE);
         storage.set_len(5 * PAGE).unwrap();
         assert_eq!(storage.0.storage.len().unwrap(), 5 * PAGE);

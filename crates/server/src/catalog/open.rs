@@ -15,8 +15,8 @@ use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageBackend, StorageError};
 
 use super::CatalogError;
-use super::extent::{Extent, Held};
-use super::room::hold_least;
+use super::extent::{Extent, RedbStorage};
+use super::reserve::hold_least;
 use super::tables::{FORMAT, FORMAT_KEY, META, Tables};
 
 /// Memory for pages of the database.
@@ -101,7 +101,7 @@ pub(super) fn open_backend(
 ) -> Result<Opened, CatalogError> {
     let extent = Extent::new(backend, blocks).map_err(redb::Error::Io)?;
     let extent = Arc::new(extent);
-    let storage = Held(Arc::clone(&extent));
+    let storage = RedbStorage(Arc::clone(&extent));
     // The database asserts what it reads, some of it before it has checked it. Nothing of it
     // outlives the panic: it owns the backend, and is itself not yet there.
     let opening = catch_unwind(AssertUnwindSafe(|| {
@@ -163,7 +163,7 @@ fn check_format(database: &Database, name: &str) -> Result<(), CatalogError> {
             Err(CatalogError::NewerFormat { catalog: name.to_owned(), found, known: FORMAT })
         }
         Some(_) => not_a_catalog("it has a format that never was"),
-        None => not_a_catalog("it does not tell its format"),
+        None => not_a_catalog("it does not say its format"),
     }
 }
 

@@ -57,9 +57,9 @@ pub enum Finding {
         path: String,
         /// Its id.
         file: u64,
-        /// The size that its objects tell.
+        /// The size that follows from its objects.
         size: u64,
-        /// The size that the metadata server was told.
+        /// The size that the metadata server has.
         recorded: u64,
     },
     /// An object is shorter than it would be without holes.

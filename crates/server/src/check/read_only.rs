@@ -45,7 +45,7 @@ impl ReadOnly {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The page as it was, zeros behind the end.
+    /// The page as it was, zeros after the end.
     fn original(&self, page: u64, kept: u64) -> io::Result<[u8; PAGE]> {
         let start = page * PAGE as u64;
         let mut bytes = [0; PAGE];
@@ -136,7 +136,7 @@ mod tests {
             let mut bytes = vec![1; twin.len()];
             storage.read(0, &mut bytes).unwrap();
             assert!(bytes == twin);
-            assert!(storage.read(1, &mut bytes).is_err(), "behind the end");
+            assert!(storage.read(1, &mut bytes).is_err(), "after the end");
         };
         read(&twin);
         storage.write(4000, &[7; 5000]).unwrap();

@@ -24,11 +24,11 @@ pub(super) fn unusable(error: &TypeError) -> Failure {
 pub(super) struct Target {
     striping: Striping,
     index: u32,
-    pub(super) bytes: Meant,
+    pub(super) bytes: TargetBytes,
 }
 
 /// The bytes of the whole file that are meant.
-pub(super) enum Meant {
+pub(super) enum TargetBytes {
     Contiguous(Range<u64>),
     List(Vec<(u64, u32)>),
     Typed {
@@ -51,8 +51,8 @@ impl Target {
             return Err(Failure::new(FailureCode::Malformed, text));
         };
         let bytes = match &access.bytes {
-            Bytes::Contiguous { offset, len } => Meant::Contiguous(*offset..offset + len),
-            Bytes::List(regions) => Meant::List(regions.clone()),
+            Bytes::Contiguous { offset, len } => TargetBytes::Contiguous(*offset..offset + len),
+            Bytes::List(regions) => TargetBytes::List(regions.clone()),
             &Bytes::Typed { id, displacement, start, len } => {
                 let Some(datatype) = descriptions.get(&id) else {
                     let text = format!("datatype {id} is not known here (any more)");
@@ -63,7 +63,7 @@ impl Target {
                 let copies = placement.as_type().map_err(|error| unusable(&error))?;
                 let packer = Packer::new(&copies, 1).map_err(|error| unusable(&error))?;
                 let run = copies.size() as f64 / copies.runs().max(1) as f64;
-                Meant::Typed { copies, packer, stream: start..start + len, run }
+                TargetBytes::Typed { copies, packer, stream: start..start + len, run }
             }
         };
         Ok(Self { striping: Striping { strip, servers }, index: share.index, bytes })
@@ -72,12 +72,14 @@ impl Target {
     /// One past the last byte of the object that may be meant, and how many bytes are at most.
     pub(super) fn reach(&self) -> (u64, u64) {
         let (end, bytes) = match &self.bytes {
-            Meant::Contiguous(range) => (range.end, range.end - range.start),
-            Meant::List(regions) => regions.iter().fold((0, 0), |(end, bytes), &(offset, len)| {
-                let len = u64::from(len);
-                (end.max(offset + len), bytes + len)
-            }),
-            Meant::Typed { copies, stream, .. } => {
+            TargetBytes::Contiguous(range) => (range.end, range.end - range.start),
+            TargetBytes::List(regions) => {
+                regions.iter().fold((0, 0), |(end, bytes), &(offset, len)| {
+                    let len = u64::from(len);
+                    (end.max(offset + len), bytes + len)
+                })
+            }
+            TargetBytes::Typed { copies, stream, .. } => {
                 (copies.true_upper_bound().max(0) as u64, stream.end - stream.start)
             }
         };
@@ -93,7 +95,7 @@ impl Target {
         let (striping, index) = (self.striping, self.index);
         let cut = |range: Range<u64>| range.start.min(limit)..range.end.min(limit);
         Ok(match &self.bytes {
-            Meant::Contiguous(range) => {
+            TargetBytes::Contiguous(range) => {
                 // In the object they lie together.
                 let range = cut(range.clone());
                 let object = striping.object_range(index, range.clone());
@@ -103,8 +105,10 @@ impl Target {
                     object: object.start,
                 }))
             }
-            Meant::List(regions) => Parts::List { regions: regions.iter(), striping, index, limit },
-            Meant::Typed { copies, stream, .. } => {
+            TargetBytes::List(regions) => {
+                Parts::List { regions: regions.iter(), striping, index, limit }
+            }
+            TargetBytes::Typed { copies, stream, .. } => {
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
                 let end = copies
                     .bytes_before(1, limit)

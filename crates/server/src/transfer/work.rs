@@ -15,7 +15,7 @@ use striate_layout::striping::Part;
 use striate_wire::{Failure, FailureCode};
 
 use super::Engine;
-use super::target::{Meant, Target};
+use super::target::{Target, TargetBytes};
 use crate::objects::failed;
 
 /// One request at work on an object.
@@ -118,7 +118,7 @@ impl<'a> Work<'a> {
         target: &'a Target,
     ) -> Result<Self, Failure> {
         let typed = match &target.bytes {
-            Meant::Typed { copies, packer, run, .. } => {
+            TargetBytes::Typed { copies, packer, run, .. } => {
                 let cursor = Cursor::new(copies, 1).map_err(unusable)?;
                 Some(Typed { copies, packer, run: *run, cursor })
             }
@@ -175,7 +175,7 @@ impl<'a> Work<'a> {
         let shared = || writers.read().unwrap_or_else(PoisonError::into_inner);
         let Some(typed) = &mut self.typed else {
             let _others = shared();
-            // The stream of a part shrinks as it comes; its file range tells where it began.
+            // The stream of a part shrinks as it comes; its file range says where it began.
             let written = part.file.end - part.file.start - (part.stream.end - now.start);
             return plain.write_at(part.object + written, bytes);
         };
@@ -222,7 +222,7 @@ impl<'a> Plain<'a> {
         self.engine.objects.writers(self.object)
     }
 
-    /// Reads all; behind the end of the object there are zeros.
+    /// Reads all; after the end of the object there are zeros.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         let mut got = 0;
         while got < into.len() {

@@ -1,6 +1,6 @@
 //! A disk in memory whose power can fail.
 //!
-//! It keeps what is durable apart from what was written since the last sync. A power cut keeps any
+//! It separates what is durable from what was written since the last sync. A power cut keeps any
 //! of those changes, in part or whole, and forgets the others.
 
 use std::io;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
-/// The bytes of the database's header that tell how many pages there are. They are written
-/// together: torn when the file shrinks, they could tell of more pages than there ever were (low
+/// The bytes of the database's header that say how many pages there are. They are written
+/// together: torn when the file shrinks, they could count more pages than there ever were (low
 /// byte new, high byte old), and the database would refuse its file. A disk that writes whole
 /// sectors tears no 8 bytes; all other bytes of the header are torn here.
 const LENGTH_IN_HEADER: std::ops::Range<usize> = 24..32;
@@ -90,7 +90,7 @@ impl SimulatedDisk {
     pub(crate) fn after_power_cut(&self, chance: &mut Chance) -> Self {
         let state = self.state();
         let mut image = state.durable.clone();
-        // Sometimes all up to some change and nothing behind it, sometimes each on its own.
+        // Sometimes all up to some change and nothing after it, sometimes each on its own.
         let in_order = chance.of(3) == 0;
         let kept = chance.of(state.pending.len() as u64 + 1) as usize;
         let likely = chance.of(101);

@@ -41,13 +41,13 @@ fn requests_in_progress_are_finished() {
     assert_eq!(idle.wait_for_end(), None);
     assert_eq!(waiter.receive(wait).unwrap_err().code, FailureCode::Draining);
     assert!(TcpStream::connect(address).is_err(), "still listening");
-    // The data still comes in parts, and another request behind it.
+    // The data still comes in parts, and another request after it.
     thread::sleep(Duration::from_millis(200));
     writer.connection.send_data(id, b"cd").unwrap();
     writer.connection.send_data(id, b"").unwrap();
     let ping = writer.send(&Request::Ping);
     assert_eq!(writer.receive(id), Ok(Reply::Written { bytes: 4 }));
-    // Depending on when it came, it is told or finds the connection ended.
+    // Depending on when it came, it gets the failure or finds the connection ended.
     if let Some(failure) = writer.wait_for_end() {
         assert_eq!((failure.code, ping), (FailureCode::Draining, id + 1));
     }

@@ -76,7 +76,7 @@ impl Client {
         self.ask(request).unwrap_err().code
     }
 
-    /// Bytes as they are, behind the back of the connection.
+    /// Bytes as they are, not as frames of the connection.
     pub(crate) fn send_raw(&self, bytes: &[u8]) {
         self.connection.stream().socket().write_all(bytes).unwrap();
     }

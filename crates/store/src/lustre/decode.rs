@@ -6,9 +6,9 @@
 use thiserror::Error;
 
 use super::layout::{
-    ByteOrder, Component, Composite, EVERY_TARGET, Form, Layout, MAGIC_COMPOSITE, MAGIC_EXTENDING,
-    MAGIC_FOREIGN, MAGIC_SPECIFIC, MAGIC_V1, MAGIC_V3, OBJECT_BYTES, ObjectId, PlainLayout,
-    PoolName, StripeObject, V1_BYTES, V3_BYTES,
+    ByteOrder, Component, Composite, EVERY_TARGET, LayoutForm, LustreLayout, MAGIC_COMPOSITE,
+    MAGIC_EXTENDING, MAGIC_FOREIGN, MAGIC_SPECIFIC, MAGIC_V1, MAGIC_V3, OBJECT_BYTES, ObjectId,
+    PlainLayout, PoolName, StripeObject, V1_BYTES, V3_BYTES,
 };
 
 /// The longest value of an extended attribute (`XATTR_SIZE_MAX`).
@@ -47,7 +47,7 @@ pub enum LayoutError {
     Overlap,
 }
 
-impl Layout {
+impl LustreLayout {
     /// The layout that `bytes` say, in either byte order.
     pub fn decode(bytes: &[u8]) -> Result<Self, LayoutError> {
         if bytes.len() > LONGEST {
@@ -116,10 +116,10 @@ impl Blob<'_> {
 }
 
 fn plain(blob: &Blob<'_>) -> Result<PlainLayout, LayoutError> {
-    let (form, header): (fn(PoolName) -> Form, usize) = match blob.u32(0)? {
-        MAGIC_V1 => (|_| Form::V1, V1_BYTES),
-        MAGIC_V3 => (Form::V3, V3_BYTES),
-        MAGIC_SPECIFIC => (Form::Specific, V3_BYTES),
+    let (form, header): (fn(PoolName) -> LayoutForm, usize) = match blob.u32(0)? {
+        MAGIC_V1 => (|_| LayoutForm::V1, V1_BYTES),
+        MAGIC_V3 => (LayoutForm::V3, V3_BYTES),
+        MAGIC_SPECIFIC => (LayoutForm::Specific, V3_BYTES),
         magic => return Err(LayoutError::Unknown { magic }),
     };
     blob.part(0, header)?;
@@ -137,8 +137,8 @@ fn plain(blob: &Blob<'_>) -> Result<PlainLayout, LayoutError> {
     })
 }
 
-/// The objects behind a header. Defaults of directories, components that were never written and
-/// files that were moved to an archive have a count, and none of them.
+/// The objects that follow a header. Defaults of directories, components that were never written
+/// and files that were moved to an archive have a count, and none of them.
 fn objects(blob: &Blob<'_>, header: usize, count: u16) -> Result<Vec<StripeObject>, LayoutError> {
     if blob.bytes.len() == header || count >= EVERY_TARGET {
         return Ok(Vec::new());

@@ -124,7 +124,7 @@ pub struct StripeObject {
 
 /// Which structure holds a plain layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum LayoutForm {
     /// `lov_user_md_v1`.
     V1,
     /// `lov_user_md_v3`: on the targets of a pool.
@@ -137,7 +137,7 @@ pub enum Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainLayout {
     /// Which structure.
-    pub form: Form,
+    pub form: LayoutForm,
     /// `lmm_pattern`.
     pub pattern: u32,
     /// `lmm_oi`: the file itself.
@@ -150,7 +150,7 @@ pub struct PlainLayout {
     /// read, a generation or nothing.
     pub start: u16,
     /// The objects, if there are any yet. A layout that is set names targets here if it is
-    /// [`Form::Specific`], and nothing else.
+    /// [`LayoutForm::Specific`], and nothing else.
     pub objects: Vec<StripeObject>,
 }
 
@@ -158,9 +158,9 @@ impl PlainLayout {
     /// The bytes that the file system takes, in the order of [`ByteOrder::NATIVE`].
     pub fn encode(&self, order: ByteOrder) -> Vec<u8> {
         let (magic, pool) = match self.form {
-            Form::V1 => (MAGIC_V1, None),
-            Form::V3(pool) => (MAGIC_V3, Some(pool)),
-            Form::Specific(pool) => (MAGIC_SPECIFIC, Some(pool)),
+            LayoutForm::V1 => (MAGIC_V1, None),
+            LayoutForm::V3(pool) => (MAGIC_V3, Some(pool)),
+            LayoutForm::Specific(pool) => (MAGIC_SPECIFIC, Some(pool)),
         };
         let mut bytes = Vec::with_capacity(V3_BYTES + self.objects.len() * OBJECT_BYTES);
         bytes.extend(order.u32_bytes(magic));
@@ -244,7 +244,7 @@ pub struct Composite {
 
 /// The layout of a file, or the default of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum LustreLayout {
     /// Striped in one way.
     Plain(PlainLayout),
     /// Made of components.
@@ -253,7 +253,7 @@ pub enum Layout {
     Foreign,
 }
 
-impl Layout {
+impl LustreLayout {
     /// Whether it is made of components.
     pub const fn is_composite(&self) -> bool {
         matches!(self, Self::Composite(_))
@@ -279,7 +279,7 @@ impl Layout {
         }
     }
 
-    /// Whether [`Layout::striping`] depends on how many targets there are.
+    /// Whether [`LustreLayout::striping`] depends on how many targets there are.
     pub(super) fn needs_targets(&self) -> bool {
         self.striping(None) != self.striping(Some(1))
     }

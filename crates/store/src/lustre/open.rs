@@ -1,4 +1,4 @@
-//! Opening a file so that it is striped as asked, or tells how it is striped.
+//! Opening a file so that it is striped as asked, or reports how it is striped.
 //!
 //! Of a file system that is not Lustre, one question is asked: which one it is. That is a question
 //! about the directory if the file may have to be created with stripes, and about the file
@@ -14,7 +14,7 @@ use nix::libc;
 
 use super::FileSystem;
 use super::control::{Creation, LayoutControl, SystemLayouts};
-use super::layout::{ByteOrder, Layout};
+use super::layout::{ByteOrder, LustreLayout};
 use super::report::{Obstacle, StripingReport};
 use super::request::{StripeCount, StripeRequest};
 use crate::error::{Cause, Operation, StoreError};
@@ -152,7 +152,7 @@ impl Opening<'_> {
     fn objection(&self) -> Option<Obstacle> {
         match self.control.directory_default(self.directory()) {
             Ok(None) => None,
-            Ok(Some(bytes)) => match Layout::decode(&bytes) {
+            Ok(Some(bytes)) => match LustreLayout::decode(&bytes) {
                 Ok(layout) => layout.is_composite().then_some(Obstacle::CompositeDirectory),
                 Err(_) => Some(Obstacle::UnknownDirectory),
             },
@@ -160,24 +160,24 @@ impl Opening<'_> {
         }
     }
 
-    /// The layout of a file, or why it cannot be told.
-    fn layout(&self, file: &File) -> Result<Option<Layout>, String> {
+    /// The layout of a file, or why it is not known.
+    fn layout(&self, file: &File) -> Result<Option<LustreLayout>, String> {
         let bytes = self.control.layout(file.as_fd()).map_err(|error| error.to_string())?;
-        let layout = bytes.map(|bytes| Layout::decode(&bytes)).transpose();
+        let layout = bytes.map(|bytes| LustreLayout::decode(&bytes)).transpose();
         layout.map_err(|error| error.to_string())
     }
 
     /// Compares the layout with what was asked for.
     fn report(
         &self,
-        layout: Result<Option<Layout>, String>,
+        layout: Result<Option<LustreLayout>, String>,
         request: StripeRequest,
         targets: Option<u32>,
         obstacle: Option<&Obstacle>,
     ) -> StripingReport {
         // Asked for only where it matters: it takes another open.
-        let matters = |layout: &Option<Layout>| {
-            layout.as_ref().is_some_and(Layout::needs_targets)
+        let matters = |layout: &Option<LustreLayout>| {
+            layout.as_ref().is_some_and(LustreLayout::needs_targets)
                 || request.count == Some(StripeCount::All)
         };
         let targets = targets.or_else(|| {

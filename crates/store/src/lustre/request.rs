@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::layout::{Form, ObjectId, PATTERN_STRIPES, PlainLayout};
+use super::layout::{LayoutForm, ObjectId, PATTERN_STRIPES, PlainLayout};
 
 /// Stripes are multiples of this (`LOV_MIN_STRIPE_SIZE`).
 const SMALLEST_UNIT: u64 = 1 << 16;
@@ -60,7 +60,7 @@ impl StripeRequest {
             (Some(StripeCount::All), None) => ALL,
         };
         Some(PlainLayout {
-            form: Form::V1,
+            form: LayoutForm::V1,
             pattern: PATTERN_STRIPES,
             owner: ObjectId::default(),
             unit,

@@ -17,7 +17,7 @@ const MOST_VECTORS: usize = 1024;
 
 /// A transfer that failed, and where.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedTransfer {
     pub(super) source: io::Error,
     pub(super) offset: u64,
     pub(super) len: u64,
@@ -115,7 +115,7 @@ impl<'m> List<'m> {
         group: &[Region],
         done: usize,
         vectors: &mut Vec<libc::iovec>,
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, FailedTransfer> {
         let Some(first) = group.first() else { return Ok(0) };
         let all = group.iter().map(|region| region.len).sum();
         let moved = system.repeat(self.call, first.offset, done, all, |done, len| {
@@ -125,7 +125,7 @@ impl<'m> List<'m> {
             // is written to.
             unsafe { system.vectored(self.call, vectors, first.offset + done as u64) }
         });
-        moved.map_err(|source| Failed { source, offset: first.offset, len: all as u64 })
+        moved.map_err(|source| FailedTransfer { source, offset: first.offset, len: all as u64 })
     }
 
     /// Hands the bytes of regions of this list to `each`, one region after the other; returns the
@@ -134,7 +134,7 @@ impl<'m> List<'m> {
         &self,
         regions: impl Iterator<Item = &'g Region>,
         mut each: impl FnMut(u64, Part<'_>) -> io::Result<usize>,
-    ) -> Result<u64, Failed> {
+    ) -> Result<u64, FailedTransfer> {
         let mut total = 0;
         for region in regions.filter(|region| region.len > 0) {
             let (start, len) = (self.address(region), region.len);
@@ -146,7 +146,7 @@ impl<'m> List<'m> {
                 // no other slice of it is made while this one lives.
                 Part::Read(unsafe { std::slice::from_raw_parts_mut(start, len) })
             };
-            total += each(region.offset, part).map_err(|source| Failed {
+            total += each(region.offset, part).map_err(|source| FailedTransfer {
                 source,
                 offset: region.offset,
                 len: len as u64,
@@ -160,7 +160,7 @@ impl<'m> List<'m> {
         &self,
         system: &System,
         groups: impl Iterator<Item = &'g [Region]>,
-    ) -> Result<u64, Failed> {
+    ) -> Result<u64, FailedTransfer> {
         let mut vectors = Vec::new();
         let mut total = 0;
         for group in groups {

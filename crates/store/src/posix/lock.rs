@@ -16,7 +16,7 @@ use nix::libc;
 
 use super::PosixFile;
 use crate::error::{Cause, Operation, StoreError};
-use crate::range_table::{Nothing, RangeTable, check_range};
+use crate::range_table::{EmptyLock, RangeTable, check_range};
 use crate::store::{Lock, LockKind};
 
 /// Attempts without sleep: most locks are held for less than a sleep lasts.
@@ -58,14 +58,14 @@ fn record(range: &Range<u64>, kind: libc::c_int) -> libc::flock {
 
 /// A held range.
 #[derive(Debug)]
-struct Held<'f> {
+struct PosixLock<'f> {
     file: &'f PosixFile,
     id: u64,
 }
 
-impl Lock for Held<'_> {}
+impl Lock for PosixLock<'_> {}
 
-impl Drop for Held<'_> {
+impl Drop for PosixLock<'_> {
     fn drop(&mut self) {
         self.file.locks.table.leave(self.id, |part| {
             // Unlocking does not wait and has nothing to report: the lock goes with the
@@ -88,14 +88,14 @@ pub(super) fn lock(
     };
     check_range(&range).map_err(|what| fail(Cause::Malformed(what)))?;
     if range.is_empty() {
-        return Ok(Box::new(Nothing));
+        return Ok(Box::new(EmptyLock));
     }
     let begin = Instant::now();
     let limit = file.locks.limit;
     let timed_out = || fail(Cause::TimedOut(limit));
     let id = file.locks.table.enter(range.clone(), kind, limit).ok_or_else(timed_out)?;
     // From here on, an early return leaves the table.
-    let held = Held { file, id };
+    let held = PosixLock { file, id };
     let wanted = record(
         &range,
         match kind {

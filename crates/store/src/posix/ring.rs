@@ -20,7 +20,7 @@ use std::time::Duration;
 use io_uring::{IoUring, opcode, types};
 use nix::libc;
 
-use super::list::{Failed, List};
+use super::list::{FailedTransfer, List};
 use super::system::{System, SystemCall};
 use crate::store::Region;
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Slot {
 }
 
 /// One entry of a batch.
-struct Entry<'g> {
+struct Submission<'g> {
     group: &'g [Region],
     /// Where its vectors begin, how many they are, how many bytes they have.
     vectors: (usize, usize, usize),
@@ -95,7 +95,7 @@ impl Ring {
         system: &System,
         list: &List<'_>,
         mut groups: impl Iterator<Item = &'g [Region]>,
-    ) -> Option<Result<u64, Failed>> {
+    ) -> Option<Result<u64, FailedTransfer>> {
         let mut slot = self.slot.try_lock().ok()?;
         self.ensure(system, &mut slot)?;
         let mut vectors = Vec::new();
@@ -130,7 +130,7 @@ fn prepare<'g>(
     list: &List<'_>,
     group: &'g [Region],
     vectors: &mut Vec<libc::iovec>,
-) -> Entry<'g> {
+) -> Submission<'g> {
     let first = vectors.len();
     let all: usize = group.iter().map(|region| region.len).sum();
     let offset = group.first().map_or(0, |region| region.offset);
@@ -143,7 +143,7 @@ fn prepare<'g>(
         }
     }
     list.vectors(group, 0, len, vectors);
-    Entry { group, vectors: (first, vectors.len() - first, len), result }
+    Submission { group, vectors: (first, vectors.len() - first, len), result }
 }
 
 /// Submits the entries that have no result and waits for all of them. After an error some have
@@ -152,7 +152,7 @@ fn run(
     ring: &mut IoUring,
     system: &System,
     call: SystemCall,
-    entries: &mut [Entry<'_>],
+    entries: &mut [Submission<'_>],
     vectors: &[libc::iovec],
 ) -> Result<(), ()> {
     let fd = types::Fd(system.file.as_raw_fd());
@@ -214,9 +214,9 @@ fn run(
 fn finish(
     system: &System,
     list: &List<'_>,
-    entries: &[Entry<'_>],
+    entries: &[Submission<'_>],
     vectors: &mut Vec<libc::iovec>,
-) -> Result<u64, Failed> {
+) -> Result<u64, FailedTransfer> {
     let mut total = 0;
     for entry in entries {
         let all: usize = entry.group.iter().map(|region| region.len).sum();
@@ -227,7 +227,7 @@ fn finish(
             Some(errno) => {
                 let offset = entry.group.first().map_or(0, |region| region.offset);
                 let source = io::Error::from_raw_os_error(-errno);
-                return Err(Failed { source, offset, len: all as u64 });
+                return Err(FailedTransfer { source, offset, len: all as u64 });
             }
         };
         let read = entry.result.is_some_and(|n| n >= 0) && list.call == SystemCall::Read;

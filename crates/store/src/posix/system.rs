@@ -1,8 +1,9 @@
 //! System calls that move bytes, continued until the work is done.
 //!
 //! [`System`] is a descriptor and the loop around each call: short transfers go on where they
-//! ended, interruptions are retried, the end of the file is told apart from both. [`SystemFaults`]
-//! sits below that loop, so that tests can make the system behave as badly as it may.
+//! ended, interruptions are retried, the end of the file is distinguished from both.
+//! [`SystemFaults`] sits below that loop, so that tests can make the system behave as badly as it
+//! may.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -50,7 +51,8 @@ pub trait SystemFaults: Debug + Send + Sync {
 pub(super) struct System {
     pub(super) file: File,
     faults: Option<Arc<dyn SystemFaults>>,
-    /// Transfers come in multiples of this; what does not has met the end of the file.
+    /// Transfers come in multiples of this; a transfer that does not has reached the end of the
+    /// file.
     unit: usize,
 }
 

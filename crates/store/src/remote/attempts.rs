@@ -34,7 +34,7 @@ impl Attempts {
     pub(super) fn patience(&self) -> Duration {
         let elapsed = self.begin.elapsed();
         if elapsed < self.patience / 16 {
-            // The same for nearly all requests: a link need not be told anew.
+            // The same for nearly all requests: a link need not be set anew.
             self.patience
         } else {
             let left = self.patience.saturating_sub(elapsed).as_millis();

@@ -162,11 +162,11 @@ struct Call {
     index: usize,
     repeatable: bool,
     under_way: Option<(PooledLink, u64)>,
-    failed: Option<Failed>,
+    failed: Option<FailedAttempt>,
 }
 
 /// An attempt that failed.
-struct Failed {
+struct FailedAttempt {
     error: CallError,
     prospect: Prospect,
 }
@@ -202,7 +202,7 @@ impl Call {
         match taken {
             Err(error) => {
                 let prospect = if error.is_passing() { Prospect::Later } else { Prospect::None };
-                self.failed = Some(Failed { error, prospect });
+                self.failed = Some(FailedAttempt { error, prospect });
             }
             Ok(mut link) => match link.send(request) {
                 Ok(id) => self.under_way = Some((link, id)),
@@ -225,7 +225,7 @@ impl Call {
             () if harmless && error.is_passing() => Prospect::Later,
             () => Prospect::None,
         };
-        self.failed = Some(Failed { error, prospect });
+        self.failed = Some(FailedAttempt { error, prospect });
     }
 }
 
@@ -242,8 +242,8 @@ fn is_repeatable(request: &Request) -> bool {
 
 /// The error of a reply that is none to what was asked.
 pub(super) fn unexpected(address: &str, reply: &Reply, expected: &'static str) -> ServerError {
-    let told = format!("{reply:?}");
-    let kind = told.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let reply = format!("{reply:?}");
+    let kind = reply.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     let text = format!("the server replied '{kind}' where {expected} is due");
     ServerError::new(address, CallError::Protocol(text), 1)
 }

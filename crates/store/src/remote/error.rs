@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::error::ErrorKind;
 
-/// Why one request got no reply. Told apart since only some are worth another attempt.
+/// Why one request got no reply. Only some causes are worth another attempt.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CallError {

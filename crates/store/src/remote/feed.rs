@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut, Read, Write};
 use striate_wire::limits::MAX_DATA;
 use striate_wire::{Connection, Header, Malformed, WireError};
 
-use super::pieces::{Piece, Wanted};
+use super::pieces::{Piece, RemoteRequest};
 
 /// Most pieces of a frame that go to the system one by one.
 const SLICES: usize = 128;
@@ -19,14 +19,14 @@ pub(super) const FRAME: usize = MAX_DATA as usize;
 
 /// See the module.
 pub(super) struct Feed<'w> {
-    wanted: &'w Wanted<'w>,
+    wanted: &'w RemoteRequest<'w>,
     pieces: Box<dyn Iterator<Item = Piece> + 'w>,
     next: Option<Piece>,
 }
 
 impl<'w> Feed<'w> {
     pub(super) fn new(
-        wanted: &'w Wanted<'w>,
+        wanted: &'w RemoteRequest<'w>,
         mut pieces: Box<dyn Iterator<Item = Piece> + 'w>,
     ) -> Self {
         let next = pieces.next();
@@ -160,10 +160,10 @@ fn slices_of<'m>(pieces: &[Piece], memory: &'m mut [u8]) -> Option<Vec<IoSliceMu
         if range.start < from {
             return None;
         }
-        let (_, behind) = rest.split_at_mut(range.start - from);
-        let (slice, behind) = behind.split_at_mut(range.end - range.start);
+        let (_, after) = rest.split_at_mut(range.start - from);
+        let (slice, after) = after.split_at_mut(range.end - range.start);
         slices.push(IoSliceMut::new(slice));
-        (rest, from) = (behind, range.end);
+        (rest, from) = (after, range.end);
     }
     Some(slices)
 }

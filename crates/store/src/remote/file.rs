@@ -11,7 +11,7 @@ use striate_wire::{FileInfo, Reply, Request, Traffic};
 use super::client::Client;
 use super::feed::Feed;
 use super::files::{Layout, striping};
-use super::pieces::{Typed, Wanted};
+use super::pieces::{RemoteRequest, Typed};
 use super::transfer::Servers;
 use super::url::RemoteUrl;
 use crate::error::{ErrorKind, Operation, StoreError};
@@ -44,7 +44,7 @@ pub struct RemoteFile {
     name: String,
     info: FileInfo,
     striping: Striping,
-    /// Whether something was written since the metadata server was told the size.
+    /// Whether something was written since the metadata server got the size.
     grown: AtomicBool,
 }
 
@@ -85,7 +85,7 @@ impl RemoteFile {
     }
 
     /// Tells the metadata server how long the file is, for listings, if something was written since
-    /// it was told last.
+    /// it got last.
     pub fn record(&self) -> Result<(), StoreError> {
         if !self.grown.swap(false, Ordering::Relaxed) {
             return Ok(());
@@ -111,14 +111,14 @@ impl RemoteFile {
         }
     }
 
-    fn read(&self, wanted: &Wanted<'_>, memory: &mut [u8]) -> Result<u64, StoreError> {
+    fn read(&self, wanted: &RemoteRequest<'_>, memory: &mut [u8]) -> Result<u64, StoreError> {
         let failed = |error| StoreError::server(Operation::Read, &self.name, error);
         let objects = self.servers().read(wanted, memory).map_err(failed)?;
         let all = wanted.before(u64::MAX);
         let end_of = |&(server, len): &(u32, u64)| self.striping.offset_of(server, len);
         let is_short = |object: &(u32, u64)| {
-            let behind = end_of(object)..u64::MAX;
-            wanted.pieces(self.striping, object.0, behind).next().is_some()
+            let after_end = end_of(object)..u64::MAX;
+            wanted.pieces(self.striping, object.0, after_end).next().is_some()
         };
         let short: Vec<_> = objects.into_iter().filter(is_short).collect();
         if short.is_empty() {
@@ -133,7 +133,7 @@ impl RemoteFile {
         Ok(wanted.before(len))
     }
 
-    fn write(&self, wanted: &Wanted<'_>, memory: &[u8]) -> Result<(), StoreError> {
+    fn write(&self, wanted: &RemoteRequest<'_>, memory: &[u8]) -> Result<(), StoreError> {
         self.grown.store(true, Ordering::Relaxed);
         let written = self.servers().write(wanted, memory);
         written.map_err(|error| StoreError::server(Operation::Write, &self.name, error))
@@ -163,19 +163,19 @@ impl RemoteFile {
     }
 
     /// A typed request that servers understand; `None` if it has to be expanded here: its bytes do
-    /// not ascend, its description is too long to be told, or they are hard to find on the servers.
+    /// not ascend, its description is too long to be sent, or they are hard to find on the servers.
     fn typed<'r>(
         &self,
         operation: Operation,
         request: &'r TypedRequest,
         memory: usize,
-    ) -> Result<Option<Wanted<'r>>, StoreError> {
+    ) -> Result<Option<RemoteRequest<'r>>, StoreError> {
         let place = |error: StoreError| error.at(request.first_offset(), request.file.len);
         let malformed = |what| place(StoreError::malformed(operation, &self.name, what));
         request.regions(memory).map_err(malformed)?;
         let typed = Typed::new(request).map_err(malformed)?;
         let understood = typed.encoding.len() <= MAX_ENCODING && typed.is_found(self.striping);
-        Ok(understood.then(|| Wanted::Typed(Box::new(typed))))
+        Ok(understood.then(|| RemoteRequest::Typed(Box::new(typed))))
     }
 }
 
@@ -185,14 +185,14 @@ fn is_unsupported<T>(result: &Result<T, StoreError>) -> bool {
 }
 
 /// A list as requests that can be sent; a region of more than 4 GiB goes alone.
-fn lists(regions: &[Region]) -> impl Iterator<Item = Wanted<'_>> {
+fn lists(regions: &[Region]) -> impl Iterator<Item = RemoteRequest<'_>> {
     let fits = |region: &Region| u32::try_from(region.len).is_ok();
     regions.chunk_by(move |a, b| fits(a) && fits(b)).flat_map(move |run| {
         run.chunks(MAX_REGIONS).map(move |list| match *list {
             [Region { memory, offset, len }] => {
-                Wanted::Contiguous { offset, len: len as u64, memory }
+                RemoteRequest::Contiguous { offset, len: len as u64, memory }
             }
-            _ => Wanted::List(list),
+            _ => RemoteRequest::List(list),
         })
     })
 }
@@ -259,8 +259,9 @@ impl Store for RemoteFile {
         if len == 0 {
             return Ok(0);
         }
-        let got =
-            self.read(&Wanted::Contiguous { offset, len, memory: 0 }, buffer).map_err(place)?;
+        let got = self
+            .read(&RemoteRequest::Contiguous { offset, len, memory: 0 }, buffer)
+            .map_err(place)?;
         Ok(got as usize)
     }
 
@@ -272,7 +273,7 @@ impl Store for RemoteFile {
         if len == 0 {
             return Ok(());
         }
-        self.write(&Wanted::Contiguous { offset, len, memory: 0 }, buffer).map_err(place)
+        self.write(&RemoteRequest::Contiguous { offset, len, memory: 0 }, buffer).map_err(place)
     }
 
     fn read_list(&self, regions: &[Region], memory: &mut [u8]) -> Result<u64, StoreError> {

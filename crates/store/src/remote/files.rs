@@ -116,7 +116,7 @@ impl Client {
         }
     }
 
-    /// A part of what [`Client::list`] finds: up to `limit` files behind the path `after`, and
+    /// A part of what [`Client::list`] finds: up to `limit` files after the path `after`, and
     /// whether there are more.
     pub fn list_page(
         &self,
@@ -174,7 +174,7 @@ impl Client {
                 error,
             )
         };
-        // Which servers a dead file had is not told; to remove what is not there does no harm.
+        // The servers of a dead file are not known; to remove what is not there does no harm.
         let servers = self.servers()?;
         let mut buried = 0;
         let mut after = None;

@@ -13,12 +13,12 @@ use super::error::CallError;
 use super::options::ClientOptions;
 use super::url::host_of;
 
-/// Descriptions that a link remembers to have told: no fewer than a program uses in turn.
+/// Descriptions that a link remembers to have sent: no fewer than a program uses in turn.
 const KNOWN: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// A connection to a server.
 ///
-/// After a failure that the server told of, the link can be used on. After any other error it
+/// After a failure that the server reported, the link can be used on. After any other error it
 /// cannot, and is marked as broken; users of [`Link::connection`] mark it by [`Link::failed`].
 #[derive(Debug)]
 pub(super) struct Link {
@@ -60,7 +60,7 @@ impl Link {
         &mut self.connection
     }
 
-    /// The datatypes that the server was told over this link.
+    /// The datatypes that were sent to the server over this link.
     pub(super) fn known(&mut self) -> &mut Known {
         &mut self.known
     }

@@ -2,7 +2,7 @@
 //! keeps it so.
 //!
 //! A lock lives as long as its connection and its lease, whichever ends first: a client that dies
-//! leaves nothing behind, even if the network does not tell. The leases of all locks of a client
+//! leaves no lock, even if the network does not report its end. The leases of all locks of a client
 //! are renewed by one thread, which runs while there are locks and a little longer, since locks
 //! mostly come one after the other.
 
@@ -39,11 +39,11 @@ const RELEASE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct RemoteLock {
     /// Nothing if the range is empty.
-    held: Option<(Arc<Held>, Arc<Renewal>)>,
+    held: Option<(Arc<LeasedLock>, Arc<Renewal>)>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct LeasedLock {
     lock: u64,
     lease: Duration,
     /// Until the lock is released or lost.
@@ -69,7 +69,7 @@ impl Drop for RemoteLock {
     }
 }
 
-impl Held {
+impl LeasedLock {
     /// The next renewal.
     fn due(&self) -> Instant {
         Instant::now() + self.lease / RENEWALS
@@ -105,29 +105,29 @@ impl Held {
 /// The locks of a client whose leases are renewed.
 #[derive(Debug)]
 pub(super) struct Renewal {
-    state: Mutex<State>,
+    state: Mutex<RenewalState>,
     wake: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
-    held: Vec<(Instant, Arc<Held>)>,
+struct RenewalState {
+    held: Vec<(Instant, Arc<LeasedLock>)>,
     /// When the thread will look again, if there is one.
     wakes: Option<Instant>,
 }
 
 impl Renewal {
     pub(super) fn new() -> Arc<Self> {
-        let state = Mutex::new(State { held: Vec::new(), wakes: None });
+        let state = Mutex::new(RenewalState { held: Vec::new(), wakes: None });
         Arc::new(Self { state, wake: Condvar::new() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RenewalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Renews the lease of a lock from now on.
-    fn enter(self: &Arc<Self>, held: &Arc<Held>) -> std::io::Result<()> {
+    fn enter(self: &Arc<Self>, held: &Arc<LeasedLock>) -> std::io::Result<()> {
         let mut state = self.state();
         let due = held.due();
         match state.wakes {
@@ -144,7 +144,7 @@ impl Renewal {
         Ok(())
     }
 
-    fn leave(&self, held: &Arc<Held>) {
+    fn leave(&self, held: &Arc<LeasedLock>) {
         self.state().held.retain(|(_, other)| !Arc::ptr_eq(held, other));
     }
 
@@ -223,7 +223,7 @@ impl Client {
     }
 
     /// As [`Client::on_all`] does it, but for the link, which stays with the lock.
-    fn acquire(&self, request: &Request, wait: Duration) -> Result<Arc<Held>, ServerError> {
+    fn acquire(&self, request: &Request, wait: Duration) -> Result<Arc<LeasedLock>, ServerError> {
         let address = self.address();
         let mut attempts = Attempts::new(self.options());
         loop {
@@ -243,7 +243,7 @@ impl Client {
                 Ok((link, Reply::Locked { lock, lease_ms })) => {
                     let lease = Duration::from_millis(lease_ms.into());
                     let (link, lost) = (Mutex::new(Some(link)), AtomicBool::new(false));
-                    return Ok(Arc::new(Held { lock, lease, link, lost }));
+                    return Ok(Arc::new(LeasedLock { lock, lease, link, lost }));
                 }
                 Ok((mut link, other)) => {
                     link.spoil();

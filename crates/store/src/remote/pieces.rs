@@ -1,4 +1,4 @@
-//! [`Wanted`]: what a request means, server by server, and where its bytes are in memory.
+//! [`RemoteRequest`]: what a request means, server by server, and where its bytes are in memory.
 //!
 //! A server sends and receives the bytes of its strips one after the other. Inside of a strip they
 //! follow each other in the stream of the request, too, so where the stream lies together in memory
@@ -18,7 +18,7 @@ use crate::store::{MemoryPlacement, Region, TypedRequest};
 const SEARCH: u64 = 1 << 22;
 
 /// What a request means.
-pub(super) enum Wanted<'r> {
+pub(super) enum RemoteRequest<'r> {
     /// `len` bytes at `offset`, which are those of memory from index `memory` on.
     Contiguous {
         offset: u64,
@@ -36,15 +36,15 @@ pub(super) struct Typed<'r> {
     pub(super) encoding: Vec<u8>,
     /// All copies that are touched, as one type with the file's offsets.
     copies: Datatype,
-    memory: Lies,
+    memory: StreamMemory,
 }
 
 /// How the stream of a request lies in memory.
-enum Lies {
+enum StreamMemory {
     /// Together, from this index on.
-    Together(usize),
+    Contiguous(usize),
     /// As the packer says.
-    Apart(Box<Packer>),
+    Packed(Box<Packer>),
 }
 
 /// Bytes of a request that one server has next.
@@ -91,9 +91,9 @@ impl<'r> Typed<'r> {
         let MemoryPlacement { origin, datatype, count, .. } = &request.memory;
         let all = Datatype::contiguous(*count, datatype).map_err(unusable("memory"))?;
         let memory = if all.is_contiguous() {
-            Lies::Together((*origin as i64).wrapping_add(all.true_lower_bound()) as usize)
+            StreamMemory::Contiguous((*origin as i64).wrapping_add(all.true_lower_bound()) as usize)
         } else {
-            Lies::Apart(Box::new(Packer::new(&all, 1).map_err(unusable("memory"))?))
+            StreamMemory::Packed(Box::new(Packer::new(&all, 1).map_err(unusable("memory"))?))
         };
         Ok(Self { request, id, encoding, copies, memory })
     }
@@ -124,13 +124,15 @@ impl<'r> Typed<'r> {
         let from = |position: u64| position - self.request.file.start + self.request.memory.start;
         let (start, end) = (from(stream.start), from(stream.end));
         match &self.memory {
-            Lies::Together(first) => Piece::Memory(first + start as usize..first + end as usize),
-            Lies::Apart(_) => Piece::Stream(start..end),
+            StreamMemory::Contiguous(first) => {
+                Piece::Memory(first + start as usize..first + end as usize)
+            }
+            StreamMemory::Packed(_) => Piece::Stream(start..end),
         }
     }
 }
 
-impl Wanted<'_> {
+impl RemoteRequest<'_> {
     /// The request as a server understands it: of a list only the regions that it has something of,
     /// and those that touch in the file as one.
     pub(super) fn bytes(&self, striping: Striping, server: u32) -> Bytes {
@@ -218,8 +220,8 @@ impl Wanted<'_> {
     pub(super) fn packer(&self) -> Option<(&Packer, usize)> {
         match self {
             Self::Typed(typed) => match &typed.memory {
-                Lies::Apart(packer) => Some((packer, typed.request.memory.origin)),
-                Lies::Together(_) => None,
+                StreamMemory::Packed(packer) => Some((packer, typed.request.memory.origin)),
+                StreamMemory::Contiguous(_) => None,
             },
             _ => None,
         }

@@ -12,7 +12,7 @@ use super::error::CallError;
 use super::link::Link;
 use super::options::ClientOptions;
 
-/// Idle links that are kept for each server: enough for the threads of a node, few enough for a
+/// Most idle links for each server: enough for the threads of a node, few enough for a
 /// server of many clients.
 const MOST_IDLE: usize = 16;
 

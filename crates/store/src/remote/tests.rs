@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use striate_wire::{FailureCode, Reply, Request};
 
-use self::fake::{Answer, Asked, Fake};
+use self::fake::{Answer, Asked, FakeServer};
 use super::*;
 use crate::error::{Cause, ErrorKind, Operation, StoreError};
 use crate::store::LockKind;
@@ -19,7 +19,7 @@ fn quick() -> ClientOptions {
     ClientOptions { patience: Duration::from_secs(1), ..ClientOptions::default() }
 }
 
-fn client(of: &Fake) -> Client {
+fn client(of: &FakeServer) -> Client {
     Client::connect(&of.address, ClientOptions::default()).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn attempts(error: &StoreError) -> u32 {
     }
 }
 
-fn file(servers: &[&Fake]) -> FileInfo {
+fn file(servers: &[&FakeServer]) -> FileInfo {
     FileInfo {
         path: "f".into(),
         file: 5,
@@ -48,7 +48,7 @@ fn file(servers: &[&Fake]) -> FileInfo {
 
 #[test]
 fn a_connection_serves_many_requests() {
-    let server = Fake::start(done);
+    let server = FakeServer::start(done);
     let client = client(&server);
     for _ in 0..10 {
         client.ping(&server.address).unwrap();
@@ -61,12 +61,9 @@ fn a_connection_serves_many_requests() {
 #[test]
 fn a_closed_connection_is_made_anew() {
     // Every second request goes unanswered.
-    let server =
-        Fake::start(
-            |asked| {
-                if asked.number % 2 == 0 { Answer::Close } else { Answer::Reply(Reply::Done) }
-            },
-        );
+    let server = FakeServer::start(|asked| {
+        if asked.number % 2 == 0 { Answer::Close } else { Answer::Reply(Reply::Done) }
+    });
     let client = client(&server);
     client.ping(&server.address).unwrap();
     assert_eq!((server.asked().len(), server.connections()), (2, 2));
@@ -75,7 +72,7 @@ fn a_closed_connection_is_made_anew() {
 #[test]
 fn the_end_of_an_old_connection_is_no_attempt() {
     // The first connection ends unnoticed; all later ones serve.
-    let server = Fake::start(|asked| match asked.connection {
+    let server = FakeServer::start(|asked| match asked.connection {
         0 => Answer::Close,
         _ => Answer::Reply(Reply::Done),
     });
@@ -87,7 +84,7 @@ fn the_end_of_an_old_connection_is_no_attempt() {
 
 #[test]
 fn attempts_are_limited_and_counted() {
-    let server = Fake::start(|_| Answer::Close);
+    let server = FakeServer::start(|_| Answer::Close);
     let client = client(&server);
     let error = client.ping(&server.address).unwrap_err();
     assert_eq!(attempts(&error), 4);
@@ -99,7 +96,7 @@ fn attempts_are_limited_and_counted() {
 
 #[test]
 fn what_must_not_be_done_twice_is_sent_once() {
-    let server = Fake::start(|_| Answer::Close);
+    let server = FakeServer::start(|_| Answer::Close);
     let client = client(&server);
     let exclusive = client.create("f", &Layout::default(), true).unwrap_err();
     let renamed = client.rename("f", "g", false).unwrap_err();
@@ -128,14 +125,14 @@ fn a_server_that_is_not_there_is_named() {
 
 #[test]
 fn a_server_that_comes_back_is_found() {
-    let server = Fake::start_as(true, 2, done);
+    let server = FakeServer::start_as(true, 2, done);
     client(&server);
     assert_eq!(server.connections(), 3);
 }
 
 #[test]
 fn an_old_connection_that_ended_is_noticed_before_it_is_used() {
-    let server = Fake::start(|_| Answer::Last(Reply::Done));
+    let server = FakeServer::start(|_| Answer::Last(Reply::Done));
     let client = client(&server);
     client.ping(&server.address).unwrap();
     sleep(Duration::from_millis(100));
@@ -146,7 +143,7 @@ fn an_old_connection_that_ended_is_noticed_before_it_is_used() {
 
 #[test]
 fn a_server_without_the_key_is_refused() {
-    let server = Fake::start(done);
+    let server = FakeServer::start(done);
     let key = striate_wire::Key::from_bytes(&[1; 16]).ok();
     let options = ClientOptions { key, ..ClientOptions::default() };
     let error = Client::connect(&server.address, options).unwrap_err();
@@ -156,7 +153,7 @@ fn a_server_without_the_key_is_refused() {
 
 #[test]
 fn a_process_has_one_client_of_a_server() {
-    let server = Fake::start(done);
+    let server = FakeServer::start(done);
     let url = |scheme| format!("{scheme}://{}/f", server.address).parse::<RemoteUrl>().unwrap();
     let client = Client::shared(&url("striate")).unwrap();
     Client::shared(&url("striate")).unwrap().ping(&server.address).unwrap();
@@ -175,7 +172,7 @@ fn a_silent_server_is_waited_for_with_patience() {
     assert_eq!((error.kind(), attempts(&error)), (ErrorKind::TimedOut, 1));
     assert!(error.to_string().contains("no answer for"), "{error}");
 
-    let server = Fake::start(|_| Answer::Silence);
+    let server = FakeServer::start(|_| Answer::Silence);
     let client = Client::connect(&server.address, quick()).unwrap();
     let error = client.ping(&server.address).unwrap_err();
     assert_eq!((error.kind(), attempts(&error)), (ErrorKind::TimedOut, 1));
@@ -186,7 +183,7 @@ fn a_silent_server_is_waited_for_with_patience() {
 
 #[test]
 fn silent_servers_are_waited_for_together() {
-    let servers = [(); 8].map(|()| Fake::start(|_| Answer::Silence));
+    let servers = [(); 8].map(|()| FakeServer::start(|_| Answer::Silence));
     let client = Client::connect(&servers[0].address, quick()).unwrap();
     let error = client.size(&file(&servers.each_ref())).unwrap_err();
     // All were asked before the first was given up.
@@ -196,7 +193,7 @@ fn silent_servers_are_waited_for_together() {
 
 #[test]
 fn a_busy_server_is_asked_again() {
-    let server = Fake::start(|asked| match asked.number {
+    let server = FakeServer::start(|asked| match asked.number {
         0 => Answer::Failure(FailureCode::Busy),
         1 => Answer::Failure(FailureCode::Draining),
         _ => Answer::Reply(Reply::Done),
@@ -216,7 +213,7 @@ fn other_failures_are_final() {
         (FailureCode::BadName, ErrorKind::Malformed),
         (FailureCode::Io, ErrorKind::Io),
     ] {
-        let server = Fake::start(move |_| Answer::Failure(code));
+        let server = FakeServer::start(move |_| Answer::Failure(code));
         let client = client(&server);
         let error = client.lookup("f").unwrap_err();
         assert_eq!((error.kind(), attempts(&error)), (kind, 1));
@@ -231,7 +228,7 @@ fn other_failures_are_final() {
 
 #[test]
 fn a_wrong_reply_is_an_error() {
-    let server = Fake::start(|_| Answer::Reply(Reply::Written { bytes: 1 }));
+    let server = FakeServer::start(|_| Answer::Reply(Reply::Written { bytes: 1 }));
     let client = client(&server);
     let text = client.ping(&server.address).unwrap_err().to_string();
     assert!(text.contains("replied 'Written' where a sign of life is due"), "{text}");
@@ -242,7 +239,7 @@ fn a_wrong_reply_is_an_error() {
 
 #[test]
 fn a_request_beyond_the_limits_is_not_sent() {
-    let server = Fake::start(done);
+    let server = FakeServer::start(done);
     let client = client(&server);
     let error = client.lookup(&"x".repeat(5000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
@@ -252,7 +249,7 @@ fn a_request_beyond_the_limits_is_not_sent() {
 
 #[test]
 fn only_a_metadata_server_is_a_file_system() {
-    let server = Fake::start_as(false, 0, done);
+    let server = FakeServer::start_as(false, 0, done);
     let error = Client::connect(&server.address, quick()).unwrap_err();
     assert!(error.to_string().contains("connect to the metadata server"), "{error}");
     let error = Client::connect("not a host", quick()).unwrap_err();
@@ -261,7 +258,8 @@ fn only_a_metadata_server_is_a_file_system() {
 
 #[test]
 fn the_size_is_that_of_the_objects() {
-    let with_len = |len| Fake::start(move |_| Answer::Reply(Reply::Len { len, exists: true }));
+    let with_len =
+        |len| FakeServer::start(move |_| Answer::Reply(Reply::Len { len, exists: true }));
     let servers = [with_len(1024), with_len(1030), with_len(0)];
     let client = client(&servers[0]);
     assert_eq!(client.size(&file(&servers.each_ref())).unwrap(), 3 * 1024 + 1024 + 6);
@@ -271,7 +269,7 @@ fn the_size_is_that_of_the_objects() {
 fn many_servers_are_asked_before_the_first_answers() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let servers = [(); 4].map(|()| {
-        Fake::start(|_| {
+        FakeServer::start(|_| {
             ASKED.fetch_add(1, Ordering::SeqCst);
             while ASKED.load(Ordering::SeqCst) < 4 {
                 sleep(Duration::from_millis(1));
@@ -285,12 +283,12 @@ fn many_servers_are_asked_before_the_first_answers() {
 
 #[test]
 fn a_file_is_made_on_all_its_servers_and_removed_from_them() {
-    let io = Fake::start(done);
-    let gone = Fake::start(|_| Answer::Failure(FailureCode::Io));
+    let io = FakeServer::start(done);
+    let gone = FakeServer::start(|_| Answer::Failure(FailureCode::Io));
     let on_both = file(&[&io, &gone]);
     let on_one = file(&[&io]);
     let names = Mutex::new(vec![on_both.clone(), on_one.clone(), on_one.clone()]);
-    let metadata = Fake::start(move |asked| match asked.request {
+    let metadata = FakeServer::start(move |asked| match asked.request {
         Request::Bury { .. } => Answer::Reply(Reply::Done),
         _ => Answer::Reply(Reply::File(names.lock().unwrap().pop().unwrap())),
     });
@@ -310,9 +308,9 @@ fn a_file_is_made_on_all_its_servers_and_removed_from_them() {
 
 #[test]
 fn interrupted_removals_are_finished() {
-    let io = Fake::start(done);
+    let io = FakeServer::start(done);
     let addresses = vec![io.address.clone()];
-    let metadata = Fake::start(move |asked| {
+    let metadata = FakeServer::start(move |asked| {
         Answer::Reply(match asked.request {
             Request::Servers => Reply::Servers { addresses: addresses.clone() },
             Request::Dead { after: None, .. } => Reply::Ids { ids: vec![3, 4], more: true },
@@ -331,7 +329,7 @@ fn listings_come_page_by_page() {
         |path: &str| FileInfo { path: path.into(), servers: vec!["s:1".into()], ..file(&[]) };
     let (a, b) = (named("a"), named("b"));
     let all = [a.clone(), b.clone()];
-    let server = Fake::start(move |asked| {
+    let server = FakeServer::start(move |asked| {
         let Request::List { after, .. } = asked.request else { panic!() };
         Answer::Reply(match after.as_deref() {
             None => Reply::Names { entries: vec![a.clone()], more: true },
@@ -342,8 +340,8 @@ fn listings_come_page_by_page() {
     assert_eq!(client(&server).list("").unwrap(), all);
 }
 
-fn locking(lease_ms: u32, lost: bool) -> Fake {
-    Fake::start(move |asked| match asked.request {
+fn locking(lease_ms: u32, lost: bool) -> FakeServer {
+    FakeServer::start(move |asked| match asked.request {
         Request::Lock { .. } => Answer::Reply(Reply::Locked { lock: 77, lease_ms }),
         Request::Renew { .. } if lost => Answer::Failure(FailureCode::LockLost),
         _ => Answer::Reply(Reply::Done),
@@ -358,7 +356,7 @@ fn wait_until(what: impl Fn() -> bool) {
     }
 }
 
-fn lock(client: &Client, of: &Fake) -> RemoteLock {
+fn lock(client: &Client, of: &FakeServer) -> RemoteLock {
     client.lock(&file(&[of]), 10..20, LockKind::Exclusive, Duration::from_secs(1)).unwrap()
 }
 
@@ -407,7 +405,7 @@ fn a_lost_lock_says_so() {
 
 #[test]
 fn a_lock_that_others_hold_is_waited_for() {
-    let server = Fake::start(|_| Answer::Failure(FailureCode::LockTimeout));
+    let server = FakeServer::start(|_| Answer::Failure(FailureCode::LockTimeout));
     let client = client(&server);
     let wait = Duration::from_secs(2);
     let error = client.lock(&file(&[&server]), 10..20, LockKind::Shared, wait).unwrap_err();
@@ -421,7 +419,7 @@ fn a_lock_that_others_hold_is_waited_for() {
 
 #[test]
 fn an_empty_range_needs_no_lock() {
-    let server = Fake::start(|_| Answer::Close);
+    let server = FakeServer::start(|_| Answer::Close);
     let client = client(&server);
     let wait = Duration::ZERO;
     client.lock(&file(&[&server]), 7..7, LockKind::Shared, wait).unwrap();

@@ -15,7 +15,7 @@ use striate_wire::{
 use super::attempts::Attempts;
 use super::error::{CallError, ServerError};
 use super::feed::Feed;
-use super::pieces::Wanted;
+use super::pieces::RemoteRequest;
 use super::pool::{Pool, PooledLink};
 
 /// The servers of a file, and how it lies on them.
@@ -42,7 +42,7 @@ impl Servers<'_> {
     /// Reads; returns the length of the object of each server that is concerned.
     pub(super) fn read(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &RemoteRequest<'_>,
         memory: &mut [u8],
     ) -> Result<Vec<(u32, u64)>, ServerError> {
         self.persevere(wanted, |servers, attempts| {
@@ -51,7 +51,11 @@ impl Servers<'_> {
     }
 
     /// Writes all.
-    pub(super) fn write(&self, wanted: &Wanted<'_>, memory: &[u8]) -> Result<(), ServerError> {
+    pub(super) fn write(
+        &self,
+        wanted: &RemoteRequest<'_>,
+        memory: &[u8],
+    ) -> Result<(), ServerError> {
         let written = self.persevere(wanted, |servers, attempts| {
             self.write_once(wanted, servers, attempts, memory)
         });
@@ -61,7 +65,7 @@ impl Servers<'_> {
     /// Tries with all servers that are concerned, and again with those that failed in passing.
     fn persevere<T>(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &RemoteRequest<'_>,
         mut attempt: impl FnMut(&[u32], &Attempts) -> Vec<Outcome<T>>,
     ) -> Result<Vec<(u32, T)>, ServerError> {
         let all = 0..self.addresses.len() as u32;
@@ -69,8 +73,8 @@ impl Servers<'_> {
             all.filter(|&server| wanted.concerns(self.striping, server)).collect();
         let mut done = Vec::with_capacity(left.len());
         let mut attempts = Attempts::new(self.pool.options());
-        // A server forgets a description at most once between two attempts that tell it.
-        let mut told_again = false;
+        // A server forgets a description at most once between two attempts that send it.
+        let mut sent_again = false;
         loop {
             let mut failed = Vec::new();
             for (server, outcome) in attempt(&left, &attempts) {
@@ -85,7 +89,7 @@ impl Servers<'_> {
             let hopeless = failed.iter().position(|(_, e)| !e.is_passing() && !is_forgotten(e));
             let only_forgotten = failed.iter().all(|(_, error)| is_forgotten(error));
             let again = hopeless.is_none()
-                && (only_forgotten && !std::mem::replace(&mut told_again, only_forgotten)
+                && (only_forgotten && !std::mem::replace(&mut sent_again, only_forgotten)
                     || attempts.again());
             if !again {
                 let (server, error) = failed.swap_remove(hopeless.unwrap_or(0));
@@ -95,16 +99,17 @@ impl Servers<'_> {
         }
     }
 
-    fn access(&self, wanted: &Wanted<'_>, index: u32) -> Access {
+    fn access(&self, wanted: &RemoteRequest<'_>, index: u32) -> Access {
         let (strip, servers) = (self.striping.strip.get(), self.striping.servers.get());
         let share = Share { strip, servers, index };
         Access { object: self.file, share, bytes: wanted.bytes(self.striping, index) }
     }
 
-    /// Queues a request at a server, and the description that it needs, if the server must be told.
+    /// Queues a request at a server, and the description that it needs, if the server does not have
+    /// it.
     fn begin<'w>(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &RemoteRequest<'_>,
         server: u32,
         attempts: &Attempts,
         request: impl FnOnce(Access) -> Request,
@@ -115,7 +120,7 @@ impl Servers<'_> {
             1 => self.pool.take(address, attempts.patience())?,
             _ => self.pool.connect(address, attempts.patience())?,
         };
-        if let Wanted::Typed(typed) = wanted
+        if let RemoteRequest::Typed(typed) = wanted
             && link.known().must_tell(typed.id)
         {
             let define = Request::Define { id: typed.id, encoding: typed.encoding.clone() };
@@ -135,7 +140,7 @@ impl Servers<'_> {
 
     fn read_once(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &RemoteRequest<'_>,
         servers: &[u32],
         attempts: &Attempts,
         memory: &mut [u8],
@@ -172,7 +177,7 @@ impl Servers<'_> {
     /// Receives one frame of a read; returns whether more will come.
     fn receive<'w>(
         &self,
-        wanted: &'w Wanted<'w>,
+        wanted: &'w RemoteRequest<'w>,
         job: &mut Job<'w>,
         object_len: &mut u64,
         memory: &mut [u8],
@@ -216,7 +221,7 @@ impl Servers<'_> {
 
     fn write_once(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &RemoteRequest<'_>,
         servers: &[u32],
         attempts: &Attempts,
         memory: &[u8],
@@ -275,8 +280,8 @@ fn send(job: &mut Job<'_>, memory: &[u8], bounce: &mut Vec<u8>) -> Result<bool, 
 }
 
 /// A failure; if the server has forgotten a description, so does the link.
-fn forgotten(wanted: &Wanted<'_>, job: &mut Job<'_>, failure: Failure) -> CallError {
-    if let Wanted::Typed(typed) = wanted
+fn forgotten(wanted: &RemoteRequest<'_>, job: &mut Job<'_>, failure: Failure) -> CallError {
+    if let RemoteRequest::Typed(typed) = wanted
         && failure.code == FailureCode::UnknownType
     {
         job.link.known().forget(&typed.id);

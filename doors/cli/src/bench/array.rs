@@ -5,8 +5,8 @@ mod options;
 mod render;
 
 use clap::{Args, Subcommand, ValueEnum};
-use striate_bench::array::Goals;
-use striate_bench::array::workload::{CollPerf, Flash, FlashFile, NetcdfBench, Open, S3d, Whole};
+use striate_bench::array::ArrayGoals;
+use striate_bench::array::workload::{CollPerf, FlashFile, FlashIo, NetcdfBench, Open, S3d, Whole};
 
 use self::options::{ArraySetting, CommonArgs};
 use super::workloads::{dimensions, size};
@@ -65,8 +65,8 @@ impl ArrayArgs {
 /// Most elements of a rank along a dimension.
 const MOST: u64 = 1 << 20;
 
-fn goals(write: f64, read: f64) -> Goals {
-    Goals { write: Some(write), read: Some(read), raw: None }
+fn goals(write: f64, read: f64) -> ArrayGoals {
+    ArrayGoals { write: Some(write), read: Some(read), raw: None }
 }
 
 /// Datasets: four variables of integers in blocks over the ranks (PnetCDF's `coll_perf`)
@@ -158,14 +158,14 @@ impl FlashIoArgs {
         let files = files.filter(|(file, _)| self.files.contains(file)).map(|(_, file)| file);
         let files: Vec<FlashFile> = files.collect();
         self.common.run(json, &setting, |ranks| {
-            Box::new(Flash {
+            Box::new(FlashIo {
                 blocks: self.blocks,
                 zones: self.zones,
                 guard: self.guard,
                 variables: self.variables,
                 nonblocking: self.nonblocking,
                 files: files.clone(),
-                ..Flash::new(ranks)
+                ..FlashIo::new(ranks)
             })
         })
     }
@@ -244,7 +244,7 @@ pub(super) struct WholeArgs {
 
 impl WholeArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
-        let goals = Goals { raw: Some(0.85), ..goals(1.0, 1.0) };
+        let goals = ArrayGoals { raw: Some(0.85), ..goals(1.0, 1.0) };
         self.common.run(json, &ArraySetting::new(1, goals).beside_raw(), |ranks| {
             Box::new(Whole { ranks, bytes: self.size })
         })

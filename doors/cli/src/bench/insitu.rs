@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use striate_bench::insitu::{self, InsituError, Options, Overhead, Rate, Results, Row};
+use striate_bench::insitu::{
+    self, InsituError, InsituOptions, InsituResults, InsituRow, Overhead, Rate,
+};
 
 use super::{absolute, ratio_table};
 use crate::document::Document;
@@ -56,7 +58,7 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
     }
     let own = std::env::current_exe()
         .map_err(|error| CommandError::failed("cannot find this program", error, ""))?;
-    let options = Options {
+    let options = InsituOptions {
         library: library::find(args.preload.as_deref())?,
         worker: [own.as_os_str(), "bench".as_ref(), "insitu".as_ref(), "--task".as_ref()]
             .map(ToOwned::to_owned)
@@ -94,11 +96,11 @@ pub(super) fn run(args: &InsituArgs, json: bool) -> Result<(), CommandError> {
     terminal::print_fitted(&render(&results))
 }
 
-fn render(results: &Results) -> String {
+fn render(results: &InsituResults) -> String {
     let mut text = String::new();
     let overheads = results.rows.iter().filter_map(|row| match row {
-        Row::Overhead(overhead) => Some(overhead),
-        Row::Rate(_) => None,
+        InsituRow::Overhead(overhead) => Some(overhead),
+        InsituRow::Rate(_) => None,
     });
     let overheads: Vec<&Overhead> = overheads.collect();
     if !overheads.is_empty() {
@@ -107,8 +109,8 @@ fn render(results: &Results) -> String {
         text += &overhead_table(&overheads);
     }
     let rates = results.rows.iter().filter_map(|row| match row {
-        Row::Rate(rate) => Some(rate),
-        Row::Overhead(_) => None,
+        InsituRow::Rate(rate) => Some(rate),
+        InsituRow::Overhead(_) => None,
     });
     let rates: Vec<&Rate> = rates.collect();
     if !rates.is_empty() {

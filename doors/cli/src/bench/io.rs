@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use striate_bench::io::{
-    self, Api, Contender, FileChoice, Goals, IoBenchError, Options, Pattern, Results, paper_hints,
+    self, Contender, FileChoice, IoApi, IoBenchError, IoGoals, IoOptions, IoResults, Pattern,
+    paper_hints,
 };
 use striate_comm::Comm;
 use striate_file::{DomainChoice, Hints, Method, MethodChoice};
@@ -68,7 +69,7 @@ pub(super) struct IoArgs {
     /// bytes in one piece (contiguous=R), over list (list=R), over the best of posix, sieve and list
     /// (next=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
-    goals: Vec<Goals>,
+    goals: Vec<IoGoals>,
 }
 
 /// What differs between the benchmarks.
@@ -87,7 +88,7 @@ pub(super) struct Setting {
     /// Whether the bytes of each call are also moved in one piece.
     pub(super) contiguous: bool,
     /// Unless told otherwise.
-    pub(super) goals: Goals,
+    pub(super) goals: IoGoals,
 }
 
 /// A word of `--method`.
@@ -108,21 +109,21 @@ fn domains(text: &str) -> Result<DomainChoice, String> {
     text.parse().map_err(|reason: String| format!("it {reason}"))
 }
 
-fn goal(text: &str) -> Result<Goals, String> {
+fn goal(text: &str) -> Result<IoGoals, String> {
     let (what, ratio) = text.split_once('=').unwrap_or(("peer", text));
     let ratio: f64 = ratio.parse().map_err(|_| format!("'{ratio}' is not a number"))?;
     if !ratio.is_finite() || ratio < 0.0 {
         return Err("it must be 0 or more".into());
     }
-    let none = Goals::default();
+    let none = IoGoals::default();
     match what {
-        "peer" => Ok(Goals { peer: Some(ratio), ..none }),
-        "posix" => Ok(Goals { posix: Some(ratio), ..none }),
-        "best" => Ok(Goals { best: Some(ratio), ..none }),
-        "socket" => Ok(Goals { socket: Some(ratio), ..none }),
-        "contiguous" => Ok(Goals { contiguous: Some(ratio), ..none }),
-        "list" => Ok(Goals { list: Some(ratio), ..none }),
-        "next" => Ok(Goals { next: Some(ratio), ..none }),
+        "peer" => Ok(IoGoals { peer: Some(ratio), ..none }),
+        "posix" => Ok(IoGoals { posix: Some(ratio), ..none }),
+        "best" => Ok(IoGoals { best: Some(ratio), ..none }),
+        "socket" => Ok(IoGoals { socket: Some(ratio), ..none }),
+        "contiguous" => Ok(IoGoals { contiguous: Some(ratio), ..none }),
+        "list" => Ok(IoGoals { list: Some(ratio), ..none }),
+        "next" => Ok(IoGoals { next: Some(ratio), ..none }),
         _ => Err(format!("'{what}' is none of peer, posix, best, socket, contiguous, list, next")),
     }
 }
@@ -187,10 +188,10 @@ impl IoArgs {
         contenders: Vec<Contender>,
         hints: Hints,
         place: &BenchStore,
-    ) -> Options {
+    ) -> IoOptions {
         // The last of equal ones counts.
-        let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));
-        Options {
+        let goals = self.goals.iter().rev().fold(IoGoals::default(), |all, one| all.or(*one));
+        IoOptions {
             contenders,
             repeat: self.repeat as usize,
             write: setting.write,
@@ -247,16 +248,16 @@ impl IoArgs {
                         "leave --store and --servers out, or compare with --api socket",
                     ));
                 }
-                "posix" => contenders.push(Contender::peer(Api::Posix)),
+                "posix" => contenders.push(Contender::peer(IoApi::Posix)),
                 "socket" if !self.place.is_remote() || !setting.in_one_piece => {
                     return Err(CommandError::usage(
                         "sockets are compared with files on servers, for calls in one piece",
                         "use: striate bench ior --servers 4 --api striate,socket",
                     ));
                 }
-                "socket" => contenders.push(Contender::peer(Api::Socket)),
+                "socket" => contenders.push(Contender::peer(IoApi::Socket)),
                 name => contenders.extend(
-                    mpiio(name, pattern)?.into_iter().map(|c| Contender::peer(Api::MpiIo(c))),
+                    mpiio(name, pattern)?.into_iter().map(|c| Contender::peer(IoApi::MpiIo(c))),
                 ),
             }
         }
@@ -357,10 +358,10 @@ const fn components() -> Vec<&'static str> {
 fn measure(
     comm: &Arc<dyn Comm>,
     pattern: &dyn Pattern,
-    options: &Options,
+    options: &IoOptions,
     bar: &indicatif::ProgressBar,
-) -> Result<Results, CommandError> {
-    let progress = |at: &io::Progress<'_>| {
+) -> Result<IoResults, CommandError> {
+    let progress = |at: &io::IoProgress<'_>| {
         let what = format!("{}, {}", at.contender.label(), at.op.name());
         super::show(bar, (at.done, at.total), at.repetition, &what);
     };
@@ -391,7 +392,7 @@ fn check_memory(comm: &dyn Comm, pattern: &dyn Pattern) -> Result<(), CommandErr
 fn check_space(
     comm: &dyn Comm,
     pattern: &dyn Pattern,
-    options: &Options,
+    options: &IoOptions,
 ) -> Result<(), CommandError> {
     let bytes = pattern.file_bytes().map_err(|error| io_failed(error.into()))?;
     let once = bytes.saturating_mul(pattern.files());
@@ -411,10 +412,10 @@ mod tests {
 
     #[test]
     fn goals_are_for_the_peer_unless_said_otherwise() {
-        assert_eq!(goal("1.5"), Ok(Goals { peer: Some(1.5), ..Goals::default() }));
-        assert_eq!(goal("posix=0.9"), Ok(Goals { posix: Some(0.9), ..Goals::default() }));
-        assert_eq!(goal("next=1.5"), Ok(Goals { next: Some(1.5), ..Goals::default() }));
-        assert_eq!(goal("best=1"), Ok(Goals { best: Some(1.0), ..Goals::default() }));
+        assert_eq!(goal("1.5"), Ok(IoGoals { peer: Some(1.5), ..IoGoals::default() }));
+        assert_eq!(goal("posix=0.9"), Ok(IoGoals { posix: Some(0.9), ..IoGoals::default() }));
+        assert_eq!(goal("next=1.5"), Ok(IoGoals { next: Some(1.5), ..IoGoals::default() }));
+        assert_eq!(goal("best=1"), Ok(IoGoals { best: Some(1.0), ..IoGoals::default() }));
         for wrong in ["", "fast", "memcpy=1", "peer=", "-1", "inf"] {
             assert!(goal(wrong).is_err(), "{wrong}");
         }

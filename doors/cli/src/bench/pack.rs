@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
-use striate_bench::pack::{self, Options, PackBenchError, Results, Row};
+use striate_bench::pack::{self, PackBenchError, PackOptions, PackResults, PackRow};
 
 use super::ratio_table;
 use crate::document::Document;
@@ -34,7 +34,7 @@ pub(super) struct PackArgs {
 }
 
 pub(super) fn run(args: &PackArgs, json: bool) -> Result<(), CommandError> {
-    let options = Options {
+    let options = PackOptions {
         samples: args.samples as usize,
         only: args.case.clone(),
         sample_time: Duration::from_millis(args.sample_time),
@@ -55,7 +55,7 @@ pub(super) fn run(args: &PackArgs, json: bool) -> Result<(), CommandError> {
         CommandError::failed("cannot finish the benchmark", error, hint)
     })?;
     if results.rows.is_empty() {
-        let names = pack::Case::names();
+        let names = pack::PackCase::names();
         return Err(CommandError::usage(
             format!("no case has '{}' in its name", args.case.as_deref().unwrap_or_default()),
             format!("the cases are {}", names.join(", ")),
@@ -67,7 +67,7 @@ pub(super) fn run(args: &PackArgs, json: bool) -> Result<(), CommandError> {
     terminal::print_fitted(&render(&results))
 }
 
-fn render(results: &Results) -> String {
+fn render(results: &PackResults) -> String {
     let engines: Vec<&str> = ["striate", "memcpy", "loop", "openmpi", "mpich"]
         .into_iter()
         .filter(|name| results.rows.iter().any(|row| row.implementation == *name))
@@ -75,7 +75,8 @@ fn render(results: &Results) -> String {
     let mut columns = vec![("case", Side::Left), ("size", Side::Left), ("", Side::Left)];
     columns.extend(engines.iter().map(|name| (*name, Side::Right)));
     let mut table = Table::new(&columns);
-    let same = |a: &Row, b: &Row| (a.case, a.size, a.direction) == (b.case, b.size, b.direction);
+    let same =
+        |a: &PackRow, b: &PackRow| (a.case, a.size, a.direction) == (b.case, b.size, b.direction);
     for rows in results.rows.chunk_by(same) {
         let head = &rows[0];
         let mut cells = vec![head.case.into(), head.size.into(), head.direction.name().into()];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use striate_bench::io::{Cost, Options, Results, Row, Wire};
+use striate_bench::io::{Cost, IoOptions, IoResults, IoRow, Wire};
 use striate_datatype::Bytes;
 
 use super::ratio_table;
@@ -11,7 +11,7 @@ use crate::table::{Side, Table};
 use crate::terminal;
 
 /// What was found, for people.
-pub(super) fn render(results: &Results, options: &Options) -> String {
+pub(super) fn render(results: &IoResults, options: &IoOptions) -> String {
     let Some(first) = results.rows.first() else { return String::new() };
     let calls = if first.collective { "collective" } else { "independent" };
     let files = if first.file_per_process { "a file per rank" } else { "one file" };
@@ -62,7 +62,7 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
 }
 
 /// Where the files are that stay.
-fn kept(first: &Row, options: &Options) -> String {
+fn kept(first: &IoRow, options: &IoOptions) -> String {
     let Some(name) = &options.files.name else { return String::new() };
     match (first.file_per_process, first.ranks) {
         (true, ranks) if ranks > 1 => format!("\nKept: {}.0 to .{}\n", name.display(), ranks - 1),
@@ -71,7 +71,7 @@ fn kept(first: &Row, options: &Options) -> String {
 }
 
 /// The method, and what it came to.
-fn method_cell(row: &Row) -> String {
+fn method_cell(row: &IoRow) -> String {
     let method = row.method.as_deref().unwrap_or("-");
     match (row.chosen, row.domains) {
         (Some(chosen), Some(domains)) => format!("{method}: {chosen}, {domains}"),
@@ -81,7 +81,7 @@ fn method_cell(row: &Row) -> String {
     }
 }
 
-fn rate_cells(row: &Row) -> [String; 2] {
+fn rate_cells(row: &IoRow) -> [String; 2] {
     let [low, high] = row.ci95;
     let interval = if row.samples.len() > 1 {
         format!("[{}–{}]", short(low), short(high))
@@ -131,6 +131,6 @@ pub(crate) fn wire_cells(wire: Option<&Wire>) -> [String; 3] {
 }
 
 /// What the calls of a row sent to servers, if it is on such.
-pub(crate) fn wire_of(row: &Row) -> Option<&Wire> {
+pub(crate) fn wire_of(row: &IoRow) -> Option<&Wire> {
     row.cost.as_ref()?.wire.as_ref()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use striate_bench::io::{FileChoice, Goals, Ior, Op, Pattern, Repeated};
+use striate_bench::io::{FileChoice, IoGoals, IoOp, Ior, Pattern, Repeated};
 use striate_bench::workload::{Block3d, Flash, Strided, TileReader};
 use striate_datatype::parse_size;
 
@@ -29,8 +29,8 @@ enum Direction {
 }
 
 impl Direction {
-    fn among(asked: &[Self], op: Op) -> bool {
-        asked.contains(&if op == Op::Write { Self::Write } else { Self::Read })
+    fn among(asked: &[Self], op: IoOp) -> bool {
+        asked.contains(&if op == IoOp::Write { Self::Write } else { Self::Read })
     }
 }
 
@@ -49,12 +49,12 @@ impl CallArgs {
         Setting {
             ranks: self.io.ranks.unwrap_or(ranks),
             paper,
-            write: Direction::among(ops, Op::Write),
-            read: Direction::among(ops, Op::Read),
+            write: Direction::among(ops, IoOp::Write),
+            read: Direction::among(ops, IoOp::Read),
             collective: !self.independent,
             in_one_piece: false,
             contiguous: false,
-            goals: Goals::default(),
+            goals: IoGoals::default(),
         }
     }
 }
@@ -70,7 +70,7 @@ struct LimitArgs {
 impl LimitArgs {
     /// The setting with the limit, and the part of it that descriptions should reach.
     fn add_to(&self, setting: Setting, goal: f64) -> Setting {
-        let goals = Goals { contiguous: Some(goal), ..setting.goals };
+        let goals = IoGoals { contiguous: Some(goal), ..setting.goals };
         Setting { contiguous: self.contiguous, goals, ..setting }
     }
 }
@@ -377,7 +377,7 @@ impl IorArgs {
             collective: self.collective,
             in_one_piece: true,
             contiguous: false,
-            goals: Goals { socket: Some(0.7), ..Goals::default() },
+            goals: IoGoals { socket: Some(0.7), ..IoGoals::default() },
         };
         let files = FileChoice {
             name: self.file.clone().or_else(|| self.keep.then(|| self.io.default_file())),

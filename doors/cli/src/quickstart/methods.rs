@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use striate_bench::io::{self, Contender, LocalServers, Options, Repeated, Results, paper_hints};
+use striate_bench::io::{
+    self, Contender, IoOptions, IoResults, LocalServers, Repeated, paper_hints,
+};
 use striate_bench::workload::{Block3d, Workload};
 use striate_comm::Threads;
 use striate_file::{Method, MethodChoice};
@@ -26,7 +28,7 @@ pub(super) const EDGE_ON_SERVERS: u64 = 80;
 
 /// What was measured, and where.
 pub(super) struct Measured {
-    pub(super) results: Results,
+    pub(super) results: IoResults,
     pub(super) store: String,
 }
 
@@ -53,9 +55,9 @@ fn measure(
     files: &Path,
     directory: &Path,
     store: &str,
-) -> Result<Results, CommandError> {
+) -> Result<IoResults, CommandError> {
     let methods = Method::ALL.map(MethodChoice::Fixed).into_iter().chain([MethodChoice::Auto]);
-    let options = Options {
+    let options = IoOptions {
         contenders: methods.map(|method| Contender::striate(method, None)).collect(),
         repeat: REPETITIONS,
         write: true,
@@ -69,11 +71,11 @@ fn measure(
         local_directory: directory.into(),
         files: io::FileChoice::default(),
         hints: paper_hints(workload.ranks()),
-        goals: io::Goals::default(),
+        goals: io::IoGoals::default(),
     };
     let bar = progress_bar();
     let pattern = Repeated::once(workload.clone());
-    let progress = |at: &io::Progress<'_>| {
+    let progress = |at: &io::IoProgress<'_>| {
         bar.set_length(at.total as u64);
         bar.set_position(at.done as u64);
         bar.set_message(format!("{}, {}", at.contender.label(), at.op.name()));
@@ -85,7 +87,7 @@ fn measure(
 }
 
 /// A line per method: the rates both ways, and the costs of the read.
-pub(super) fn table(measured: &Results) -> String {
+pub(super) fn table(measured: &IoResults) -> String {
     let on_servers = measured.rows.iter().any(|row| wire_of(row).is_some());
     let mut columns = vec![("method", Side::Left), ("write", Side::Right), ("read", Side::Right)];
     columns.extend(COST_COLUMNS);
@@ -96,7 +98,7 @@ pub(super) fn table(measured: &Results) -> String {
     let spare = ["per server", "region size", "wanted", "resent", "accessed", "their bytes"];
     let mut table = Table::new(&columns).spare(&spare);
     let (writes, reads): (Vec<_>, Vec<_>) =
-        measured.rows.iter().partition(|row| row.op == io::Op::Write);
+        measured.rows.iter().partition(|row| row.op == io::IoOp::Write);
     for (write, read) in writes.iter().zip(&reads) {
         let method = match (&read.method, read.chosen) {
             (Some(method), Some(chosen)) => format!("{method}: {chosen}"),

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use striate_bench::io::{AtSignal, ScratchDirectory, paper_hints};
+use striate_bench::io::{ScratchDirectory, SignalCleanup, paper_hints};
 use striate_bench::workload::{Block3d, Workload};
 use striate_comm::{Comm, Threads};
 use striate_datatype::{Bytes, Datatype};
@@ -62,7 +62,7 @@ pub(super) fn run(
     let place = place.map_err(failed)?;
     let _unfinished = keep.is_none().then(|| {
         let place = place.clone();
-        AtSignal::new(move || drop(std::fs::remove_dir_all(place)))
+        SignalCleanup::new(move || drop(std::fs::remove_dir_all(place)))
     });
     let scratch = ScratchDirectory::new(directory).map_err(failed)?;
     let (trace, path) = (place.join("quickstart.trace"), place.join("report.html"));

@@ -10,10 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use striate_array::{
-    ArrayError, Dataset, Format, OpenMode, Options, Owner, Sink, Slab, Source, Type,
-};
-use striate_bench::io::{AtSignal, ScratchDirectory};
+use striate_array::{ArrayError, Dataset, Format, OpenMode, Options, Owner, Sink, Slab, Source, Type};
+use striate_bench::io::{ScratchDirectory, SignalCleanup};
 use striate_comm::{Comm, Threads};
 use striate_datatype::Bytes;
 use striate_file::{FileError, Measured, Probe, StorageTarget, TargetStores, probe};
@@ -111,9 +109,9 @@ pub(super) fn run(directory: &Path, keep: Option<&Path>) -> Result<Divided, Comm
 }
 
 /// A directory that is kept, but is not there yet, goes away again if a signal ends the program.
-pub(super) fn removed_if_new(keep: &Path) -> Option<AtSignal> {
+pub(super) fn removed_if_new(keep: &Path) -> Option<SignalCleanup> {
     let keep = keep.to_path_buf();
-    (!keep.exists()).then(|| AtSignal::new(move || drop(std::fs::remove_dir_all(keep))))
+    (!keep.exists()).then(|| SignalCleanup::new(move || drop(std::fs::remove_dir_all(keep))))
 }
 
 fn divide(place: &Path, samples: &Path) -> Result<Divided, ArrayError> {

@@ -6,7 +6,7 @@ mod dataset;
 #[cfg(netcdf)]
 mod library;
 
-use super::{Engine, EngineError, Setting};
+use super::{ArrayEngine, ArrayEngineError, EngineContext};
 
 /// Why it cannot be used, if it cannot.
 #[cfg(netcdf)]
@@ -31,12 +31,16 @@ pub(super) const VERSION: Option<fn() -> String> = None;
 /// It.
 #[cfg(netcdf)]
 #[expect(clippy::unnecessary_wraps, reason = "it may not be there")]
-pub(super) fn engine<'b>(setting: &Setting<'b>) -> Result<Box<dyn Engine + 'b>, EngineError> {
-    Ok(Box::new(dataset::Netcdf::new(setting.clone())))
+pub(super) fn engine<'b>(
+    context: &EngineContext<'b>,
+) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
+    Ok(Box::new(dataset::Netcdf::new(context.clone())))
 }
 
 /// It is not there.
 #[cfg(not(netcdf))]
-pub(super) fn engine<'b>(_setting: &Setting<'b>) -> Result<Box<dyn Engine + 'b>, EngineError> {
-    Err(EngineError::Absent(REASON))
+pub(super) fn engine<'b>(
+    _setting: &EngineContext<'b>,
+) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
+    Err(ArrayEngineError::Absent(REASON))
 }

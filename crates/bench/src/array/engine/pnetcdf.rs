@@ -7,7 +7,7 @@ mod dataset;
 #[cfg(pnetcdf)]
 mod library;
 
-use super::{Engine, EngineError, Setting};
+use super::{ArrayEngine, ArrayEngineError, EngineContext};
 
 /// Why it cannot be used, if it cannot.
 #[cfg(pnetcdf)]
@@ -36,17 +36,17 @@ pub(super) const VERSION: Option<fn() -> String> = None;
 #[cfg(pnetcdf)]
 pub(super) fn engine<'b>(
     component: Option<&'static str>,
-    setting: &Setting<'b>,
-) -> Result<Box<dyn Engine + 'b>, EngineError> {
+    context: &EngineContext<'b>,
+) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
     library::ready()?;
-    Ok(Box::new(dataset::Pnetcdf::new(component, setting.clone())))
+    Ok(Box::new(dataset::Pnetcdf::new(component, context.clone())))
 }
 
 /// It is not there.
 #[cfg(not(pnetcdf))]
 pub(super) fn engine<'b>(
     _component: Option<&'static str>,
-    _setting: &Setting<'b>,
-) -> Result<Box<dyn Engine + 'b>, EngineError> {
-    Err(EngineError::Absent(REASON))
+    _setting: &EngineContext<'b>,
+) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
+    Err(ArrayEngineError::Absent(REASON))
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use striate_comm::CommExt as _;
 use striate_store::AlignedBuffer;
 
-use super::{Engine, EngineError, Setting, Spent, not_open};
+use super::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, not_open};
 use crate::array::memory::{Memory, buffer};
 use crate::array::plan::FilePlan;
 
@@ -17,8 +17,8 @@ const CALL: usize = 1 << 20;
 
 /// A file of the system.
 #[derive(Debug)]
-pub(super) struct Raw<'b> {
-    setting: Setting<'b>,
+pub(super) struct RawEngine<'b> {
+    context: EngineContext<'b>,
     file: Option<File>,
     /// Where this rank's bytes begin.
     first: u64,
@@ -26,22 +26,22 @@ pub(super) struct Raw<'b> {
     packed: AlignedBuffer,
 }
 
-impl<'b> Raw<'b> {
-    pub(super) fn new(setting: Setting<'b>) -> Self {
-        let files = setting.plan.files.iter();
+impl<'b> RawEngine<'b> {
+    pub(super) fn new(context: EngineContext<'b>) -> Self {
+        let files = context.plan.files.iter();
         let accesses = files.flat_map(|file| file.accesses().map(|one| one.bytes(&file.schema)));
         let packed = buffer(accesses.max().unwrap_or(0) as usize);
-        Self { setting, file: None, first: 0, packed }
+        Self { context, file: None, first: 0, packed }
     }
 
     fn plan(&self, file: usize) -> &'b FilePlan {
-        &self.setting.plan.files[file]
+        &self.context.plan.files[file]
     }
 
     /// Where the ranks' parts begin.
-    fn arrange(&mut self, file: usize) -> Result<(), EngineError> {
-        let parts = self.setting.comm.allgather_u64(self.plan(file).bytes())?;
-        self.first = parts[..self.setting.comm.rank()].iter().sum();
+    fn arrange(&mut self, file: usize) -> Result<(), ArrayEngineError> {
+        let parts = self.context.comm.allgather_u64(self.plan(file).bytes())?;
+        self.first = parts[..self.context.comm.rank()].iter().sum();
         Ok(())
     }
 
@@ -53,8 +53,8 @@ impl<'b> Raw<'b> {
     }
 }
 
-impl Engine for Raw<'_> {
-    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+impl ArrayEngine for RawEngine<'_> {
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
         self.arrange(file)?;
         // The first rank creates it.
         let mut how = OpenOptions::new();
@@ -63,17 +63,22 @@ impl Engine for Raw<'_> {
         Ok(())
     }
 
-    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
         self.arrange(file)?;
         self.file = Some(File::open(path)?);
         Ok(())
     }
 
-    fn inspect(&mut self, _file: usize) -> Result<(), EngineError> {
+    fn inspect(&mut self, _file: usize) -> Result<(), ArrayEngineError> {
         Ok(())
     }
 
-    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn write(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
         let mut at = self.start(file, step);
         let to = self.file.as_ref().ok_or_else(not_open)?;
@@ -94,7 +99,12 @@ impl Engine for Raw<'_> {
         Ok(())
     }
 
-    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn read(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
         let mut at = self.start(file, step);
         let from = self.file.as_ref().ok_or_else(not_open)?;
@@ -117,11 +127,11 @@ impl Engine for Raw<'_> {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), ArrayEngineError> {
         Ok(self.file.as_ref().ok_or_else(not_open)?.sync_all()?)
     }
 
-    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
+    fn close(&mut self) -> Result<Option<RankCost>, ArrayEngineError> {
         self.file = None;
         Ok(None)
     }

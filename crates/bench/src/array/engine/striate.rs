@@ -9,15 +9,15 @@ use striate_array::{
 };
 use striate_file::Stats;
 
-use super::{Engine, EngineError, Setting, Spent, not_open};
+use super::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, not_open};
 use crate::array::Layout;
 use crate::array::memory::Memory;
-use crate::array::plan::{Access, FilePlan, Lay, Schema, number};
+use crate::array::plan::{Access, FilePlan, MemoryLayout, Schema, number};
 
 /// A dataset of ours.
 #[derive(Debug)]
-pub(super) struct Striate<'b> {
-    setting: Setting<'b>,
+pub(super) struct DatasetEngine<'b> {
+    context: EngineContext<'b>,
     layout: Option<Layout>,
     options: Options,
     dataset: Option<Dataset>,
@@ -25,24 +25,27 @@ pub(super) struct Striate<'b> {
     before: Stats,
     /// Of the schema's variables those that calls use; in its order.
     variables: Vec<VariableId>,
-    /// See [`Spent::exchanges`].
+    /// See [`RankCost::exchanges`].
     exchanges: Vec<Duration>,
 }
 
-impl<'b> Striate<'b> {
-    pub(super) fn new(setting: Setting<'b>, layout: Option<Layout>) -> Result<Self, EngineError> {
+impl<'b> DatasetEngine<'b> {
+    pub(super) fn new(
+        context: EngineContext<'b>,
+        layout: Option<Layout>,
+    ) -> Result<Self, ArrayEngineError> {
         let mut options = Options::from_environment().map_err(ArrayError::from)?;
-        let laid = layout.zip(setting.options.targets.as_ref());
-        let laid = laid.map(|(layout, targets)| layout.hints(targets, setting.divided));
+        let laid = layout.zip(context.options.targets.as_ref());
+        let laid = laid.map(|(layout, targets)| layout.hints(targets, context.divided));
         // Hints that were given count more than those of the layout.
-        for (name, value) in laid.iter().flatten().chain(&setting.options.hints) {
+        for (name, value) in laid.iter().flatten().chain(&context.options.hints) {
             options.set(name, value).map_err(ArrayError::from)?;
         }
         // What is measured of servers that come and go is of no use to later runs.
-        let servers = setting.options.targets.as_ref().and_then(|targets| targets.servers.as_ref());
+        let servers = context.options.targets.as_ref().and_then(|targets| targets.servers.as_ref());
         options.probe.cache = servers.map(|servers| servers.directory().to_path_buf());
         Ok(Self {
-            setting,
+            context,
             layout,
             options,
             dataset: None,
@@ -53,7 +56,7 @@ impl<'b> Striate<'b> {
     }
 
     fn format(&self) -> Format {
-        self.setting.options.format
+        self.context.options.format
     }
 
     fn define(&mut self, definition: &mut Definition, schema: &Schema) -> Result<(), ArrayError> {
@@ -80,7 +83,7 @@ impl<'b> Striate<'b> {
     }
 
     fn file(&self, file: usize) -> &'b FilePlan {
-        &self.setting.plan.files[file]
+        &self.context.plan.files[file]
     }
 }
 
@@ -102,16 +105,18 @@ fn timed(
 /// The elements of an access, to write.
 fn source<'m, T: Value>(access: &Access, elements: &'m [T]) -> Source<'m, T> {
     match &access.lay {
-        Lay::Dense { first } => Source::new(&elements[*first..*first + access.elements()]),
-        Lay::Strided(lay) => Source::typed(elements, lay.first, 1, &lay.datatype),
+        MemoryLayout::Dense { first } => Source::new(&elements[*first..*first + access.elements()]),
+        MemoryLayout::Strided(lay) => Source::typed(elements, lay.first, 1, &lay.datatype),
     }
 }
 
 /// Room for the elements of an access.
 fn sink<'m, T: Value>(access: &Access, elements: &'m mut [T]) -> Sink<'m, T> {
     match &access.lay {
-        Lay::Dense { first } => Sink::new(&mut elements[*first..*first + access.elements()]),
-        Lay::Strided(lay) => Sink::typed(elements, lay.first, 1, &lay.datatype),
+        MemoryLayout::Dense { first } => {
+            Sink::new(&mut elements[*first..*first + access.elements()])
+        }
+        MemoryLayout::Strided(lay) => Sink::typed(elements, lay.first, 1, &lay.datatype),
     }
 }
 
@@ -120,22 +125,22 @@ fn are_apart(calls: &[Access]) -> bool {
     calls.iter().enumerate().all(|(i, a)| calls[..i].iter().all(|b| a.area != b.area))
 }
 
-impl Engine for Striate<'_> {
-    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
-        let (comm, format) = (self.setting.comm.clone(), self.format());
+impl ArrayEngine for DatasetEngine<'_> {
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
+        let (comm, format) = (self.context.comm.clone(), self.format());
         let mut definition = Dataset::create(&comm, path, format, &self.options)?;
         self.define(&mut definition, &self.file(file).schema)?;
         let dataset = definition.end()?;
         if self.layout.is_some_and(Layout::has_partitions) && dataset.partitions().is_none() {
-            return Err(EngineError::Differs("it has no partitions".into()));
+            return Err(ArrayEngineError::Differs("it has no partitions".into()));
         }
         self.before = dataset.stats();
         self.dataset = Some(dataset);
         Ok(())
     }
 
-    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
-        let dataset = Dataset::open(&self.setting.comm, path, OpenMode::ReadOnly, &self.options)?;
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
+        let dataset = Dataset::open(&self.context.comm, path, OpenMode::ReadOnly, &self.options)?;
         let plan = self.file(file);
         let variables = &plan.schema.variables;
         self.variables.clear();
@@ -153,12 +158,12 @@ impl Engine for Striate<'_> {
         Ok(())
     }
 
-    fn inspect(&mut self, file: usize) -> Result<(), EngineError> {
+    fn inspect(&mut self, file: usize) -> Result<(), ArrayEngineError> {
         let schema = &self.file(file).schema;
         let dataset = self.dataset.as_ref().ok_or_else(not_open)?;
         let found = dataset.header().variables.len();
         if found != schema.variables.len() {
-            return Err(EngineError::Differs(format!("{found} variables")));
+            return Err(ArrayEngineError::Differs(format!("{found} variables")));
         }
         for variable in &schema.variables {
             let id = dataset.variable(&variable.name)?;
@@ -166,14 +171,19 @@ impl Engine for Striate<'_> {
                 let values = dataset.attribute(Owner::Variable(id), name)?;
                 if *values != Values::Double(vec![*number]) {
                     let text = format!("{values:?} as {name} of {}", variable.name);
-                    return Err(EngineError::Differs(text));
+                    return Err(ArrayEngineError::Differs(text));
                 }
             }
         }
         Ok(())
     }
 
-    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn write(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let calls = &self.file(file).steps[step];
         let dataset = self.dataset.as_mut().ok_or_else(not_open)?;
         let mut pending = Pending::new();
@@ -182,23 +192,28 @@ impl Engine for Striate<'_> {
             let variable = self.variables[access.variable];
             number!(memory.number(access.area), T => {
                 let source = source(access, memory.elements::<T>(access.area));
-                if self.setting.nonblocking {
+                if self.context.nonblocking {
                     dataset.iput(&mut pending, variable, &slab, source)?;
                 } else {
                     timed(dataset, &mut self.exchanges, |data| data.put_all(variable, &slab, source))?;
                 }
             });
         }
-        if self.setting.nonblocking {
+        if self.context.nonblocking {
             timed(dataset, &mut self.exchanges, |data| data.wait_all(pending))?;
         }
         Ok(())
     }
 
-    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn read(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let calls = &self.file(file).steps[step];
         let dataset = self.dataset.as_mut().ok_or_else(not_open)?;
-        let nonblocking = self.setting.nonblocking && are_apart(calls);
+        let nonblocking = self.context.nonblocking && are_apart(calls);
         let numbers: Vec<_> = calls.iter().map(|access| memory.number(access.area)).collect();
         if !nonblocking {
             for (access, number) in calls.iter().zip(numbers) {
@@ -228,14 +243,14 @@ impl Engine for Striate<'_> {
         Ok(timed(dataset, &mut self.exchanges, |data| data.wait_all(pending))?)
     }
 
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), ArrayEngineError> {
         Ok(self.dataset.as_mut().ok_or_else(not_open)?.sync()?)
     }
 
-    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
+    fn close(&mut self) -> Result<Option<RankCost>, ArrayEngineError> {
         let dataset = self.dataset.take().ok_or_else(not_open)?;
         let partitions = dataset.partitions().map_or(0, |partitions| partitions.len() as u64);
-        let spent = Spent {
+        let spent = RankCost {
             stats: dataset.stats() - self.before,
             partitions,
             exchanged_bytes: dataset.partition_stats().exchanged_bytes,

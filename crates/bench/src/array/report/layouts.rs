@@ -3,8 +3,8 @@
 use striate_datatype::Bytes;
 use striate_statistics::{Ratio, spreads};
 
-use super::Row;
-use crate::array::{Layout, Op, Scope};
+use super::ArrayRow;
+use crate::array::{ArrayOp, Layout, Scope};
 
 /// Partitions on chosen targets over one shared file: the least of \[SON\].
 const OVER_PLAIN: f64 = 1.36;
@@ -18,7 +18,7 @@ const ROUNDS: usize = 5;
 const OVER_EXCHANGE: f64 = 20.0;
 
 /// Compares the rows of one direction and scope.
-pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
+pub(super) fn ratios(rows: &[ArrayRow]) -> Vec<Ratio> {
     let of = |layout: Layout| rows.iter().find(|row| row.layout == Some(layout));
     let over = |ours: Layout, other: Layout, goal: Option<f64>| {
         let (ours, other) = (of(ours)?, of(other)?);
@@ -29,7 +29,7 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     ratios.extend(over(Layout::Chosen, Layout::Plain, Some(OVER_PLAIN)));
     // The probe itself has to wait for the straggler, once for a dataset: there is no goal for what
     // includes it.
-    let probes = rows.iter().any(|row| row.op == Op::Write && row.scope == Scope::Whole);
+    let probes = rows.iter().any(|row| row.op == ArrayOp::Write && row.scope == Scope::Whole);
     let goal = (!probes).then_some(OVER_HEALTHY);
     ratios.extend(over(Layout::Chosen, Layout::Healthy, goal));
     if rows.iter().all(|row| row.scope == Scope::Data) {
@@ -39,7 +39,7 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     ratios
 }
 
-fn about(row: &Row) -> String {
+fn about(row: &ArrayRow) -> String {
     let what = match (row.op, row.scope) {
         (_, Scope::Data) => "data alone",
         (op, Scope::Whole) if op.makes() => "from create to close",
@@ -50,13 +50,13 @@ fn about(row: &Row) -> String {
     format!("{op} of {}, {what}, {size}, {} rank{plural}", row.workload, row.ranks)
 }
 
-fn name(ours: &Row, other: &Row) -> String {
-    let name = |row: &Row| row.layout.map_or(row.api, Layout::name);
+fn name(ours: &ArrayRow, other: &ArrayRow) -> String {
+    let name = |row: &ArrayRow| row.layout.map_or(row.api, Layout::name);
     format!("{}: {} over {}", about(ours), name(ours), name(other))
 }
 
 /// How much more all targets vary than chosen ones.
-fn spread_ratio(all: Option<&Row>, chosen: Option<&Row>) -> Option<Ratio> {
+fn spread_ratio(all: Option<&ArrayRow>, chosen: Option<&ArrayRow>) -> Option<Ratio> {
     let (all, chosen) = (all?, chosen?);
     if chosen.samples.len() < ROUNDS {
         return None;
@@ -67,7 +67,7 @@ fn spread_ratio(all: Option<&Row>, chosen: Option<&Row>) -> Option<Ratio> {
 }
 
 /// How many times longer the calls take than the exchange between ranks that is a part of them.
-fn over_exchange(row: &Row) -> Option<Ratio> {
+fn over_exchange(row: &ArrayRow) -> Option<Ratio> {
     let exchange = row.exchange.as_ref()?;
     let times: Vec<f64> = exchange.shares.iter().map(|share| 1.0 / share.max(1e-9)).collect();
     let layout = row.layout.map_or(row.api, Layout::name);

@@ -5,9 +5,10 @@
 
 use super::super::ArrayBenchError;
 use super::super::plan::{
-    Access, Area, FilePlan, Footprint, Lay, Number, Plan, Schema, Strided, saturating_product,
+    Access, Area, ArrayPlan, FilePlan, Footprint, MemoryLayout, Number, Schema, StridedElements,
+    saturating_product,
 };
-use super::{Workload, elements};
+use super::{ArrayWorkload, elements};
 
 /// One of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl FlashFile {
 
 /// FLASH I/O.
 #[derive(Clone, Debug)]
-pub struct Flash {
+pub struct FlashIo {
     /// Ranks.
     pub ranks: u64,
     /// Blocks of a rank.
@@ -62,7 +63,7 @@ pub struct Flash {
     pub files: Vec<FlashFile>,
 }
 
-impl Flash {
+impl FlashIo {
     /// The problem of \[SON\]: 80 blocks of 16³ cells with ten variables.
     pub fn new(ranks: u64) -> Self {
         Self {
@@ -90,7 +91,7 @@ fn name(variable: u64) -> String {
 /// A name, what it is made of, and the dimensions of that.
 type AboutBlock = (&'static str, Number, &'static [(&'static str, u64)]);
 
-/// What FLASH tells of each block.
+/// What FLASH stores about each block.
 const ABOUT_BLOCKS: [AboutBlock; 6] = [
     ("lrefine", Number::Int, &[]),
     ("nodetype", Number::Int, &[]),
@@ -100,13 +101,13 @@ const ABOUT_BLOCKS: [AboutBlock; 6] = [
     ("bndbox", Number::Double, &[("ndim", 3), ("faces", 2)]),
 ];
 
-/// Areas: what is told of blocks comes first, then the cells, then the values at corners.
+/// Areas: what is stored about blocks comes first, then the cells, then the values at corners.
 const CELLS: usize = ABOUT_BLOCKS.len();
 
-/// Seeds of values at corners, apart from those of cells.
+/// Seeds of values at corners, which differ from those of cells.
 const CORNERS: u64 = 1 << 12;
 
-impl Workload for Flash {
+impl ArrayWorkload for FlashIo {
     fn name(&self) -> &'static str {
         "flash"
     }
@@ -115,7 +116,7 @@ impl Workload for Flash {
         self.ranks
     }
 
-    fn plan(&self, rank: u64) -> Result<Plan, ArrayBenchError> {
+    fn plan(&self, rank: u64) -> Result<ArrayPlan, ArrayBenchError> {
         let edge = self.zones + 2 * self.guard;
         let cells = elements(&[self.blocks, edge, edge, edge, self.variables], self.ranks)?;
         let corner = self.zones + 1;
@@ -131,7 +132,7 @@ impl Workload for Flash {
         let len = elements(corners, self.ranks)?;
         areas.push(Area { number: Number::Float, len, single: true });
         let files = self.files.iter().map(|file| self.file(*file, rank));
-        Ok(Plan { areas, files: files.collect::<Result<_, _>>()? })
+        Ok(ArrayPlan { areas, files: files.collect::<Result<_, _>>()? })
     }
 
     fn footprint(&self) -> Footprint {
@@ -171,7 +172,7 @@ impl Workload for Flash {
     }
 }
 
-impl Flash {
+impl FlashIo {
     fn plotted(&self) -> u64 {
         self.plotted.min(self.variables)
     }
@@ -196,8 +197,8 @@ impl Flash {
                 count.push(len);
             }
             let variable = schema.variable(name, kind, &dimensions);
-            let lay = Lay::Dense { first: 0 };
-            // Behind the seeds of cells.
+            let lay = MemoryLayout::Dense { first: 0 };
+            // After the seeds of cells.
             let seed = CORNERS / 2 + area as u64;
             calls.push(Access { variable, start, count, area, lay, seed });
         }
@@ -209,9 +210,9 @@ impl Flash {
             let variable = schema.variable(name(k), number, &[blocks, z, y, x]);
             let (area, lay, seed) = if at_corners {
                 let first = elements(&[k, self.blocks, edge, edge, edge], 1)?;
-                (CELLS + 1, Lay::Dense { first }, CORNERS + k)
+                (CELLS + 1, MemoryLayout::Dense { first }, CORNERS + k)
             } else {
-                (CELLS, Lay::Strided(self.inner(k)?), k)
+                (CELLS, MemoryLayout::Strided(self.inner(k)?), k)
             };
             calls.push(Access {
                 variable,
@@ -226,7 +227,7 @@ impl Flash {
     }
 
     /// A variable of the cells that are no guard cells.
-    fn inner(&self, variable: u64) -> Result<Strided, ArrayBenchError> {
+    fn inner(&self, variable: u64) -> Result<StridedElements, ArrayBenchError> {
         let [guard, zones, blocks] =
             [self.guard, self.zones, self.blocks].map(|number| number as usize);
         let edge = zones + 2 * guard;
@@ -234,6 +235,6 @@ impl Flash {
         let strides = [edge * edge * edge * x, edge * edge * x, edge * x, x];
         let first = guard * (strides[1] + strides[2] + strides[3]) + variable as usize;
         let counts = [blocks, zones, zones, zones];
-        Ok(Strided::new(Number::Double, first, counts, strides)?)
+        Ok(StridedElements::new(Number::Double, first, counts, strides)?)
     }
 }

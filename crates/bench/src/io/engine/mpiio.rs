@@ -2,42 +2,42 @@
 
 use std::path::Path;
 
-use super::{Engine, EngineError, Report, not_open, whole};
-use crate::io::Op;
-use crate::io::plan::{Call, Plan};
+use super::{EngineReport, IoEngine, IoEngineError, not_open, whole};
+use crate::io::IoOp;
+use crate::io::plan::{Call, IoPlan};
 use crate::mpiio::MpiIo;
 
 /// A file of one of MPI's implementations of MPI-IO.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct MpiIoEngine {
     component: &'static str,
     collective: bool,
     file: Option<MpiIo>,
 }
 
-impl Peer {
+impl MpiIoEngine {
     pub(super) const fn new(component: &'static str, collective: bool) -> Self {
         Self { component, collective, file: None }
     }
 
-    fn file(&mut self) -> Result<&mut MpiIo, EngineError> {
+    fn file(&mut self) -> Result<&mut MpiIo, IoEngineError> {
         self.file.as_mut().ok_or_else(not_open)
     }
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> EngineError {
-    EngineError::Peer(Box::new(error))
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> IoEngineError {
+    IoEngineError::Peer(Box::new(error))
 }
 
-impl Engine for Peer {
-    fn open(&mut self, path: &Path, op: Op, plan: &Plan) -> Result<(), EngineError> {
-        let mut file = MpiIo::open(self.component, path, op == Op::Write).map_err(failed)?;
+impl IoEngine for MpiIoEngine {
+    fn open(&mut self, path: &Path, op: IoOp, plan: &IoPlan) -> Result<(), IoEngineError> {
+        let mut file = MpiIo::open(self.component, path, op == IoOp::Write).map_err(failed)?;
         file.set_view(0, &plan.filetype).map_err(failed)?;
         self.file = Some(file);
         Ok(())
     }
 
-    fn write(&mut self, plan: &Plan, call: &Call, buffer: &[u8]) -> Result<(), EngineError> {
+    fn write(&mut self, plan: &IoPlan, call: &Call, buffer: &[u8]) -> Result<(), IoEngineError> {
         let collective = self.collective;
         let file = self.file()?;
         let (memory, count) = (&plan.memory, plan.memory_count);
@@ -49,7 +49,7 @@ impl Engine for Peer {
         done.map(drop).map_err(failed)
     }
 
-    fn read(&mut self, plan: &Plan, call: &Call, buffer: &mut [u8]) -> Result<(), EngineError> {
+    fn read(&mut self, plan: &IoPlan, call: &Call, buffer: &mut [u8]) -> Result<(), IoEngineError> {
         let collective = self.collective;
         let file = self.file()?;
         let (memory, count) = (&plan.memory, plan.memory_count);
@@ -61,11 +61,11 @@ impl Engine for Peer {
         whole(got.map_err(failed)?, plan.call_bytes())
     }
 
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), IoEngineError> {
         self.file()?.sync().map_err(failed)
     }
 
-    fn close(&mut self) -> Result<Option<Report>, EngineError> {
+    fn close(&mut self) -> Result<Option<EngineReport>, IoEngineError> {
         self.file.take().ok_or_else(not_open)?.close().map_err(failed)?;
         Ok(None)
     }

@@ -6,30 +6,30 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::{Engine, EngineError, Report, not_open};
-use crate::io::Op;
-use crate::io::plan::{Call, Plan};
+use super::{EngineReport, IoEngine, IoEngineError, not_open};
+use crate::io::IoOp;
+use crate::io::plan::{Call, IoPlan};
 
 /// A file of the system.
 #[derive(Debug, Default)]
-pub(super) struct Posix {
+pub(super) struct PosixEngine {
     file: Option<File>,
 }
 
-impl Posix {
-    fn file(&self) -> Result<&File, EngineError> {
+impl PosixEngine {
+    fn file(&self) -> Result<&File, IoEngineError> {
         self.file.as_ref().ok_or_else(not_open)
     }
 }
 
-impl Engine for Posix {
-    fn open(&mut self, path: &Path, op: Op, _plan: &Plan) -> Result<(), EngineError> {
-        let file = OpenOptions::new().read(true).write(op == Op::Write).open(path)?;
+impl IoEngine for PosixEngine {
+    fn open(&mut self, path: &Path, op: IoOp, _plan: &IoPlan) -> Result<(), IoEngineError> {
+        let file = OpenOptions::new().read(true).write(op == IoOp::Write).open(path)?;
         self.file = Some(file);
         Ok(())
     }
 
-    fn write(&mut self, plan: &Plan, call: &Call, buffer: &[u8]) -> Result<(), EngineError> {
+    fn write(&mut self, plan: &IoPlan, call: &Call, buffer: &[u8]) -> Result<(), IoEngineError> {
         let file = self.file()?;
         for piece in plan.pieces(call)? {
             let start = call.origin + piece.memory as usize;
@@ -38,7 +38,7 @@ impl Engine for Posix {
         Ok(())
     }
 
-    fn read(&mut self, plan: &Plan, call: &Call, buffer: &mut [u8]) -> Result<(), EngineError> {
+    fn read(&mut self, plan: &IoPlan, call: &Call, buffer: &mut [u8]) -> Result<(), IoEngineError> {
         let file = self.file()?;
         for piece in plan.pieces(call)? {
             let start = call.origin + piece.memory as usize;
@@ -48,11 +48,11 @@ impl Engine for Posix {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), IoEngineError> {
         Ok(self.file()?.sync_all()?)
     }
 
-    fn close(&mut self) -> Result<Option<Report>, EngineError> {
+    fn close(&mut self) -> Result<Option<EngineReport>, IoEngineError> {
         self.file = None;
         Ok(None)
     }

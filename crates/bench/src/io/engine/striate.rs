@@ -7,34 +7,34 @@ use striate_comm::Comm;
 use striate_datatype::{Datatype, Element};
 use striate_file::{File, Hints, Memory, MemoryMut, Mode, View};
 
-use super::{Engine, EngineError, Report, not_open, whole};
-use crate::io::Op;
-use crate::io::plan::{Call, Plan};
+use super::{EngineReport, IoEngine, IoEngineError, not_open, whole};
+use crate::io::IoOp;
+use crate::io::plan::{Call, IoPlan};
 
 /// A file of ours, by one method.
 #[derive(Debug)]
-pub(super) struct Striate {
+pub(super) struct StriateEngine {
     comm: Arc<dyn Comm>,
     hints: Hints,
     collective: bool,
     file: Option<File>,
 }
 
-impl Striate {
+impl StriateEngine {
     pub(super) fn new(comm: &Arc<dyn Comm>, hints: Hints, collective: bool) -> Self {
         Self { comm: Arc::clone(comm), hints, collective, file: None }
     }
 
-    fn file(&mut self) -> Result<&mut File, EngineError> {
+    fn file(&mut self) -> Result<&mut File, IoEngineError> {
         self.file.as_mut().ok_or_else(not_open)
     }
 }
 
-impl Engine for Striate {
-    fn open(&mut self, path: &Path, op: Op, plan: &Plan) -> Result<(), EngineError> {
+impl IoEngine for StriateEngine {
+    fn open(&mut self, path: &Path, op: IoOp, plan: &IoPlan) -> Result<(), IoEngineError> {
         let mode = match op {
-            Op::Write => Mode::READ | Mode::WRITE | Mode::CREATE,
-            Op::Read => Mode::READ,
+            IoOp::Write => Mode::READ | Mode::WRITE | Mode::CREATE,
+            IoOp::Read => Mode::READ,
         };
         let mut file = File::open(&self.comm, path, mode, &self.hints)?;
         let byte = Datatype::element(Element::U8);
@@ -43,7 +43,7 @@ impl Engine for Striate {
         Ok(())
     }
 
-    fn write(&mut self, plan: &Plan, call: &Call, buffer: &[u8]) -> Result<(), EngineError> {
+    fn write(&mut self, plan: &IoPlan, call: &Call, buffer: &[u8]) -> Result<(), IoEngineError> {
         let collective = self.collective;
         let file = self.file()?;
         let memory = if plan.memory_is_contiguous() {
@@ -59,7 +59,7 @@ impl Engine for Striate {
         Ok(())
     }
 
-    fn read(&mut self, plan: &Plan, call: &Call, buffer: &mut [u8]) -> Result<(), EngineError> {
+    fn read(&mut self, plan: &IoPlan, call: &Call, buffer: &mut [u8]) -> Result<(), IoEngineError> {
         let collective = self.collective;
         let file = self.file()?;
         let memory = if plan.memory_is_contiguous() {
@@ -75,13 +75,13 @@ impl Engine for Striate {
         whole(got, plan.call_bytes())
     }
 
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), IoEngineError> {
         Ok(self.file()?.sync()?)
     }
 
-    fn close(&mut self) -> Result<Option<Report>, EngineError> {
+    fn close(&mut self) -> Result<Option<EngineReport>, IoEngineError> {
         let file = self.file.take().ok_or_else(not_open)?;
-        let report = Report { stats: file.stats(), last: file.last_call().copied() };
+        let report = EngineReport { stats: file.stats(), last: file.last_call().copied() };
         file.close()?;
         Ok(Some(report))
     }

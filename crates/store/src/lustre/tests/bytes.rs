@@ -32,7 +32,7 @@ fn object() -> StripeObject {
 
 fn v1() -> PlainLayout {
     PlainLayout {
-        form: Form::V1,
+        form: LayoutForm::V1,
         pattern: 1,
         owner: ObjectId { first: 0x0102_0304_0506_0708, second: 0x090A_0B0C_0D0E_0F10 },
         unit: 0x0010_0000,
@@ -61,9 +61,9 @@ fn header(magic: [u8; 4]) -> Vec<u8> {
 #[track_caller]
 fn both_ways(layout: &PlainLayout, bytes: &[u8]) {
     assert_eq!(layout.encode(ByteOrder::Little), bytes);
-    assert_eq!(Layout::decode(bytes).unwrap(), Layout::Plain(layout.clone()));
+    assert_eq!(LustreLayout::decode(bytes).unwrap(), LustreLayout::Plain(layout.clone()));
     let big = layout.encode(ByteOrder::Big);
-    assert_eq!(Layout::decode(&big).unwrap(), Layout::Plain(layout.clone()));
+    assert_eq!(LustreLayout::decode(&big).unwrap(), LustreLayout::Plain(layout.clone()));
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn version_3_has_a_pool_name_of_16_bytes_at_32() {
     let mut bytes = header([0xD0, 0x0B, 0xD3, 0x0B]);
     bytes.extend(structure(16, &[(0, b"flash")])); // lmm_pool_name
     assert_eq!(bytes.len(), 48);
-    both_ways(&PlainLayout { form: Form::V3(pool), ..v1() }, &bytes);
+    both_ways(&PlainLayout { form: LayoutForm::V3(pool), ..v1() }, &bytes);
 
     for _ in 0..4 {
         bytes.extend(object_bytes());
     }
     let objects = vec![object(); 4];
-    both_ways(&PlainLayout { form: Form::V3(pool), objects, ..v1() }, &bytes);
+    both_ways(&PlainLayout { form: LayoutForm::V3(pool), objects, ..v1() }, &bytes);
 }
 
 #[test]
@@ -123,7 +123,10 @@ fn specific_targets_are_version_3_with_objects() {
     for target in [[7, 0], [0, 0], [9, 0], [0x2C, 1]] {
         bytes.extend(structure(24, &[(20, &target)]));
     }
-    both_ways(&PlainLayout { form: Form::Specific(PoolName::default()), objects, ..v1() }, &bytes);
+    both_ways(
+        &PlainLayout { form: LayoutForm::Specific(PoolName::default()), objects, ..v1() },
+        &bytes,
+    );
 }
 
 #[test]
@@ -194,8 +197,8 @@ fn composite_layouts_have_components() {
         ],
         0,
     );
-    let decoded = Layout::decode(&bytes).unwrap();
-    let Layout::Composite(composite) = &decoded else { panic!("{decoded:?}") };
+    let decoded = LustreLayout::decode(&bytes).unwrap();
+    let LustreLayout::Composite(composite) = &decoded else { panic!("{decoded:?}") };
     assert_eq!((composite.generation, composite.flags, composite.mirrors), (9, 2, 1));
     let parts: Vec<_> = composite
         .components
@@ -221,8 +224,8 @@ fn mirrors_that_are_stale_and_components_that_extend_are_passed_over() {
         ],
         2,
     );
-    let decoded = Layout::decode(&bytes).unwrap();
-    let Layout::Composite(composite) = &decoded else { panic!("{decoded:?}") };
+    let decoded = LustreLayout::decode(&bytes).unwrap();
+    let LustreLayout::Composite(composite) = &decoded else { panic!("{decoded:?}") };
     assert_eq!(composite.mirrors, 3);
     assert_eq!(composite.components[3].mirror(), 3);
     let expected = Striping { unit: 2 << 20, count: Some(3), start: Some(7), components: 4 };
@@ -234,8 +237,8 @@ fn components_on_metadata_targets_and_elsewhere_have_no_stripes() {
     let mut on_metadata = stripes(MIB, 0, &[]);
     on_metadata[4..8].copy_from_slice(&[0, 1, 0, 0]); // LOV_PATTERN_MDT
     let foreign = structure(20, &[(0, &[0xD0, 0x0B, 0xD7, 0x0B]), (4, &[4, 0, 0, 0])]);
-    assert_eq!(Layout::decode(&foreign), Ok(Layout::Foreign));
-    assert_eq!(Layout::decode(&on_metadata).unwrap().striping(None), None);
+    assert_eq!(LustreLayout::decode(&foreign), Ok(LustreLayout::Foreign));
+    assert_eq!(LustreLayout::decode(&on_metadata).unwrap().striping(None), None);
     let bytes = composite_bytes(
         &[
             (0x0001_0001, INIT, 0, NO_END, foreign),
@@ -244,8 +247,8 @@ fn components_on_metadata_targets_and_elsewhere_have_no_stripes() {
         ],
         1,
     );
-    let decoded = Layout::decode(&bytes).unwrap();
-    let Layout::Composite(composite) = &decoded else { panic!("{decoded:?}") };
+    let decoded = LustreLayout::decode(&bytes).unwrap();
+    let LustreLayout::Composite(composite) = &decoded else { panic!("{decoded:?}") };
     assert_eq!(composite.components[0].layout, None);
     let all = Striping { unit: 1 << 20, count: Some(12), start: None, components: 3 };
     assert_eq!(decoded.striping(Some(12)), Some(all), "a count of -1 means every target");

@@ -13,7 +13,7 @@ use super::bytes::stripes;
 
 /// How it behaves, and what was asked of it.
 #[derive(Debug)]
-pub(super) struct Fake {
+pub(super) struct FakeLustre {
     pub(super) file_system: FileSystem,
     pub(super) targets: u32,
     /// The default of every directory: for files that are created without asking for more.
@@ -26,18 +26,18 @@ pub(super) struct Fake {
     pub(super) ignores: bool,
     /// The most stripes that a file is given.
     pub(super) most: u16,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<FakeState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FakeState {
     layouts: HashMap<u64, Vec<u8>>,
     /// Descriptors of files that were created without a layout.
     bare: Vec<i32>,
     calls: Vec<&'static str>,
 }
 
-impl Default for Fake {
+impl Default for FakeLustre {
     fn default() -> Self {
         Self {
             file_system: FileSystem::LUSTRE,
@@ -52,7 +52,7 @@ impl Default for Fake {
     }
 }
 
-impl Fake {
+impl FakeLustre {
     /// The calls since the last time.
     pub(super) fn calls(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
@@ -67,7 +67,7 @@ impl Fake {
     }
 }
 
-impl LayoutControl for Fake {
+impl LayoutControl for FakeLustre {
     fn file_system(&self, _: &Path) -> io::Result<FileSystem> {
         self.called("file_system");
         Ok(self.file_system)
@@ -95,7 +95,9 @@ impl LayoutControl for Fake {
         if self.ignores {
             return Ok(());
         }
-        let Ok(Layout::Plain(asked)) = Layout::decode(layout) else { panic!("{layout:?}") };
+        let Ok(LustreLayout::Plain(asked)) = LustreLayout::decode(layout) else {
+            panic!("{layout:?}")
+        };
         assert_eq!(asked.encode(ByteOrder::NATIVE), layout);
         let count = asked.count.clamp(1, self.most);
         let unit = if asked.unit == 0 { 1 << 20 } else { asked.unit };

@@ -5,22 +5,22 @@ use proptest::prelude::*;
 use super::super::*;
 use super::bytes::{composite_bytes, stripes};
 
-fn objects(layout: &Layout) -> usize {
+fn objects(layout: &LustreLayout) -> usize {
     let of = |plain: &PlainLayout| plain.objects.len();
     match layout {
-        Layout::Plain(plain) => of(plain),
-        Layout::Composite(composite) => {
+        LustreLayout::Plain(plain) => of(plain),
+        LustreLayout::Composite(composite) => {
             composite.components.iter().map(|part| part.layout.as_ref().map_or(0, of)).sum()
         }
-        Layout::Foreign => 0,
+        LustreLayout::Foreign => 0,
     }
 }
 
 /// Decodes, asks for everything, and checks that no more came out than went in.
 fn survive(bytes: &[u8]) {
-    if let Ok(layout) = Layout::decode(bytes) {
+    if let Ok(layout) = LustreLayout::decode(bytes) {
         assert!(objects(&layout) <= bytes.len() / 24);
-        if let Layout::Composite(composite) = &layout {
+        if let LustreLayout::Composite(composite) = &layout {
             assert!(composite.components.len() <= bytes.len() / 48);
         }
         let _ = (layout.striping(Some(3)), layout.needs_targets(), layout.is_composite());
@@ -38,9 +38,9 @@ fn sample() -> Vec<u8> {
 #[test]
 fn every_truncation_is_refused() {
     for whole in [sample(), stripes(1 << 20, 3, &[1, 2, 3])] {
-        assert!(Layout::decode(&whole).is_ok());
+        assert!(LustreLayout::decode(&whole).is_ok());
         for len in 0..whole.len() {
-            let decoded = Layout::decode(&whole[..len]);
+            let decoded = LustreLayout::decode(&whole[..len]);
             // Without its objects, it is the layout of a directory.
             let template = len == 32 && decoded.as_ref().is_ok_and(|layout| objects(layout) == 0);
             assert!(decoded.is_err() || template, "{len} of {}", whole.len());
@@ -50,7 +50,7 @@ fn every_truncation_is_refused() {
 
 #[test]
 fn errors_say_what_is_wrong() {
-    let text = |bytes: &[u8]| Layout::decode(bytes).unwrap_err().to_string();
+    let text = |bytes: &[u8]| LustreLayout::decode(bytes).unwrap_err().to_string();
     assert_eq!(text(&[]), "the layout has 0 bytes where 4 are needed");
     assert_eq!(
         text(b"not a layout at all, but some text"),
@@ -74,13 +74,13 @@ fn components_do_not_share_bytes() {
         bytes[32 + 48 * entry + 24..][..4].copy_from_slice(&offset);
         bytes[32 + 48 * entry + 28..][..4].copy_from_slice(&size);
     }
-    assert_eq!(Layout::decode(&bytes), Err(LayoutError::Overlap));
+    assert_eq!(LustreLayout::decode(&bytes), Err(LayoutError::Overlap));
 }
 
 #[test]
 fn a_composite_inside_of_a_composite_is_refused() {
     let bytes = composite_bytes(&[(1, 0x10, 0, u64::MAX, sample())], 0);
-    assert_eq!(Layout::decode(&bytes), Err(LayoutError::Unknown { magic: 0x0BD6_0BD0 }));
+    assert_eq!(LustreLayout::decode(&bytes), Err(LayoutError::Unknown { magic: 0x0BD6_0BD0 }));
 }
 
 proptest! {
@@ -114,7 +114,7 @@ proptest! {
     ) {
         let pool = PoolName::new(&pool).unwrap();
         let layout = PlainLayout {
-            form: [Form::V1, Form::V3(pool), Form::Specific(pool)][form],
+            form: [LayoutForm::V1, LayoutForm::V3(pool), LayoutForm::Specific(pool)][form],
             pattern,
             owner: ObjectId { first: owner.0, second: owner.1 },
             unit,
@@ -125,6 +125,6 @@ proptest! {
             }).collect(),
         };
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-        prop_assert_eq!(Layout::decode(&layout.encode(order)), Ok(Layout::Plain(layout)));
+        prop_assert_eq!(LustreLayout::decode(&layout.encode(order)), Ok(LustreLayout::Plain(layout)));
     }
 }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::super::*;
 use super::bytes::{composite_bytes, stripes};
-use super::fake::Fake;
+use super::fake::FakeLustre;
 use crate::store::Store;
 use crate::{ErrorKind, PosixFile, PosixOptions};
 
@@ -21,11 +21,11 @@ const ASKED: StripeRequest = StripeRequest {
 
 struct Place {
     directory: TempDir,
-    fake: Arc<Fake>,
+    fake: Arc<FakeLustre>,
 }
 
 impl Place {
-    fn new(fake: Fake) -> Self {
+    fn new(fake: FakeLustre) -> Self {
         Self { directory: tempfile::tempdir().unwrap(), fake: Arc::new(fake) }
     }
 
@@ -57,17 +57,17 @@ fn difference(file: &PosixFile) -> &str {
     file.striping().unwrap().difference.as_deref().unwrap()
 }
 
-fn progressive() -> Fake {
+fn progressive() -> FakeLustre {
     let parts = [
         (1, 0x10, 0, 1 << 26, stripes(1 << 20, 1, &[3])),
         (2, 0, 1 << 26, u64::MAX, stripes(4 << 20, 0xFFFF, &[])),
     ];
-    Fake { default: composite_bytes(&parts, 0), default_shows: true, ..Fake::default() }
+    FakeLustre { default: composite_bytes(&parts, 0), default_shows: true, ..FakeLustre::default() }
 }
 
 #[test]
 fn a_new_file_is_striped_before_it_is_written() {
-    let place = Place::new(Fake::default());
+    let place = Place::new(FakeLustre::default());
     let file = place.create(ASKED);
     assert_eq!(actual(&file), (1 << 20, Some(4), Some(3)));
     assert_eq!(file.striping().unwrap().difference, None);
@@ -78,18 +78,18 @@ fn a_new_file_is_striped_before_it_is_written() {
 
 #[test]
 fn what_the_file_system_makes_of_it_is_reported() {
-    let place = Place::new(Fake { most: 2, ..Fake::default() });
+    let place = Place::new(FakeLustre { most: 2, ..FakeLustre::default() });
     let file = place.create(ASKED);
     assert_eq!(actual(&file), (1 << 20, Some(2), Some(3)));
     assert!(difference(&file).ends_with("but it has 2 stripes"), "{}", difference(&file));
 
-    let place = Place::new(Fake::default());
+    let place = Place::new(FakeLustre::default());
     let odd = StripeRequest { unit: Some(1000), count: Some(StripeCount::Of(99)), ..ASKED };
     let file = place.create(odd);
     assert_eq!(actual(&file), (65536, Some(8), Some(3)));
     assert!(difference(&file).ends_with("it has 8 stripes, its stripes have 65536 bytes"));
 
-    let place = Place::new(Fake::default());
+    let place = Place::new(FakeLustre::default());
     let all = StripeRequest { count: Some(StripeCount::All), unit: None, start: None, ..ASKED };
     let file = place.create(all);
     assert_eq!(actual(&file), (1 << 20, Some(8), Some(0)));
@@ -113,7 +113,11 @@ fn composite_directories_are_left_alone_unless_asked() {
 
 #[test]
 fn a_default_that_nobody_understands_is_left_alone() {
-    let place = Place::new(Fake { default: vec![7; 40], default_shows: true, ..Fake::default() });
+    let place = Place::new(FakeLustre {
+        default: vec![7; 40],
+        default_shows: true,
+        ..FakeLustre::default()
+    });
     let file = place.create(ASKED);
     assert!(difference(&file).ends_with("is not understood, and not overridden"));
     assert_eq!(file.capabilities().stripe_unit, None);
@@ -122,13 +126,13 @@ fn a_default_that_nobody_understands_is_left_alone() {
 
 #[test]
 fn a_plain_default_is_no_obstacle() {
-    let place = Place::new(Fake { default_shows: true, ..Fake::default() });
+    let place = Place::new(FakeLustre { default_shows: true, ..FakeLustre::default() });
     assert_eq!(actual(&place.create(ASKED)), (1 << 20, Some(4), Some(3)));
 }
 
 #[test]
 fn an_error_says_what_was_asked_and_leaves_nothing_behind() {
-    let place = Place::new(Fake { refusal: Some(libc::EINVAL), ..Fake::default() });
+    let place = Place::new(FakeLustre { refusal: Some(libc::EINVAL), ..FakeLustre::default() });
     let error = place.open(&creating(ASKED)).unwrap_err();
     assert!(
         error.to_string().ends_with(
@@ -140,10 +144,10 @@ fn an_error_says_what_was_asked_and_leaves_nothing_behind() {
     assert_eq!(error.io_error().and_then(io::Error::raw_os_error), Some(libc::EINVAL));
     assert_eq!(std::fs::read_dir(place.directory.path()).unwrap().count(), 0);
 
-    let place = Place::new(Fake { refusal: Some(libc::ENOSPC), ..Fake::default() });
+    let place = Place::new(FakeLustre { refusal: Some(libc::ENOSPC), ..FakeLustre::default() });
     assert!(place.open(&creating(ASKED)).unwrap_err().is_out_of_space());
 
-    let place = Place::new(Fake::default());
+    let place = Place::new(FakeLustre::default());
     let beyond = StripeRequest { start: Some(70_000), ..ASKED };
     let error = place.open(&creating(beyond)).unwrap_err().to_string();
     assert!(error.contains("from OST 70000 on: Invalid argument"), "{error}");
@@ -153,7 +157,7 @@ fn an_error_says_what_was_asked_and_leaves_nothing_behind() {
 #[test]
 fn where_layouts_cannot_be_set_the_default_is_used() {
     for code in [libc::ENOTTY, libc::EOPNOTSUPP, libc::EEXIST] {
-        let place = Place::new(Fake { refusal: Some(code), ..Fake::default() });
+        let place = Place::new(FakeLustre { refusal: Some(code), ..FakeLustre::default() });
         let file = place.create(ASKED);
         assert_eq!(actual(&file), (1 << 20, Some(1), Some(5)));
         let text = difference(&file);
@@ -165,7 +169,7 @@ fn where_layouts_cannot_be_set_the_default_is_used() {
 
 #[test]
 fn a_layout_that_is_ignored_in_silence_is_noticed() {
-    let place = Place::new(Fake { ignores: true, ..Fake::default() });
+    let place = Place::new(FakeLustre { ignores: true, ..FakeLustre::default() });
     let exclusive = PosixOptions { exclusive: true, ..creating(ASKED) };
     let file = place.open(&exclusive).unwrap();
     file.write_at(0, b"x").unwrap();
@@ -175,7 +179,7 @@ fn a_layout_that_is_ignored_in_silence_is_noticed() {
 
 #[test]
 fn a_file_that_exists_keeps_its_layout() {
-    let place = Place::new(Fake::default());
+    let place = Place::new(FakeLustre::default());
     drop(place.create(ASKED));
     place.fake.calls();
 
@@ -205,7 +209,8 @@ fn a_file_that_exists_keeps_its_layout() {
 
 #[test]
 fn other_file_systems_are_asked_one_question() {
-    let ext4 = || Fake { file_system: FileSystem::from_type(0xEF53), ..Fake::default() };
+    let ext4 =
+        || FakeLustre { file_system: FileSystem::from_type(0xEF53), ..FakeLustre::default() };
     for (options, call) in [
         (creating(ASKED), "file_system"),
         (creating(StripeRequest::default()), "file_system_of"),
@@ -226,7 +231,7 @@ fn other_file_systems_are_asked_one_question() {
 
 #[test]
 fn targets_are_counted() {
-    let place = Place::new(Fake { targets: 156, ..Fake::default() });
+    let place = Place::new(FakeLustre { targets: 156, ..FakeLustre::default() });
     assert_eq!(targets_by(&*place.fake, place.directory.path()).unwrap(), Some(156));
 }
 

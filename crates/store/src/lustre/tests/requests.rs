@@ -11,7 +11,7 @@ fn request(count: Option<StripeCount>, unit: Option<u64>, start: Option<u32>) ->
 
 fn numbers(request: StripeRequest, targets: Option<u32>) -> (u32, u16, u16) {
     let layout = request.layout(targets).unwrap();
-    assert_eq!((layout.form, layout.pattern, layout.objects.len()), (Form::V1, 1, 0));
+    assert_eq!((layout.form, layout.pattern, layout.objects.len()), (LayoutForm::V1, 1, 0));
     (layout.unit, layout.count, layout.start)
 }
 

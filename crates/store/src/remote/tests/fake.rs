@@ -1,4 +1,4 @@
-//! [`Fake`]: a server that does what a test wants, in this process.
+//! [`FakeServer`]: a server that does what a test wants, in this process.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,13 +41,13 @@ struct Shared {
 }
 
 /// A server in this process, until dropped.
-pub(in crate::remote) struct Fake {
+pub(in crate::remote) struct FakeServer {
     pub(in crate::remote) address: String,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
 }
 
-impl Fake {
+impl FakeServer {
     /// A metadata server that follows a script, except for its identity.
     pub(in crate::remote) fn start(
         behaviour: impl Fn(Asked<'_>) -> Answer + Send + Sync + 'static,
@@ -56,7 +56,7 @@ impl Fake {
     }
 
     /// A server that keeps names or not, and that closes so many connections at once before it
-    /// behaves as told.
+    /// follows a script.
     pub(in crate::remote) fn start_as(
         metadata: bool,
         closes: usize,
@@ -88,7 +88,7 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl Drop for FakeServer {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
         // Wakes the thread that waits for connections.

@@ -1,7 +1,7 @@
 //! Options of benchmarks that lay a dataset out in several ways, on servers of which one is slow.
 
 use clap::Args;
-use striate_bench::array::{Api, Layout, Straggler, Targets};
+use striate_bench::array::{ArrayApi, Layout, Straggler, Targets};
 use striate_datatype::Bytes;
 
 use super::super::store::{BenchStore, StoreArgs};
@@ -46,7 +46,7 @@ fn factor(text: &str) -> Result<f64, String> {
 
 impl LayoutArgs {
     /// Every layout that was asked for, once.
-    pub(super) fn contenders(&self) -> Result<Vec<Api>, CommandError> {
+    pub(super) fn contenders(&self) -> Result<Vec<ArrayApi>, CommandError> {
         let mut contenders = Vec::new();
         for name in &self.layouts {
             let layout = Layout::named(&name.to_ascii_lowercase()).ok_or_else(|| {
@@ -56,8 +56,8 @@ impl LayoutArgs {
                     format!("there are {known}"),
                 )
             })?;
-            if !contenders.contains(&Api::Layout(layout)) {
-                contenders.push(Api::Layout(layout));
+            if !contenders.contains(&ArrayApi::Layout(layout)) {
+                contenders.push(ArrayApi::Layout(layout));
             }
         }
         Ok(contenders)

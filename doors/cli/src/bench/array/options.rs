@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use striate_bench::array::{
-    self, Api, ArrayBenchError, Format, Goals, Options, Progress, Results, Workload,
+    self, ArrayApi, ArrayBenchError, ArrayGoals, ArrayOptions, ArrayProgress, ArrayResults,
+    ArrayWorkload, Format,
 };
 use striate_comm::{Comm, CommExt, Reduction};
 
@@ -53,14 +54,14 @@ pub(super) struct CommonArgs {
     /// The least ratio wanted: over PnetCDF in writes (write=R), in reads (read=R) or both (R), and over
     /// plain system calls in writes (raw=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
-    goals: Vec<Goals>,
+    goals: Vec<ArrayGoals>,
 }
 
 /// What differs between the benchmarks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArraySetting {
     ranks: u64,
-    goals: Goals,
+    goals: ArrayGoals,
     nonblocking: Option<bool>,
     raw: bool,
     data: bool,
@@ -68,7 +69,7 @@ pub(super) struct ArraySetting {
 
 impl ArraySetting {
     /// Ranks, unless told otherwise, and the goals, unless told otherwise.
-    pub(super) const fn new(ranks: u64, goals: Goals) -> Self {
+    pub(super) const fn new(ranks: u64, goals: ArrayGoals) -> Self {
         Self { ranks, goals, nonblocking: None, raw: false, data: true }
     }
 
@@ -94,18 +95,18 @@ fn hint(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn goal(text: &str) -> Result<Goals, String> {
+fn goal(text: &str) -> Result<ArrayGoals, String> {
     let (what, ratio) = text.split_once('=').unwrap_or(("", text));
     let ratio: f64 = ratio.parse().map_err(|_| format!("'{ratio}' is not a number"))?;
     if !ratio.is_finite() || ratio < 0.0 {
         return Err("it must be 0 or more".into());
     }
-    let none = Goals::default();
+    let none = ArrayGoals::default();
     match what {
-        "" => Ok(Goals { write: Some(ratio), read: Some(ratio), raw: None }),
-        "write" => Ok(Goals { write: Some(ratio), ..none }),
-        "read" => Ok(Goals { read: Some(ratio), ..none }),
-        "raw" => Ok(Goals { raw: Some(ratio), ..none }),
+        "" => Ok(ArrayGoals { write: Some(ratio), read: Some(ratio), raw: None }),
+        "write" => Ok(ArrayGoals { write: Some(ratio), ..none }),
+        "read" => Ok(ArrayGoals { read: Some(ratio), ..none }),
+        "raw" => Ok(ArrayGoals { raw: Some(ratio), ..none }),
         _ => Err(format!("'{what}' is none of write, read, raw")),
     }
 }
@@ -117,7 +118,7 @@ impl CommonArgs {
         &self,
         json: bool,
         setting: &ArraySetting,
-        workload: impl Fn(u64) -> Box<dyn Workload> + Sync,
+        workload: impl Fn(u64) -> Box<dyn ArrayWorkload> + Sync,
     ) -> Result<(), CommandError> {
         let contenders = self.contenders(setting)?;
         let bar = progress_bar();
@@ -147,14 +148,14 @@ impl CommonArgs {
         terminal::print_fitted(&render(&results, &options))
     }
 
-    fn options(&self, setting: &ArraySetting, contenders: &[Api], place: &BenchStore) -> Options {
+    fn options(&self, setting: &ArraySetting, contenders: &[ArrayApi], place: &BenchStore) -> ArrayOptions {
         // The last of equal ones counts.
-        let goals = self.goals.iter().rev().fold(Goals::default(), |all, one| all.or(*one));
+        let goals = self.goals.iter().rev().fold(ArrayGoals::default(), |all, one| all.or(*one));
         let mut hints = self.hints.clone();
         if let Some(strip) = self.place.strip() {
             hints.insert(0, ("striping_unit".into(), strip.to_string()));
         }
-        Options {
+        ArrayOptions {
             contenders: contenders.to_vec(),
             repeat: self.repeat as usize,
             format: self.format,
@@ -170,15 +171,15 @@ impl CommonArgs {
     }
 
     /// Every library that was asked for, once.
-    fn contenders(&self, setting: &ArraySetting) -> Result<Vec<Api>, CommandError> {
+    fn contenders(&self, setting: &ArraySetting) -> Result<Vec<ArrayApi>, CommandError> {
         if self.layouts.is_wanted() {
             return self.laid(setting);
         }
         let mut contenders = Vec::new();
         for name in &self.api {
             let name = name.to_ascii_lowercase();
-            let api = Api::named(&name).ok_or_else(|| {
-                let known = Api::ALL.map(Api::name).join(", ");
+            let api = ArrayApi::named(&name).ok_or_else(|| {
+                let known = ArrayApi::ALL.map(ArrayApi::name).join(", ");
                 CommandError::usage(
                     format!("there is no API '{name}' for datasets"),
                     format!("there are {known}"),
@@ -190,8 +191,11 @@ impl CommonArgs {
             }
         }
         if contenders.is_empty() {
-            let usual =
-                [Some(Api::Striate), Some(Api::Pnetcdf(None)), setting.raw.then_some(Api::Raw)];
+            let usual = [
+                Some(ArrayApi::Striate),
+                Some(ArrayApi::Pnetcdf(None)),
+                setting.raw.then_some(ArrayApi::Raw),
+            ];
             let usual = usual.into_iter().flatten();
             contenders.extend(usual.filter(|api| self.check(*api, setting).is_ok()));
         }
@@ -199,8 +203,8 @@ impl CommonArgs {
     }
 
     /// Every layout that was asked for, once.
-    fn laid(&self, setting: &ArraySetting) -> Result<Vec<Api>, CommandError> {
-        let is_ours = |name: &String| name.eq_ignore_ascii_case(Api::Striate.name());
+    fn laid(&self, setting: &ArraySetting) -> Result<Vec<ArrayApi>, CommandError> {
+        let is_ours = |name: &String| name.eq_ignore_ascii_case(ArrayApi::Striate.name());
         if !self.api.iter().all(is_ours) {
             return Err(CommandError::usage(
                 "layouts are those of striate's datasets",
@@ -216,7 +220,7 @@ impl CommonArgs {
         self.layouts.contenders()
     }
 
-    fn check(&self, api: Api, setting: &ArraySetting) -> Result<(), CommandError> {
+    fn check(&self, api: ArrayApi, setting: &ArraySetting) -> Result<(), CommandError> {
         let name = api.name();
         if let Some(reason) = api.absence() {
             return Err(CommandError::usage(
@@ -230,13 +234,13 @@ impl CommonArgs {
                 "start it as: mpiexec -n 4 striate bench array …",
             ));
         }
-        if api != Api::Striate && self.place.is_remote() {
+        if api != ArrayApi::Striate && self.place.is_remote() {
             return Err(CommandError::usage(
                 format!("{name} knows files of file systems only, none on servers"),
                 "leave --store and --servers out, or use --api striate",
             ));
         }
-        if api == Api::Raw && !setting.data {
+        if api == ArrayApi::Raw && !setting.data {
             return Err(CommandError::usage(
                 "plain system calls have no header to create or to open",
                 "use --api striate,pnetcdf,netcdf",
@@ -249,11 +253,11 @@ impl CommonArgs {
 /// Measures, with a bar.
 fn measure(
     comm: &Arc<dyn Comm>,
-    workload: &dyn Workload,
-    options: &Options,
+    workload: &dyn ArrayWorkload,
+    options: &ArrayOptions,
     bar: &indicatif::ProgressBar,
-) -> Result<Results, CommandError> {
-    let progress = |at: &Progress| {
+) -> Result<ArrayResults, CommandError> {
+    let progress = |at: &ArrayProgress| {
         let what = format!("{}, {}", at.contender.name(), at.op.name());
         show(bar, (at.done, at.total), at.repetition, &what);
     };
@@ -273,12 +277,16 @@ fn failed(error: ArrayBenchError) -> CommandError {
 }
 
 /// Refuses what does not fit into memory, before a plan is made.
-fn check_memory(comm: &dyn Comm, workload: &dyn Workload) -> Result<(), CommandError> {
+fn check_memory(comm: &dyn Comm, workload: &dyn ArrayWorkload) -> Result<(), CommandError> {
     check_memory_for(comm, workload.footprint().allocated())
 }
 
 /// Refuses files that do not fit where they are to go.
-fn check_space(comm: &dyn Comm, workload: &dyn Workload, files: &Path) -> Result<(), CommandError> {
+fn check_space(
+    comm: &dyn Comm,
+    workload: &dyn ArrayWorkload,
+    files: &Path,
+) -> Result<(), CommandError> {
     let each = workload.plan(comm.rank() as u64).map_err(failed)?.bytes();
     let all = comm.reduce_u64(Reduction::Sum, each)?;
     check_space_for(comm, all, files)
@@ -290,10 +298,10 @@ mod tests {
 
     #[test]
     fn goals_are_for_both_directions_unless_said_otherwise() {
-        let both = Goals { write: Some(1.5), read: Some(1.5), raw: None };
+        let both = ArrayGoals { write: Some(1.5), read: Some(1.5), raw: None };
         assert_eq!(goal("1.5"), Ok(both));
-        assert_eq!(goal("write=2"), Ok(Goals { write: Some(2.0), ..Goals::default() }));
-        assert_eq!(goal("raw=0.85"), Ok(Goals { raw: Some(0.85), ..Goals::default() }));
+        assert_eq!(goal("write=2"), Ok(ArrayGoals { write: Some(2.0), ..ArrayGoals::default() }));
+        assert_eq!(goal("raw=0.85"), Ok(ArrayGoals { raw: Some(0.85), ..ArrayGoals::default() }));
         for wrong in ["", "fast", "peer=1", "raw=", "-1", "inf"] {
             assert!(goal(wrong).is_err(), "{wrong}");
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use striate_bench::array::{Layout, Op, Options, Results, Row, Scope};
+use striate_bench::array::{ArrayOp, ArrayOptions, ArrayResults, ArrayRow, Layout, Scope};
 use striate_datatype::Bytes;
 
 use super::super::ratio_table;
@@ -13,7 +13,7 @@ use crate::table::{Side, Table};
 use crate::terminal;
 
 /// What was found, for people.
-pub(super) fn render(results: &Results, options: &Options) -> String {
+pub(super) fn render(results: &ArrayResults, options: &ArrayOptions) -> String {
     let Some(first) = results.rows.first() else { return String::new() };
     let mut text = heading(first, results, options) + "\n\n";
     if let Some(targets) = &options.targets {
@@ -65,7 +65,7 @@ pub(super) fn render(results: &Results, options: &Options) -> String {
 }
 
 /// How much the samples vary, how many partitions there were, and the part of the exchange.
-fn layout_cells(row: &Row) -> [String; 3] {
+fn layout_cells(row: &ArrayRow) -> [String; 3] {
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
     let none = || "-".to_owned();
     let partitions = row.exchange.as_ref().map(|exchange| {
@@ -85,7 +85,7 @@ fn layout_cells(row: &Row) -> [String; 3] {
     ]
 }
 
-fn heading(first: &Row, results: &Results, options: &Options) -> String {
+fn heading(first: &ArrayRow, results: &ArrayResults, options: &ArrayOptions) -> String {
     let files = match first.files {
         1 => format!("a {} file", first.format),
         n => counted(n as u64, &format!("{} file", first.format)),
@@ -114,11 +114,11 @@ fn heading(first: &Row, results: &Results, options: &Options) -> String {
 }
 
 /// What is timed.
-fn scope(row: &Row) -> &'static str {
+fn scope(row: &ArrayRow) -> &'static str {
     match (row.op, row.scope) {
-        (Op::Write | Op::Read, Scope::Data) => "data",
-        (Op::Write, Scope::Whole) => "create to close",
-        (Op::Read, Scope::Whole) => "open to close",
-        (Op::Create | Op::Open, _) => "and close",
+        (ArrayOp::Write | ArrayOp::Read, Scope::Data) => "data",
+        (ArrayOp::Write, Scope::Whole) => "create to close",
+        (ArrayOp::Read, Scope::Whole) => "open to close",
+        (ArrayOp::Create | ArrayOp::Open, _) => "and close",
     }
 }

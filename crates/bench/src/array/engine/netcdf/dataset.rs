@@ -5,9 +5,9 @@ use std::path::Path;
 
 use striate_store::AlignedBuffer;
 
-use super::super::foreign::{Foreign as _, Part};
-use super::super::{Engine, EngineError, Setting, Spent, not_open};
-use super::library::File;
+use super::super::c_library::{CLibrary as _, Hyperslab};
+use super::super::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, not_open};
+use super::library::NetcdfFile;
 use crate::array::memory::{Memory, buffer};
 use crate::array::plan::{Access, FilePlan};
 
@@ -17,46 +17,46 @@ const TAG: u32 = 0x6e63;
 /// A dataset of netCDF.
 #[derive(Debug)]
 pub(super) struct Netcdf<'b> {
-    setting: Setting<'b>,
+    context: EngineContext<'b>,
     /// There on rank 0.
-    file: Option<File>,
+    file: Option<NetcdfFile>,
     path: std::path::PathBuf,
     variables: Vec<c_int>,
     /// What elements are packed into by hand.
     packed: AlignedBuffer,
     /// What other ranks' elements are put into, on rank 0.
-    foreign: AlignedBuffer,
+    of_other_ranks: AlignedBuffer,
 }
 
 impl<'b> Netcdf<'b> {
-    pub(super) fn new(setting: Setting<'b>) -> Self {
-        let largest = |plan: &super::super::Plan| {
+    pub(super) fn new(context: EngineContext<'b>) -> Self {
+        let largest = |plan: &super::super::ArrayPlan| {
             let files = plan.files.iter();
             let sizes = files.flat_map(|file| file.accesses().map(|one| one.bytes(&file.schema)));
             sizes.max().unwrap_or(0) as usize
         };
-        let foreign = setting.plans.iter().skip(1).map(largest).max();
+        let of_other_ranks = context.plans.iter().skip(1).map(largest).max();
         Self {
             file: None,
             path: std::path::PathBuf::new(),
             variables: Vec::new(),
-            packed: buffer(largest(setting.plan)),
-            foreign: buffer(foreign.unwrap_or(0)),
-            setting,
+            packed: buffer(largest(context.plan)),
+            of_other_ranks: buffer(of_other_ranks.unwrap_or(0)),
+            context,
         }
     }
 
     fn plan(&self, file: usize) -> &'b FilePlan {
-        &self.setting.plan.files[file]
+        &self.context.plan.files[file]
     }
 
     fn is_speaker(&self) -> bool {
-        self.setting.comm.rank() == 0
+        self.context.comm.rank() == 0
     }
 
     /// The same call of another rank.
     fn call_of(&self, rank: usize, file: usize, step: usize, call: usize) -> &'b Access {
-        &self.setting.plans[rank].files[file].steps[step][call]
+        &self.context.plans[rank].files[file].steps[step][call]
     }
 
     /// The bytes of a call.
@@ -76,22 +76,22 @@ impl<'b> Netcdf<'b> {
         &mut self,
         (file, step, call): (usize, usize, usize),
         memory: &Memory,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
         let access = &plan.steps[step][call];
-        let own = Part::new(plan, &self.variables, access);
+        let own = Hyperslab::new(plan, &self.variables, access);
         let held = self.file.take();
         let held = held.ok_or_else(not_open)?;
         let mut done = held.put(own, self.bytes(plan, access, memory));
-        let comm = self.setting.comm.clone();
+        let comm = self.context.comm.clone();
         for rank in 1..comm.size() {
             let access = self.call_of(rank, file, step, call);
             let len = access.bytes(&plan.schema) as usize;
             let message = comm.wait(comm.receive(rank, TAG, len)?)?;
-            let part = Part::new(plan, &self.variables, access);
+            let part = Hyperslab::new(plan, &self.variables, access);
             if done.is_ok() {
                 // Messages lie anywhere, elements do not.
-                let elements = &mut self.foreign[..len];
+                let elements = &mut self.of_other_ranks[..len];
                 elements.copy_from_slice(&message);
                 done = held.put(part, elements);
             }
@@ -101,16 +101,16 @@ impl<'b> Netcdf<'b> {
     }
 
     /// Reads what rank 0 wants and what other ranks do. Those get an empty message after an error.
-    fn tell(
+    fn read_for_all(
         &mut self,
         (file, step, call): (usize, usize, usize),
         memory: &mut Memory,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
         let access = &plan.steps[step][call];
         let number = plan.schema.variables[access.variable].number;
-        let own = Part::new(plan, &self.variables, access);
-        let comm = self.setting.comm.clone();
+        let own = Hyperslab::new(plan, &self.variables, access);
+        let comm = self.context.comm.clone();
         let held = self.file.take().ok_or_else(not_open)?;
         let mut done = if let Some(range) = memory.dense(access, number) {
             held.get(own, &mut memory.buffers[access.area][range])
@@ -120,8 +120,8 @@ impl<'b> Netcdf<'b> {
         };
         for rank in 1..comm.size() {
             let access = self.call_of(rank, file, step, call);
-            let part = Part::new(plan, &self.variables, access);
-            let elements = &mut self.foreign[..access.bytes(&plan.schema) as usize];
+            let part = Hyperslab::new(plan, &self.variables, access);
+            let elements = &mut self.of_other_ranks[..access.bytes(&plan.schema) as usize];
             if done.is_ok() {
                 done = held.get(part, elements);
             }
@@ -133,30 +133,30 @@ impl<'b> Netcdf<'b> {
     }
 }
 
-impl Engine for Netcdf<'_> {
-    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+impl ArrayEngine for Netcdf<'_> {
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
         if !self.is_speaker() {
             return Ok(());
         }
         self.path = path.to_path_buf();
-        let made = File::open(path, Some(self.setting.options.format))?;
+        let made = NetcdfFile::open(path, Some(self.context.options.format))?;
         self.variables = made.define(&self.plan(file).schema)?;
         self.file = Some(made);
         Ok(())
     }
 
-    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
         if !self.is_speaker() {
             return Ok(());
         }
         self.path = path.to_path_buf();
-        let opened = File::open(path, None)?;
+        let opened = NetcdfFile::open(path, None)?;
         self.variables = opened.look_up(self.plan(file))?;
         self.file = Some(opened);
         Ok(())
     }
 
-    fn inspect(&mut self, file: usize) -> Result<(), EngineError> {
+    fn inspect(&mut self, file: usize) -> Result<(), ArrayEngineError> {
         if !self.is_speaker() {
             return Ok(());
         }
@@ -164,9 +164,14 @@ impl Engine for Netcdf<'_> {
         self.file.as_ref().ok_or_else(not_open)?.compare(schema)
     }
 
-    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn write(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
-        let comm = self.setting.comm.clone();
+        let comm = self.context.comm.clone();
         let mut done = Ok(());
         for (call, access) in plan.steps[step].iter().enumerate() {
             if self.is_speaker() {
@@ -179,19 +184,24 @@ impl Engine for Netcdf<'_> {
         done
     }
 
-    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn read(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
-        let comm = self.setting.comm.clone();
+        let comm = self.context.comm.clone();
         let mut done = Ok(());
         for (call, access) in plan.steps[step].iter().enumerate() {
             if self.is_speaker() {
-                done = done.and(self.tell((file, step, call), memory));
+                done = done.and(self.read_for_all((file, step, call), memory));
                 continue;
             }
             let len = access.bytes(&plan.schema) as usize;
             let message = comm.wait(comm.receive(0, TAG, len)?)?;
             if message.len() != len {
-                done = Err(EngineError::Absent("rank 0 could not read"));
+                done = Err(ArrayEngineError::Absent("rank 0 could not read"));
                 continue;
             }
             let number = plan.schema.variables[access.variable].number;
@@ -207,7 +217,7 @@ impl Engine for Netcdf<'_> {
     }
 
     /// The library only empties its buffer; the system is asked for the rest.
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), ArrayEngineError> {
         if let Some(file) = &self.file {
             file.sync()?;
             std::fs::File::open(&self.path)?.sync_all()?;
@@ -215,8 +225,8 @@ impl Engine for Netcdf<'_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
-        self.file.take().map_or(Ok(()), File::close)?;
+    fn close(&mut self) -> Result<Option<RankCost>, ArrayEngineError> {
+        self.file.take().map_or(Ok(()), NetcdfFile::close)?;
         Ok(None)
     }
 }

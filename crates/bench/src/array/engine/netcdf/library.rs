@@ -1,4 +1,4 @@
-//! The C side, `peer/netcdf.c`, and a file of it: [`File`].
+//! The C side, `peer/netcdf.c`, and a file of it: [`NetcdfFile`].
 //!
 //! `unsafe` is needed to call C; what makes it sound is that every pointer comes from a slice whose
 //! length was compared with the counts here, and the number of dimensions is compared in C. The
@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use striate_array::Format;
 
-use super::super::EngineError;
-use super::super::foreign::{Foreign, Part, c_string};
+use super::super::ArrayEngineError;
+use super::super::c_library::{CLibrary, Hyperslab, c_string};
 use crate::array::plan::Number;
 
 mod sys {
@@ -104,7 +104,7 @@ pub(super) fn version() -> String {
     format!("netCDF {}", text.to_string_lossy().trim_end_matches(" $"))
 }
 
-fn check(call: &'static str, code: c_int) -> Result<(), EngineError> {
+fn check(call: &'static str, code: c_int) -> Result<(), ArrayEngineError> {
     if code == 0 {
         return Ok(());
     }
@@ -114,18 +114,18 @@ fn check(call: &'static str, code: c_int) -> Result<(), EngineError> {
         sys::striate_netcdf_error_string(code, text.as_mut_ptr(), text.len() as c_int);
         CStr::from_ptr(text.as_ptr())
     };
-    Err(EngineError::Peer { call, code, message: message.to_string_lossy().into_owned() })
+    Err(ArrayEngineError::Peer { call, code, message: message.to_string_lossy().into_owned() })
 }
 
 /// A file that netCDF has open.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct NetcdfFile {
     id: c_int,
 }
 
-impl File {
+impl NetcdfFile {
     /// Creates a file of that format, or opens one for reading.
-    pub(super) fn open(path: &Path, format: Option<Format>) -> Result<Self, EngineError> {
+    pub(super) fn open(path: &Path, format: Option<Format>) -> Result<Self, ArrayEngineError> {
         let path = c_string(path.as_os_str().as_bytes())?;
         let version = format.map_or(0, |format| c_int::from(format.version()));
         let mut id = -1;
@@ -137,7 +137,7 @@ impl File {
     }
 
     /// Writes.
-    pub(super) fn put(&self, part: Part<'_>, elements: &[u8]) -> Result<(), EngineError> {
+    pub(super) fn put(&self, part: Hyperslab<'_>, elements: &[u8]) -> Result<(), ArrayEngineError> {
         let (dimensions, ty) = part.check(elements.as_ptr(), elements.len())?;
         let (start, count) = (part.start.as_ptr(), part.count.as_ptr());
         let memory = elements.as_ptr().cast();
@@ -150,7 +150,11 @@ impl File {
     }
 
     /// Reads.
-    pub(super) fn get(&self, part: Part<'_>, elements: &mut [u8]) -> Result<(), EngineError> {
+    pub(super) fn get(
+        &self,
+        part: Hyperslab<'_>,
+        elements: &mut [u8],
+    ) -> Result<(), ArrayEngineError> {
         let (dimensions, ty) = part.check(elements.as_ptr(), elements.len())?;
         let (start, count) = (part.start.as_ptr(), part.count.as_ptr());
         let memory = elements.as_mut_ptr().cast();
@@ -163,20 +167,20 @@ impl File {
     }
 
     /// Makes it durable, as far as the library does.
-    pub(super) fn sync(&self) -> Result<(), EngineError> {
+    pub(super) fn sync(&self) -> Result<(), ArrayEngineError> {
         let _alone = enter();
         check("nc_sync", sys::striate_netcdf_sync(self.id))
     }
 
     /// Closes it.
-    pub(super) fn close(self) -> Result<(), EngineError> {
+    pub(super) fn close(self) -> Result<(), ArrayEngineError> {
         let _alone = enter();
         check("nc_close", sys::striate_netcdf_close(self.id))
     }
 }
 
-impl Foreign for File {
-    fn dimension(&self, name: &str, len: u64) -> Result<c_int, EngineError> {
+impl CLibrary for NetcdfFile {
+    fn dimension(&self, name: &str, len: u64) -> Result<c_int, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut id = -1;
         let _alone = enter();
@@ -191,7 +195,7 @@ impl Foreign for File {
         name: &str,
         number: Number,
         dimensions: &[c_int],
-    ) -> Result<c_int, EngineError> {
+    ) -> Result<c_int, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut id = -1;
         let (ty, count) = (number.external().code() as c_int, dimensions.len() as c_int);
@@ -206,7 +210,7 @@ impl Foreign for File {
         check("nc_def_var", code).map(|()| id)
     }
 
-    fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), EngineError> {
+    fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let (bytes, len) = (text.as_ptr().cast(), text.len() as u64);
         let _alone = enter();
@@ -216,7 +220,7 @@ impl Foreign for File {
         check("nc_put_att_text", code)
     }
 
-    fn number(&self, variable: c_int, name: &str, n: f64) -> Result<(), EngineError> {
+    fn number(&self, variable: c_int, name: &str, n: f64) -> Result<(), ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let _alone = enter();
         // SAFETY: the name ends with a zero.
@@ -224,12 +228,12 @@ impl Foreign for File {
         check("nc_put_att_double", code)
     }
 
-    fn end(&self) -> Result<(), EngineError> {
+    fn end(&self) -> Result<(), ArrayEngineError> {
         let _alone = enter();
         check("nc_enddef", sys::striate_netcdf_end(self.id))
     }
 
-    fn find(&self, name: &str) -> Result<c_int, EngineError> {
+    fn find(&self, name: &str) -> Result<c_int, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut id = -1;
         let _alone = enter();
@@ -238,7 +242,7 @@ impl Foreign for File {
         check("nc_inq_varid", code).map(|()| id)
     }
 
-    fn variables(&self) -> Result<usize, EngineError> {
+    fn variables(&self) -> Result<usize, ArrayEngineError> {
         let mut count = 0;
         let _alone = enter();
         // SAFETY: there is room for the result.
@@ -246,7 +250,7 @@ impl Foreign for File {
         check("nc_inq_nvars", code).map(|()| count as usize)
     }
 
-    fn get_number(&self, variable: c_int, name: &str) -> Result<f64, EngineError> {
+    fn get_number(&self, variable: c_int, name: &str) -> Result<f64, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut number = 0.0;
         let _alone = enter();

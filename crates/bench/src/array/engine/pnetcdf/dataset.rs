@@ -5,9 +5,10 @@ use std::path::Path;
 
 use striate_store::AlignedBuffer;
 
-use super::super::foreign::{Foreign as _, Part};
-use super::super::{Engine, EngineError, Setting, Spent, not_open};
-use super::library::{File, Request};
+use super::super::c_library::{CLibrary as _, Hyperslab};
+use super::super::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, not_open};
+use super::library::{PnetcdfFile, Request};
+use crate::array::ArrayOp;
 use crate::array::memory::{Memory, buffer};
 use crate::array::plan::{Access, FilePlan};
 
@@ -15,8 +16,8 @@ use crate::array::plan::{Access, FilePlan};
 #[derive(Debug)]
 pub(super) struct Pnetcdf<'b> {
     component: Option<&'static str>,
-    setting: Setting<'b>,
-    file: Option<File>,
+    context: EngineContext<'b>,
+    file: Option<PnetcdfFile>,
     variables: Vec<c_int>,
     /// What elements are packed into by hand.
     packed: AlignedBuffer,
@@ -32,23 +33,23 @@ enum Place {
 }
 
 impl<'b> Pnetcdf<'b> {
-    pub(super) fn new(component: Option<&'static str>, setting: Setting<'b>) -> Self {
+    pub(super) fn new(component: Option<&'static str>, context: EngineContext<'b>) -> Self {
         // Requests keep what is packed until they are waited for.
         let packed = |file: &FilePlan, calls: &[Access]| {
             let sizes = calls.iter().map(|access| access.bytes(&file.schema));
-            if setting.nonblocking { sizes.sum() } else { sizes.max().unwrap_or(0) }
+            if context.nonblocking { sizes.sum() } else { sizes.max().unwrap_or(0) }
         };
-        let files = setting.plan.files.iter();
+        let files = context.plan.files.iter();
         let steps = files.flat_map(|file| file.steps.iter().map(move |calls| packed(file, calls)));
         let packed = buffer(steps.max().unwrap_or(0) as usize);
-        Self { component, setting, file: None, variables: Vec::new(), packed }
+        Self { component, context, file: None, variables: Vec::new(), packed }
     }
 
     fn plan(&self, file: usize) -> &'b FilePlan {
-        &self.setting.plan.files[file]
+        &self.context.plan.files[file]
     }
 
-    fn file(&self) -> Result<&File, EngineError> {
+    fn file(&self) -> Result<&PnetcdfFile, ArrayEngineError> {
         self.file.as_ref().ok_or_else(not_open)
     }
 
@@ -61,7 +62,7 @@ impl<'b> Pnetcdf<'b> {
             if let Some(range) = memory.dense(access, number) {
                 return Place::Area(access.area, range);
             }
-            let start = if self.setting.nonblocking { end } else { 0 };
+            let start = if self.context.nonblocking { end } else { 0 };
             end = start + access.bytes(&plan.schema) as usize;
             Place::Packed(start..end)
         };
@@ -89,8 +90,8 @@ impl<'b> Pnetcdf<'b> {
         calls: &[Access],
         places: &[Place],
         memory: &mut Memory,
-        write: bool,
-    ) -> Result<(), EngineError> {
+        op: ArrayOp,
+    ) -> Result<(), ArrayEngineError> {
         // One pointer for each buffer, so that none is made anew while requests use it.
         let areas: Vec<*mut u8> =
             memory.buffers.iter_mut().map(|buffer| buffer.as_mut_ptr()).collect();
@@ -102,13 +103,13 @@ impl<'b> Pnetcdf<'b> {
                 Place::Area(area, range) => (areas[*area], range),
                 Place::Packed(range) => (packed, range),
             };
-            let part = Part::new(plan, &self.variables, access);
+            let part = Hyperslab::new(plan, &self.variables, access);
             // SAFETY: the range lies in its buffer, as it was made from that. Both are borrowed
             // mutably until this function returns; before, all requests are waited for, and after
             // an error the file, whose calls alone carry them out, is never used again.
             let begun = unsafe {
                 let elements = base.add(range.start);
-                if write {
+                if op == ArrayOp::Write {
                     file.begin_put(part, elements, range.len())
                 } else {
                     file.begin_get(part, elements, range.len())
@@ -130,59 +131,69 @@ impl<'b> Pnetcdf<'b> {
     }
 }
 
-impl Engine for Pnetcdf<'_> {
-    fn create(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
-        let options = self.setting.options;
-        let made = File::open(path, Some(options.format), self.component, &options.hints)?;
+impl ArrayEngine for Pnetcdf<'_> {
+    fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
+        let options = self.context.options;
+        let made = PnetcdfFile::open(path, Some(options.format), self.component, &options.hints)?;
         self.variables = made.define(&self.plan(file).schema)?;
         self.file = Some(made);
         Ok(())
     }
 
-    fn open(&mut self, path: &Path, file: usize) -> Result<(), EngineError> {
-        let opened = File::open(path, None, self.component, &self.setting.options.hints)?;
+    fn open(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
+        let opened = PnetcdfFile::open(path, None, self.component, &self.context.options.hints)?;
         self.variables = opened.look_up(self.plan(file))?;
         self.file = Some(opened);
         Ok(())
     }
 
-    fn inspect(&mut self, file: usize) -> Result<(), EngineError> {
+    fn inspect(&mut self, file: usize) -> Result<(), ArrayEngineError> {
         let schema = &self.plan(file).schema;
         self.file()?.compare(schema)
     }
 
-    fn write(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn write(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
         let calls = &plan.steps[step];
         let places = self.places(plan, calls, memory);
         for (access, place) in calls.iter().zip(&places) {
             self.pack(plan, access, place, memory);
-            if self.setting.nonblocking {
+            if self.context.nonblocking {
                 continue;
             }
-            let part = Part::new(plan, &self.variables, access);
+            let part = Hyperslab::new(plan, &self.variables, access);
             let file = self.file.as_ref().ok_or_else(not_open)?;
             match place.clone() {
                 Place::Area(area, range) => file.put(part, &mut memory.buffers[area][range])?,
                 Place::Packed(range) => file.put(part, &mut self.packed[range])?,
             }
         }
-        if self.setting.nonblocking {
-            self.all_at_once(plan, calls, &places, memory, true)?;
+        if self.context.nonblocking {
+            self.all_at_once(plan, calls, &places, memory, ArrayOp::Write)?;
         }
         Ok(())
     }
 
-    fn read(&mut self, file: usize, step: usize, memory: &mut Memory) -> Result<(), EngineError> {
+    fn read(
+        &mut self,
+        file: usize,
+        step: usize,
+        memory: &mut Memory,
+    ) -> Result<(), ArrayEngineError> {
         let plan = self.plan(file);
         let calls = &plan.steps[step];
         let places = self.places(plan, calls, memory);
-        if self.setting.nonblocking {
-            self.all_at_once(plan, calls, &places, memory, false)?;
+        if self.context.nonblocking {
+            self.all_at_once(plan, calls, &places, memory, ArrayOp::Read)?;
         }
         for (access, place) in calls.iter().zip(&places) {
-            if !self.setting.nonblocking {
-                let part = Part::new(plan, &self.variables, access);
+            if !self.context.nonblocking {
+                let part = Hyperslab::new(plan, &self.variables, access);
                 let file = self.file.as_ref().ok_or_else(not_open)?;
                 match place.clone() {
                     Place::Area(area, range) => file.get(part, &mut memory.buffers[area][range])?,
@@ -194,11 +205,11 @@ impl Engine for Pnetcdf<'_> {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), EngineError> {
+    fn sync(&mut self) -> Result<(), ArrayEngineError> {
         self.file()?.sync()
     }
 
-    fn close(&mut self) -> Result<Option<Spent>, EngineError> {
+    fn close(&mut self) -> Result<Option<RankCost>, ArrayEngineError> {
         self.file.take().ok_or_else(not_open)?.close()?;
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! The C side, `peer/pnetcdf.c`, and a file of it: [`File`].
+//! The C side, `peer/pnetcdf.c`, and a file of it: [`PnetcdfFile`].
 //!
 //! All calls are collective over the processes of the job, except those that begin a request.
 //! `unsafe` is needed to call C; what makes it sound is that every pointer comes from a slice whose
@@ -11,8 +11,8 @@ use std::path::Path;
 
 use striate_array::Format;
 
-use super::super::EngineError;
-use super::super::foreign::{Foreign, Part, c_string};
+use super::super::ArrayEngineError;
+use super::super::c_library::{CLibrary, Hyperslab, c_string};
 use crate::array::plan::Number;
 use crate::mpiio;
 
@@ -129,11 +129,11 @@ pub(super) fn version() -> String {
 }
 
 /// Whether the library can be called: MPI runs, and is the one that it was built for.
-pub(super) fn ready() -> Result<(), EngineError> {
-    mpiio::ready().map_err(|_| EngineError::Absent("PnetCDF needs the ranks of an MPI job"))
+pub(super) fn ready() -> Result<(), ArrayEngineError> {
+    mpiio::ready().map_err(|_| ArrayEngineError::Absent("PnetCDF needs the ranks of an MPI job"))
 }
 
-fn check(call: &'static str, code: c_int) -> Result<(), EngineError> {
+fn check(call: &'static str, code: c_int) -> Result<(), ArrayEngineError> {
     if code == 0 {
         return Ok(());
     }
@@ -143,7 +143,7 @@ fn check(call: &'static str, code: c_int) -> Result<(), EngineError> {
         sys::striate_pnetcdf_error_string(code, text.as_mut_ptr(), text.len() as c_int);
         CStr::from_ptr(text.as_ptr())
     };
-    Err(EngineError::Peer { call, code, message: message.to_string_lossy().into_owned() })
+    Err(ArrayEngineError::Peer { call, code, message: message.to_string_lossy().into_owned() })
 }
 
 /// Offsets of MPI are signed; files have no more than those count.
@@ -157,18 +157,18 @@ pub(super) struct Request(c_int);
 
 /// A file that PnetCDF has open. It is not closed when it is dropped, as that is collective.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct PnetcdfFile {
     id: c_int,
 }
 
-impl File {
+impl PnetcdfFile {
     /// Creates a file of that format, or opens one for reading.
     pub(super) fn open(
         path: &Path,
         format: Option<Format>,
         component: Option<&'static str>,
         hints: &[(String, String)],
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, ArrayEngineError> {
         ready()?;
         let path = c_string(path.as_os_str().as_bytes())?;
         let words = hints.iter().flat_map(|(name, value)| [name, value]);
@@ -196,13 +196,17 @@ impl File {
         };
         check(call, code)?;
         match (found, component) {
-            (0, Some(component)) => Err(EngineError::NoComponent(component)),
+            (0, Some(component)) => Err(ArrayEngineError::NoComponent(component)),
             _ => Ok(Self { id }),
         }
     }
 
     /// Writes. The memory is the same afterwards, but the library turns it around in between.
-    pub(super) fn put(&self, part: Part<'_>, elements: &mut [u8]) -> Result<(), EngineError> {
+    pub(super) fn put(
+        &self,
+        part: Hyperslab<'_>,
+        elements: &mut [u8],
+    ) -> Result<(), ArrayEngineError> {
         let (dimensions, ty) = part.check(elements.as_ptr(), elements.len())?;
         let [start, count] = [part.start, part.count].map(signed);
         let memory = elements.as_mut_ptr().cast();
@@ -215,7 +219,11 @@ impl File {
     }
 
     /// Reads.
-    pub(super) fn get(&self, part: Part<'_>, elements: &mut [u8]) -> Result<(), EngineError> {
+    pub(super) fn get(
+        &self,
+        part: Hyperslab<'_>,
+        elements: &mut [u8],
+    ) -> Result<(), ArrayEngineError> {
         let (dimensions, ty) = part.check(elements.as_ptr(), elements.len())?;
         let [start, count] = [part.start, part.count].map(signed);
         let memory = elements.as_mut_ptr().cast();
@@ -235,10 +243,10 @@ impl File {
     /// ever again if it is not.
     pub(super) unsafe fn begin_put(
         &self,
-        part: Part<'_>,
+        part: Hyperslab<'_>,
         elements: *mut u8,
         len: usize,
-    ) -> Result<Request, EngineError> {
+    ) -> Result<Request, ArrayEngineError> {
         let (dimensions, ty) = part.check(elements, len)?;
         let [start, count] = [part.start, part.count].map(signed);
         let memory = elements.cast::<c_void>();
@@ -264,13 +272,13 @@ impl File {
     ///
     /// # Safety
     ///
-    /// As for [`File::begin_put`].
+    /// As for [`PnetcdfFile::begin_put`].
     pub(super) unsafe fn begin_get(
         &self,
-        part: Part<'_>,
+        part: Hyperslab<'_>,
         elements: *mut u8,
         len: usize,
-    ) -> Result<Request, EngineError> {
+    ) -> Result<Request, ArrayEngineError> {
         let (dimensions, ty) = part.check(elements, len)?;
         let [start, count] = [part.start, part.count].map(signed);
         let memory = elements.cast::<c_void>();
@@ -293,7 +301,7 @@ impl File {
     }
 
     /// Carries out requests.
-    pub(super) fn wait_all(&self, requests: &[Request]) -> Result<(), EngineError> {
+    pub(super) fn wait_all(&self, requests: &[Request]) -> Result<(), ArrayEngineError> {
         let mut ids: Vec<c_int> = requests.iter().map(|request| request.0).collect();
         let mut statuses = vec![0; ids.len()];
         let (count, ids, statuses) = (ids.len() as c_int, ids.as_mut_ptr(), statuses.as_mut_ptr());
@@ -303,18 +311,18 @@ impl File {
     }
 
     /// Makes it durable.
-    pub(super) fn sync(&self) -> Result<(), EngineError> {
+    pub(super) fn sync(&self) -> Result<(), ArrayEngineError> {
         check("ncmpi_sync", sys::striate_pnetcdf_sync(self.id))
     }
 
     /// Closes it.
-    pub(super) fn close(self) -> Result<(), EngineError> {
+    pub(super) fn close(self) -> Result<(), ArrayEngineError> {
         check("ncmpi_close", sys::striate_pnetcdf_close(self.id))
     }
 }
 
-impl Foreign for File {
-    fn dimension(&self, name: &str, len: u64) -> Result<c_int, EngineError> {
+impl CLibrary for PnetcdfFile {
+    fn dimension(&self, name: &str, len: u64) -> Result<c_int, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut id = -1;
         // SAFETY: the name ends with a zero, and there is room for the result.
@@ -329,7 +337,7 @@ impl Foreign for File {
         name: &str,
         number: Number,
         dimensions: &[c_int],
-    ) -> Result<c_int, EngineError> {
+    ) -> Result<c_int, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut id = -1;
         let (ty, count) = (number.external().code() as c_int, dimensions.len() as c_int);
@@ -343,7 +351,7 @@ impl Foreign for File {
         check("ncmpi_def_var", code).map(|()| id)
     }
 
-    fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), EngineError> {
+    fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let (bytes, len) = (text.as_ptr().cast(), text.len() as i64);
         // SAFETY: the name ends with a zero, and the text has `len` bytes.
@@ -352,18 +360,18 @@ impl Foreign for File {
         check("ncmpi_put_att_text", code)
     }
 
-    fn number(&self, variable: c_int, name: &str, n: f64) -> Result<(), EngineError> {
+    fn number(&self, variable: c_int, name: &str, n: f64) -> Result<(), ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         // SAFETY: the name ends with a zero.
         let code = unsafe { sys::striate_pnetcdf_number(self.id, variable, name.as_ptr(), n) };
         check("ncmpi_put_att_double", code)
     }
 
-    fn end(&self) -> Result<(), EngineError> {
+    fn end(&self) -> Result<(), ArrayEngineError> {
         check("ncmpi_enddef", sys::striate_pnetcdf_end(self.id))
     }
 
-    fn find(&self, name: &str) -> Result<c_int, EngineError> {
+    fn find(&self, name: &str) -> Result<c_int, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut id = -1;
         // SAFETY: the name ends with a zero, and there is room for the result.
@@ -371,14 +379,14 @@ impl Foreign for File {
         check("ncmpi_inq_varid", code).map(|()| id)
     }
 
-    fn variables(&self) -> Result<usize, EngineError> {
+    fn variables(&self) -> Result<usize, ArrayEngineError> {
         let mut count = 0;
         // SAFETY: there is room for the result.
         let code = unsafe { sys::striate_pnetcdf_variables(self.id, &raw mut count) };
         check("ncmpi_inq_nvars", code).map(|()| count as usize)
     }
 
-    fn get_number(&self, variable: c_int, name: &str) -> Result<f64, EngineError> {
+    fn get_number(&self, variable: c_int, name: &str) -> Result<f64, ArrayEngineError> {
         let name = c_string(name.as_bytes())?;
         let mut number = 0.0;
         // SAFETY: the name ends with a zero; there is room for the result, which C checks to be

@@ -1,4 +1,5 @@
-//! What a call sends to the servers: requests and their bytes, without the descriptions told.
+//! What a call sends to the servers: requests and their bytes, without those that send
+//! descriptions.
 
 use striate_comm::{Comm, CommError, CommExt, Reduction};
 use striate_store::StoreError;
@@ -16,17 +17,17 @@ pub(super) fn process_of(comm: &dyn Comm) -> Result<Vec<usize>, CommError> {
 
 /// Counts what a process sends. One of its ranks does.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct SentCounter {
     client: Option<Client>,
 }
 
-impl Watch {
+impl SentCounter {
     /// Watches the servers of a URL, if this rank is the first of its process.
     pub(super) fn new(url: &RemoteUrl, first: bool) -> Result<Self, StoreError> {
         Ok(Self { client: first.then(|| Client::shared(url)).transpose()? })
     }
 
-    /// What was sent so far. While a rank is here, no other of its process may be in a call.
+    /// What was sent so far. Meanwhile no other rank of the process may be in a call.
     pub(super) fn sent(&self) -> Frames {
         self.client.as_ref().map_or_else(Frames::default, |client| client.traffic().sent)
     }
@@ -41,7 +42,7 @@ pub(super) fn sum(
     all: Frames,
     servers: u64,
 ) -> Result<WireSums, CommError> {
-    // Descriptions are told once; the rest is sent every time.
+    // Descriptions are sent once; the rest is sent every time.
     let requests = all.requests - all.descriptions;
     let bytes = all.request_bytes - all.description_bytes;
     let mut sums = [requests, bytes, first.requests, first.request_bytes, servers];

@@ -1,4 +1,4 @@
-//! [`Room`]: whether a name may be added, so that names can still be removed afterwards.
+//! [`Reserve`]: whether a name may be added, so that names can still be removed afterwards.
 //!
 //! A removal takes new pages before it gives back old ones. The database finds them among its free
 //! pages, or it doubles. So a name is added only if the database could double without more of the
@@ -39,17 +39,17 @@ pub(super) fn hold_least(extent: &Extent, disk: u64) {
 
 /// What is known of the database's free pages.
 #[derive(Debug, Default)]
-pub(super) struct Room(Mutex<Counted>);
+pub(super) struct Reserve(Mutex<FreePages>);
 
 /// Pages that were free at least when the database had so many bytes: to count them anew takes a
 /// look at all.
 #[derive(Debug, Default)]
-struct Counted {
+struct FreePages {
     used: u64,
     free: u64,
 }
 
-impl Room {
+impl Reserve {
     /// Whether this transaction may add something.
     pub(super) fn check(
         &self,
@@ -69,7 +69,7 @@ impl Room {
         let pages = writing.stats()?.allocated_pages();
         // The first page is the header.
         let free = (used / PAGE).saturating_sub(1 + pages);
-        *counted = Counted { used, free };
+        *counted = FreePages { used, free };
         if free >= 2 * KEPT {
             return Ok(());
         }

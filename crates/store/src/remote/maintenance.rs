@@ -1,5 +1,4 @@
-//! What the upkeep of a file system needs of a [`Client`]: objects and dead files, which no name
-//! leads to.
+//! What `fsck` needs of a [`Client`]: objects and dead files, which have no name.
 
 use striate_wire::limits::MAX_ENTRIES;
 use striate_wire::{FailureCode, FileInfo, Reply, Request};
@@ -49,7 +48,7 @@ impl Client {
         Ok(lens)
     }
 
-    /// Removes an object from a server if no file has its id; tells whether it did.
+    /// Removes an object from a server if no file has its id; returns whether it did.
     ///
     /// The id must be one that was given to a file before: a file that gets it just now would lose
     /// its object.

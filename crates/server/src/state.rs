@@ -1,4 +1,4 @@
-//! [`Shared`]: what all connections of a server share.
+//! [`ServerState`]: what all connections of a server share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const TURN: Duration = Duration::from_millis(10);
 
 /// What all connections of a server share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) settings: Settings,
     pub(crate) key: Option<Key>,
     pub(crate) tls: Option<ServerTls>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) directory: DataDirectory,
 }
 
-impl Shared {
+impl ServerState {
     /// Opens all that the settings name, for a server at this address.
     pub(crate) fn open(settings: Settings, address: SocketAddr) -> Result<Self, ServerError> {
         let key = settings.key_file.as_ref().map(Key::from_file).transpose()?;

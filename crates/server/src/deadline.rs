@@ -1,4 +1,4 @@
-//! Time limits of a connection: [`Watch`], its deadline, and [`Watched`], its stream.
+//! Time limits of a connection: [`TimedStream`] notes them, [`ConnectionControl`] enforces them.
 //!
 //! A client that sends a frame byte by byte, or takes nothing of what is sent to it, would hold a
 //! thread and memory for ever. So the stream notes until when a read or write may last, and one
@@ -27,7 +27,7 @@ const NEVER: u64 = u64::MAX;
 
 /// What the thread that checks time limits sees of a connection.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct ConnectionControl {
     pub(crate) peer: SocketAddr,
     socket: TcpStream,
     /// What the deadline is counted from.
@@ -40,7 +40,7 @@ pub(crate) struct Watch {
     late: AtomicBool,
 }
 
-impl Watch {
+impl ConnectionControl {
     pub(crate) fn new(socket: &TcpStream, peer: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             peer,
@@ -97,9 +97,9 @@ enum Phase {
 
 /// The stream of a connection, under time limits.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct TimedStream {
     transport: Transport,
-    watch: Arc<Watch>,
+    control: Arc<ConnectionControl>,
     frame_time: Duration,
     stall_time: Duration,
     phase: Cell<Phase>,
@@ -108,13 +108,17 @@ pub(crate) struct Watched {
     waited: Duration,
 }
 
-impl Watched {
+impl TimedStream {
     /// A stream whose client has the time of a handshake to prove that it has the key.
-    pub(crate) fn new(transport: Transport, watch: Arc<Watch>, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        transport: Transport,
+        control: Arc<ConnectionControl>,
+        limits: &Limits,
+    ) -> Self {
         let phase = Phase::Until(Instant::now() + limits.handshake_time);
         Self {
             transport,
-            watch,
+            control,
             frame_time: limits.frame_time,
             stall_time: limits.stall_time,
             phase: Cell::new(phase),
@@ -126,12 +130,12 @@ impl Watched {
     /// The next frame is the next request, and may be long in coming.
     pub(crate) fn rest(&self) {
         self.phase.set(Phase::Idle);
-        self.watch.idle.store(true, SeqCst);
+        self.control.idle.store(true, SeqCst);
     }
 
     /// A request is carried out.
     pub(crate) fn work(&self) {
-        self.watch.idle.store(false, SeqCst);
+        self.control.idle.store(false, SeqCst);
         self.phase.set(Phase::Request);
     }
 
@@ -151,10 +155,10 @@ impl Watched {
         if socket.shutdown(Shutdown::Write).is_err() {
             return;
         }
-        self.watch.set_deadline(Some(Instant::now() + LINGER));
+        self.control.set_deadline(Some(Instant::now() + LINGER));
         let mut nowhere = [0; 4096];
         while socket.read(&mut nowhere).is_ok_and(|count| count > 0) {}
-        self.watch.set_deadline(None);
+        self.control.set_deadline(None);
     }
 
     /// Until when the client must send something.
@@ -172,9 +176,9 @@ impl Watched {
         read: impl FnOnce(&mut Transport) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let start = Instant::now();
-        self.watch.set_deadline(self.deadline(start));
+        self.control.set_deadline(self.deadline(start));
         let result = read(&mut self.transport);
-        self.watch.set_deadline(None);
+        self.control.set_deadline(None);
         self.waited =
             if self.frames.inside() { self.waited + start.elapsed() } else { Duration::ZERO };
         self.unless_late(result)
@@ -184,17 +188,17 @@ impl Watched {
         &mut self,
         write: impl FnOnce(&mut Transport) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.watch.set_deadline(Some(match self.phase.get() {
+        self.control.set_deadline(Some(match self.phase.get() {
             Phase::Until(then) => then,
             _ => Instant::now() + self.stall_time,
         }));
         let result = write(&mut self.transport);
-        self.watch.set_deadline(None);
+        self.control.set_deadline(None);
         self.unless_late(result)
     }
 
     fn unless_late(&self, result: io::Result<usize>) -> io::Result<usize> {
-        if self.watch.late.load(SeqCst) {
+        if self.control.late.load(SeqCst) {
             return Err(io::Error::new(ErrorKind::TimedOut, "the client took too long"));
         }
         result
@@ -202,7 +206,7 @@ impl Watched {
 
     fn received(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.watch.idle.store(false, SeqCst);
+            self.control.idle.store(false, SeqCst);
             if self.frames.pass(bytes) {
                 self.waited = Duration::ZERO;
             }
@@ -210,7 +214,7 @@ impl Watched {
     }
 }
 
-impl Read for Watched {
+impl Read for TimedStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.receive(|transport| transport.read(into))?;
         self.received(&into[..count]);
@@ -229,7 +233,7 @@ impl Read for Watched {
     }
 }
 
-impl Write for Watched {
+impl Write for TimedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send(|transport| transport.write(bytes))
     }
@@ -259,7 +263,7 @@ impl Frames {
         self.came > 0
     }
 
-    /// Passes over bytes; tells whether a frame ended in them.
+    /// Passes over bytes; returns whether a frame ended in them.
     fn pass(&mut self, mut bytes: &[u8]) -> bool {
         let mut ended = false;
         while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! What servers tell about themselves and each other.
+//! What servers report: their identity, space, statistics and objects, and the list of servers.
 
 use striate_wire::limits::MAX_ENTRIES;
 use striate_wire::{Identity, Reply, Request};

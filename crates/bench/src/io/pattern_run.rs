@@ -1,4 +1,4 @@
-//! [`Course`]: what one rank needs to carry out a pattern, and the files it is carried out on.
+//! [`PatternRun`]: what one rank needs to carry out a pattern, and the files it is carried out on.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
@@ -11,15 +11,15 @@ use striate_store::Store;
 use striate_store::remote::Client;
 
 use super::content::Content;
-use super::plan::{Pattern, Plan};
+use super::plan::{IoPlan, Pattern};
 use super::scratch::{Scratch, remote};
-use super::{Contender, IoBenchError, Op, Options};
+use super::{Contender, IoBenchError, IoOp, IoOptions};
 
 /// Bytes of a file that are verified or prepared at a time.
 const CHUNK: usize = 1 << 20;
 
 /// A pattern, for one rank.
-pub(super) struct Course {
+pub(super) struct PatternRun {
     /// The ranks that share a file with this one.
     pub(super) sharing: Arc<dyn Comm>,
     pub(super) scratch: Scratch,
@@ -29,24 +29,24 @@ pub(super) struct Course {
     /// Bytes that all ranks want in one measurement.
     pub(super) wanted: u64,
     /// For writing and for reading; only one if they are alike.
-    pub(super) plans: Vec<Plan>,
+    pub(super) plans: Vec<IoPlan>,
     /// The file and the part of it that this rank prepares and verifies.
     share: (u64, Range<u64>),
 }
 
-impl Course {
+impl PatternRun {
     /// Collective; `name` is that of the files in `directory`. Those that are only read have been
     /// there before.
     pub(super) fn new(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,
-        options: &Options,
+        options: &IoOptions,
         (directory, name): (&Path, &str),
         only_read: bool,
     ) -> Result<Self, IoBenchError> {
         let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
-        let mut plans = vec![pattern.plan(rank, Op::Write)?];
-        let reading = pattern.plan(rank, Op::Read)?;
+        let mut plans = vec![pattern.plan(rank, IoOp::Write)?];
+        let reading = pattern.plan(rank, IoOp::Read)?;
         let alike = plans[0].file == reading.file && plans[0].steps == reading.steps;
         if comm.reduce_u64(Reduction::Min, u64::from(alike))? == 0 {
             plans.push(reading);
@@ -75,8 +75,8 @@ impl Course {
     }
 
     /// The plan for a direction.
-    pub(super) fn plan_of(&self, op: Op) -> usize {
-        if op == Op::Read { self.plans.len() - 1 } else { 0 }
+    pub(super) fn plan_of(&self, op: IoOp) -> usize {
+        if op == IoOp::Read { self.plans.len() - 1 } else { 0 }
     }
 
     /// Servers that hold bytes of a step of this rank, of all steps together; 0 if there are none.
@@ -95,7 +95,7 @@ impl Course {
 
     /// Puts what it should hold into this rank's share of the files, without any engine.
     pub(super) fn prepare(&self) -> Result<(), IoBenchError> {
-        let file = self.scratch.open(self.share.0, true)?;
+        let file = self.scratch.open(self.share.0, IoOp::Write)?;
         self.each_chunk(|content, start, chunk| {
             content.fill(start, chunk);
             Ok(file.write_at(start, chunk)?)
@@ -104,7 +104,7 @@ impl Course {
 
     /// Compares this rank's share of the files with what it should hold.
     pub(super) fn verify(&self, contender: &Contender) -> Result<(), IoBenchError> {
-        let file = self.scratch.open(self.share.0, false)?;
+        let file = self.scratch.open(self.share.0, IoOp::Read)?;
         let (found, expected) = (file.len()?, self.file_bytes);
         if found != expected {
             return Err(IoBenchError::Length { contender: contender.label(), found, expected });

@@ -4,37 +4,37 @@
 use std::ffi::{CString, c_int};
 use std::io;
 
-use super::EngineError;
+use super::ArrayEngineError;
 use crate::array::plan::{Access, FilePlan, Number, Schema};
 
 /// A file of a library written in C, as far as definitions go.
-pub(super) trait Foreign {
+pub(super) trait CLibrary {
     /// Defines a dimension; one of length 0 is unlimited.
-    fn dimension(&self, name: &str, len: u64) -> Result<c_int, EngineError>;
+    fn dimension(&self, name: &str, len: u64) -> Result<c_int, ArrayEngineError>;
 
     /// Defines a variable.
-    fn variable(&self, name: &str, of: Number, dims: &[c_int]) -> Result<c_int, EngineError>;
+    fn variable(&self, name: &str, of: Number, dims: &[c_int]) -> Result<c_int, ArrayEngineError>;
 
     /// Sets an attribute.
-    fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), EngineError>;
+    fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), ArrayEngineError>;
 
     /// Sets an attribute.
-    fn number(&self, variable: c_int, name: &str, number: f64) -> Result<(), EngineError>;
+    fn number(&self, variable: c_int, name: &str, number: f64) -> Result<(), ArrayEngineError>;
 
     /// Ends define mode.
-    fn end(&self) -> Result<(), EngineError>;
+    fn end(&self) -> Result<(), ArrayEngineError>;
 
     /// The variable of that name.
-    fn find(&self, name: &str) -> Result<c_int, EngineError>;
+    fn find(&self, name: &str) -> Result<c_int, ArrayEngineError>;
 
     /// How many variables there are.
-    fn variables(&self) -> Result<usize, EngineError>;
+    fn variables(&self) -> Result<usize, ArrayEngineError>;
 
     /// An attribute of one number.
-    fn get_number(&self, variable: c_int, name: &str) -> Result<f64, EngineError>;
+    fn get_number(&self, variable: c_int, name: &str) -> Result<f64, ArrayEngineError>;
 
     /// Defines everything, and ends define mode. Returns the variables.
-    fn define(&self, schema: &Schema) -> Result<Vec<c_int>, EngineError> {
+    fn define(&self, schema: &Schema) -> Result<Vec<c_int>, ArrayEngineError> {
         let dimensions = schema.dimensions.iter().map(|(name, len)| self.dimension(name, *len));
         let dimensions = dimensions.collect::<Result<Vec<_>, _>>()?;
         let mut variables = Vec::with_capacity(schema.variables.len());
@@ -54,17 +54,17 @@ pub(super) trait Foreign {
     }
 
     /// Looks for the variables; for the last alone, if there are no calls.
-    fn look_up(&self, plan: &FilePlan) -> Result<Vec<c_int>, EngineError> {
+    fn look_up(&self, plan: &FilePlan) -> Result<Vec<c_int>, ArrayEngineError> {
         let variables = &plan.schema.variables;
         let first = if plan.steps.is_empty() { variables.len().saturating_sub(1) } else { 0 };
         variables[first..].iter().map(|variable| self.find(&variable.name)).collect()
     }
 
     /// What the file says about itself is what was defined.
-    fn compare(&self, schema: &Schema) -> Result<(), EngineError> {
+    fn compare(&self, schema: &Schema) -> Result<(), ArrayEngineError> {
         let found = self.variables()?;
         if found != schema.variables.len() {
-            return Err(EngineError::Differs(format!("{found} variables")));
+            return Err(ArrayEngineError::Differs(format!("{found} variables")));
         }
         for variable in &schema.variables {
             let id = self.find(&variable.name)?;
@@ -72,7 +72,7 @@ pub(super) trait Foreign {
                 let found = self.get_number(id, name)?;
                 if found.to_bits() != number.to_bits() {
                     let text = format!("{found} as {name} of {}", variable.name);
-                    return Err(EngineError::Differs(text));
+                    return Err(ArrayEngineError::Differs(text));
                 }
             }
         }
@@ -82,14 +82,14 @@ pub(super) trait Foreign {
 
 /// Which elements of which variable, of what in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part<'p> {
+pub(super) struct Hyperslab<'p> {
     pub(super) variable: c_int,
     pub(super) start: &'p [u64],
     pub(super) count: &'p [u64],
     pub(super) number: Number,
 }
 
-impl<'p> Part<'p> {
+impl<'p> Hyperslab<'p> {
     /// Those of an access; `variables` are all of the schema.
     pub(super) fn new(plan: &FilePlan, variables: &[c_int], access: &'p Access) -> Self {
         Self {
@@ -102,7 +102,11 @@ impl<'p> Part<'p> {
 
     /// The number of dimensions and the type, if so many bytes at that address are what the counts
     /// say.
-    pub(super) fn check(&self, at: *const u8, len: usize) -> Result<(c_int, c_int), EngineError> {
+    pub(super) fn check(
+        &self,
+        at: *const u8,
+        len: usize,
+    ) -> Result<(c_int, c_int), ArrayEngineError> {
         let size = self.number.size();
         let elements = self.count.iter().try_fold(1u64, |all, n| all.checked_mul(*n));
         let bytes = elements.and_then(|n| n.checked_mul(size as u64));
@@ -116,7 +120,7 @@ impl<'p> Part<'p> {
 }
 
 /// A string of C.
-pub(super) fn c_string(text: &[u8]) -> Result<CString, EngineError> {
+pub(super) fn c_string(text: &[u8]) -> Result<CString, ArrayEngineError> {
     let held = || String::from_utf8_lossy(text).into_owned();
-    CString::new(text).map_err(|_| EngineError::ZeroByte(held()))
+    CString::new(text).map_err(|_| ArrayEngineError::ZeroByte(held()))
 }

@@ -24,9 +24,9 @@ static WAKE: AtomicI32 = AtomicI32::new(-1);
 /// Something that is done if a signal ends the program while this is there.
 #[derive(Debug)]
 #[must_use = "it is only done while this is there"]
-pub struct AtSignal(u64);
+pub struct SignalCleanup(u64);
 
-impl AtSignal {
+impl SignalCleanup {
     /// From now on, `work` is done. What is asked for last is done first.
     pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -38,14 +38,14 @@ impl AtSignal {
     }
 }
 
-impl Drop for AtSignal {
+impl Drop for SignalCleanup {
     fn drop(&mut self) {
         left().retain(|(number, _)| *number != self.0);
     }
 }
 
 /// While this exists, no signal ends the program, so that files made now are known to the cleanup.
-/// Not to be held while an [`AtSignal`] comes or goes.
+/// Not to be held while an [`SignalCleanup`] comes or goes.
 pub(super) fn hold_off() -> impl Sized {
     left()
 }
