@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use striate_array::{ArrayError, Dataset, Format, OpenMode, Options, Owner, Sink, Slab, Source, Type};
+use striate_array::{
+    ArrayError, Dataset, Format, OpenMode, Options, Owner, Sink, Slab, Source, Type,
+};
 use striate_bench::io::{ScratchDirectory, SignalCleanup};
 use striate_comm::{Comm, Threads};
 use striate_datatype::Bytes;

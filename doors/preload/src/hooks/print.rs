@@ -3,8 +3,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use striate_stack::Function;
 use striate_stack::Detail;
+use striate_stack::Function;
 
 use crate::stack_entry;
 

@@ -148,7 +148,12 @@ impl CommonArgs {
         terminal::print_fitted(&render(&results, &options))
     }
 
-    fn options(&self, setting: &ArraySetting, contenders: &[ArrayApi], place: &BenchStore) -> ArrayOptions {
+    fn options(
+        &self,
+        setting: &ArraySetting,
+        contenders: &[ArrayApi],
+        place: &BenchStore,
+    ) -> ArrayOptions {
         // The last of equal ones counts.
         let goals = self.goals.iter().rev().fold(ArrayGoals::default(), |all, one| all.or(*one));
         let mut hints = self.hints.clone();
