@@ -1,8 +1,9 @@
 //! The library under test, and programs that are compiled and run with it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use striate_unmodified::{TestedLibrary, build_library};
 use tempfile::TempDir;
@@ -30,15 +31,22 @@ pub fn wrapper(name: &str) -> String {
 /// Compiles one of our programs, once.
 pub fn compile(name: &str) -> PathBuf {
     static PLACE: OnceLock<TempDir> = OnceLock::new();
+    // Each program is compiled once: a second compilation would replace the file that another test is starting.
+    static COMPILED: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
     let place = PLACE.get_or_init(|| tempfile::tempdir().unwrap());
-    let program = place.path().join(name.replace('.', "-"));
+    let compiled = Arc::clone(COMPILED.lock().unwrap().entry(name.to_owned()).or_default());
+    compiled.get_or_init(|| compile_in(place.path(), name)).clone()
+}
+
+fn compile_in(place: &Path, name: &str) -> PathBuf {
+    let program = place.join(name.replace('.', "-"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
     let in_c = source.extension().is_some_and(|extension| extension == "c");
     let compiler = wrapper(if in_c { "mpicc" } else { "mpif90" });
     let mut command = Command::new(compiler);
     command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source);
     // Modules are left where the compiler runs.
-    let output = command.current_dir(place.path()).output().unwrap();
+    let output = command.current_dir(place).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program
 }
