@@ -177,7 +177,7 @@ fn is_printed(
 }
 
 /// Whether the options want the data of a variable.
-pub fn is_wanted(header: &Header, variable: &Variable, options: &Options) -> bool {
+pub fn is_wanted(header: &Header, variable: &Variable, options: &DumpOptions) -> bool {
     is_printed(header, variable, options, &coordinates(header, options))
 }
 

@@ -3,6 +3,7 @@
 //! A probe writes a little to each target and finds those that are fast right now, so that one slow
 //! target does not slow down the others. Here the targets are directories; they can as well be I/O
 //! servers (`striate://host:port/path`) or storage targets of Lustre (`/lustre/run#3`).
+#![allow(clippy::float_cmp, reason = "numbers come back as they were written")]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +35,7 @@ fn main() -> Result<(), ArrayError> {
         };
         let stores: Vec<_> = targets.iter().map(StorageTarget::directory).collect();
         let found = probe(&comm, &stores, &options)?;
-        let chosen: Vec<String> = found.chosen().map(|target| target.to_string()).collect();
+        let chosen: Vec<String> = found.chosen().map(ToString::to_string).collect();
 
         // With "nc_probe" enabled, which is the default, a dataset does the same by itself.
         let options = Options::from_environment()?
@@ -61,7 +62,7 @@ fn main() -> Result<(), ArrayError> {
         assert!(values.iter().all(|&value| value == next as f64));
 
         // A dataset on one target is a plain file.
-        let partitions = data.partitions().map_or(1, |partitions| partitions.len());
+        let partitions = data.partitions().map_or(1, <[_]>::len);
         assert_eq!(partitions, chosen.len());
         data.close()?;
         if rank == 0 {
