@@ -235,7 +235,7 @@ fn print_json(
     file: &Path,
     name: String,
     header: &Header,
-    options: &cdl::Options,
+    options: &cdl::DumpOptions,
     dataset: &mut Dataset,
 ) -> Result<(), CommandError> {
     let row = DatasetRow::new(name, header);
