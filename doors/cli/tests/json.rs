@@ -109,7 +109,9 @@ fn dataset(path: &Path) {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
     };
     let words = |bytes: &mut Vec<u8>, words: &[u32]| {
-        words.iter().for_each(|word| bytes.extend(word.to_be_bytes()));
+        for word in words {
+            bytes.extend(word.to_be_bytes());
+        }
     };
     words(&mut bytes, &[0, 10, 2]);
     name(&mut bytes, "x");
@@ -128,7 +130,9 @@ fn dataset(path: &Path) {
     name(&mut bytes, "t");
     words(&mut bytes, &[2, 0, 1, 0, 0, 2, 8, begin + 24]);
     assert_eq!(bytes.len(), begin as usize, "{CDL}");
-    [1.5, f64::NAN, -2.0].iter().for_each(|value| bytes.extend(value.to_be_bytes()));
+    for value in [1.5, f64::NAN, -2.0] {
+        bytes.extend(value.to_be_bytes());
+    }
     bytes.extend(b"abcdef\0\0");
     fs::write(path, bytes).unwrap();
 }

@@ -88,7 +88,7 @@ fn layout_cells(row: &ArrayRow) -> [String; 3] {
 fn heading(first: &ArrayRow, results: &ArrayResults, options: &ArrayOptions) -> String {
     let files = match first.files {
         1 => format!("a {} file", first.format),
-        n => counted(n as u64, &format!("{} file", first.format)),
+        n => counted(n, &format!("{} file", first.format)),
     };
     let store = options.store.as_deref().unwrap_or("unknown file system");
     let (ranks, variables) = (counted(first.ranks, "rank"), counted(first.variables, "variable"));

@@ -60,7 +60,7 @@ pub(crate) fn plan(
         };
         match look(source)? {
             CopySource::File { bytes } => {
-                jobs.push(CopyJob { from: source.clone(), to: target, bytes })
+                jobs.push(CopyJob { from: source.clone(), to: target, bytes });
             }
             CopySource::Directory(_) if !recursive => {
                 return Err(CommandError::usage(
