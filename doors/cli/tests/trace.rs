@@ -164,22 +164,19 @@ fn json_is_told_by_all_of_them() {
     }
 }
 
-/// Sends the signal of Ctrl-C to a process once it has a file open.
-fn interrupt_when_open(child: &std::process::Child, name: &str) {
-    let directory = format!("/proc/{}/fd", child.id());
-    let is_open = || {
-        let links = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let mapped = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap_or_default();
-        mapped.contains(name)
-            || links
-                .filter_map(|link| fs::read_link(link.path()).ok())
-                .any(|path| path.ends_with(name))
-    };
-    while !is_open() {
+/// Sends the signal of Ctrl-C to a process once something holds.
+fn interrupt_when(child: &std::process::Child, holds: impl Fn() -> bool) {
+    while !holds() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let process = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+}
+
+/// Whether a process has a file of this name open.
+fn has_open(child: &std::process::Child, name: &str) -> bool {
+    let links = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+    links.filter_map(|link| fs::read_link(link.path()).ok()).any(|path| path.ends_with(name))
 }
 
 #[test]
@@ -196,7 +193,7 @@ fn what_waits_can_be_interrupted() {
     // No program ever writes into the pipe: neither to find out what it is, nor to read it.
     for format in [&[][..], &["--format", "strace"]] {
         let child = spawn(&[&["import", "pipe", "-o", "in.trace"], format].concat());
-        interrupt_when_open(&child, "pipe");
+        interrupt_when(&child, || has_open(&child, "pipe"));
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -209,8 +206,9 @@ fn what_waits_can_be_interrupted() {
     answer(here, &["import", "strace.txt", "-o", "run.trace"]);
     for arguments in [&["show", "run.trace"][..], &["export", "run.trace", "--format", "csv"]] {
         let mut child = spawn(arguments);
-        interrupt_when_open(&child, "run.trace");
-        // Not read before it has ended.
+        // The pipe is full, and is not read before it has ended.
+        let unread = || rustix::io::ioctl_fionread(child.stdout.as_ref().unwrap()).unwrap();
+        interrupt_when(&child, || unread() >= 60_000);
         let status = child.wait().unwrap();
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
