@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use striate_darshan::{Log, Module};
-use striate_recording::import::{Format, Options, import_from};
+use striate_recording::import::{ImportFormat, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, export};
 
 /// Bytes as a file of several traces.
@@ -26,10 +26,10 @@ pub fn several(bytes: &[u8]) {
     let stats = Stats::of(&recording, &Filter::default(), None);
     assert_eq!(stats.total.calls, read);
     for format in [
-        export::Format::Jsonl,
-        export::Format::Csv,
-        export::Format::Perfetto,
-        export::Format::Darshan,
+        export::ExportFormat::Jsonl,
+        export::ExportFormat::Csv,
+        export::ExportFormat::Perfetto,
+        export::ExportFormat::Darshan,
     ] {
         assert!(export::write(&recording, &Filter::default(), format, &mut Vec::new()).is_ok());
     }

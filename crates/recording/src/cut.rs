@@ -108,7 +108,7 @@ fn held(process: &Process, filter: &Filter, progress: &Progress) -> (Vec<Held>, 
         if filter.from.is_none() && filter.takes_path(&known.file.path) {
             held.insert(key(&known.file), known.clone());
         }
-        open.0.insert(key(&known.file), State { held: known, opened_in_cut: false });
+        open.0.insert(key(&known.file), CutFile { held: known, opened_in_cut: false });
     }
     let (mut kept, mut begun) = (0, filter.from.is_none());
     let mut order = read(process, |block| filter.to.is_none_or(|to| process.time(block.from) < to));
@@ -160,17 +160,17 @@ fn files(record: &Record) -> impl Iterator<Item = &Arc<TracedFile>> {
 
 /// The files that a process has open, as its calls tell.
 #[derive(Debug, Default)]
-struct OpenFiles(HashMap<Key, State>);
+struct OpenFiles(HashMap<Key, CutFile>);
 
 #[derive(Debug)]
-struct State {
+struct CutFile {
     held: Held,
     opened_in_cut: bool,
 }
 
 impl OpenFiles {
     /// What is known of a file before a call on it.
-    fn state(&mut self, file: &Arc<TracedFile>, record: &Record) -> &mut State {
+    fn state(&mut self, file: &Arc<TracedFile>, record: &Record) -> &mut CutFile {
         self.0.entry(key(file)).or_insert_with(|| {
             // It was open before anything was recorded.
             let (position, descriptors) = match &record.call {
@@ -182,7 +182,7 @@ impl OpenFiles {
             };
             let file = TracedFile::clone(file);
             let held = Held { file, position, size: None, descriptors };
-            State { held, opened_in_cut: false }
+            CutFile { held, opened_in_cut: false }
         })
     }
 

@@ -13,7 +13,7 @@ use crate::recording::Recording;
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// A JSON object in each line.
     Jsonl,
     /// Values between commas, with a line of names first.
@@ -28,13 +28,13 @@ pub enum Format {
 pub fn write(
     recording: &Recording,
     filter: &Filter,
-    format: Format,
+    format: ExportFormat,
     into: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
-        Format::Jsonl => jsonl::write(recording, filter, into),
-        Format::Csv => csv::write(recording, filter, into),
-        Format::Perfetto => perfetto::write(recording, filter, into),
-        Format::Darshan => darshan::write(recording, filter, into),
+        ExportFormat::Jsonl => jsonl::write(recording, filter, into),
+        ExportFormat::Csv => csv::write(recording, filter, into),
+        ExportFormat::Perfetto => perfetto::write(recording, filter, into),
+        ExportFormat::Darshan => darshan::write(recording, filter, into),
     }
 }

@@ -77,7 +77,7 @@ impl Filter {
         (self.threads.is_empty() || self.threads.contains(&record.thread))
             && self.kinds.is_none_or(|kinds| kinds.has(record.call.kind()))
             && (self.paths.is_none()
-                || names(record).into_iter().flatten().any(|path| self.takes_path(path)))
+                || paths_of(record).into_iter().flatten().any(|path| self.takes_path(path)))
     }
 
     /// Whether a call of a layer passes, whose time is that of the recording, of a process that does.
@@ -94,7 +94,7 @@ impl Filter {
 }
 
 /// The paths that a call is about: up to two.
-pub(crate) fn names(record: &Record) -> [Option<&Path>; 2] {
+pub(crate) fn paths_of(record: &Record) -> [Option<&Path>; 2] {
     let file = || record.call.file().map(|file| file.path.as_path());
     let first = record.call.path().map(|path| &**path).or_else(file);
     let second = match &record.call {

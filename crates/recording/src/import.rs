@@ -25,7 +25,7 @@ use crate::progress::Progress;
 /// What a file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum ImportFormat {
     /// The output of `strace -f -ttt -T`, with `-y` or without.
     Strace,
     /// The output of `darshan-dxt-parser`.
@@ -100,7 +100,7 @@ fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// What it is; it is found out if that is not said.
-    pub format: Option<Format>,
+    pub format: Option<ImportFormat>,
     /// Where the program was started, if the file does not tell: what relative paths start from.
     pub directory: Option<PathBuf>,
     /// Who is told how far it is, in bytes of the file, and may end it.
@@ -112,7 +112,7 @@ pub fn import(
     from: &Path,
     options: &Options,
     into: &Path,
-) -> Result<(Format, Imported), RecordingError> {
+) -> Result<(ImportFormat, Imported), RecordingError> {
     let read = |error| RecordingError::read(from, error);
     let input = Input::open(from, &options.progress).map_err(read)?;
     let (format, mut input) = input
@@ -141,10 +141,12 @@ pub fn import_from(
 ) -> Result<Imported, RecordingError> {
     let mut parts = Parts::new(into)?;
     let input = &mut Watched { input, progress: &options.progress };
-    let imported = match options.format.unwrap_or(Format::Strace) {
-        Format::Strace => strace::import(input, name, options.directory.as_deref(), &mut parts),
-        Format::Dxt => dxt::import(input, name, &mut parts),
-        Format::Darshan => darshan::import(input, name, &mut parts),
+    let imported = match options.format.unwrap_or(ImportFormat::Strace) {
+        ImportFormat::Strace => {
+            strace::import(input, name, options.directory.as_deref(), &mut parts)
+        }
+        ImportFormat::Dxt => dxt::import(input, name, &mut parts),
+        ImportFormat::Darshan => darshan::import(input, name, &mut parts),
     };
     if options.progress.is_stopped() {
         return Err(RecordingError::Interrupted);
@@ -183,10 +185,10 @@ impl BufRead for Watched<'_> {
 }
 
 /// What a file is, by its first lines.
-fn recognised(input: &mut dyn BufRead) -> std::io::Result<Option<Format>> {
+fn recognised(input: &mut dyn BufRead) -> std::io::Result<Option<ImportFormat>> {
     // Files hand out more than this at a time.
     if striate_darshan::is_log(input.fill_buf()?) {
-        return Ok(Some(Format::Darshan));
+        return Ok(Some(ImportFormat::Darshan));
     }
     let mut line = Vec::new();
     for _ in 0..LOOKED_AT {
@@ -194,10 +196,10 @@ fn recognised(input: &mut dyn BufRead) -> std::io::Result<Option<Format>> {
             break;
         }
         if line.starts_with(b"# DXT") || line.starts_with(b"# darshan log version") {
-            return Ok(Some(Format::Dxt));
+            return Ok(Some(ImportFormat::Dxt));
         }
         if strace::is_line(&line) {
-            return Ok(Some(Format::Strace));
+            return Ok(Some(ImportFormat::Strace));
         }
     }
     Ok(None)

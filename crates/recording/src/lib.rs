@@ -8,6 +8,7 @@
 //!
 //! Damage is never fatal: a trace is read up to it, and [`Process::damage`] says so.
 
+mod constants;
 pub mod cut;
 mod error;
 pub mod export;
@@ -17,7 +18,6 @@ pub mod import;
 mod layers;
 pub mod line;
 pub mod merge;
-mod names;
 mod nested;
 mod order;
 mod owners;

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use striate_trace::layer::LayerSort;
 use striate_trace::{Call, Detail, Function, LayerRecord, Record};
 
-use crate::filter::names as paths;
-use crate::names::{
+use crate::constants::{
     self, ACCESS, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, RENAME, TRANSFER, WHENCE,
 };
+use crate::filter::paths_of;
 
 /// The call with its arguments, as `pwrite("/data/a", 600, at 1000)`.
 pub fn call(record: &Record) -> String {
     let mut words: Vec<String> = Vec::new();
-    let [first, second] = paths(record);
+    let [first, second] = paths_of(record);
     words.extend(first.map(quoted));
     words.extend(second.map(quoted));
     match &record.call {
         Call::Open { flags, mode, .. } => {
-            words.push(names::open_flags(*flags));
+            words.push(constants::open_flags(*flags));
             if flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0 {
                 words.push(format!("{mode:#o}"));
             }
@@ -39,34 +39,34 @@ pub fn call(record: &Record) -> String {
                 words.push(format!("{parts} parts"));
             }
             if *flags != 0 {
-                words.push(names::flags(TRANSFER, *flags, ""));
+                words.push(constants::flags(TRANSFER, *flags, ""));
             }
         }
         Call::Seek { offset, whence, .. } => {
             words.push(offset.to_string());
-            words.push(names::name(WHENCE, *whence).map_or(whence.to_string(), str::to_owned));
+            words.push(constants::name(WHENCE, *whence).map_or(whence.to_string(), str::to_owned));
         }
         Call::Truncate { length, .. } => words.push(length.to_string()),
         Call::Allocate { mode, offset, length, .. } => {
-            words.push(names::flags(FALLOCATE, *mode, "0"));
+            words.push(constants::flags(FALLOCATE, *mode, "0"));
             words.push(format!("{length} at {offset}"));
         }
         Call::Stat { flags, size, .. } => {
             if *flags != 0 {
-                words.push(names::flags(AT_FLAGS, *flags, "0"));
+                words.push(constants::flags(AT_FLAGS, *flags, "0"));
             }
             words.extend(size.map(|size| format!("size {size}")));
         }
         Call::Rename { flags, .. } if *flags != 0 => {
-            words.push(names::flags(RENAME, flags.cast_signed(), "0"));
+            words.push(constants::flags(RENAME, flags.cast_signed(), "0"));
         }
         Call::Unlink { flags, .. } if *flags != 0 => {
-            words.push(names::flags(AT_FLAGS, *flags, "0"));
+            words.push(constants::flags(AT_FLAGS, *flags, "0"));
         }
         Call::MakeDirectory { mode, .. } => words.push(format!("{mode:#o}")),
         Call::Duplicate { descriptor, .. } => words.push(format!("new descriptor {descriptor}")),
         Call::Control { command, argument, .. } => {
-            words.push(names::name(FCNTL, *command).map_or(command.to_string(), str::to_owned));
+            words.push(constants::name(FCNTL, *command).map_or(command.to_string(), str::to_owned));
             words.push(format!("{argument:#x}"));
         }
         Call::Map { offset, length, writable, .. } => {
@@ -94,17 +94,17 @@ fn notice_words(function: Function, detail: &Detail<Arc<Path>>, words: &mut Vec<
     words.extend(detail.text.as_deref().map(quoted));
     let [first, second, third, fourth] = detail.numbers;
     match function {
-        Function::Access => words.push(names::flags(ACCESS, first as i32, "F_OK")),
+        Function::Access => words.push(constants::flags(ACCESS, first as i32, "F_OK")),
         Function::Chmod | Function::Mknod => words.push(format!("{first:#o}")),
         Function::Chown => {
             words.extend([first, second].map(|id| (id as u32 as i32).to_string()));
         }
-        Function::Flock => words.push(names::flags(FLOCK, first as i32, "0")),
+        Function::Flock => words.push(constants::flags(FLOCK, first as i32, "0")),
         Function::Fcntl if first != 0 => {
             let command = first as i32;
-            words.push(names::name(FCNTL, command).map_or(command.to_string(), str::to_owned));
+            words.push(constants::name(FCNTL, command).map_or(command.to_string(), str::to_owned));
             let how = i32::from(second as u16);
-            words.push(names::name(LOCK, how).map_or(how.to_string(), str::to_owned));
+            words.push(constants::name(LOCK, how).map_or(how.to_string(), str::to_owned));
             words.push(format!("{} at {}", fourth.cast_signed(), third.cast_signed()));
         }
         Function::Truncate => words.push(first.to_string()),
@@ -115,7 +115,7 @@ fn notice_words(function: Function, detail: &Detail<Arc<Path>>, words: &mut Vec<
         _ => {}
     }
     if detail.flags != 0 {
-        words.push(names::flags(AT_FLAGS, detail.flags, "0"));
+        words.push(constants::flags(AT_FLAGS, detail.flags, "0"));
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) const fn has_length(sort: LayerSort) -> bool {
 pub fn outcome(record: &Record) -> String {
     match record.result() {
         Some(Ok(value)) => value.to_string(),
-        Some(Err(error)) => format!("-1 {}", names::error(error)),
+        Some(Err(error)) => format!("-1 {}", constants::error(error)),
         // As strace says it.
         None => "?".to_owned(),
     }

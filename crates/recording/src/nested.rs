@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use striate_trace::{Damage, LayerRecord, Record};
 
-use crate::filter::{Filter, names};
+use crate::filter::{Filter, paths_of};
 use crate::layers::LayersInOrder;
 use crate::order::InOrder;
 use crate::recording::{ProcessIndex, Recording};
@@ -72,7 +72,7 @@ impl<'r> Nested<'r> {
         // Of those within each other the innermost began last.
         let own = active.iter().rev().filter(during).find(|layer| layer.thread == record.thread);
         let helped = || {
-            let path = names(record)[0]?;
+            let path = paths_of(record)[0]?;
             active.iter().rev().filter(during).find(|layer| &*layer.path == path)
         };
         own.or_else(helped).cloned()

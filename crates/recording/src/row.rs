@@ -3,9 +3,9 @@
 use serde::Serialize;
 use striate_trace::{Call, Function, LayerRecord, Record, TracedEnd};
 
-use crate::filter::names as paths;
+use crate::constants;
+use crate::filter::paths_of;
 use crate::line;
-use crate::names;
 use crate::nested::Entry;
 use crate::recording::Process;
 
@@ -125,7 +125,7 @@ impl Row {
         let origin = &process.header().origin;
         let file = record.call.file();
         let [path, to] =
-            paths(record).map(|path| path.map(|path| path.to_string_lossy().into_owned()));
+            paths_of(record).map(|path| path.map(|path| path.to_string_lossy().into_owned()));
         let row = Self {
             start: record.start,
             duration: record.duration,
@@ -140,7 +140,7 @@ impl Row {
             file: file.map(|file| file.number),
             opener: file.map(|file| file.opener),
             result: record.result().and_then(Result::ok),
-            error: record.result().and_then(Result::err).map(names::error),
+            error: record.result().and_then(Result::err).map(constants::error),
             ..Self::default()
         };
         row.with_arguments(record)

@@ -8,7 +8,7 @@ use striate_trace::layer::LayerSort;
 use striate_trace::{Damage, LayerRecord, Record};
 
 use crate::figures::{ALIGNMENT, Figures, Pattern, Step};
-use crate::filter::{Filter, names};
+use crate::filter::{Filter, paths_of};
 use crate::nested::Entry;
 use crate::peak::{PeakMeter, PeakRates};
 use crate::recording::{ProcessIndex, Recording};
@@ -91,7 +91,7 @@ impl Stats {
                     continue;
                 }
             };
-            let [path, second] = names(&record);
+            let [path, second] = paths_of(&record);
             if let Some(second) = second.filter(|second| !stats.seconds.contains(*second)) {
                 stats.seconds.insert(second.to_path_buf());
             }

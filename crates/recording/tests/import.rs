@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use striate_recording::import::{Format, Imported, Options, import, import_from};
+use striate_recording::import::{ImportFormat, Imported, Options, import, import_from};
 use striate_recording::{Process, Recording};
 use striate_trace::{Call, Record, Subject};
 
 /// Imports a text; what it comes to, and the records with the processes that made them.
-fn imported(text: &str, format: Format) -> (Imported, Recording, Vec<(u32, Record)>) {
+fn imported(text: &str, format: ImportFormat) -> (Imported, Recording, Vec<(u32, Record)>) {
     let directory = tempfile::tempdir().unwrap();
     let from = directory.path().join("text");
     std::fs::write(&from, text).unwrap();
@@ -97,7 +97,7 @@ this is not a line of strace
 
 #[test]
 fn lines_of_strace_become_records() {
-    let (imported, recording, records) = imported(STRACE, Format::Strace);
+    let (imported, recording, records) = imported(STRACE, ImportFormat::Strace);
     let wanted = BTreeMap::from([
         ("open", 6),
         ("close", 8),
@@ -149,7 +149,7 @@ fn lines_of_strace_become_records() {
 
 #[test]
 fn places_and_paths_follow_from_the_calls() {
-    let (_, _, records) = imported(STRACE, Format::Strace);
+    let (_, _, records) = imported(STRACE, ImportFormat::Strace);
     let data = "/work/dir/x \"q\"ä.dat";
     let transfers: Vec<_> = records
         .iter()
@@ -229,7 +229,7 @@ fn other_forms_of_strace_are_read() {
 7 1700000000.000300 write(5</data/a b.dat>, \"abc\", 3) = 3 <0.000010>\n\
 7 1700000000.000400 openat(AT_FDCWD</work>, \"x\", O_RDONLY) = 6</work/x> <0.000010>\n\
 7 1700000000.000500 close(6</work/x>(deleted)) = 0 <0.000010>\n";
-    let (imported_, recording, records) = imported(with_paths, Format::Strace);
+    let (imported_, recording, records) = imported(with_paths, ImportFormat::Strace);
     let offsets: Vec<_> = records
         .iter()
         .filter_map(|(_, record)| match &record.call {
@@ -256,11 +256,11 @@ vfork(strace: Process 9 attached\n\
 [pid     8] read(3, \"\", 10)             = 0\n\
 [pid     9] +++ exited with 0 +++\n\
 close(3)                                = 0\n";
-    let (imported_, _, records) = imported(pids, Format::Strace);
+    let (imported_, _, records) = imported(pids, ImportFormat::Strace);
     assert_eq!((records.len(), imported_.processes), (4, 2), "{imported_:?}");
     for times in ["15:04:05.123456 ", "15:04:05 ", "     0.000123 "] {
         let text = format!("{times}creat(\"/a\", 0600) = 3 <0.5>\n{times}close(3) = 0\n");
-        let (_, _, records) = imported(&text, Format::Strace);
+        let (_, _, records) = imported(&text, ImportFormat::Strace);
         assert_eq!(records.len(), 2, "{times}");
     }
 }
@@ -279,7 +279,7 @@ fn tasks_that_appear_before_their_call_returns_find_their_parent() {
 2 1700000000.000800 <... fork resumed>) = 3 <0.000300>\n\
 1 1700000000.000900 <... fork resumed>) = 4 <0.000500>\n\
 3 1700000000.001000 read(3, \"\", 5) = 0 <0.000010>\n";
-    let (imported, _, records) = imported(text, Format::Strace);
+    let (imported, _, records) = imported(text, ImportFormat::Strace);
     assert_eq!(imported.malformed, 0, "{imported:?}");
     assert_eq!(imported.elsewhere, BTreeMap::from([("close".into(), 1)]));
     let closed: Vec<_> = records
@@ -346,7 +346,7 @@ const DXT: &str = "\
 
 #[test]
 fn rows_of_dxt_become_records() {
-    let (imported, recording, records) = imported(DXT, Format::Dxt);
+    let (imported, recording, records) = imported(DXT, ImportFormat::Dxt);
     assert_eq!((imported.records, imported.processes), (5, 2));
     assert_eq!((imported.malformed, imported.skipped["X_MPIIO"]), (1, 1));
     let wrong = DXT.lines().position(|line| line.contains("oops")).unwrap() as u64 + 1;
@@ -402,7 +402,7 @@ fn many_rows_of_many_ranks_are_sorted() {
     }
     let directory = tempfile::tempdir().unwrap();
     let into = directory.path().join("out.trace");
-    let options = Options { format: Some(Format::Dxt), ..Options::default() };
+    let options = Options { format: Some(ImportFormat::Dxt), ..Options::default() };
     let name = Path::new("text");
     let imported = import_from(&mut text.as_bytes(), &options, name, &into).unwrap();
     assert_eq!((imported.records, imported.processes, imported.malformed), (450_000, 3, 0));
@@ -423,7 +423,7 @@ fn what_cannot_be_imported_is_refused() {
     std::fs::write(&from, "neither this\nnor that\n").unwrap();
     let error = import(&from, &Options::default(), &into).unwrap_err();
     assert!(error.to_string().contains("neither the output of strace"), "{error}");
-    let options = Options { format: Some(Format::Strace), ..Options::default() };
+    let options = Options { format: Some(ImportFormat::Strace), ..Options::default() };
     let error = import(&from, &options, &into).unwrap_err();
     assert!(error.to_string().contains("line 1: neither this"), "{error}");
     assert!(import(&directory.path().join("nothing"), &options, &into).is_err());

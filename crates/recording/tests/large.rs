@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use striate_recording::import::{Format, Options, import_from};
+use striate_recording::import::{ImportFormat, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, cut, export, merge};
 use striate_trace::{Call, Function, Header, Kind, Kinds, Origin, Record, TracedFile, Writer};
 
@@ -128,7 +128,9 @@ fn millions_of_calls_take_bounded_memory() {
     assert_eq!(reads, (count / 4).div_ceil(3) * 4);
     let stats = bounded("to count", || Stats::of(&recording, &Filter::default(), None));
     assert_eq!((stats.total.calls, stats.total.reads.calls, stats.files.len()), (count, reads, 52));
-    for format in [export::Format::Jsonl, export::Format::Perfetto, export::Format::Darshan] {
+    for format in
+        [export::ExportFormat::Jsonl, export::ExportFormat::Perfetto, export::ExportFormat::Darshan]
+    {
         bounded("to export", || {
             let mut nowhere = Nowhere(0);
             export::write(&recording, &Filter::default(), format, &mut nowhere).unwrap();
@@ -137,7 +139,7 @@ fn millions_of_calls_take_bounded_memory() {
     }
     let into = directory.path().join("imported.trace");
     let imported = bounded("to import", || {
-        let options = Options { format: Some(Format::Strace), ..Options::default() };
+        let options = Options { format: Some(ImportFormat::Strace), ..Options::default() };
         let mut lines = BufReader::new(Lines { next: 0, count, line: Vec::new() });
         import_from(&mut lines as &mut dyn BufRead, &options, Path::new("lines"), &into).unwrap()
     });

@@ -155,20 +155,20 @@ fn exports_have_both() {
         export::write(&recording, &Filter::default(), format, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     };
-    let lines = exported(export::Format::Jsonl);
+    let lines = exported(export::ExportFormat::Jsonl);
     let call = lines.lines().find(|line| line.contains("\"MPI_File_write_at_all\"")).unwrap();
     for part in ["\"kind\":\"mpi-io\"", "\"collective\":true", "\"count\":8", "\"offset\":8"] {
         assert!(call.contains(part), "{call}");
     }
     assert_eq!(lines.matches("\"above\":\"MPI_File_write_at_all\"").count(), 4);
-    let table = exported(export::Format::Csv);
+    let table = exported(export::ExportFormat::Csv);
     let columns = table.lines().map(|line| line.split(',').count());
     assert!(columns.into_iter().all(|count| count == 29), "{table}");
     // Slices of a thread within each other, the outer one first.
-    let events = exported(export::Format::Perfetto);
+    let events = exported(export::ExportFormat::Perfetto);
     let outer = events.find("\"name\":\"MPI_File_write_at_all\"").unwrap();
     assert!(events[outer..].find("\"ts\":11.000,\"dur\":1.000").is_some(), "{events}");
     assert!(events[outer..].contains("\"cat\":\"mpi-io\",\"ts\":10.000,\"dur\":9.000"), "{events}");
     // Darshan's module is one of calls on files.
-    assert!(!exported(export::Format::Darshan).contains("MPI_"));
+    assert!(!exported(export::ExportFormat::Darshan).contains("MPI_"));
 }

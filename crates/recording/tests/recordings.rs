@@ -177,7 +177,7 @@ proptest! {
             export::write(&recording, &Filter::default(), format, &mut bytes).unwrap();
             String::from_utf8(bytes).unwrap()
         };
-        let rows: Vec<Value> = exported(export::Format::Jsonl)
+        let rows: Vec<Value> = exported(export::ExportFormat::Jsonl)
             .lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         prop_assert_eq!(rows.len(), wanted.len());
         for (row, (pid, record)) in rows.iter().zip(&wanted) {
@@ -188,7 +188,7 @@ proptest! {
             prop_assert_eq!(row["result"].as_u64(), record.outcome.ok());
             prop_assert_eq!(row["error"].is_string(), record.outcome.is_err());
         }
-        let csv = exported(export::Format::Csv);
+        let csv = exported(export::ExportFormat::Csv);
         let mut lines = csv.lines();
         let columns = lines.next().unwrap().split(',').count();
         for (line, row) in lines.zip(&rows) {
@@ -198,7 +198,7 @@ proptest! {
             prop_assert_eq!(cells[9].as_str(), row["to"].as_str().unwrap_or(""));
         }
         prop_assert_eq!(csv.lines().count(), wanted.len() + 1);
-        let events: Value = serde_json::from_str(&exported(export::Format::Perfetto)).unwrap();
+        let events: Value = serde_json::from_str(&exported(export::ExportFormat::Perfetto)).unwrap();
         let events = events["traceEvents"].as_array().unwrap();
         let calls: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
         prop_assert_eq!(calls.len(), wanted.len());
@@ -371,7 +371,7 @@ fn counters_are_those_of_darshan() {
     let recording = one_process(directory.path(), &story());
     let mut text = Vec::new();
     let filter = Filter::default();
-    export::write(&recording, &filter, export::Format::Darshan, &mut text).unwrap();
+    export::write(&recording, &filter, export::ExportFormat::Darshan, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let rows: BTreeMap<&str, &str> = text
         .lines()

@@ -63,7 +63,7 @@ pub struct Difference {
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Came {
+pub(crate) struct Observed {
     /// What it returned, or its error.
     pub(crate) outcome: Result<u64, i32>,
     /// The size that was told, if it can be compared.
@@ -71,7 +71,10 @@ pub(crate) struct Came {
 }
 
 /// In what a call differs from its record, with both in words.
-pub(crate) fn difference(record: &Record, came: Came) -> Option<(DifferenceKind, String, String)> {
+pub(crate) fn difference(
+    record: &Record,
+    observed: Observed,
+) -> Option<(DifferenceKind, String, String)> {
     let value = match record.call.kind() {
         Kind::Read | Kind::Write | Kind::CopyRange | Kind::SendFile => Some(DifferenceKind::Bytes),
         Kind::Seek => Some(DifferenceKind::Position),
@@ -83,22 +86,22 @@ pub(crate) fn difference(record: &Record, came: Came) -> Option<(DifferenceKind,
     };
     // What is not known cannot differ.
     let recorded = record.result()?;
-    let kind = match (recorded, came.outcome) {
+    let kind = match (recorded, observed.outcome) {
         (Ok(_), Err(_)) => DifferenceKind::Fails,
         (Err(_), Ok(_)) => DifferenceKind::Succeeds,
         (Err(before), Err(now)) if before != now => DifferenceKind::Error,
         (Err(_), Err(_)) => return None,
         (Ok(before), Ok(now)) => match value {
             Some(kind) if before != now => kind,
-            _ => return different_size(record, came),
+            _ => return different_size(record, observed),
         },
     };
-    Some((kind, words(record.outcome), words(came.outcome)))
+    Some((kind, words(record.outcome), words(observed.outcome)))
 }
 
-fn different_size(record: &Record, came: Came) -> Option<(DifferenceKind, String, String)> {
+fn different_size(record: &Record, observed: Observed) -> Option<(DifferenceKind, String, String)> {
     let (Call::Open { size, .. } | Call::Stat { size, .. }) = &record.call else { return None };
-    match (*size, came.size) {
+    match (*size, observed.size) {
         (Some(before), Some(now)) if before != now => {
             Some((DifferenceKind::Size, format!("{before} bytes"), format!("{now} bytes")))
         }

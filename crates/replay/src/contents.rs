@@ -80,13 +80,13 @@ fn pattern() -> &'static [u8] {
 
 /// The memory of a worker.
 #[derive(Debug, Default)]
-pub(crate) struct Hands {
+pub(crate) struct WorkerBuffer {
     memory: Vec<u8>,
 }
 
-impl Hands {
+impl WorkerBuffer {
     /// Memory to be filled or written, where direct transfers may take it: as much as there may be.
-    pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
+    pub(crate) fn memory(&mut self, length: usize) -> &mut [u8] {
         let length = length.min(LIMIT.load(Ordering::Relaxed));
         let needed = length + ALIGNMENT;
         if self.memory.len() < needed {
@@ -108,7 +108,7 @@ impl Hands {
             let at = phase.at(offset);
             return &pattern()[at..at + length];
         }
-        let room = self.room(length);
+        let room = self.memory(length);
         phase.fill(offset, room);
         room
     }
@@ -124,12 +124,12 @@ mod tests {
         assert_ne!(a, b);
         let mut whole = vec![0; 3 * PERIOD];
         a.fill(5, &mut whole);
-        let mut hands = Hands::default();
+        let mut buffer = WorkerBuffer::default();
         for (offset, length, direct) in
             [(5, 10, false), (100, PERIOD, false), (9, 2 * PERIOD, true)]
         {
             let from = offset as usize - 5;
-            let bytes = hands.bytes(a, offset, length, direct);
+            let bytes = buffer.bytes(a, offset, length, direct);
             assert!(bytes == &whole[from..from + length]);
             assert!(!direct || bytes.as_ptr().align_offset(ALIGNMENT) == 0);
         }

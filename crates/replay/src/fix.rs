@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::world::FileId;
+use crate::namespace::FileId;
 
 /// What is made so before a call.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,11 +10,12 @@
 //! A plan only ever waits for what was planned before, so some worker can always go on: no recording, damaged
 //! or not, makes a replay hang.
 
+mod backend;
 mod compare;
 mod contents;
 mod error;
 mod fix;
-mod ground;
+mod namespace;
 mod options;
 mod order;
 mod outcome;
@@ -22,11 +23,10 @@ mod pace;
 mod plan;
 mod progress;
 mod replay;
-mod room;
+mod space_limit;
 mod survey;
 mod task;
 mod worker;
-mod world;
 
 pub use self::compare::{Difference, DifferenceKind};
 pub use self::error::ReplayError;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use smallvec::SmallVec;
 use striate_recording::ProcessIndex;
 
+use crate::namespace::{FileId, NodeId};
 use crate::progress::Progress;
-use crate::world::{FileId, NodeId};
 
 /// A worker and a number of its calls.
 pub(crate) type Point = (u32, u64);

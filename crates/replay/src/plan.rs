@@ -14,12 +14,12 @@ use striate_recording::{ProcessIndex, Recording};
 use striate_trace::Record;
 
 use crate::fix::Fix;
+use crate::namespace::NodeId;
 use crate::options::Options;
 use crate::order::{Key, Order, Place, Point, Points};
 use crate::progress::Progress;
 use crate::survey::{Files, Survey, Thread};
 use crate::task::{Call, Inbox, Task, What};
-use crate::world::NodeId;
 
 /// Every so many calls it is forgotten what has been done.
 const FORGET: u64 = 1 << 14;
@@ -37,7 +37,7 @@ struct Tie {
 
 /// A process of which calls are planned.
 #[derive(Debug)]
-struct Living {
+struct LiveProcess {
     left: u64,
     /// The last that ended of its calls, so far.
     latest: Option<Tie>,
@@ -58,7 +58,7 @@ pub(crate) struct Planner<'r> {
     /// Tasks of each worker.
     counts: Vec<u64>,
     planned: u64,
-    living: HashMap<ProcessIndex, Living>,
+    live: HashMap<ProcessIndex, LiveProcess>,
     /// Of each thread, when its last call ended, and how many calls are left.
     threads: Vec<(Option<u64>, u64)>,
     /// Threads of a process that have ended.
@@ -89,7 +89,7 @@ impl<'r> Planner<'r> {
             order: Order::new(survey.workers),
             counts: vec![0; survey.workers],
             planned: 0,
-            living: HashMap::new(),
+            live: HashMap::new(),
             threads,
             ended_threads: HashMap::new(),
             ended_children: HashMap::new(),
@@ -125,7 +125,7 @@ impl<'r> Planner<'r> {
         let end = record.start.saturating_add(record.duration);
         let mut after = Points::new();
         let mut anchor = thread.index;
-        if !self.living.contains_key(&process) {
+        if !self.live.contains_key(&process) {
             anchor = self.start(process, thread, record.start).unwrap_or(anchor);
         } else if self.thinks
             && let Some(tie) = self.tie(process, thread, record.start)
@@ -134,8 +134,8 @@ impl<'r> Planner<'r> {
             anchor = tie.thread;
         }
         let files = self.open.of(process, &record);
-        let link = self.survey.world.link_from(process, &record);
-        let (about, fixes) = self.survey.world.observe(process, &record, files[0], files[1]);
+        let link = self.survey.namespace.link_from(process, &record);
+        let (about, fixes) = self.survey.namespace.observe(process, &record, files[0], files[1]);
         let mut keys = keys::keys(&record, files, &about, &self.survey.changing);
         if !fixes.is_empty() {
             // Whatever is made good changes what others find.
@@ -148,15 +148,15 @@ impl<'r> Planner<'r> {
         }
         keys.push((Key::Process(process), false));
         let place = self.next_place(thread.worker, record.start, end);
-        if let Some(living) = self.living.get_mut(&process) {
-            living.left = living.left.saturating_sub(1);
-            living.written.extend(keys.iter().filter_map(|key| match key {
+        if let Some(live) = self.live.get_mut(&process) {
+            live.left = live.left.saturating_sub(1);
+            live.written.extend(keys.iter().filter_map(|key| match key {
                 (Key::Node(node), true) => Some(*node),
                 _ => None,
             }));
-            if living.latest.is_none_or(|latest| latest.end <= end) {
+            if live.latest.is_none_or(|latest| latest.end <= end) {
                 let point = (place.worker, place.count);
-                living.latest = Some(Tie { end, thread: thread.index, point });
+                live.latest = Some(Tie { end, thread: thread.index, point });
             }
         }
         self.order.place(place, keys, &mut after);
@@ -170,16 +170,16 @@ impl<'r> Planner<'r> {
             let tie = Tie { end, thread: index, point: (place.worker, place.count) };
             push(self.ended_threads.entry(process).or_default(), tie);
         }
-        if self.living.get(&process).is_some_and(|living| living.left == 0) {
+        if self.live.get(&process).is_some_and(|live| live.left == 0) {
             self.end(process, thread);
         }
     }
 
     /// Plans the start of a process. Returns whose drift it begins with.
     fn start(&mut self, process: ProcessIndex, thread: Thread, start: u64) -> Option<usize> {
-        let life = self.survey.lives[process].clone();
-        let living = Living { left: life.records, latest: None, written: HashSet::new() };
-        self.living.insert(process, living);
+        let life = self.survey.processes[process].clone();
+        let live = LiveProcess { left: life.records, latest: None, written: HashSet::new() };
+        self.live.insert(process, live);
         let mut after = Points::new();
         // Its other threads may begin at once.
         let mut keys = SmallVec::new();
@@ -187,13 +187,13 @@ impl<'r> Planner<'r> {
         if let Some(before) = life.before {
             keys.push((Key::Process(before), false));
         }
-        let parent = life.parent.filter(|parent| self.living.contains_key(parent));
+        let parent = life.parent.filter(|parent| self.live.contains_key(parent));
         if let Some(parent) = parent {
             keys.push((Key::Process(parent), true));
         }
         let mut tie = None;
         if self.thinks {
-            let parent = parent.and_then(|parent| self.living.get(&parent)?.latest);
+            let parent = parent.and_then(|parent| self.live.get(&parent)?.latest);
             let siblings = self.ended_children.get(&self.number(process).1);
             let ties = siblings.into_iter().flatten().copied().chain(parent);
             tie = ties.filter(|tie| tie.end <= start).max_by_key(|tie| tie.end);
@@ -201,7 +201,7 @@ impl<'r> Planner<'r> {
         }
         let place = self.next_place(thread.worker, start, start);
         self.order.place(place, keys, &mut after);
-        let parents = parent.and_then(|parent| self.living.get(&parent)?.latest);
+        let parents = parent.and_then(|parent| self.live.get(&parent)?.latest);
         let later = [parents, tie.filter(|tie| Some(tie.thread) != parents.map(|tie| tie.thread))];
         let later = later.map(|tie| tie.map(|tie| (tie.thread, tie.end)));
         self.put(thread.worker, Task { process, after, what: What::Start { parent, later } });
@@ -212,7 +212,7 @@ impl<'r> Planner<'r> {
     /// thread was started after the last call of its process.
     fn tie(&self, process: ProcessIndex, thread: Thread, start: u64) -> Option<Tie> {
         let Some(before) = self.threads[thread.index].0 else {
-            return self.living.get(&process)?.latest.filter(|tie| tie.end <= start);
+            return self.live.get(&process)?.latest.filter(|tie| tie.end <= start);
         };
         let threads = self.ended_threads.get(&process);
         let children = self.ended_children.get(&self.number(process).0);
@@ -223,18 +223,18 @@ impl<'r> Planner<'r> {
 
     /// Plans the end of a process: then all that stages hold back is there for others.
     fn end(&mut self, process: ProcessIndex, thread: Thread) {
-        let Some(living) = self.living.remove(&process) else { return };
-        let end = living.latest.map_or(0, |latest| latest.end);
+        let Some(live) = self.live.remove(&process) else { return };
+        let end = live.latest.map_or(0, |latest| latest.end);
         let place = self.next_place(thread.worker, u64::MAX, end);
         let mut after = Points::new();
         self.order.place(place, smallvec![(Key::Process(process), true)], &mut after);
-        for node in living.written {
+        for node in live.written {
             self.order.written(Key::Node(node), place);
         }
-        let last = living.latest.map_or(thread.index, |latest| latest.thread);
+        let last = live.latest.map_or(thread.index, |latest| latest.thread);
         self.put(thread.worker, Task { process, after, what: What::End(last, end) });
         self.ended_threads.remove(&process);
-        if let Some(latest) = living.latest.filter(|_| self.thinks) {
+        if let Some(latest) = live.latest.filter(|_| self.thinks) {
             let tie = Tie { point: (place.worker, place.count), ..latest };
             push(self.ended_children.entry(self.number(process).1).or_default(), tie);
         }

@@ -11,7 +11,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// How far a worker is.
 #[derive(Debug, Default)]
-struct Worker {
+struct WorkerProgress {
     done: AtomicU64,
     waiting: AtomicU64,
     lock: Mutex<()>,
@@ -21,7 +21,7 @@ struct Worker {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    workers: Vec<Worker>,
+    workers: Vec<WorkerProgress>,
     /// Calls that are done, of all.
     total: AtomicU64,
     /// Workers that wait for the time of a call.
@@ -32,7 +32,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            workers: (0..workers).map(|_| Worker::default()).collect(),
+            workers: (0..workers).map(|_| WorkerProgress::default()).collect(),
             total: AtomicU64::new(0),
             sleeping: AtomicU64::new(0),
             given_up: AtomicU64::new(0),

@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 
 use striate_recording::Recording;
 
+use crate::backend::{Backend, Root, StackBackend, StoreBackend};
 use crate::contents::limit_memory;
 use crate::error::ReplayError;
-use crate::ground::{Ground, OnStore, Root, ThroughStack};
 use crate::options::{Onto, Options};
 use crate::outcome::Outcome;
 use crate::pace::Pace;
 use crate::plan::Planner;
 use crate::progress::Progress;
-use crate::room;
+use crate::space_limit;
 use crate::survey::Survey;
 use crate::task::Inbox;
 use crate::worker::{Shared, Worker};
@@ -28,28 +28,28 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
     let follows_links = !matches!(options.onto, Onto::Store { .. });
     let mut survey = Survey::of(recording, options.most_workers, follows_links, &options.stop)?;
     if !options.stop.load(Ordering::Relaxed) {
-        room::check(&survey.initial, &survey.need, options)?;
+        space_limit::check(&survey.initial, &survey.need, options)?;
     }
-    let ground: Box<dyn Ground> = match &options.onto {
+    let backend: Box<dyn Backend> = match &options.onto {
         Onto::Temporary { within, keep } => {
             let root = Root::temporary(within.as_deref(), *keep)?;
-            Box::new(ThroughStack::new(recording, options, root, survey.heirs.clone())?)
+            Box::new(StackBackend::new(recording, options, root, survey.inheritors.clone())?)
         }
         Onto::Directory(path) => {
             let root = Root::existing(path)?;
-            Box::new(ThroughStack::new(recording, options, root, survey.heirs.clone())?)
+            Box::new(StackBackend::new(recording, options, root, survey.inheritors.clone())?)
         }
         Onto::Store { at, method } => {
             if options.stack.is_some() || options.trace.is_some() {
                 return Err(ReplayError::Unfit("a store has no stack: neither stages nor a trace"));
             }
-            Box::new(OnStore::new(at, *method, survey.heirs.keys().copied().collect())?)
+            Box::new(StoreBackend::new(at, *method, survey.inheritors.keys().copied().collect())?)
         }
     };
     let bytes =
-        survey.initial.iter().map(crate::world::Initial::bytes).fold(0, u64::saturating_add);
+        survey.initial.iter().map(crate::namespace::Initial::bytes).fold(0, u64::saturating_add);
     watched.begin("making files", bytes);
-    let made_bytes = ground.make(&survey.initial, watched)?;
+    let made_bytes = backend.make(&survey.initial, watched)?;
     watched.begin("replaying", survey.records);
     let mut outcome = Outcome {
         processes: recording.processes().len(),
@@ -68,7 +68,7 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
     let progress = Progress::new(survey.workers);
     let inboxes: Vec<Inbox> = (0..survey.workers).map(|_| Inbox::default()).collect();
     let shared =
-        Shared { recording, options, ground: ground.as_ref(), pace: &pace, progress: &progress };
+        Shared { recording, options, backend: backend.as_ref(), pace: &pace, progress: &progress };
     let tallies = std::thread::scope(|scope| {
         let mut workers = Vec::new();
         for (number, inbox) in inboxes.iter().enumerate() {
@@ -96,11 +96,11 @@ pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, Repla
     outcome.time_passed =
         last.map_or(0, |last| last.saturating_duration_since(pace.zero()).as_nanos() as u64);
     outcome.time_replayed = if pace.thinks() { pace.last() } else { outcome.time_passed };
-    outcome.failures.extend(ground.end_all());
+    outcome.failures.extend(backend.end_all());
     outcome.first_differences.sort_by_key(|difference| difference.number);
     outcome.first_differences.truncate(options.most_differences);
     outcome.waits_given_up = progress.given_up();
     outcome.interrupted = options.stop.load(Ordering::Relaxed);
-    outcome.root = ground.kept();
+    outcome.root = backend.kept();
     Ok(outcome)
 }

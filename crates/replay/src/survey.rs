@@ -10,7 +10,7 @@ use striate_trace::{Call, Record};
 
 use crate::error::ReplayError;
 use crate::fix::Fix;
-use crate::world::{FileId, Initial, Need, World};
+use crate::namespace::{FileId, Initial, Namespace, Need};
 
 /// A recorded thread.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Thread {
 
 /// What is known of a process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Life {
+pub(crate) struct ProcessInfo {
     /// How many records it has.
     pub(crate) records: u64,
     /// The process that started it, if that is recorded.
@@ -40,18 +40,18 @@ pub(crate) struct Life {
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) threads: HashMap<(ProcessIndex, u32), Thread>,
-    pub(crate) lives: Vec<Life>,
+    pub(crate) processes: Vec<ProcessInfo>,
     pub(crate) workers: usize,
     pub(crate) records: u64,
     /// When the first call began and the last ended.
     pub(crate) span: (u64, u64),
     /// What was there before.
     pub(crate) initial: Vec<Initial>,
-    pub(crate) world: World,
+    pub(crate) namespace: Namespace,
     /// What files take on storage.
     pub(crate) need: Need,
     /// Processes that inherit a file.
-    pub(crate) heirs: HashMap<FileId, Vec<ProcessIndex>>,
+    pub(crate) inheritors: HashMap<FileId, Vec<ProcessIndex>>,
     /// Directories that come and go: calls below them are ordered after that.
     pub(crate) changing: HashSet<PathBuf>,
 }
@@ -66,17 +66,17 @@ impl Survey {
     ) -> Result<Self, ReplayError> {
         let mut survey = Self {
             threads: HashMap::new(),
-            lives: lives(recording),
+            processes: process_infos(recording),
             workers: 0,
             records: 0,
             span: (u64::MAX, 0),
             initial: Vec::new(),
-            world: World::default(),
+            namespace: Namespace::default(),
             need: Need::default(),
-            heirs: HashMap::new(),
+            inheritors: HashMap::new(),
             changing: HashSet::new(),
         };
-        let (open, mut world) = (Files::new(recording), World::learning(follows_links));
+        let (open, mut namespace) = (Files::new(recording), Namespace::learning(follows_links));
         let mut inherited: HashSet<(ProcessIndex, FileId)> = HashSet::new();
         for (process, record) in recording.in_order() {
             if stop.load(Ordering::Relaxed) {
@@ -86,7 +86,7 @@ impl Survey {
             let files = open.of(process, &record);
             for file in files.into_iter().flatten() {
                 if file.owner != process && inherited.insert((process, file)) {
-                    survey.heirs.entry(file).or_default().push(process);
+                    survey.inheritors.entry(file).or_default().push(process);
                 }
             }
             match &record.call {
@@ -100,14 +100,14 @@ impl Survey {
                 }
                 _ => {}
             }
-            let (_, fixes) = world.observe(process, &record, files[0], files[1]);
+            let (_, fixes) = namespace.observe(process, &record, files[0], files[1]);
             for fix in fixes {
                 if let Fix::Directory(path) = fix {
                     survey.changes(&path);
                 }
             }
         }
-        (survey.initial, survey.world, survey.need) = world.learned();
+        (survey.initial, survey.namespace, survey.need) = namespace.learned();
         survey.assign(most_workers)?;
         Ok(survey)
     }
@@ -115,7 +115,7 @@ impl Survey {
     fn note(&mut self, process: ProcessIndex, record: &Record) {
         let end = record.start.saturating_add(record.duration);
         self.records += 1;
-        self.lives[process].records += 1;
+        self.processes[process].records += 1;
         self.span = (self.span.0.min(record.start), self.span.1.max(end));
         let index = self.threads.len();
         let thread = self.threads.entry((process, record.thread)).or_insert(Thread {
@@ -162,17 +162,17 @@ impl Survey {
 }
 
 /// Who started whom.
-fn lives(recording: &Recording) -> Vec<Life> {
+fn process_infos(recording: &Recording) -> Vec<ProcessInfo> {
     let processes = recording.processes();
     let mut latest: HashMap<(&str, u32), ProcessIndex> = HashMap::new();
-    let mut lives = Vec::with_capacity(processes.len());
+    let mut infos = Vec::with_capacity(processes.len());
     for (index, process) in processes.iter().enumerate() {
         let origin = &process.header().origin;
         let parent = latest.get(&(origin.host.as_str(), origin.parent)).copied();
         let before = latest.insert((origin.host.as_str(), origin.process), index);
-        lives.push(Life { records: 0, parent, before });
+        infos.push(ProcessInfo { records: 0, parent, before });
     }
-    lives
+    infos
 }
 
 /// Which open files a call of a process means: its own, or those that it has inherited.

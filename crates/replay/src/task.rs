@@ -8,8 +8,8 @@ use striate_recording::ProcessIndex;
 use striate_trace::Record;
 
 use crate::fix::Fix;
+use crate::namespace::FileId;
 use crate::order::Points;
-use crate::world::FileId;
 
 /// A call, with all that its worker has to know.
 #[derive(Debug)]

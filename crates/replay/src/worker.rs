@@ -10,9 +10,9 @@ use striate_recording::{ProcessIndex, Recording};
 use striate_stack::Kind;
 use striate_trace::{Call as Traced, Record};
 
+use crate::backend::{Backend, Execution};
 use crate::compare::{Difference, difference};
-use crate::contents::Hands;
-use crate::ground::{Did, Ground};
+use crate::contents::WorkerBuffer;
 use crate::options::Options;
 use crate::outcome::{FunctionFigures, Outcome};
 use crate::pace::Pace;
@@ -24,7 +24,7 @@ use crate::task::{Call, Inbox, Task, What};
 pub(crate) struct Shared<'r> {
     pub(crate) recording: &'r Recording,
     pub(crate) options: &'r Options,
-    pub(crate) ground: &'r dyn Ground,
+    pub(crate) backend: &'r dyn Backend,
     pub(crate) pace: &'r Pace,
     pub(crate) progress: &'r Progress,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Worker<'r> {
     number: u32,
     /// How many tasks it has done.
     done: u64,
-    hands: Hands,
+    buffer: WorkerBuffer,
     tally: Tally,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Tally {
 
 impl<'r> Worker<'r> {
     pub(crate) fn new(shared: &'r Shared<'r>, number: u32) -> Self {
-        Self { shared, number, done: 0, hands: Hands::default(), tally: Tally::default() }
+        Self { shared, number, done: 0, buffer: WorkerBuffer::default(), tally: Tally::default() }
     }
 
     /// Carries out all tasks there are.
@@ -84,7 +84,7 @@ impl<'r> Worker<'r> {
     }
 
     fn carry_out(&mut self, task: Task) {
-        let Shared { options, progress, ground, pace, .. } = self.shared;
+        let Shared { options, progress, backend, pace, .. } = self.shared;
         // When all that it has to wait for had ended, by the clocks.
         let mut floor = 0;
         for point in task.after {
@@ -93,7 +93,7 @@ impl<'r> Worker<'r> {
         }
         let clock = match task.what {
             What::Start { parent, later } => {
-                let settled = ground.start(task.process, parent);
+                let settled = backend.start(task.process, parent);
                 let took = *settled.as_ref().unwrap_or(&0);
                 self.tally.settling += took;
                 for (thread, end) in later.into_iter().flatten() {
@@ -105,7 +105,7 @@ impl<'r> Worker<'r> {
             }
             What::End(thread, end) => {
                 let begin = Instant::now();
-                let ended = ground.end(task.process);
+                let ended = backend.end(task.process);
                 let took = begin.elapsed().as_nanos() as u64;
                 self.tally.settling += took;
                 self.tally.last = Some(Instant::now());
@@ -128,11 +128,11 @@ impl<'r> Worker<'r> {
 
     /// Makes a call, not before `floor` by the clocks. Says when it has ended by that of its thread.
     fn call(&mut self, process: ProcessIndex, call: &Call, floor: u64) -> u64 {
-        let Shared { options, progress, ground, pace, .. } = self.shared;
+        let Shared { options, progress, backend, pace, .. } = self.shared;
         let record = &call.record;
         for fix in &call.fixes {
             *self.tally.made_good.entry(fix.name()).or_default() += 1;
-            ground.fix(process, fix, &mut self.hands);
+            backend.fix(process, fix, &mut self.buffer);
         }
         let begin = pace.begin(record.start, call.anchor, floor);
         if let Some(moment) = begin.moment {
@@ -141,12 +141,12 @@ impl<'r> Worker<'r> {
         if options.stop.load(Ordering::Relaxed) {
             return begin.clock;
         }
-        let did = ground.call(process, call, &mut self.hands);
+        let did = backend.call(process, call, &mut self.buffer);
         self.shared.recording.progress().add(1);
         self.tally.last = Some(Instant::now());
         let took = match did {
-            Did::Made(_, took) | Did::Noted(took) => took,
-            Did::Skipped(_) => record.duration,
+            Execution::Made(_, took) | Execution::Noted(took) => took,
+            Execution::Skipped(_) => record.duration,
         };
         let clock = begin.clock.saturating_add(took);
         pace.ended(record.start.saturating_add(record.duration), call.thread, clock);
@@ -155,25 +155,25 @@ impl<'r> Worker<'r> {
     }
 
     /// Takes down what came of a call.
-    fn note(&mut self, process: ProcessIndex, call: &Call, did: Did) {
+    fn note(&mut self, process: ProcessIndex, call: &Call, did: Execution) {
         let record = &call.record;
         let function = record.function.name();
         match did {
-            Did::Skipped(reason) => *self.tally.skipped.entry(reason).or_default() += 1,
-            Did::Noted(_) => {
+            Execution::Skipped(reason) => *self.tally.skipped.entry(reason).or_default() += 1,
+            Execution::Noted(_) => {
                 *self.tally.noted.entry(function).or_default() += 1;
                 self.tally.functions.entry(function).or_default().calls += 1;
             }
-            Did::Made(came, took) => {
+            Execution::Made(observed, took) => {
                 let figures = self.tally.functions.entry(function).or_default();
                 figures.calls += 1;
                 figures.time_recorded += record.duration;
                 figures.time_replayed += took;
                 if moves_bytes(record.call.kind()) {
                     figures.bytes_recorded += record.outcome.unwrap_or(0);
-                    figures.bytes_replayed += came.outcome.unwrap_or(0);
+                    figures.bytes_replayed += observed.outcome.unwrap_or(0);
                 }
-                if let Some((kind, recorded, replayed)) = difference(record, came) {
+                if let Some((kind, recorded, replayed)) = difference(record, observed) {
                     *self.tally.differences.entry(kind).or_default() += 1;
                     if self.tally.first.len() < self.shared.options.most_differences {
                         self.tally.first.push(Difference {

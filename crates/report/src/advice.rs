@@ -15,9 +15,9 @@ mod stacks;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gather::{Evidence, Mark};
+use crate::aggregate::{Evidence, Mark};
+use crate::formatting::{part, percent, short};
 use crate::model::Model;
-use crate::words::{part, percent, short};
 
 /// Rules are silent about what takes less than this part of the time in calls.
 const WORTH: f64 = 0.05;

@@ -10,12 +10,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use striate_darshan::{Direction, Log, Module};
-use striate_recording::import::{self, Format};
+use striate_recording::import::{self, ImportFormat};
 use striate_recording::{Recording, RecordingError};
 use tempfile::TempDir;
 
 use self::counters::Counted;
-use crate::gather::{Options, report};
+use crate::aggregate::{Options, report};
 use crate::model::{About, FORMAT, Model, Totals, VERSION};
 
 /// What a module left in a log.
@@ -293,7 +293,7 @@ fn traced(
         TempDir::new_in(&place).map_err(|error| RecordingError::Write { path: place, error })?;
     let into = directory.path().join("dxt.trace");
     let options = import::Options {
-        format: Some(Format::Darshan),
+        format: Some(ImportFormat::Darshan),
         directory: None,
         ..import::Options::default()
     };

@@ -7,11 +7,12 @@
 //! What a stack would change can be measured ([`what_if`]): whoever calls this brings the means for it.
 
 pub mod advice;
+mod aggregate;
 pub mod compare;
 pub mod darshan;
 mod distinct;
 mod durations;
-mod gather;
+mod formatting;
 pub mod model;
 pub mod mpi_io;
 pub mod page;
@@ -19,9 +20,8 @@ pub mod summary;
 pub mod table;
 pub mod text;
 pub mod what_if;
-mod words;
 
 pub use self::advice::Finding;
+pub use self::aggregate::{Options, report, report_with};
 pub use self::durations::Durations;
-pub use self::gather::{Options, report, report_with};
 pub use self::model::Model;

@@ -3,9 +3,9 @@
 use striate_darshan::Direction;
 
 use crate::darshan::DarshanLog;
+use crate::formatting::{counted, grouped, part, percent, rate, short, size, time};
 use crate::model::{Class, Model};
 use crate::mpi_io::MpiIo;
-use crate::words::{counted, grouped, part, percent, rate, short, size, time};
 
 /// What to call the recording: the program that was started, whatever it started itself.
 pub(crate) fn title(model: &Model) -> String {

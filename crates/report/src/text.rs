@@ -6,10 +6,12 @@ mod layers;
 use std::fmt::Write as _;
 
 use crate::advice::Finding;
+use crate::formatting::{
+    counted, cut_path, grouped, moment, part, percent, rate, short, size, time,
+};
 use crate::model::{Class, Model};
 use crate::summary;
 use crate::table::{Side, Table};
-use crate::words::{counted, cut_path, grouped, moment, part, percent, rate, short, size, time};
 
 /// How text is set.
 #[derive(Clone, Copy, Debug)]

@@ -98,7 +98,7 @@ fn two_logs_are_compared() {
     let first = example(21, Order::Little, Packed::Zlib);
     let mut second = first.clone();
     second.modules[0].parts.pop();
-    let open = |name: &str, log: &writer::Log| {
+    let open = |name: &str, log: &writer::LogImage| {
         Input::open(&written(directory.path(), name, &log.bytes())).unwrap()
     };
     let found = compare::compare(&open("a.darshan", &first), &open("b.darshan", &second)).unwrap();
@@ -198,7 +198,7 @@ mod peers {
         for (path, log) in logs {
             same(&path, &all[path.to_str().unwrap()]);
             // The package is built without bzip2: what it reads in the same log with zlib counts.
-            let bytes = writer::Log { packed: Packed::Bzip2, ..log }.bytes();
+            let bytes = writer::LogImage { packed: Packed::Bzip2, ..log }.bytes();
             let twin = written(directory.path(), "twin.darshan", &bytes);
             same(&twin, &all[path.to_str().unwrap()]);
         }
@@ -206,11 +206,11 @@ mod peers {
 
     /// A log with the extended traces of Darshan 3.2: the package (3.5.0) does not read those with threads. Components of
     /// layouts that are not used make it read memory that it has freed: there are none.
-    fn known_to_the_package(mut log: writer::Log) -> writer::Log {
+    fn known_to_the_package(mut log: writer::LogImage) -> writer::LogImage {
         if log.minor == 41 {
             let layouts = log.modules.iter_mut().find(|module| module.number == writer::LUSTRE);
             layouts.unwrap().parts = vec![writer::layout(log.order, 12, 2, 0)];
-            let is_traces = |module: &writer::Module| module.number >= writer::DXT_POSIX;
+            let is_traces = |module: &writer::ModuleImage| module.number >= writer::DXT_POSIX;
             log.modules.retain(|module| !is_traces(module));
             let older = example(21, log.order, log.packed).modules;
             log.modules.extend(older.into_iter().filter(is_traces));

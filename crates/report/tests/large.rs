@@ -13,13 +13,13 @@ use striate_report::{Options, page, report};
 use striate_trace::{Call, Function, Header, Origin, Record, TracedFile, Writer};
 
 /// Counts the bytes that are allocated.
-struct Counted;
+struct CountedAllocator;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: all is left to the system's allocator.
-unsafe impl GlobalAlloc for Counted {
+unsafe impl GlobalAlloc for CountedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counted {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counted = Counted;
+static ALLOCATOR: CountedAllocator = CountedAllocator;
 
 /// Tables of files, processes and time.
 const BOUND: usize = 64 << 20;

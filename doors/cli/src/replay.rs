@@ -10,7 +10,7 @@ use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, ReplayError, StoreAt, Timing, VectorMethod};
 
 use crate::document::Document;
-use crate::trace::bar::{Bar, interrupted_by_signal};
+use crate::trace::bar::{RecordingBar, interrupted_by_signal};
 use crate::{CommandError, stack, terminal};
 
 /// Carry out a recording again, and compare what comes of it
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ReplayArgs, json: bool) -> Result<(), CommandError> {
         let attempted = format!("cannot read {}", args.recording.display());
         CommandError::failed(attempted, error, "'striate run --trace DIR' makes recordings")
     })?;
-    let bar = Bar::new()?;
+    let bar = RecordingBar::new()?;
     let recording = recording.watched_by(Arc::clone(bar.progress()));
     let configuration = args.stack.as_deref().map(stack::read).transpose()?;
     let options = Options {

@@ -20,7 +20,7 @@ use striate_report::what_if::Candidate;
 use striate_report::{Model, Options, darshan, page, report_with, text};
 use striate_server::parse_duration;
 
-use self::interrupt::Interrupt;
+use self::interrupt::ReportInterrupt;
 use self::what_if::Repeating;
 use crate::document::Document;
 use crate::output::write_whole;
@@ -76,7 +76,7 @@ pub(crate) struct ReportArgs {
 pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
     let asked = candidates(&args.what_if)?;
     let options = Options { files: args.files.into(), ..Options::default() };
-    let interrupt = Interrupt::new()?;
+    let interrupt = ReportInterrupt::new()?;
     let bar = progress::bar();
     let (mut model, opened) = open(&args.recording, &options, &bar)?;
     if !args.what_if.is_empty() {

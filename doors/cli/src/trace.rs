@@ -16,7 +16,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use striate_recording::{Recording, RecordingError};
 
-use self::bar::Bar;
+use self::bar::RecordingBar;
 use crate::CommandError;
 use crate::output::write_whole;
 
@@ -39,8 +39,8 @@ pub(crate) struct TraceArgs {
 
 #[derive(Debug, Subcommand)]
 enum TraceCommand {
-    Show(show::ShowArgs),
-    Stats(stats::StatsArgs),
+    Show(show::TraceShowArgs),
+    Stats(stats::TraceStatsArgs),
     Merge(merge::MergeArgs),
     Cut(cut::CutArgs),
     Export(export::ExportArgs),
@@ -66,14 +66,17 @@ fn open(path: &Path) -> Result<Recording, CommandError> {
 }
 
 /// The same for a command that goes through it, which is shown on terminals and may be interrupted.
-fn open_watched(path: &Path, what: &'static str) -> Result<(Recording, Bar), CommandError> {
-    let bar = Bar::new()?;
+fn open_watched(
+    path: &Path,
+    what: &'static str,
+) -> Result<(Recording, RecordingBar), CommandError> {
+    let bar = RecordingBar::new()?;
     let recording = watched(path, what, &bar)?;
     Ok((recording, bar))
 }
 
 /// A recording whose records are counted by a bar as they are read.
-fn watched(path: &Path, what: &'static str, bar: &Bar) -> Result<Recording, CommandError> {
+fn watched(path: &Path, what: &'static str, bar: &RecordingBar) -> Result<Recording, CommandError> {
     let recording = open(path)?.watched_by(Arc::clone(bar.progress()));
     bar.progress().begin(what, recording.records_count());
     Ok(recording)

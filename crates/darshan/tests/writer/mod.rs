@@ -76,7 +76,7 @@ impl Bytes {
 
 /// The region of a module.
 #[derive(Clone, Debug)]
-pub struct Module {
+pub struct ModuleImage {
     /// Its number in the newest version of the format.
     pub number: usize,
     /// The version of its records.
@@ -87,7 +87,7 @@ pub struct Module {
 
 /// A log to be written.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct LogImage {
     /// The version of the format, behind `3.`.
     pub minor: u32,
     /// The order of bytes.
@@ -103,7 +103,7 @@ pub struct Log {
     /// Names by id.
     pub names: Vec<(u64, String)>,
     /// Modules, by number.
-    pub modules: Vec<Module>,
+    pub modules: Vec<ModuleImage>,
 }
 
 /// What a job was called that is written.
@@ -127,7 +127,7 @@ fn place(number: usize, minor: u32) -> Option<usize> {
     Some(place)
 }
 
-impl Log {
+impl LogImage {
     /// The file.
     pub fn bytes(&self) -> Vec<u8> {
         let long = self.minor >= 41;
@@ -296,7 +296,7 @@ pub const DXT_MPI_IO: usize = 11;
 
 /// A job of two ranks with a shared file and one of each, with all modules in the versions that a Darshan of this format
 /// had.
-pub fn example(minor: u32, order: Order, packed: Packed) -> Log {
+pub fn example(minor: u32, order: Order, packed: Packed) -> LogImage {
     let (posix, mpi_io, stdio, lustre, dxt_posix, dxt_mpi_io) = match minor {
         0 => (1, 1, 0, 1, 0, 0),
         10 => (3, 2, 1, 1, 1, 1),
@@ -319,14 +319,14 @@ pub fn example(minor: u32, order: Order, packed: Packed) -> Log {
             record[(2 + 6) * 8..(2 + 7) * 8].fill(0);
         }
     }
-    let mut modules = vec![Module { number: POSIX, version: posix, parts: records }];
+    let mut modules = vec![ModuleImage { number: POSIX, version: posix, parts: records }];
     let parts = all(if mpi_io < 3 { (51, 15) } else { (51, 17) });
-    modules.push(Module { number: MPI_IO, version: mpi_io, parts });
+    modules.push(ModuleImage { number: MPI_IO, version: mpi_io, parts });
     let parts = vec![layout(order, 11, lustre, 2), layout(order, 12, lustre, 0)];
-    modules.push(Module { number: LUSTRE, version: lustre, parts });
+    modules.push(ModuleImage { number: LUSTRE, version: lustre, parts });
     if stdio > 0 {
         let parts = all(if stdio < 2 { (13, 15) } else { (14, 15) });
-        modules.push(Module { number: STDIO, version: stdio, parts });
+        modules.push(ModuleImage { number: STDIO, version: stdio, parts });
     }
     for (number, version, with_threads) in
         [(DXT_POSIX, dxt_posix, dxt_posix >= 2), (DXT_MPI_IO, dxt_mpi_io, dxt_mpi_io >= 3)]
@@ -337,11 +337,11 @@ pub fn example(minor: u32, order: Order, packed: Packed) -> Log {
                 traced(order, 11, 1, 0, 4, with_threads),
                 traced(order, 12, 0, 1, 0, with_threads),
             ];
-            modules.push(Module { number, version, parts });
+            modules.push(ModuleImage { number, version, parts });
         }
     }
     let names = [(11, "/lustre/run/shared.nc"), (12, "/lustre/run/0.txt"), (13, "/home/me/1.txt")];
-    Log {
+    LogImage {
         minor,
         order,
         packed,

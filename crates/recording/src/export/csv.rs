@@ -17,7 +17,7 @@ pub(super) fn write(
     into: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(into, "{COLUMNS}")?;
-    let mut line = Line(String::new());
+    let mut line = CsvLine(String::new());
     for (index, entry) in recording.nested(filter) {
         let row = Row::of(&recording.processes()[index], &entry);
         line.0.clear();
@@ -28,9 +28,9 @@ pub(super) fn write(
 }
 
 /// A line that is being made.
-struct Line(String);
+struct CsvLine(String);
 
-impl Line {
+impl CsvLine {
     fn row(&mut self, row: &Row) {
         self.value(Some(row.start));
         self.value(Some(row.duration));

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use self::counters::Counters;
-use crate::filter::{Filter, names};
+use crate::filter::{Filter, paths_of};
 use crate::recording::Recording;
 
 pub(super) fn write(
@@ -27,7 +27,7 @@ pub(super) fn write(
     let mut end = 0;
     for (index, record) in recording.filtered(filter) {
         end = end.max(record.start.saturating_add(record.duration));
-        let [path, to] = names(&record);
+        let [path, to] = paths_of(&record);
         for (path, second) in [(path, false), (to, true)] {
             let Some(path) = path else { continue };
             let files = &mut files[index];

@@ -28,7 +28,8 @@ pub(super) fn import(
     if log.header.region(Module::DXT_POSIX).length == 0 {
         return Err(RecordingError::CountersOnly(name.to_path_buf()));
     }
-    let mut importer = Importer { log: &log, imported: Imported::default(), files: HashMap::new() };
+    let mut importer =
+        DarshanImporter { log: &log, imported: Imported::default(), files: HashMap::new() };
     let mut ranks = Unsorted::default();
     let mut written = Ok(());
     let read = log.segments(Module::DXT_POSIX, &mut |traced, segment| {
@@ -57,14 +58,14 @@ pub(super) fn import(
     Ok(imported)
 }
 
-struct Importer<'l> {
+struct DarshanImporter<'l> {
     log: &'l Log<'l>,
     imported: Imported,
     /// Numbers and paths of files by record id.
     files: HashMap<u64, (u64, PathBuf)>,
 }
 
-impl Importer<'_> {
+impl DarshanImporter<'_> {
     fn add(
         &mut self,
         traced: &Traced,

@@ -25,7 +25,7 @@ pub(super) fn import(
     name: &Path,
     parts: &mut Parts,
 ) -> Result<Imported, RecordingError> {
-    let mut importer = Importer::default();
+    let mut importer = DxtImporter::default();
     let mut line = Vec::new();
     while next_line(input, &mut line).map_err(|error| RecordingError::read(name, error))? {
         importer.imported.lines += 1;
@@ -37,7 +37,7 @@ pub(super) fn import(
 }
 
 #[derive(Debug, Default)]
-struct Importer {
+struct DxtImporter {
     imported: Imported,
     command: Vec<String>,
     /// Seconds since 1970.
@@ -51,7 +51,7 @@ struct Importer {
     ranks: Unsorted,
 }
 
-impl Importer {
+impl DxtImporter {
     fn line(&mut self, line: &[u8], parts: &mut Parts) -> Result<(), RecordingError> {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();

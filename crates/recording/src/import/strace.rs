@@ -16,7 +16,7 @@ use std::path::Path;
 use striate_trace::{Function, Header, Origin, Record, RecordedCall};
 
 use self::kernel::{Kernel, Shares};
-use self::line::{Body, Ended, Line, Returned, Time};
+use self::line::{Body, Ended, Returned, StraceLine, Time};
 use super::parts::Parts;
 use super::{Imported, next_line};
 use crate::error::RecordingError;
@@ -29,9 +29,9 @@ const ONLY: u32 = 1;
 /// Whether a line is one of strace.
 pub(super) fn is_line(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
-    match Line::new(&text) {
-        Some(Line { body: Body::Call(call), .. }) => Ended::new(call).is_some(),
-        Some(Line { body: Body::Unfinished(_), time, .. }) => time != Time::Unknown,
+    match StraceLine::new(&text) {
+        Some(StraceLine { body: Body::Call(call), .. }) => Ended::new(call).is_some(),
+        Some(StraceLine { body: Body::Unfinished(_), time, .. }) => time != Time::Unknown,
         _ => false,
     }
 }
@@ -42,7 +42,7 @@ pub(super) fn import(
     directory: Option<&Path>,
     parts: &mut Parts,
 ) -> Result<Imported, RecordingError> {
-    let mut importer = Importer::new(parts);
+    let mut importer = StraceImporter::new(parts);
     importer.kernel.directory = directory.map(Path::to_path_buf);
     let mut line = Vec::new();
     while next_line(input, &mut line).map_err(|error| RecordingError::read(name, error))? {
@@ -61,7 +61,7 @@ struct Begun {
 }
 
 #[derive(Debug)]
-struct Importer<'p> {
+struct StraceImporter<'p> {
     imported: Imported,
     parts: &'p mut Parts,
     kernel: Kernel,
@@ -76,7 +76,7 @@ struct Importer<'p> {
     started: HashMap<u32, u64>,
 }
 
-impl<'p> Importer<'p> {
+impl<'p> StraceImporter<'p> {
     fn new(parts: &'p mut Parts) -> Self {
         Self {
             imported: Imported::default(),
@@ -95,7 +95,7 @@ impl<'p> Importer<'p> {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let Some(line) = Line::new(&text) else {
+        let Some(line) = StraceLine::new(&text) else {
             self.imported.malformed(number, bytes);
             return Ok(());
         };

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use striate_stack::Function;
 use striate_trace::{Call, Record, Subject};
 
+use crate::namespace::{About, FileId};
 use crate::order::Key;
-use crate::world::{About, FileId};
 
 /// Things that a call is about, and whether it writes them.
 pub(super) type Keys = SmallVec<[(Key, bool); 4]>;

@@ -1,8 +1,8 @@
 //! Rules about work that is shared unevenly: over ranks, and over storage.
 
 use super::{Case, Estimate, Finding, Severity, of_time};
-use crate::gather::is_rank_like;
-use crate::words::{counted, part, percent, short, size, time};
+use crate::aggregate::is_rank_like;
+use crate::formatting::{counted, part, percent, short, size, time};
 
 /// Some ranks do much more I/O than others.
 pub(super) fn ranks(case: &Case<'_>) -> Option<Finding> {

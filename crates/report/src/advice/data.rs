@@ -1,16 +1,16 @@
 //! Rules about reads and writes.
 
 use super::{Case, Finding, STAGE_NS, Severity, of_time, stacks};
-use crate::gather::{Mark, Small};
+use crate::aggregate::{Mark, Small};
+use crate::formatting::{counted, grouped, part, percent, size, time};
 use crate::model::{SizeRow, Transfers};
-use crate::words::{counted, grouped, part, percent, size, time};
 
 /// Fewer than these are not worth a word.
 const MANY: u64 = 500;
 
 /// Writes of a few bytes each.
 pub(super) fn small_writes(case: &Case<'_>) -> Option<Finding> {
-    let small = &case.evidence.signals.small_writes;
+    let small = &case.evidence.indicators.small_writes;
     let transfers = small.transfers;
     // There has to be something to put together.
     if transfers.calls < MANY || small.requests * 4 > transfers.calls {
@@ -53,7 +53,7 @@ pub(super) fn small_writes(case: &Case<'_>) -> Option<Finding> {
 
 /// Reads of a few bytes each that follow each other.
 pub(super) fn small_reads(case: &Case<'_>) -> Option<Finding> {
-    let small = &case.evidence.signals.small_reads;
+    let small = &case.evidence.indicators.small_reads;
     let transfers = small.transfers;
     if transfers.calls < MANY || small.requests * 4 > transfers.calls {
         return None;
@@ -129,8 +129,8 @@ fn large(case: &Case<'_>, direction: fn(&SizeRow) -> &Transfers) -> Transfers {
 
 /// Requests that follow nothing.
 pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
-    let signals = &case.evidence.signals;
-    let (reads, writes) = (signals.random_reads, signals.random_writes);
+    let indicators = &case.evidence.indicators;
+    let (reads, writes) = (indicators.random_reads, indicators.random_writes);
     let sums = &case.model.totals.sums;
     let random = reads.calls + writes.calls;
     let all = sums.calls.read + sums.calls.write;
@@ -180,8 +180,8 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
 /// Large writes that begin in the middle of a page.
 pub(super) fn unaligned(case: &Case<'_>) -> Option<Finding> {
     const SOME: u64 = 64;
-    let signals = &case.evidence.signals;
-    let (all, unaligned) = (signals.large_writes, signals.unaligned_writes);
+    let indicators = &case.evidence.indicators;
+    let (all, unaligned) = (indicators.large_writes, indicators.unaligned_writes);
     if unaligned.calls < SOME || unaligned.calls * 2 < all.calls {
         return None;
     }
@@ -213,7 +213,7 @@ pub(super) fn unaligned(case: &Case<'_>) -> Option<Finding> {
 /// Reads of what the same process wrote.
 pub(super) fn read_back(case: &Case<'_>) -> Option<Finding> {
     const LEAST: u64 = 16 << 20;
-    let back = case.evidence.signals.read_back;
+    let back = case.evidence.indicators.read_back;
     let read = case.model.totals.sums.bytes_read;
     if back.bytes < LEAST || back.bytes * 2 < read {
         return None;

@@ -1,16 +1,16 @@
 //! The rule about data that is made durable too often.
 
 use super::{Case, Finding, Severity, of_time};
-use crate::gather::Mark;
-use crate::words::{counted, grouped, part, percent, size, time};
+use crate::aggregate::Mark;
+use crate::formatting::{counted, grouped, part, percent, size, time};
 
 /// Fewer syncs than these are not worth a word.
 const MANY: u64 = 50;
 
 /// A sync after every write.
 pub(super) fn syncs(case: &Case<'_>) -> Option<Finding> {
-    let signals = &case.evidence.signals;
-    let durable = signals.durable_writes;
+    let indicators = &case.evidence.indicators;
+    let durable = indicators.durable_writes;
     if durable.calls >= MANY
         && let Some(share) = case.worth(durable.time_ns)
     {
@@ -37,12 +37,12 @@ pub(super) fn syncs(case: &Case<'_>) -> Option<Finding> {
             measured: None,
         });
     }
-    let (all, eager) = (signals.syncs, signals.eager_syncs);
+    let (all, eager) = (indicators.syncs, indicators.eager_syncs);
     if eager.calls < MANY || eager.calls * 2 < all.calls {
         return None;
     }
     let share = case.worth(eager.time_ns)?;
-    let files = signals.synced_files.max(1);
+    let files = indicators.synced_files.max(1);
     let each = all.time_ns as f64 / all.calls as f64;
     let saved = each * all.calls.saturating_sub(files) as f64;
     Some(Finding {

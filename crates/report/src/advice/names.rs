@@ -1,8 +1,8 @@
 //! Rules about names, sizes and many files.
 
 use super::{Case, Finding, STAGE_NS, Severity, of_time, stacks};
-use crate::gather::Mark;
-use crate::words::{counted, grouped, part, percent, size, time};
+use crate::aggregate::Mark;
+use crate::formatting::{counted, grouped, part, percent, size, time};
 
 /// Fewer calls than these are not worth a word.
 const MANY: u64 = 200;
@@ -11,7 +11,7 @@ const AT_A_TIME: f64 = 8.0;
 
 /// Files that are made, written with a few bytes and closed.
 pub(super) fn small_files(case: &Case<'_>) -> Option<Finding> {
-    let small = case.evidence.signals.small_files;
+    let small = case.evidence.indicators.small_files;
     if small.files < MANY {
         return None;
     }
@@ -48,7 +48,7 @@ pub(super) fn small_files(case: &Case<'_>) -> Option<Finding> {
 
 /// Files that are opened again and again.
 pub(super) fn repeated_opens(case: &Case<'_>) -> Option<Finding> {
-    let again = case.evidence.signals.repeated_opens;
+    let again = case.evidence.indicators.repeated_opens;
     let all = case.model.totals.opens;
     if again.calls < MANY || again.calls * 2 < all {
         return None;
@@ -79,7 +79,7 @@ pub(super) fn repeated_opens(case: &Case<'_>) -> Option<Finding> {
 
 /// Questions that were answered before.
 pub(super) fn repeated_stats(case: &Case<'_>) -> Option<Finding> {
-    let again = case.evidence.signals.repeated_stats;
+    let again = case.evidence.indicators.repeated_stats;
     let all = case.model.totals.stats;
     if again.calls < MANY || again.calls * 2 < all {
         return None;
@@ -113,8 +113,8 @@ pub(super) fn repeated_stats(case: &Case<'_>) -> Option<Finding> {
 
 /// Names that are not there.
 pub(super) fn missing(case: &Case<'_>) -> Option<Finding> {
-    let missing = case.evidence.signals.missing;
-    let all = case.evidence.signals.metadata;
+    let missing = case.evidence.indicators.missing;
+    let all = case.evidence.indicators.metadata;
     if missing.calls < MANY || missing.calls * 4 < all.calls {
         return None;
     }
@@ -143,7 +143,7 @@ pub(super) fn missing(case: &Case<'_>) -> Option<Finding> {
 /// So many calls on names that the metadata server decides how fast it goes.
 pub(super) fn storm(case: &Case<'_>) -> Option<Finding> {
     const STORM: u64 = 1000;
-    let names = case.evidence.signals.metadata;
+    let names = case.evidence.indicators.metadata;
     let all = case.model.totals.sums.calls.all();
     let share = case.worth(names.time_ns)?;
     if names.calls < STORM || names.calls * 2 < all || share < 0.3 {

@@ -1,7 +1,7 @@
 //! The rule about one file that many processes write.
 
 use super::{Case, Finding, Severity, of_time};
-use crate::words::{counted, grouped, part, percent, size, time};
+use crate::formatting::{counted, grouped, part, percent, size, time};
 
 /// Processes that write one file.
 const WRITERS: u64 = 4;

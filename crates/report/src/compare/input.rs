@@ -8,7 +8,7 @@ use serde_json::Value;
 use striate_recording::Recording;
 
 use super::CompareError;
-use crate::gather::{Options, report};
+use crate::aggregate::{Options, report};
 use crate::model::{FORMAT, Model};
 
 /// One side of a comparison.

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Change, Comparison, Kind, Unit, Verdict};
+use crate::formatting::{counted, grouped, short, size, time};
 use crate::text::table;
-use crate::words::{counted, grouped, short, size, time};
 
 /// A comparison as text. What is the same on both sides is only counted, unless all is wanted.
 pub fn render(comparison: &Comparison, all: bool) -> String {

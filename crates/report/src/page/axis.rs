@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::html::escaped;
-use crate::words::size;
+use crate::formatting::size;
 
 /// A place from 0 to 1 and its label.
 pub(super) type Tick = (f64, String);

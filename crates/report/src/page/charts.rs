@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::axis::{Frame, Tick, nice, nice_size, size_ticks, time_ticks};
-use super::html::{Cell, Column, escaped, folded, key, number, section, table, word};
+use super::html::{Column, TableCell, escaped, folded, key, number, section, table, word};
+use crate::formatting::{grouped, part, percent, rate as per_second, size, time};
 use crate::model::{Model, SizeRow, Transfers};
-use crate::words::{grouped, part, percent, rate as per_second, size, time};
 
 /// More labels than these beneath a chart would lie on each other.
 const LABELS: usize = 14;
@@ -96,10 +96,10 @@ pub(super) fn rate(model: &Model) -> String {
         .filter(|place| rate.calls[*place] + rate.read[*place] + rate.written[*place] > 0);
     let rows = rows.map(|place| {
         vec![
-            Cell::text(between(place)),
-            Cell::text(per_second(rate.read[place], rate.bin_ns)),
-            Cell::text(per_second(rate.written[place], rate.bin_ns)),
-            Cell::text(grouped(rate.calls[place])),
+            TableCell::text(between(place)),
+            TableCell::text(per_second(rate.read[place], rate.bin_ns)),
+            TableCell::text(per_second(rate.written[place], rate.bin_ns)),
+            TableCell::text(grouped(rate.calls[place])),
         ]
     });
     let data = table(
@@ -195,13 +195,13 @@ pub(super) fn sizes(model: &Model) -> String {
     ];
     let cells = |row: &SizeRow| {
         vec![
-            Cell::text(range(row)),
-            Cell::text(grouped(row.reads.calls)),
-            Cell::text(size(row.reads.bytes)),
-            Cell::text(time(row.reads.time_ns)),
-            Cell::text(grouped(row.writes.calls)),
-            Cell::text(size(row.writes.bytes)),
-            Cell::text(time(row.writes.time_ns)),
+            TableCell::text(range(row)),
+            TableCell::text(grouped(row.reads.calls)),
+            TableCell::text(size(row.reads.bytes)),
+            TableCell::text(time(row.reads.time_ns)),
+            TableCell::text(grouped(row.writes.calls)),
+            TableCell::text(size(row.writes.bytes)),
+            TableCell::text(time(row.writes.time_ns)),
         ]
     };
     let data = table("Requests by size", &columns, rows.iter().map(cells), false);
@@ -238,10 +238,10 @@ pub(super) fn concurrency(model: &Model) -> String {
             (share * 1000.0).max(2.0)
         );
         vec![
-            Cell::text(name),
-            Cell::html(bar),
-            Cell::text(percent(share)),
-            Cell::text(time(level.time_ns)),
+            TableCell::text(name),
+            TableCell::html(bar),
+            TableCell::text(percent(share)),
+            TableCell::text(time(level.time_ns)),
         ]
     };
     let data = table(

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use striate_darshan::Direction;
 
-use super::html::{Cell, Column, escaped, folded, number, section, table, word};
+use super::html::{Column, TableCell, escaped, folded, number, section, table, word};
 use crate::darshan::{DarshanLog, LayerRow};
+use crate::formatting::{grouped, moment, part, percent, size, time};
 use crate::model::Model;
 use crate::summary;
-use crate::words::{grouped, moment, part, percent, size, time};
 
 /// The section.
 pub(super) fn log(model: &Model) -> String {
@@ -29,20 +29,20 @@ pub(super) fn log(model: &Model) -> String {
     section("darshan", "Job", &summary::darshan_source(log), &content.concat())
 }
 
-fn count(value: u64) -> Cell {
-    Cell::number(grouped(value), value)
+fn count(value: u64) -> TableCell {
+    TableCell::number(grouped(value), value)
 }
 
-fn bytes(value: u64) -> Cell {
-    Cell::number(size(value), value)
+fn bytes(value: u64) -> TableCell {
+    TableCell::number(size(value), value)
 }
 
-fn span(value: u64) -> Cell {
-    Cell::number(time(value), value)
+fn span(value: u64) -> TableCell {
+    TableCell::number(time(value), value)
 }
 
-fn path(path: &str) -> Cell {
-    Cell::html(super::html::path(path)).by(path)
+fn path(path: &str) -> TableCell {
+    TableCell::html(super::html::path(path)).by(path)
 }
 
 fn job(log: &DarshanLog) -> String {
@@ -81,7 +81,7 @@ fn mounts(log: &DarshanLog) -> String {
     let rows = log.mounts.iter().map(|row| {
         vec![
             path(&row.path),
-            Cell::text(&row.kind),
+            TableCell::text(&row.kind),
             count(row.files),
             bytes(row.bytes_read),
             bytes(row.bytes_written),
@@ -106,7 +106,7 @@ fn mounts(log: &DarshanLog) -> String {
 fn sharing(log: &DarshanLog) -> String {
     let rows = log.sharing.iter().map(|row| {
         vec![
-            Cell::text(&row.ranks),
+            TableCell::text(&row.ranks),
             count(row.files),
             bytes(row.bytes_read),
             bytes(row.bytes_written),
@@ -119,7 +119,7 @@ fn sharing(log: &DarshanLog) -> String {
 fn layers(log: &DarshanLog) -> String {
     let rows = log.layers.iter().map(|row| {
         vec![
-            Cell::text(&row.layer),
+            TableCell::text(&row.layer),
             count(row.files),
             count(row.opens()),
             count(row.transfers(Direction::Read)),
@@ -154,9 +154,9 @@ fn order(log: &DarshanLog) -> String {
         let all = row.transfers(direction);
         let of = |kind: &str| {
             let value = row.counter(&format!("POSIX_{kind}_{}", name.to_uppercase()));
-            [count(value), Cell::number(percent(part(value, all)), value)]
+            [count(value), TableCell::number(percent(part(value, all)), value)]
         };
-        let mut cells = vec![Cell::text(name), count(all)];
+        let mut cells = vec![TableCell::text(name), count(all)];
         cells.extend(of("CONSEC"));
         cells.extend(of("SEQ"));
         cells
@@ -187,10 +187,10 @@ fn mpi_io(log: &DarshanLog) -> String {
             if row.counters.contains_key(&name) {
                 count(row.counter(&name))
             } else {
-                Cell::text("–")
+                TableCell::text("–")
             }
         };
-        vec![Cell::text(words), value("OPENS"), value("READS"), value("WRITES")]
+        vec![TableCell::text(words), value("OPENS"), value("READS"), value("WRITES")]
     });
     let columns = [word("MPI-IO calls"), number("opens"), number("reads"), number("writes")];
     let more = format!(
@@ -212,14 +212,14 @@ fn sizes(log: &DarshanLog) -> String {
         let most = layer.sizes.iter().map(|row| row.reads.max(row.writes)).max().unwrap_or(1);
         let bar = |class: &str, calls: u64| {
             let width = part(calls, most) * 1000.0;
-            Cell::html(format!(
+            TableCell::html(format!(
                 "<svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
                  <rect class=\"{class}\" width=\"{width:.1}\" height=\"10\"/></svg>"
             ))
         };
         let rows = layer.sizes.iter().filter(|row| row.reads + row.writes > 0).map(|row| {
             vec![
-                Cell::text(&row.bytes),
+                TableCell::text(&row.bytes),
                 count(row.reads),
                 bar("read", row.reads),
                 count(row.writes),
@@ -235,7 +235,12 @@ fn sizes(log: &DarshanLog) -> String {
 fn common_sizes(log: &DarshanLog) -> String {
     let rows = log.layers.iter().flat_map(|layer| {
         layer.common_sizes.iter().map(|(bytes_each, times)| {
-            vec![Cell::text(&layer.layer), bytes(*bytes_each), count(*bytes_each), count(*times)]
+            vec![
+                TableCell::text(&layer.layer),
+                bytes(*bytes_each),
+                count(*bytes_each),
+                count(*times),
+            ]
         })
     });
     let rows: Vec<_> = rows.collect();
@@ -254,11 +259,11 @@ fn ranks(log: &DarshanLog) -> String {
     let rows = log.ranks_of_files.iter().map(|row| {
         vec![
             path(&row.path),
-            Cell::text(&row.layer),
-            Cell::number(row.fastest.to_string(), row.fastest),
+            TableCell::text(&row.layer),
+            TableCell::number(row.fastest.to_string(), row.fastest),
             span(row.fastest_ns),
             bytes(row.fastest_bytes),
-            Cell::number(row.slowest.to_string(), row.slowest),
+            TableCell::number(row.slowest.to_string(), row.slowest),
             span(row.slowest_ns),
             bytes(row.slowest_bytes),
         ]
@@ -283,8 +288,8 @@ fn layouts(log: &DarshanLog) -> String {
     let rows = log.layouts.iter().map(|row| {
         let stripe = u64::try_from(row.stripe_size).unwrap_or(0);
         vec![
-            Cell::number(size(stripe), stripe),
-            Cell::number(row.stripe_count.to_string(), row.stripe_count),
+            TableCell::number(size(stripe), stripe),
+            TableCell::number(row.stripe_count.to_string(), row.stripe_count),
             count(row.files),
             count(row.targets),
         ]
@@ -301,7 +306,12 @@ fn modules(log: &DarshanLog) -> String {
             (true, true) => "partial",
             (true, false) => "",
         };
-        vec![Cell::text(&row.name), count(row.version.into()), count(row.records), Cell::text(note)]
+        vec![
+            TableCell::text(&row.name),
+            count(row.version.into()),
+            count(row.records),
+            TableCell::text(note),
+        ]
     });
     let columns = [word("module"), number("version"), number("records"), word("")];
     folded("Modules in the log", &table("Modules in the log", &columns, rows, false))

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::axis::{Frame, nice_size, time_ticks};
-use super::html::{Cell, escaped, folded, number, path as html_path, table, word};
+use super::html::{TableCell, escaped, folded, number, path as html_path, table, word};
 use super::timeline::digit;
+use crate::formatting::{cut_path, size, time};
 use crate::model::{FileRow, Heat, Model};
-use crate::words::{cut_path, size, time};
 
 /// Shades of bytes.
 const SHADES: u32 = 4;
@@ -166,10 +166,10 @@ fn numbers(heat: &Heat) -> String {
         };
         let at = |row: u32| size(u64::from(row) * heat.row_bytes);
         vec![
-            Cell::text(format!("{} to {}", at(from), at(until))),
-            Cell::text(size(read)),
-            Cell::text(size(written)),
-            Cell::text(when),
+            TableCell::text(format!("{} to {}", at(from), at(until))),
+            TableCell::text(size(read)),
+            TableCell::text(size(written)),
+            TableCell::text(when),
         ]
     });
     table(

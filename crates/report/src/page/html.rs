@@ -68,12 +68,12 @@ pub(super) const fn number(name: &'static str) -> Column {
 }
 
 /// A cell: HTML, and what it is sorted by if that is not its text.
-pub(super) struct Cell {
+pub(super) struct TableCell {
     html: String,
     order: Option<String>,
 }
 
-impl Cell {
+impl TableCell {
     /// A text.
     pub(super) fn text(text: impl AsRef<str>) -> Self {
         Self { html: escaped(text.as_ref()), order: None }
@@ -99,7 +99,7 @@ impl Cell {
 pub(super) fn table(
     caption: &str,
     columns: &[Column],
-    rows: impl IntoIterator<Item = Vec<Cell>>,
+    rows: impl IntoIterator<Item = Vec<TableCell>>,
     sortable: bool,
 ) -> String {
     let caption = escaped(caption);

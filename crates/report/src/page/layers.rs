@@ -1,9 +1,9 @@
 //! MPI-IO calls, and the calls beneath them, as tables of the page.
 
-use super::html::{Cell, Column, escaped, number, section, table, word};
+use super::html::{Column, TableCell, escaped, number, section, table, word};
+use crate::formatting::{grouped, size, time};
 use crate::model::Model;
 use crate::mpi_io::LayerSums;
-use crate::words::{grouped, size, time};
 
 /// The section.
 pub(super) fn calls(model: &Model) -> String {
@@ -13,8 +13,8 @@ pub(super) fn calls(model: &Model) -> String {
     }
     let rows = mpi_io.functions.iter().map(|row| {
         let mut cells = vec![
-            Cell::html(format!("<code>{}</code>", escaped(&row.name))).by(&row.name),
-            Cell::text(together(row.collective)),
+            TableCell::html(format!("<code>{}</code>", escaped(&row.name))).by(&row.name),
+            TableCell::text(together(row.collective)),
         ];
         cells.extend(sums(&row.sums));
         cells
@@ -25,8 +25,8 @@ pub(super) fn calls(model: &Model) -> String {
         let sides = [(true, &row.collective), (false, &row.independent)];
         sides.into_iter().filter(|(_, side)| side.calls > 0).map(move |(collective, side)| {
             let mut cells = vec![
-                Cell::number(&name, row.rank.unwrap_or(row.process)),
-                Cell::text(together(collective)),
+                TableCell::number(&name, row.rank.unwrap_or(row.process)),
+                TableCell::text(together(collective)),
             ];
             cells.extend(sums(side));
             cells
@@ -60,10 +60,10 @@ const fn columns(first: &'static str) -> [Column; 9] {
     ]
 }
 
-fn sums(sums: &LayerSums) -> [Cell; 7] {
-    let count = |value: u64| Cell::number(grouped(value), value);
-    let bytes = |value: u64| Cell::number(size(value), value);
-    let span = |value: u64| Cell::number(time(value), value);
+fn sums(sums: &LayerSums) -> [TableCell; 7] {
+    let count = |value: u64| TableCell::number(grouped(value), value);
+    let bytes = |value: u64| TableCell::number(size(value), value);
+    let span = |value: u64| TableCell::number(time(value), value);
     [
         count(sums.calls),
         count(sums.failed),

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::html::{Cell, escaped, number, path, prose, section, table, word};
+use super::html::{TableCell, escaped, number, path, prose, section, table, word};
 use crate::advice::Finding;
+use crate::formatting::{counted, grouped, moment, percent, short, size, time};
 use crate::model::Model;
 use crate::summary;
-use crate::words::{counted, grouped, moment, percent, short, size, time};
 
 /// Title, summary, and links to the parts.
 pub(super) fn head(model: &Model, title: &str) -> String {
@@ -145,29 +145,34 @@ pub(super) fn what_if(model: &Model) -> String {
     }
     let seconds = |seconds: f64| time((seconds.max(0.0) * 1e9) as u64);
     let rows = model.what_if.iter().map(|answer| {
-        let name = Cell::text(&answer.candidate.name);
+        let name = TableCell::text(&answer.candidate.name);
         match (&answer.measured, &answer.failed) {
             (Some(found), _) => vec![
                 name,
-                Cell::text(seconds(found.call_seconds_without)),
-                Cell::text(seconds(found.call_seconds_with)),
-                Cell::text(format!("{} ×", short(found.gain()))),
-                Cell::text(format!(
+                TableCell::text(seconds(found.call_seconds_without)),
+                TableCell::text(seconds(found.call_seconds_with)),
+                TableCell::text(format!("{} ×", short(found.gain()))),
+                TableCell::text(format!(
                     "{} → {} ({} ×)",
                     seconds(found.seconds_without),
                     seconds(found.seconds_with),
                     short(found.run_gain())
                 )),
-                Cell::text(match found.differences {
+                TableCell::text(match found.differences {
                     0 => "none".into(),
                     n => counted(n, "call", "calls"),
                 }),
             ],
             (None, reason) => {
                 let reason = reason.as_deref().unwrap_or("not measured");
-                let mut cells =
-                    vec![name, Cell::text("–"), Cell::text("–"), Cell::text("–"), Cell::text("–")];
-                cells.push(Cell::text(reason));
+                let mut cells = vec![
+                    name,
+                    TableCell::text("–"),
+                    TableCell::text("–"),
+                    TableCell::text("–"),
+                    TableCell::text("–"),
+                ];
+                cells.push(TableCell::text(reason));
                 cells
             }
         }

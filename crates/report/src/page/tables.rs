@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::html::{Cell, Column, escaped, folded, key, number, path, section, table, word};
+use super::html::{Column, TableCell, escaped, folded, key, number, path, section, table, word};
+use crate::formatting::{counted, grouped, part, percent, size, time};
 use crate::model::{Class, FileRow, Model, Rest, Sums};
-use crate::words::{counted, grouped, part, percent, size, time};
 
 /// A bar of time by class, as long as its part of the longest.
 fn bar(sums: &Sums, longest: u64) -> String {
@@ -63,7 +63,7 @@ fn rest(rest: &Rest, of: &str) -> String {
 const SHOWN: usize = 12;
 
 /// A table of which the first rows are seen at once.
-fn listed(caption: &str, columns: &[Column], mut rows: Vec<Vec<Cell>>, what: &str) -> String {
+fn listed(caption: &str, columns: &[Column], mut rows: Vec<Vec<TableCell>>, what: &str) -> String {
     if rows.len() <= SHOWN + 3 {
         return table(caption, columns, rows, true);
     }
@@ -90,15 +90,15 @@ pub(super) fn files(model: &Model) -> String {
     let rows = model.files.iter().map(|row| {
         let time_ns = row.sums.time_ns.all();
         vec![
-            Cell::html(file_name(row)).by(&row.path),
-            Cell::html(bar(&row.sums, longest)).by(time_ns),
-            Cell::number(time(time_ns), time_ns),
-            Cell::number(size(row.sums.bytes_read), row.sums.bytes_read),
-            Cell::number(size(row.sums.bytes_written), row.sums.bytes_written),
-            Cell::number(grouped(row.sums.calls.all()), row.sums.calls.all()),
-            Cell::number(grouped(row.opens), row.opens),
-            Cell::number(grouped(row.processes), row.processes),
-            Cell::text(pattern(row)),
+            TableCell::html(file_name(row)).by(&row.path),
+            TableCell::html(bar(&row.sums, longest)).by(time_ns),
+            TableCell::number(time(time_ns), time_ns),
+            TableCell::number(size(row.sums.bytes_read), row.sums.bytes_read),
+            TableCell::number(size(row.sums.bytes_written), row.sums.bytes_written),
+            TableCell::number(grouped(row.sums.calls.all()), row.sums.calls.all()),
+            TableCell::number(grouped(row.opens), row.opens),
+            TableCell::number(grouped(row.processes), row.processes),
+            TableCell::text(pattern(row)),
         ]
     });
     let columns = [
@@ -133,15 +133,15 @@ pub(super) fn processes(model: &Model) -> String {
         });
         let span = row.until_ns.saturating_sub(row.from_ns);
         vec![
-            Cell::number(name, row.rank.unwrap_or(row.process)),
-            Cell::html(bar(&row.sums, longest)).by(time_ns),
-            Cell::number(time(time_ns), time_ns),
-            Cell::number(percent(part(time_ns, span)), part(time_ns, span)),
-            Cell::number(size(row.sums.bytes_read), row.sums.bytes_read),
-            Cell::number(size(row.sums.bytes_written), row.sums.bytes_written),
-            Cell::number(grouped(row.sums.calls.all()), row.sums.calls.all()),
-            Cell::text(&row.host),
-            Cell::html(path(&row.command)).by(&row.command),
+            TableCell::number(name, row.rank.unwrap_or(row.process)),
+            TableCell::html(bar(&row.sums, longest)).by(time_ns),
+            TableCell::number(time(time_ns), time_ns),
+            TableCell::number(percent(part(time_ns, span)), part(time_ns, span)),
+            TableCell::number(size(row.sums.bytes_read), row.sums.bytes_read),
+            TableCell::number(size(row.sums.bytes_written), row.sums.bytes_written),
+            TableCell::number(grouped(row.sums.calls.all()), row.sums.calls.all()),
+            TableCell::text(&row.host),
+            TableCell::html(path(&row.command)).by(&row.command),
         ]
     });
     let columns = [
@@ -171,13 +171,13 @@ pub(super) fn functions(model: &Model) -> String {
     let rows = model.functions.iter().map(|row| {
         let at = |part: f64| row.durations.quantile(part).unwrap_or(0.0);
         vec![
-            Cell::html(format!("<code>{}</code>", escaped(&row.name))).by(&row.name),
-            Cell::number(grouped(row.calls), row.calls),
-            Cell::number(grouped(row.failed), row.failed),
-            Cell::number(size(row.bytes), row.bytes),
-            Cell::number(time(row.time_ns), row.time_ns),
-            Cell::number(time(at(0.5) as u64), at(0.5)),
-            Cell::number(time(at(0.99) as u64), at(0.99)),
+            TableCell::html(format!("<code>{}</code>", escaped(&row.name))).by(&row.name),
+            TableCell::number(grouped(row.calls), row.calls),
+            TableCell::number(grouped(row.failed), row.failed),
+            TableCell::number(size(row.bytes), row.bytes),
+            TableCell::number(time(row.time_ns), row.time_ns),
+            TableCell::number(time(at(0.5) as u64), at(0.5)),
+            TableCell::number(time(at(0.99) as u64), at(0.99)),
         ]
     });
     let columns = [

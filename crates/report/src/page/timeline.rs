@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::axis::{labels, time_ticks};
-use super::html::{Cell, escaped, folded, key, number, table, word};
+use super::html::{TableCell, escaped, folded, key, number, table, word};
+use crate::formatting::{part, percent, time};
 use crate::model::{Class, Lane, Model};
-use crate::words::{part, percent, time};
 
 /// Steps of height.
 const STEPS: u64 = 8;
@@ -135,14 +135,14 @@ fn numbers(model: &Model, bins: usize) -> String {
                 continue;
             }
             let mut cells = vec![
-                Cell::text(&lane.label),
-                Cell::text(format!(
+                TableCell::text(&lane.label),
+                TableCell::text(format!(
                     "{} to {}",
                     time(from as u64 * timeline.bin_ns),
                     time(until as u64 * timeline.bin_ns)
                 )),
             ];
-            cells.extend(sums.iter().map(|sum| Cell::text(percent(part(*sum, span)))));
+            cells.extend(sums.iter().map(|sum| TableCell::text(percent(part(*sum, span)))));
             rows.push(cells);
         }
     }

@@ -6,9 +6,9 @@ use striate_darshan::Direction;
 
 use super::{Style, plain, row, table};
 use crate::darshan::DarshanLog;
+use crate::formatting::{cut_path, grouped, moment, part, percent, size, time};
 use crate::model::Model;
 use crate::summary;
-use crate::words::{cut_path, grouped, moment, part, percent, size, time};
 
 pub(super) fn log(style: &Style, out: &mut String, model: &Model) {
     let Some(log) = model.darshan.as_deref() else { return };

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{Style, row, table};
+use crate::formatting::{grouped, size, time};
 use crate::model::Model;
 use crate::mpi_io::LayerSums;
-use crate::words::{grouped, size, time};
 
 /// Processes in the table.
 const MOST_PROCESSES: usize = 32;

@@ -1,4 +1,4 @@
-//! [`Interrupt`]: a signal ends a report within a second, wherever it is.
+//! [`ReportInterrupt`]: a signal ends a report within a second, wherever it is.
 //!
 //! What repeats recordings looks at the flag and ends in order, so that nothing is left behind. What does not end in time
 //! is ended: the process exits, with all its threads.
@@ -17,12 +17,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What listens to signals as long as a report is made.
 #[derive(Debug)]
-pub(super) struct Interrupt {
+pub(super) struct ReportInterrupt {
     flag: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
 }
 
-impl Interrupt {
+impl ReportInterrupt {
     pub(super) fn new() -> Result<Self, CommandError> {
         let flag = signals::flag()?;
         let over = Arc::new(AtomicBool::new(false));
@@ -63,7 +63,7 @@ impl Interrupt {
     }
 }
 
-impl Drop for Interrupt {
+impl Drop for ReportInterrupt {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
     }

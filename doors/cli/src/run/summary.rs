@@ -53,7 +53,7 @@ const READ_AT_THE_END: u64 = 1 << 21;
 
 /// What a stage counted; a row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Row {
+struct SummaryRow {
     stage: u32,
     label: String,
     status: u8,
@@ -80,7 +80,7 @@ struct Row {
     reads: Vec<u64>,
     /// Writes likewise.
     writes: Vec<u64>,
-    endings: BTreeMap<String, Ending>,
+    endings: BTreeMap<String, EndingRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<Trace>,
     /// Programs whose calls were not seen.
@@ -106,7 +106,7 @@ struct Function {
 }
 
 #[derive(Debug, Serialize)]
-struct Ending {
+struct EndingRow {
     calls: u64,
     read: u64,
     written: u64,
@@ -208,7 +208,7 @@ impl Summary {
             });
             let ending = |(name, sums): (&String, &striate_trace::count::Endings)| {
                 let striate_trace::count::Endings { calls, read, written, seconds } = *sums;
-                (name.clone(), Ending { calls, read, written, seconds })
+                (name.clone(), EndingRow { calls, read, written, seconds })
             };
             let process = |origin: &striate_process::Origin| Process {
                 pid: origin.process,
@@ -217,7 +217,7 @@ impl Summary {
                 host: origin.host.clone(),
                 command: origin.command.clone(),
             };
-            Row {
+            SummaryRow {
                 stage: counters.place + 1,
                 label: counters.label.clone(),
                 status,

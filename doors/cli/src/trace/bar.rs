@@ -1,4 +1,4 @@
-//! [`Bar`]: how far a command is that goes through a recording, on terminals.
+//! [`RecordingBar`]: how far a command is that goes through a recording, on terminals.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{CommandError, signals};
 
 /// Shows progress while it lives. A signal ends what is watched.
 #[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct RecordingBar {
     progress: Arc<Progress>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -31,7 +31,7 @@ enum WhenStopped {
 /// What is said of standard output when a signal has come.
 pub(crate) const PARTIAL: &str = "what was written to standard output is not all of it";
 
-impl Bar {
+impl RecordingBar {
     /// From now on signals set the flag of the progress.
     pub(crate) fn new() -> Result<Self, CommandError> {
         Self::with(shown(), WhenStopped::Ends)
@@ -75,7 +75,7 @@ pub(crate) fn interrupted_by_signal(left: String) -> CommandError {
     CommandError::failed("interrupted", left, "")
 }
 
-impl Drop for Bar {
+impl Drop for RecordingBar {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

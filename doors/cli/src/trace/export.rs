@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use striate_recording::export;
 
-use super::bar::{self, Bar};
+use super::bar::{self, RecordingBar};
 use super::selection::Selection;
 use crate::CommandError;
 use crate::document::Document;
@@ -27,8 +27,8 @@ pub(super) struct ExportArgs {
     /// The recording
     recording: PathBuf,
     /// The format
-    #[arg(long, value_enum, conflicts_with = "json")]
-    format: Format,
+    #[arg(long, value_enum)]
+    format: ExportFormatArg,
     /// The file to write; standard output without it
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(super) struct ExportArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ExportFormatArg {
     /// A JSON object in each line
     Jsonl,
     /// Values between commas
@@ -64,13 +64,13 @@ pub(super) fn run(args: &ExportArgs, json: bool) -> Result<(), CommandError> {
         ));
     }
     let filter = args.selection.filter()?;
-    let bar = if args.output.is_some() { Bar::new()? } else { Bar::of_output()? };
+    let bar = if args.output.is_some() { RecordingBar::new()? } else { RecordingBar::of_output()? };
     let recording = super::watched(&args.recording, "exporting", &bar)?;
     let format = match args.format {
-        Format::Jsonl => export::Format::Jsonl,
-        Format::Csv => export::Format::Csv,
-        Format::Perfetto => export::Format::Perfetto,
-        Format::Darshan => export::Format::Darshan,
+        ExportFormatArg::Jsonl => export::ExportFormat::Jsonl,
+        ExportFormatArg::Csv => export::ExportFormat::Csv,
+        ExportFormatArg::Perfetto => export::ExportFormat::Perfetto,
+        ExportFormatArg::Darshan => export::ExportFormat::Darshan,
     };
     let written = super::to_output(args.output.as_deref(), |into| {
         export::write(&recording, &filter, format, into)

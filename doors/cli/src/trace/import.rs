@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use striate_recording::import::{self, Imported, Options};
 
-use super::bar::Bar;
+use super::bar::RecordingBar;
 use crate::document::Document;
 use crate::number::grouped;
 use crate::{CommandError, terminal};
@@ -34,14 +34,14 @@ pub(super) struct ImportArgs {
     output: PathBuf,
     /// What it is, if that cannot be seen
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<ImportFormatArg>,
     /// Where the program was started: what relative paths start from, if the file does not tell
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ImportFormatArg {
     /// strace -f -ttt -T, with -y or without
     Strace,
     /// darshan-dxt-parser
@@ -52,38 +52,40 @@ enum Format {
 
 /// What was imported; the row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct ImportRow {
     output: PathBuf,
-    format: import::Format,
+    format: import::ImportFormat,
     #[serde(flatten)]
     imported: Imported,
 }
 
 pub(super) fn run(args: &ImportArgs, json: bool) -> Result<(), CommandError> {
     let format = args.format.map(|format| match format {
-        Format::Strace => import::Format::Strace,
-        Format::Dxt => import::Format::Dxt,
-        Format::Darshan => import::Format::Darshan,
+        ImportFormatArg::Strace => import::ImportFormat::Strace,
+        ImportFormatArg::Dxt => import::ImportFormat::Dxt,
+        ImportFormatArg::Darshan => import::ImportFormat::Darshan,
     });
-    let bar = Bar::new()?;
+    let bar = RecordingBar::new()?;
     let progress = Arc::clone(bar.progress());
     let options = Options { format, directory: args.directory.clone(), progress };
     let imported = import::import(&args.file, &options, &args.output);
     bar.end(|| super::nothing_left(&args.output))?;
     let (format, imported) = imported.map_err(super::refused)?;
-    let answer = Answer { output: args.output.clone(), format, imported };
+    let answer = ImportRow { output: args.output.clone(), format, imported };
     if json {
         return Document::new(vec![answer], Vec::new()).print();
     }
     terminal::print(&answer.text())
 }
 
-impl Answer {
+impl ImportRow {
     fn text(&self) -> String {
         let Imported { lines, processes, records, unended, malformed, .. } = &self.imported;
         let from = match self.format {
-            import::Format::Darshan => "a Darshan log".to_owned(),
-            import::Format::Strace | import::Format::Dxt => format!("{} lines", grouped(*lines)),
+            import::ImportFormat::Darshan => "a Darshan log".to_owned(),
+            import::ImportFormat::Strace | import::ImportFormat::Dxt => {
+                format!("{} lines", grouped(*lines))
+            }
         };
         let mut text = format!(
             "{} calls of {} processes from {from} in {}\n",
@@ -95,13 +97,13 @@ impl Answer {
             let _ = writeln!(text, "  {missing}");
         }
         let elsewhere = match self.format {
-            import::Format::Strace if self.imported.annotated => {
+            import::ImportFormat::Strace if self.imported.annotated => {
                 "are on pipes, sockets and devices, which are no files"
             }
-            import::Format::Strace => {
+            import::ImportFormat::Strace => {
                 "left out: on descriptors that nobody saw opened ('strace -y' tells what they are)"
             }
-            import::Format::Dxt | import::Format::Darshan => {
+            import::ImportFormat::Dxt | import::ImportFormat::Darshan => {
                 "left out: the same bytes as others once more"
             }
         };
@@ -118,7 +120,7 @@ impl Answer {
             let _ = writeln!(text, "  {} calls did not end", grouped(*unended));
         }
         if *malformed > 0 {
-            let what = if self.format == import::Format::Darshan { "calls" } else { "lines" };
+            let what = if self.format == import::ImportFormat::Darshan { "calls" } else { "lines" };
             let _ = writeln!(text, "  {} {what} were not understood:", grouped(*malformed));
             for (line, shown) in &self.imported.first_malformed {
                 let shown: String =

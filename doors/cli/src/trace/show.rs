@@ -10,7 +10,7 @@ use striate_recording::{Entry, Process, Row, line};
 use striate_stack::Kind;
 use striate_stack::layer::LayerSort;
 
-use super::bar::{self, Bar};
+use super::bar::{self, RecordingBar};
 use super::selection::Selection;
 use crate::CommandError;
 
@@ -26,7 +26,7 @@ Examples:
 A line has the time since the start of the recording, the process (and rank and thread), the call as
 strace writes it, what it returned, and how long it took in seconds. Calls of MPI-IO stand above those
 that they caused, which are indented.")]
-pub(super) struct ShowArgs {
+pub(super) struct TraceShowArgs {
     /// The recording
     recording: PathBuf,
     #[command(flatten)]
@@ -36,9 +36,9 @@ pub(super) struct ShowArgs {
     limit: Option<u64>,
 }
 
-pub(super) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
+pub(super) fn run(args: &TraceShowArgs, json: bool) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
-    let bar = Bar::of_output()?;
+    let bar = RecordingBar::of_output()?;
     let recording = super::open(&args.recording)?.watched_by(Arc::clone(bar.progress()));
     let calls = recording.records_count();
     bar.progress().begin("showing", args.limit.map_or(calls, |limit| limit.min(calls)));
@@ -69,7 +69,7 @@ pub(super) fn run(args: &ShowArgs, json: bool) -> Result<(), CommandError> {
 fn show(process: &Process, entry: &Entry, into: &mut dyn Write) -> io::Result<()> {
     let dim = Style::new().dimmed();
     let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
-    let told = Told::of(entry);
+    let told = ShownCall::of(entry);
     let colour = Style::new().fg_color(Some(told.colour.into()));
     let origin = &process.header().origin;
     let mut who = origin.process.to_string();
@@ -90,7 +90,7 @@ fn show(process: &Process, entry: &Entry, into: &mut dyn Write) -> io::Result<()
 }
 
 /// What a line says of a call.
-struct Told {
+struct ShownCall {
     call: String,
     outcome: String,
     failed: bool,
@@ -101,7 +101,7 @@ struct Told {
     beneath: bool,
 }
 
-impl Told {
+impl ShownCall {
     fn of(entry: &Entry) -> Self {
         match entry {
             Entry::Call(record, above) => Self {

@@ -28,7 +28,7 @@ Examples:
 
 sequential: behind the last byte that the process had read (or written) of the file; consecutive:
 right behind it. Shares are of the calls of which it is known where they happened.")]
-pub(super) struct StatsArgs {
+pub(super) struct TraceStatsArgs {
     /// The recording
     recording: PathBuf,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(super) struct StatsArgs {
 
 /// The row of the JSON document.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct StatsRow {
     recording: PathBuf,
     /// Nanoseconds since 1970.
     began: u64,
@@ -51,9 +51,9 @@ struct Answer {
     files_count: u64,
     /// The highest rates, in bytes per second.
     peak: PeakRates,
-    total: Told,
+    total: FiguresRow,
     processes: Vec<ProcessRow>,
-    ranks: BTreeMap<u32, Told>,
+    ranks: BTreeMap<u32, FiguresRow>,
     files: Vec<FileRow>,
     functions: BTreeMap<&'static str, FunctionFigures>,
     /// Functions of MPI-IO, and the calls on files that they made.
@@ -69,7 +69,7 @@ struct ProcessRow {
     host: String,
     command: Vec<String>,
     #[serde(flatten)]
-    told: Told,
+    told: FiguresRow,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,12 +77,12 @@ struct FileRow {
     path: String,
     processes: u64,
     #[serde(flatten)]
-    told: Told,
+    told: FiguresRow,
 }
 
 /// Figures with what follows from them.
 #[derive(Debug, Serialize)]
-struct Told {
+struct FiguresRow {
     #[serde(flatten)]
     figures: Figures,
     kinds: BTreeMap<&'static str, u64>,
@@ -93,7 +93,7 @@ struct Told {
     write_rate: Option<f64>,
 }
 
-impl From<&Figures> for Told {
+impl From<&Figures> for FiguresRow {
     fn from(figures: &Figures) -> Self {
         let kinds = Kind::ALL.into_iter().map(|kind| (kind.name(), figures.of(kind)));
         Self {
@@ -105,7 +105,7 @@ impl From<&Figures> for Told {
     }
 }
 
-pub(super) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
+pub(super) fn run(args: &TraceStatsArgs, json: bool) -> Result<(), CommandError> {
     let filter = args.selection.filter()?;
     let (recording, bar) = super::open_watched(&args.recording, "reading")?;
     let stats = Stats::of(&recording, &filter, args.alignment);
@@ -117,11 +117,11 @@ pub(super) fn run(args: &StatsArgs, json: bool) -> Result<(), CommandError> {
     terminal::print(&text(&recording, &stats, args.top))
 }
 
-fn answer(recording: &Recording, stats: &Stats, top: usize) -> Answer {
+fn answer(recording: &Recording, stats: &Stats, top: usize) -> StatsRow {
     let processes = recording.processes().iter().zip(&stats.processes);
     let files = stats.top_files().into_iter().take(top);
     let ranks = stats.ranks.iter().map(|(rank, figures)| (*rank, figures.into()));
-    Answer {
+    StatsRow {
         recording: recording.path().to_path_buf(),
         began: recording.began(),
         files_count: stats.files_count(),

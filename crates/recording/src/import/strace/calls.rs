@@ -12,7 +12,7 @@ use super::line::{Ended, Returned};
 use super::values::{
     descriptor, field, flags, named, number, place, string, unsigned, vector_length,
 };
-use crate::names::{
+use crate::constants::{
     ACCESS, ADVICE, AT_FLAGS, FALLOCATE, FCNTL, FLOCK, LOCK, OPEN_FLAGS, OTHER, RENAME, SORTS,
     TRANSFER, WHENCE,
 };

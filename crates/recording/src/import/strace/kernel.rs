@@ -44,7 +44,7 @@ pub(super) struct Task {
 
 /// A process.
 #[derive(Debug, Default)]
-pub(super) struct Process {
+pub(super) struct TracedProcess {
     pub(super) parent: u32,
     pub(super) command: Vec<String>,
     /// Its trace, once there is a record.
@@ -65,7 +65,7 @@ pub(super) struct Shares {
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     pub(super) tasks: HashMap<u32, Task>,
-    pub(super) processes: HashMap<u32, Process>,
+    pub(super) processes: HashMap<u32, TracedProcess>,
     files: u64,
     /// Where the first process was started, if that was said.
     pub(super) directory: Option<PathBuf>,
@@ -98,7 +98,7 @@ impl Kernel {
             let command = self.processes.get(&task.process).map(|parent| parent.command.clone());
             let command = command.unwrap_or_default();
             let (parent, held) = (task.process, held_in(&table.borrow()));
-            let made = Process { parent, command, held, ..Process::default() };
+            let made = TracedProcess { parent, command, held, ..TracedProcess::default() };
             self.processes.insert(child, made);
         }
         self.tasks.insert(child, Task { process, table, directory });
@@ -124,7 +124,7 @@ impl Kernel {
     }
 
     /// A task ends; its process if it was the last of it.
-    pub(super) fn exit(&mut self, id: u32) -> Option<Process> {
+    pub(super) fn exit(&mut self, id: u32) -> Option<TracedProcess> {
         let task = self.tasks.remove(&id)?;
         let process = self.processes.get_mut(&task.process)?;
         process.tasks = process.tasks.saturating_sub(1);

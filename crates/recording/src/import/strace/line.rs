@@ -2,7 +2,7 @@
 
 /// A line: who, when, what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line<'l> {
+pub(super) struct StraceLine<'l> {
     pub(super) task: Option<u32>,
     pub(super) time: Time,
     pub(super) body: Body<'l>,
@@ -33,7 +33,7 @@ pub(super) enum Body<'l> {
     Note,
 }
 
-impl<'l> Line<'l> {
+impl<'l> StraceLine<'l> {
     /// Takes a line apart; `None` if it is not one of strace.
     pub(super) fn new(text: &'l str) -> Option<Self> {
         let text = text.trim();
@@ -198,7 +198,7 @@ fn returned(text: &str) -> Option<Returned> {
         if error.starts_with("ERESTART") {
             return Some(Returned::Nothing);
         }
-        return crate::names::number(crate::names::ERRORS, error).map(Returned::Error);
+        return crate::constants::number(crate::constants::ERRORS, error).map(Returned::Error);
     }
     super::values::number(number).map(|number| Returned::Value(number.cast_unsigned()))
 }

@@ -1,6 +1,6 @@
 //! Arguments of calls as strace writes them.
 
-use crate::names;
+use crate::constants;
 
 /// A number: decimal, hexadecimal or octal, perhaps negative.
 pub(super) fn number(text: &str) -> Option<i64> {
@@ -95,7 +95,9 @@ fn unescaped(text: &str) -> Vec<u8> {
 pub(super) fn flags(table: &[(&str, i32)], text: &str) -> i32 {
     let word = |word: &str| {
         let word = word.trim();
-        names::number(table, word).or_else(|| number(word).map(|number| number as i32)).unwrap_or(0)
+        constants::number(table, word)
+            .or_else(|| number(word).map(|number| number as i32))
+            .unwrap_or(0)
     };
     // A comment may say what a number means.
     let text = text.split("/*").next().unwrap_or(text);
@@ -105,7 +107,7 @@ pub(super) fn flags(table: &[(&str, i32)], text: &str) -> i32 {
 /// A named number: `SEEK_SET`, `F_GETFL`.
 pub(super) fn named(table: &[(&str, i32)], text: &str) -> Option<i32> {
     let text = text.split("/*").next().unwrap_or(text).trim();
-    names::number(table, text)
+    constants::number(table, text)
         .or_else(|| number(text).and_then(|number| i32::try_from(number).ok()))
 }
 

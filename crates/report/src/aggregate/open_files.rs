@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use striate_trace::TracedFile;
 
-use super::signals::{BLOCK, SMALL, WASTE, WINDOW};
-use super::stream::{Follows, Streams};
+use super::access_pattern::{Follows, Streams};
+use super::indicators::{BLOCK, SMALL, WASTE, WINDOW};
 use crate::model::Transfers;
 
 /// Open files that are followed at a time; if a program leaves more open, those used longest ago are given up.

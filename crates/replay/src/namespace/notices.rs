@@ -1,4 +1,4 @@
-//! What calls tell of the [`World`] that stages only have notice of.
+//! What calls tell of the [`Namespace`] that stages only have notice of.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use striate_recording::ProcessIndex;
 use striate_stack::{Detail, Function};
 use striate_trace::{Call, Record, RecordedCall, Subject, TracedFile};
 
-use super::{About, Node, World};
+use super::{About, Namespace, Node};
 use crate::fix::Fix;
 
 /// Whether a path is one by which the kernel shows the descriptors of processes.
@@ -18,7 +18,7 @@ pub(crate) fn descriptor_shown(path: &Path) -> Option<i32> {
     number.parse().ok()
 }
 
-impl World {
+impl Namespace {
     pub(super) fn observe_notice(
         &mut self,
         process: ProcessIndex,

@@ -80,11 +80,11 @@ pub(super) fn until_free(
     waits: bool,
     stop: &AtomicBool,
     patience: Duration,
-    act: impl Fn() -> Outcome,
+    operation: impl Fn() -> Outcome,
 ) -> Outcome {
     let (begin, mut pause) = (Instant::now(), Duration::from_micros(50));
     loop {
-        let outcome = act();
+        let outcome = operation();
         let busy = matches!(outcome, Err(Errno::AGAIN | Errno::ACCESS));
         let gives_up = stop.load(Ordering::Relaxed) || begin.elapsed() > patience;
         if !(busy && waits) || gives_up {

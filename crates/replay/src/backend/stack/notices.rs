@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use striate_stack::{Action, Detail, Function, Of, Op, OpenFile, Outcome};
 
-use super::super::Did;
+use super::super::Execution;
 use super::super::root::Root;
 use super::calls::{Making, made, noted, timed};
 use super::locks::{Lock, last_error, until_free};
-use crate::world::{FileId, descriptor_shown};
+use crate::namespace::{FileId, descriptor_shown};
 
 type Said = Detail<Arc<Path>>;
 
@@ -49,14 +49,14 @@ impl Making<'_> {
         &self,
         mut op: Op<'_>,
         detail: &Said,
-        act: impl FnOnce() -> Outcome,
+        operation: impl FnOnce() -> Outcome,
         before: impl FnOnce(),
-    ) -> Did {
-        let stack = &self.act.stack;
+    ) -> Execution {
+        let stack = &self.replayed.stack;
         let begin = Instant::now();
         let announced = stack.announce(&mut op);
         before();
-        let outcome = announced.outcome.and_then(|_| act());
+        let outcome = announced.outcome.and_then(|_| operation());
         let took = begin.elapsed().as_nanos() as u64;
         let Detail { text, flags, numbers } = detail;
         let detail = Detail { text: text.as_deref(), flags: *flags, numbers: *numbers };
@@ -65,17 +65,17 @@ impl Making<'_> {
     }
 
     /// A call on a name.
-    pub(super) fn noticed_name(&self, path: &Path, detail: &Said) -> Did {
+    pub(super) fn noticed_name(&self, path: &Path, detail: &Said) -> Execution {
         // Which descriptor that was is known; it has another number here.
-        let shown = descriptor_shown(path).and_then(|number| self.act.descriptor_of(number));
+        let shown = descriptor_shown(path).and_then(|number| self.replayed.descriptor_of(number));
         let name = match shown {
             Some(descriptor) => CString::new(format!("/proc/self/fd/{descriptor}")),
             None => Ok(Root::c_relative(path)),
         };
         let name = name.unwrap_or_default();
-        let on = On { descriptor: self.ground.root.descriptor(), name: Some(&name) };
-        let route = self.act.stack.route(path);
-        let target = self.ground.target(&name, path);
+        let on = On { descriptor: self.backend.root.descriptor(), name: Some(&name) };
+        let route = self.replayed.stack.route(path);
+        let target = self.backend.target(&name, path);
         let action = Action::Notice { of: Of::Name(target) };
         let op = Op { function: self.record.function, route: &route, action };
         if !is_made(self.record.function) {
@@ -85,19 +85,24 @@ impl Making<'_> {
     }
 
     /// A call on an open file.
-    pub(super) fn noticed_file(&self, id: FileId, file: &Arc<OpenFile>, detail: &Said) -> Did {
+    pub(super) fn noticed_file(
+        &self,
+        id: FileId,
+        file: &Arc<OpenFile>,
+        detail: &Said,
+    ) -> Execution {
         let function = self.record.function;
-        let descriptor = self.act.descriptor(id, -1).unwrap_or(file.raw_descriptor());
+        let descriptor = self.replayed.descriptor(id, -1).unwrap_or(file.raw_descriptor());
         let on = On { descriptor, name: None };
         let op =
             Op { function, route: file.route(), action: Action::Notice { of: Of::File(file) } };
         // Others want to see what is there.
         let before = || match function {
             Function::Flock | Function::Fcntl | Function::Splice | Function::Other => {
-                let _ = self.act.stack.share(file);
+                let _ = self.replayed.stack.share(file);
             }
             Function::SyncFileRange => {
-                let _ = self.act.stack.settle(file);
+                let _ = self.replayed.stack.settle(file);
             }
             _ => {}
         };
@@ -124,7 +129,7 @@ impl Making<'_> {
             Function::Link => self.link(on, detail),
             Function::Symlink => {
                 let to = detail.text.as_deref().unwrap_or(Path::new("unknown"));
-                let to = self.ground.root.link_text(path, to);
+                let to = self.backend.root.link_text(path, to);
                 let (root, name) = (on.directory(), on.name.ok_or(Errno::INVAL)?);
                 rustix::fs::symlinkat(&to, root, name.as_c_str()).map(|()| 0)
             }
@@ -150,14 +155,14 @@ impl Making<'_> {
             Function::Flock => {
                 let (operation, waits) = (first as i32 | libc::LOCK_NB, first as i32);
                 let waits = waits & libc::LOCK_NB == 0;
-                until_free(waits, &self.ground.stop, self.ground.patience, || {
+                until_free(waits, &self.backend.stop, self.backend.patience, || {
                     // SAFETY: a descriptor that is open, and a number.
                     returned(unsafe { libc::flock(on.descriptor, operation) })
                 })
             }
             Function::Fcntl => {
                 let (file, lock) = (file.ok_or(Errno::BADF)?, Lock::recorded(detail.numbers));
-                self.act.locks.lock(file, lock, &self.ground.stop, self.ground.patience)
+                self.replayed.locks.lock(file, lock, &self.backend.stop, self.backend.patience)
             }
             Function::SyncFileRange => {
                 let [offset, length] = [first, detail.numbers[1]].map(u64::cast_signed);
@@ -192,7 +197,7 @@ impl Making<'_> {
                 .map_err(|_| Errno::INVAL);
         };
         let name = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
-        let place = if name.is_absolute() { name.into() } else { self.ground.root.full(name) };
+        let place = if name.is_absolute() { name.into() } else { self.backend.root.full(name) };
         CString::new(place.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)
     }
 
@@ -200,7 +205,7 @@ impl Making<'_> {
         let to = detail.text.as_deref().ok_or(Errno::INVAL)?;
         let new = Root::c_relative(to);
         // SAFETY: the root is open as long as the ground is.
-        let root = unsafe { BorrowedFd::borrow_raw(self.ground.root.descriptor()) };
+        let root = unsafe { BorrowedFd::borrow_raw(self.backend.root.descriptor()) };
         let flags = AtFlags::from_bits_retain(detail.flags as u32) & AtFlags::SYMLINK_FOLLOW;
         let linked = if let Some(name) = on.name {
             rustix::fs::linkat(on.directory(), name.as_c_str(), root, new.as_c_str(), flags)
@@ -219,7 +224,7 @@ impl Making<'_> {
         };
         let found = Path::new(std::ffi::OsStr::from_bytes(text.as_bytes()));
         let length = match &detail.text {
-            Some(recorded) if self.ground.root.is_rewritten(found) => recorded.as_os_str().len(),
+            Some(recorded) if self.backend.root.is_rewritten(found) => recorded.as_os_str().len(),
             _ => found.as_os_str().len(),
         };
         let room = detail.numbers[0];
@@ -338,13 +343,13 @@ impl Making<'_> {
     }
 
     /// Stages are told, and the directory is listed.
-    pub(super) fn list(&self, path: &Path) -> Did {
+    pub(super) fn list(&self, path: &Path) -> Execution {
         let name = Root::c_relative(path);
-        let route = self.act.stack.route(path);
-        let action = Action::ReadDirectory { target: self.ground.target(&name, path) };
+        let route = self.replayed.stack.route(path);
+        let action = Action::ReadDirectory { target: self.backend.target(&name, path) };
         let op = Op { function: self.record.function, route: &route, action };
-        let on = On { descriptor: self.ground.root.descriptor(), name: Some(&name) };
-        let act = || {
+        let on = On { descriptor: self.backend.root.descriptor(), name: Some(&name) };
+        let operation = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(on.directory(), &name, flags, Mode::empty())?;
             let mut names = Dir::new(opened)?;
@@ -354,12 +359,12 @@ impl Making<'_> {
             Ok(0)
         };
         if self.record.known {
-            return self.announced(op, &Detail::default(), act, || {});
+            return self.announced(op, &Detail::default(), operation, || {});
         }
         // How long the listing took then is not recorded: it is think time.
         let mut op = op;
-        let told = timed(|| self.act.stack.call(&mut op));
-        let _ = act();
+        let told = timed(|| self.replayed.stack.call(&mut op));
+        let _ = operation();
         told
     }
 
@@ -370,10 +375,10 @@ impl Making<'_> {
         offset: u64,
         length: u64,
         writable: bool,
-    ) -> Did {
+    ) -> Execution {
         let action = Action::Map { file, offset, length, writable };
         let op = Op { function: self.record.function, route: file.route(), action };
-        let act = || {
+        let operation = || {
             let descriptor = file.descriptor()?.as_raw_fd();
             let protection = if writable { libc::PROT_WRITE } else { 0 } | libc::PROT_READ;
             let flags = if writable { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
@@ -391,8 +396,8 @@ impl Making<'_> {
             }
             Ok(0)
         };
-        self.announced(op, &Detail::default(), act, || {
-            let _ = self.act.stack.share(file);
+        self.announced(op, &Detail::default(), operation, || {
+            let _ = self.replayed.stack.share(file);
         })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Watch`]: a stage before all others that only looks at the clock. So every file has one that wants it, and what a call
+//! [`Stopwatch`]: a stage before all others that only looks at the clock. So every file has one that wants it, and what a call
 //! takes is measured where the stage trace measured it.
 
 use std::cell::Cell;
@@ -9,14 +9,14 @@ use striate_stack::{Kinds, Next, Op, Outcome, Paths, Placed, Stage};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Watch;
+pub(super) struct Stopwatch;
 
 thread_local! {
     /// Nanoseconds that calls of this thread took since they were last asked for.
     static TOOK: Cell<u64> = const { Cell::new(0) };
 }
 
-impl Watch {
+impl Stopwatch {
     /// The stage, for all files.
     pub(super) fn placed() -> Placed {
         Placed { name: "watch", paths: Paths::all(), stage: Box::new(Self) }
@@ -28,7 +28,7 @@ impl Watch {
     }
 }
 
-impl Stage for Watch {
+impl Stage for Stopwatch {
     fn kinds(&self) -> Kinds {
         Kinds::ALL
     }

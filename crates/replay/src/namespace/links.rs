@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use super::{Initial, Link, Node, NodeId, Sort, World};
+use super::{FileType, Initial, Link, Namespace, Node, NodeId};
 use crate::fix::Fix;
 
 /// Links that are followed for one path: the kernel follows as many.
 const MOST_LINKS: usize = 40;
 
-impl World {
+impl Namespace {
     /// The name that a path leads to; the last link in it is followed if `last`.
     pub(super) fn resolve<'p>(&self, path: &'p Path, last: bool) -> Cow<'p, Path> {
         if self.has_links { resolved(path, last, |path| self.link_at(path)) } else { path.into() }
@@ -139,8 +139,8 @@ fn made_up(path: &Path, length: u64) -> PathBuf {
 pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
     let links: BTreeMap<PathBuf, PathBuf> = found
         .values()
-        .filter_map(|initial| match &initial.sort {
-            Sort::Link(to) => Some((initial.path.clone(), to.clone())),
+        .filter_map(|initial| match &initial.file_type {
+            FileType::Link(to) => Some((initial.path.clone(), to.clone())),
             _ => None,
         })
         .collect();
@@ -149,22 +149,24 @@ pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
     }
     let mut placed: BTreeMap<PathBuf, Initial> = BTreeMap::new();
     for (path, mut initial) in found {
-        let follows = !matches!(initial.sort, Sort::Link(_));
+        let follows = !matches!(initial.file_type, FileType::Link(_));
         let place =
             resolved(&path, follows, |path| links.get(path).map(PathBuf::as_path)).into_owned();
         for above in place.ancestors().skip(1) {
             let directory = |path: &Path| Initial {
                 path: path.to_path_buf(),
-                sort: Sort::Directory,
+                file_type: FileType::Directory,
                 mode: None,
             };
             placed.entry(above.to_path_buf()).or_insert_with(|| directory(above));
         }
         initial.path.clone_from(&place);
         let entry = placed.entry(place).or_insert_with(|| initial.clone());
-        match (&mut entry.sort, initial.sort) {
-            (Sort::File(size), Sort::File(other)) => *size = other.max(*size),
-            (Sort::File(_), sort @ (Sort::Directory | Sort::Link(_))) => entry.sort = sort,
+        match (&mut entry.file_type, initial.file_type) {
+            (FileType::File(size), FileType::File(other)) => *size = other.max(*size),
+            (FileType::File(_), other @ (FileType::Directory | FileType::Link(_))) => {
+                entry.file_type = other
+            }
             _ => {}
         }
         entry.mode = entry.mode.or(initial.mode);

@@ -1,4 +1,4 @@
-//! [`OnStore`]: files on a store, such as I/O servers.
+//! [`StoreBackend`]: files on a store, such as I/O servers.
 //!
 //! Positions, descriptors and modes are kept here: a store has files with sizes and bytes at offsets, and no more.
 //! What has no counterpart there is left out and named.
@@ -13,32 +13,32 @@ use striate_store::{Region, Store};
 use striate_trace::{Call as Traced, Subject, TracedFile};
 
 use super::memory::lengths;
-use super::store_files::{StoreFiles, errno};
-use super::{Did, Ground};
-use crate::compare::Came;
-use crate::contents::{Hands, Phase};
+use super::store_files::{ErrnoResult, StoreFiles, errno};
+use super::{Backend, Execution};
+use crate::compare::Observed;
+use crate::contents::{Phase, WorkerBuffer};
 use crate::error::ReplayError;
 use crate::fix::Fix;
+use crate::namespace::{FileId, FileType, Initial};
 use crate::options::{StoreAt, VectorMethod};
 use crate::task::Call;
-use crate::world::{FileId, Initial, Sort};
 
 /// As much is written at a time when files are made.
 const STEP: u64 = 1 << 20;
 
 /// A file that is open.
 #[derive(Debug)]
-struct Opened {
+struct OpenStoreFile {
     store: Arc<dyn Store>,
     position: Mutex<u64>,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct OnStore {
+pub(crate) struct StoreBackend {
     files: StoreFiles,
     method: VectorMethod,
-    open: Mutex<HashMap<FileId, Arc<Opened>>>,
+    open: Mutex<HashMap<FileId, Arc<OpenStoreFile>>>,
     /// Directories of the recording: stores have none.
     directories: Mutex<HashSet<PathBuf>>,
     /// Files that other processes inherit: these stay open.
@@ -47,22 +47,20 @@ pub(crate) struct OnStore {
     appending: Mutex<()>,
 }
 
-type Answer<T> = Result<T, i32>;
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn timed(act: impl FnOnce() -> Answer<(u64, Option<u64>)>) -> Did {
+fn timed(operation: impl FnOnce() -> ErrnoResult<(u64, Option<u64>)>) -> Execution {
     let begin = Instant::now();
-    let (outcome, size) = match act() {
+    let (outcome, size) = match operation() {
         Ok((value, size)) => (Ok(value), size),
         Err(error) => (Err(error), None),
     };
-    Did::Made(Came { outcome, size }, begin.elapsed().as_nanos() as u64)
+    Execution::Made(Observed { outcome, size }, begin.elapsed().as_nanos() as u64)
 }
 
-impl OnStore {
+impl StoreBackend {
     pub(crate) fn new(
         at: &StoreAt,
         method: VectorMethod,
@@ -78,7 +76,7 @@ impl OnStore {
         })
     }
 
-    fn write_initial(&self, path: &Path, size: u64, hands: &mut Hands) -> Answer<()> {
+    fn write_initial(&self, path: &Path, size: u64, buffer: &mut WorkerBuffer) -> ErrnoResult<()> {
         let file = self.files.open(path, true, false)?;
         let phase = Phase::of(path);
         let mut at = file.len().map_err(|error| errno(&error))?;
@@ -87,25 +85,25 @@ impl OnStore {
         }
         while at < size {
             let count = (size - at).min(STEP) as usize;
-            let bytes = hands.bytes(phase, at, count, false);
+            let bytes = buffer.bytes(phase, at, count, false);
             file.write_at(at, bytes).map_err(|error| errno(&error))?;
             at += count as u64;
         }
         Ok(())
     }
 
-    fn opened(&self, id: FileId, traced: &TracedFile) -> Answer<Arc<Opened>> {
+    fn opened(&self, id: FileId, traced: &TracedFile) -> ErrnoResult<Arc<OpenStoreFile>> {
         if let Some(opened) = lock(&self.open).get(&id) {
             return Ok(Arc::clone(opened));
         }
         // It was opened before the recording began, or is inherited from who has closed it.
         let store = self.files.open(&traced.path, false, false)?;
-        let opened = Arc::new(Opened { store, position: Mutex::new(0) });
+        let opened = Arc::new(OpenStoreFile { store, position: Mutex::new(0) });
         lock(&self.open).insert(id, Arc::clone(&opened));
         Ok(opened)
     }
 
-    fn open(&self, id: FileId, path: &Path, flags: i32) -> Answer<(u64, Option<u64>)> {
+    fn open(&self, id: FileId, path: &Path, flags: i32) -> ErrnoResult<(u64, Option<u64>)> {
         if lock(&self.directories).contains(path) {
             return Err(libc::EISDIR);
         }
@@ -115,19 +113,19 @@ impl OnStore {
             store.set_len(0).map_err(|error| errno(&error))?;
         }
         let size = store.len().map_err(|error| errno(&error))?;
-        lock(&self.open).insert(id, Arc::new(Opened { store, position: Mutex::new(0) }));
+        lock(&self.open).insert(id, Arc::new(OpenStoreFile { store, position: Mutex::new(0) }));
         Ok((0, Some(size)))
     }
 
     fn read(
         &self,
-        file: &Opened,
+        file: &OpenStoreFile,
         at: u64,
         length: usize,
         parts: u32,
-        hands: &mut Hands,
-    ) -> Answer<u64> {
-        let room = hands.room(length);
+        buffer: &mut WorkerBuffer,
+    ) -> ErrnoResult<u64> {
+        let room = buffer.memory(length);
         if room.len() < length {
             // There is not as much memory for one call: it is made in turns.
             let mut total = 0;
@@ -165,7 +163,7 @@ impl OnStore {
         Ok(total)
     }
 
-    fn write(&self, file: &Opened, at: u64, bytes: &[u8], parts: u32) -> Answer<u64> {
+    fn write(&self, file: &OpenStoreFile, at: u64, bytes: &[u8], parts: u32) -> ErrnoResult<u64> {
         let failed = |error: striate_store::StoreError| errno(&error);
         if parts <= 1 {
             file.store.write_at(at, bytes).map_err(failed)?;
@@ -183,7 +181,13 @@ impl OnStore {
         Ok(bytes.len() as u64)
     }
 
-    fn on_file(&self, traced: &TracedFile, file: &Opened, call: &Call, hands: &mut Hands) -> Did {
+    fn on_file(
+        &self,
+        traced: &TracedFile,
+        file: &OpenStoreFile,
+        call: &Call,
+        buffer: &mut WorkerBuffer,
+    ) -> Execution {
         let failed = |error: striate_store::StoreError| errno(&error);
         match call.record.call {
             Traced::Read { placed, offset, length, parts, .. } => {
@@ -191,10 +195,12 @@ impl OnStore {
                 let at = if placed { offset.unwrap_or(0) } else { *position };
                 let did = timed(|| {
                     let length = length.min(MOST_TRANSFER) as usize;
-                    let count = self.read(file, at, length, parts, hands)?;
+                    let count = self.read(file, at, length, parts, buffer)?;
                     Ok((count, None))
                 });
-                if let (false, Did::Made(Came { outcome: Ok(count), .. }, _)) = (placed, &did) {
+                if let (false, Execution::Made(Observed { outcome: Ok(count), .. }, _)) =
+                    (placed, &did)
+                {
                     *position = at + count;
                 }
                 did
@@ -205,7 +211,7 @@ impl OnStore {
                 let mut position = lock(&file.position);
                 let phase = Phase::of(&traced.path);
                 let length = length.min(MOST_TRANSFER);
-                let bytes = hands.bytes(phase, offset.unwrap_or(0), length as usize, false);
+                let bytes = buffer.bytes(phase, offset.unwrap_or(0), length as usize, false);
                 let mut at = if placed { offset.unwrap_or(0) } else { *position };
                 let did = timed(|| {
                     if appends {
@@ -219,7 +225,9 @@ impl OnStore {
                     }
                     Ok((total, None))
                 });
-                if let (false, Did::Made(Came { outcome: Ok(count), .. }, _)) = (placed, &did) {
+                if let (false, Execution::Made(Observed { outcome: Ok(count), .. }, _)) =
+                    (placed, &did)
+                {
                     *position = at + count;
                 }
                 did
@@ -249,11 +257,13 @@ impl OnStore {
             Traced::Stat { .. } => timed(|| Ok((0, Some(file.store.len().map_err(failed)?)))),
             Traced::Duplicate { .. } | Traced::Control { .. } => {
                 let outcome = call.record.outcome;
-                Did::Made(Came { outcome, size: None }, 0)
+                Execution::Made(Observed { outcome, size: None }, 0)
             }
-            Traced::Map { .. } => Did::Skipped("a store has no mappings"),
-            Traced::Allocate { .. } => Did::Skipped("a store has no holes to make"),
-            _ => Did::Skipped("a store has no counterpart: locks, links, permissions and the like"),
+            Traced::Map { .. } => Execution::Skipped("a store has no mappings"),
+            Traced::Allocate { .. } => Execution::Skipped("a store has no holes to make"),
+            _ => Execution::Skipped(
+                "a store has no counterpart: locks, links, permissions and the like",
+            ),
         }
     }
 }
@@ -274,11 +284,11 @@ fn regions(at: u64, length: usize, parts: u32) -> Vec<Region> {
         .collect()
 }
 
-impl Ground for OnStore {
+impl Backend for StoreBackend {
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
-        let (mut hands, mut bytes) = (Hands::default(), 0);
-        for Initial { path, sort, .. } in initial {
-            let Sort::File(size) = sort else {
+        let (mut buffer, mut bytes) = (WorkerBuffer::default(), 0);
+        for Initial { path, file_type, .. } in initial {
+            let FileType::File(size) = file_type else {
                 lock(&self.directories).insert(path.clone());
                 continue;
             };
@@ -287,7 +297,7 @@ impl Ground for OnStore {
             }
             watched.add(*size);
             bytes += size;
-            self.write_initial(path, *size, &mut hands).map_err(|error| {
+            self.write_initial(path, *size, &mut buffer).map_err(|error| {
                 ReplayError::make(path, std::io::Error::from_raw_os_error(error))
             })?;
         }
@@ -298,10 +308,10 @@ impl Ground for OnStore {
         Ok(0)
     }
 
-    fn fix(&self, _: ProcessIndex, fix: &Fix, hands: &mut Hands) {
+    fn fix(&self, _: ProcessIndex, fix: &Fix, buffer: &mut WorkerBuffer) {
         match fix {
             Fix::File(path, size) | Fix::Size(path, size) => {
-                let _ = self.write_initial(path, *size, hands);
+                let _ = self.write_initial(path, *size, buffer);
             }
             Fix::Directory(path) | Fix::Link(path, _) => {
                 lock(&self.directories).insert(path.clone());
@@ -319,7 +329,7 @@ impl Ground for OnStore {
         }
     }
 
-    fn call(&self, process: ProcessIndex, call: &Call, hands: &mut Hands) -> Did {
+    fn call(&self, process: ProcessIndex, call: &Call, buffer: &mut WorkerBuffer) -> Execution {
         let record = &call.record;
         match (&record.call, call.files[0]) {
             (Traced::Open { path, flags, .. }, Some(id)) => {
@@ -337,7 +347,7 @@ impl Ground for OnStore {
             }),
             (Traced::Stat { of: Subject::Name(path), .. }, _) => {
                 if lock(&self.directories).contains(&**path) {
-                    return Did::Skipped("a store has no directories");
+                    return Execution::Skipped("a store has no directories");
                 }
                 timed(|| {
                     let file = self.files.open(path, false, false)?;
@@ -346,7 +356,9 @@ impl Ground for OnStore {
             }
             (Traced::Rename { from, to, flags }, _) => {
                 if lock(&self.directories).contains(&**from) || *flags > libc::RENAME_NOREPLACE {
-                    return Did::Skipped("a store cannot rename directories, or exchange names");
+                    return Execution::Skipped(
+                        "a store cannot rename directories, or exchange names",
+                    );
                 }
                 timed(|| {
                     let keeps = *flags == libc::RENAME_NOREPLACE;
@@ -359,23 +371,25 @@ impl Ground for OnStore {
             (Traced::Unlink { path, flags }, _) => {
                 if flags & libc::AT_REMOVEDIR != 0 {
                     lock(&self.directories).remove(&**path);
-                    return Did::Skipped("a store has no directories");
+                    return Execution::Skipped("a store has no directories");
                 }
                 timed(|| self.files.remove(path).map(|()| (0, None)))
             }
             (Traced::MakeDirectory { path, .. }, _) => {
                 lock(&self.directories).insert(path.to_path_buf());
-                Did::Skipped("a store has no directories")
+                Execution::Skipped("a store has no directories")
             }
-            (Traced::ReadDirectory { .. }, _) => Did::Skipped("a store has no directories"),
+            (Traced::ReadDirectory { .. }, _) => Execution::Skipped("a store has no directories"),
             (Traced::CopyRange { .. } | Traced::SendFile { .. }, _) => {
-                Did::Skipped("a store copies nothing by itself")
+                Execution::Skipped("a store copies nothing by itself")
             }
             (traced, Some(id)) => match traced.file().map(|file| (file, self.opened(id, file))) {
-                Some((file, Ok(opened))) => self.on_file(file, &opened, call, hands),
-                _ => Did::Skipped("its file could not be opened"),
+                Some((file, Ok(opened))) => self.on_file(file, &opened, call, buffer),
+                _ => Execution::Skipped("its file could not be opened"),
             },
-            _ => Did::Skipped("a store has no counterpart: locks, links, permissions and the like"),
+            _ => Execution::Skipped(
+                "a store has no counterpart: locks, links, permissions and the like",
+            ),
         }
     }
 

@@ -3,21 +3,21 @@
 //! What grows with it otherwise is bounded: files are kept in a sketch of the heaviest ([`files`]), open files up
 //! to a limit ([`open_files`]), times in bins whose number is fixed. Processes are known before the pass.
 
+mod access_pattern;
 mod calls;
 mod files;
-mod flight;
 mod heat;
+mod in_flight;
+mod indicators;
 mod layers;
 mod open_files;
 mod pass;
 mod process;
-mod signals;
-mod stream;
 mod time_bins;
 
 pub(crate) use self::files::Files;
+pub(crate) use self::indicators::{Indicators, Mark, Small};
 pub(crate) use self::process::is_rank_like;
-pub(crate) use self::signals::{Mark, Signals, Small};
 
 use striate_recording::{Entry, Filter, Recording};
 
@@ -102,6 +102,6 @@ pub fn report_with(
 /// What rules look at besides the model.
 #[derive(Debug)]
 pub(crate) struct Evidence {
-    pub(crate) signals: Signals,
+    pub(crate) indicators: Indicators,
     pub(crate) files: Files,
 }

@@ -1,35 +1,35 @@
-//! [`Ground`]: where calls are carried out.
+//! [`Backend`]: where calls are carried out.
 
-mod heritage;
+mod fd_inheritance;
 mod memory;
-mod on_store;
 mod process;
 mod root;
+mod stack;
+mod stopwatch;
+mod store;
 mod store_files;
-mod through_stack;
-mod watch;
 
 use std::fmt::Debug;
 use std::path::PathBuf;
 
 use striate_recording::{ProcessIndex, Progress};
 
-use crate::compare::Came;
-use crate::contents::Hands;
+use crate::compare::Observed;
+use crate::contents::WorkerBuffer;
 use crate::error::ReplayError;
 use crate::fix::Fix;
+use crate::namespace::Initial;
 use crate::task::Call;
-use crate::world::Initial;
 
-pub(crate) use self::on_store::OnStore;
 pub(crate) use self::root::Root;
-pub(crate) use self::through_stack::ThroughStack;
+pub(crate) use self::stack::StackBackend;
+pub(crate) use self::store::StoreBackend;
 
 /// What was done about a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Did {
+pub(crate) enum Execution {
     /// It was made, and took so many nanoseconds.
-    Made(Came, u64),
+    Made(Observed, u64),
     /// Stages were told of it, but there is not enough known to make it. That took so many nanoseconds.
     Noted(u64),
     /// Nothing, for a reason.
@@ -37,7 +37,7 @@ pub(crate) enum Did {
 }
 
 /// Where calls are carried out.
-pub(crate) trait Ground: Debug + Send + Sync {
+pub(crate) trait Backend: Debug + Send + Sync {
     /// Makes what was there before the recording, unless it is to end. Returns how many bytes.
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError>;
 
@@ -45,10 +45,10 @@ pub(crate) trait Ground: Debug + Send + Sync {
     fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String>;
 
     /// Makes something good.
-    fn fix(&self, process: ProcessIndex, fix: &Fix, hands: &mut Hands);
+    fn fix(&self, process: ProcessIndex, fix: &Fix, buffer: &mut WorkerBuffer);
 
     /// Makes a call.
-    fn call(&self, process: ProcessIndex, call: &Call, hands: &mut Hands) -> Did;
+    fn call(&self, process: ProcessIndex, call: &Call, buffer: &mut WorkerBuffer) -> Execution;
 
     /// A process ends.
     fn end(&self, process: ProcessIndex) -> Result<(), String>;

@@ -1,4 +1,4 @@
-//! [`Act`]: a recorded process that is acted out, with its stack and its open files.
+//! [`ReplayedProcess`]: a recorded process that is acted out, with its stack and its open files.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use striate_stack::{OpenFile, Stack};
 
-use super::through_stack::Locks;
-use crate::world::FileId;
+use super::stack::Locks;
+use crate::namespace::FileId;
 
 /// A file that a process has open.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenDescriptors {
     pub(super) file: Arc<OpenFile>,
     /// Descriptors: as they were recorded, and as they are.
     pub(super) descriptors: Vec<(i32, RawFd)>,
@@ -20,9 +20,9 @@ pub(super) struct Opened {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Act {
+pub(super) struct ReplayedProcess {
     pub(super) stack: Stack,
-    files: Mutex<HashMap<FileId, Opened>>,
+    files: Mutex<HashMap<FileId, OpenDescriptors>>,
     /// Its locks on parts of files.
     pub(super) locks: Locks,
     /// Whether sizes that the kernel tells may be others than the program sees.
@@ -40,7 +40,7 @@ pub(super) struct Closing {
     pub(super) others: Vec<RawFd>,
 }
 
-impl Act {
+impl ReplayedProcess {
     pub(super) fn new(stack: Stack) -> Self {
         let holds_back = stack.stages().iter().any(|placed| {
             placed.stage.holds_back() || matches!(placed.name, "combine" | "path-rewrite")
@@ -48,7 +48,7 @@ impl Act {
         Self { stack, files: Mutex::default(), locks: Locks::default(), holds_back }
     }
 
-    pub(super) fn files(&self) -> MutexGuard<'_, HashMap<FileId, Opened>> {
+    pub(super) fn files(&self) -> MutexGuard<'_, HashMap<FileId, OpenDescriptors>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,7 +60,7 @@ impl Act {
     /// It has a file open, by one descriptor.
     pub(super) fn add(&self, id: FileId, file: Arc<OpenFile>, recorded: i32) {
         let descriptors = vec![(recorded, file.raw_descriptor())];
-        if let Some(before) = self.files().insert(id, Opened { file, descriptors }) {
+        if let Some(before) = self.files().insert(id, OpenDescriptors { file, descriptors }) {
             close_all(before);
         }
     }
@@ -92,8 +92,9 @@ impl Act {
 
     /// Takes a descriptor away, to be closed.
     pub(super) fn close(&self, id: FileId, recorded: i32, last: bool) -> Option<Closing> {
-        let known =
-            |opened: &Opened| opened.descriptors.iter().position(|(number, _)| *number == recorded);
+        let known = |opened: &OpenDescriptors| {
+            opened.descriptors.iter().position(|(number, _)| *number == recorded)
+        };
         {
             let files = self.files();
             let opened = files.get(&id)?;
@@ -135,7 +136,7 @@ pub(super) fn duplicate(descriptor: RawFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Closes the descriptors of a file as the end of a process does.
-pub(super) fn close_all(opened: Opened) {
+pub(super) fn close_all(opened: OpenDescriptors) {
     for (_, descriptor) in opened.descriptors {
         opened.file.lose_descriptor(descriptor);
         close(descriptor);

@@ -1,4 +1,4 @@
-//! [`Flight`]: how many calls are under way at the same time.
+//! [`InFlight`]: how many calls are under way at the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ const FINE: u64 = 8;
 
 /// Calls that have begun, by their ends.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     ends: BinaryHeap<Reverse<u64>>,
     now: u64,
     most: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Flight {
     weighted: u128,
 }
 
-impl Flight {
+impl InFlight {
     /// A call began. Calls come in the order of their beginnings.
     pub(crate) fn begin(&mut self, start: u64, duration: u64) {
         self.go_to(start);
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn time_is_counted_by_level() {
-        let mut flight = Flight::default();
+        let mut in_flight = InFlight::default();
         // 0–10 one, 10–20 two, 20–30 one, 40–45 one.
         for (start, duration) in [(0, 20), (10, 20), (35, 0), (40, 5)] {
-            flight.begin(start, duration);
+            in_flight.begin(start, duration);
         }
-        let (busy, concurrency) = flight.finish();
+        let (busy, concurrency) = in_flight.finish();
         assert_eq!((busy, concurrency.most), (35, 2));
         let levels: Vec<_> =
             concurrency.levels.iter().map(|level| (level.calls, level.time_ns)).collect();

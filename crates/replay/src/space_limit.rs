@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::ReplayError;
+use crate::namespace::{FileType, Initial, Need};
 use crate::options::{Onto, Options, SHARE_OF_FREE, StoreAt};
-use crate::world::{Initial, Need, Sort};
 
 /// Refuses a recording whose files take more than they may.
 pub(crate) fn check(
@@ -39,8 +39,8 @@ fn with_initial(initial: &[Initial], need: &Need, options: &Options) -> Need {
         Onto::Directory(root) => Some(root.as_path()),
         _ => None,
     };
-    for Initial { path, sort, .. } in initial {
-        let Sort::File(size) = sort else { continue };
+    for Initial { path, file_type, .. } in initial {
+        let FileType::File(size) = file_type else { continue };
         let here = root.map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
         let there = here.and_then(|here| here.metadata().ok());
         let real = root == Some(Path::new("/"));

@@ -1,4 +1,4 @@
-//! What each call tells of the [`World`].
+//! What each call tells of the [`Namespace`].
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use striate_recording::ProcessIndex;
 use striate_stack::Function;
 use striate_trace::{Call, Record, Subject, TracedFile};
 
-use super::{About, FileId, Name, Node, NodeId, World};
+use super::{About, FileId, Name, Namespace, Node, NodeId};
 use crate::fix::Fix;
 
 /// What is in a directory of which is only known that it is not empty.
 const MADE_UP: &str = "not-recorded";
 
-impl World {
+impl Namespace {
     /// Takes in a record. `file` and `to` are the files of the call.
     pub(crate) fn observe(
         &mut self,
@@ -398,11 +398,11 @@ impl World {
         start: u64,
         about: &mut About,
     ) -> Option<Fix> {
-        let sort = mode.map(|mode| mode & libc::S_IFMT);
+        let file_type = mode.map(|mode| mode & libc::S_IFMT);
         let path = match (of, outcome) {
             (Subject::File(file), Ok(_)) => {
                 let node = about.node?;
-                if sort == Some(libc::S_IFDIR) {
+                if file_type == Some(libc::S_IFDIR) {
                     self.nodes[node].directory = true;
                 }
                 return self.has_size(node, &file.path, size, start);
@@ -414,7 +414,7 @@ impl World {
         about.node = self.node(&resolved);
         let fix = match outcome {
             Ok(_) => {
-                let (node, fix) = match sort {
+                let (node, fix) = match file_type {
                     Some(libc::S_IFDIR) => self.there_directory(&resolved, start),
                     Some(libc::S_IFLNK) => self.there_link(&resolved, None, size),
                     None | Some(libc::S_IFREG) => self.there(&resolved, size, start),

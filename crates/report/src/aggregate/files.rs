@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::heat::HeatMap;
-use super::signals::Mark;
+use super::indicators::Mark;
 use crate::distinct::Distinct;
 use crate::model::{FileRow, Rest, Sums};
 

@@ -20,7 +20,7 @@ pub(super) enum StoreFiles {
 }
 
 /// What a store says, as an error number.
-type Answer<T> = Result<T, i32>;
+pub(super) type ErrnoResult<T> = Result<T, i32>;
 
 impl StoreFiles {
     pub(super) fn new(at: &StoreAt) -> Result<Self, ReplayError> {
@@ -54,7 +54,7 @@ impl StoreFiles {
         path: &Path,
         creates: bool,
         exclusive: bool,
-    ) -> Answer<Arc<dyn Store>> {
+    ) -> ErrnoResult<Arc<dyn Store>> {
         match self {
             Self::Memory(files) => {
                 let mut files = Self::memory(files);
@@ -89,7 +89,7 @@ impl StoreFiles {
     }
 
     /// Removes a file.
-    pub(super) fn remove(&self, path: &Path) -> Answer<()> {
+    pub(super) fn remove(&self, path: &Path) -> ErrnoResult<()> {
         match self {
             Self::Memory(files) => match Self::memory(files).remove(path) {
                 Some(_) => Ok(()),
@@ -106,7 +106,7 @@ impl StoreFiles {
     }
 
     /// Gives a file another name; what had that name is gone.
-    pub(super) fn rename(&self, from: &Path, to: &Path) -> Answer<()> {
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> ErrnoResult<()> {
         match self {
             Self::Memory(files) => {
                 let mut files = Self::memory(files);

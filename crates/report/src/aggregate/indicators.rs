@@ -1,4 +1,4 @@
-//! [`Signals`]: sums over the calls that rules are about.
+//! [`Indicators`]: sums over the calls that rules are about.
 
 use crate::model::Transfers;
 
@@ -80,7 +80,7 @@ impl Mark {
 
 /// Sums over calls of the whole recording.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Signals {
+pub(crate) struct Indicators {
     pub(crate) small_writes: Small,
     /// Small reads that follow each other.
     pub(crate) small_reads: Small,

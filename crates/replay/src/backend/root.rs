@@ -12,10 +12,10 @@ use rustix::fs::{Mode, OFlags};
 use striate_recording::Progress;
 use tempfile::TempDir;
 
-use crate::contents::{Hands, Phase};
+use crate::contents::{Phase, WorkerBuffer};
 use crate::error::ReplayError;
 use crate::fix::Fix;
-use crate::world::{Initial, Sort};
+use crate::namespace::{FileType, Initial};
 
 /// As much is written at a time.
 const STEP: usize = 1 << 20;
@@ -97,28 +97,28 @@ impl Root {
 
     /// Makes what was there before. Returns how many bytes.
     pub(super) fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
-        let (mut hands, mut bytes) = (Hands::default(), 0);
-        for Initial { path, sort, mode } in initial {
+        let (mut buffer, mut bytes) = (WorkerBuffer::default(), 0);
+        for Initial { path, file_type, mode } in initial {
             if watched.is_stopped() {
                 break;
             }
             let here = self.full(path);
-            let made = match sort {
-                Sort::Directory => fs::create_dir_all(&here),
-                Sort::Link(_) if here.symlink_metadata().is_ok() => continue,
-                Sort::Link(to) => self.make_link(path, to),
-                Sort::File(size) => {
+            let made = match file_type {
+                FileType::Directory => fs::create_dir_all(&here),
+                FileType::Link(_) if here.symlink_metadata().is_ok() => continue,
+                FileType::Link(to) => self.make_link(path, to),
+                FileType::File(size) => {
                     let found = here.metadata().ok();
                     if found.is_some_and(|found| self.real || found.len() == *size) {
                         continue;
                     }
                     bytes += size;
-                    self.make_file(path, *size, &mut hands, watched)
+                    self.make_file(path, *size, &mut buffer, watched)
                 }
             };
             made.map_err(|error| ReplayError::make(&here, error))?;
             // Whoever replays it has to be able to use it, and sets nobody else's rights.
-            if let (Sort::File(_), Some(mode), false) = (sort, mode, self.real) {
+            if let (FileType::File(_), Some(mode), false) = (file_type, mode, self.real) {
                 let mode = fs::Permissions::from_mode(mode & 0o777 | 0o600);
                 fs::set_permissions(&here, mode)
                     .map_err(|error| ReplayError::make(&here, error))?;
@@ -137,7 +137,7 @@ impl Root {
         &self,
         path: &Path,
         size: u64,
-        hands: &mut Hands,
+        buffer: &mut WorkerBuffer,
         watched: &Progress,
     ) -> io::Result<()> {
         let here = self.full(path);
@@ -145,7 +145,7 @@ impl Root {
             fs::create_dir_all(parent)?;
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(here)?;
-        fill(&file, Phase::of(path), 0..size, hands, watched)
+        fill(&file, Phase::of(path), 0..size, buffer, watched)
     }
 
     /// What a symbolic link says so that it stays beneath the root, wherever it is moved: one that could lead out of it
@@ -182,15 +182,15 @@ impl Root {
     }
 
     /// Makes something good, as far as possible: what is still different then is told as a difference.
-    pub(super) fn fix(&self, fix: &Fix, hands: &mut Hands) {
+    pub(super) fn fix(&self, fix: &Fix, buffer: &mut WorkerBuffer) {
         if self.real {
             return;
         }
         let _ = match fix {
-            Fix::File(path, size) => self.make_file(path, *size, hands, &Progress::default()),
+            Fix::File(path, size) => self.make_file(path, *size, buffer, &Progress::default()),
             Fix::Directory(path) => fs::create_dir_all(self.full(path)),
             Fix::Link(path, to) => self.make_link(path, to),
-            Fix::Size(path, size) => self.resize(path, *size, hands),
+            Fix::Size(path, size) => self.resize(path, *size, buffer),
             Fix::Nothing(path) => {
                 let here = self.full(path);
                 fs::remove_file(&here).or_else(|_| fs::remove_dir_all(&here))
@@ -199,7 +199,7 @@ impl Root {
         };
     }
 
-    fn resize(&self, path: &Path, size: u64, hands: &mut Hands) -> io::Result<()> {
+    fn resize(&self, path: &Path, size: u64, buffer: &mut WorkerBuffer) -> io::Result<()> {
         let here = self.full(path);
         if here.is_dir() {
             return Ok(());
@@ -209,7 +209,7 @@ impl Root {
         if now > size {
             file.set_len(size)
         } else {
-            fill(&file, Phase::of(path), now..size, hands, &Progress::default())
+            fill(&file, Phase::of(path), now..size, buffer, &Progress::default())
         }
     }
 }
@@ -219,13 +219,13 @@ fn fill(
     file: &File,
     phase: Phase,
     range: std::ops::Range<u64>,
-    hands: &mut Hands,
+    buffer: &mut WorkerBuffer,
     watched: &Progress,
 ) -> io::Result<()> {
     let mut at = range.start;
     while at < range.end && !watched.is_stopped() {
         let count = (range.end - at).min(STEP as u64) as usize;
-        file.write_all_at(hands.bytes(phase, at, count, false), at)?;
+        file.write_all_at(buffer.bytes(phase, at, count, false), at)?;
         at += count as u64;
         watched.add(count as u64);
     }
@@ -265,19 +265,19 @@ mod tests {
         let root = Root::temporary(None, false).unwrap();
         let path = PathBuf::from("/deep/down/file");
         let initial = [
-            Initial { path: "/empty".into(), sort: Sort::Directory, mode: None },
-            Initial { path: path.clone(), sort: Sort::File(3_000_000), mode: Some(0o755) },
+            Initial { path: "/empty".into(), file_type: FileType::Directory, mode: None },
+            Initial { path: path.clone(), file_type: FileType::File(3_000_000), mode: Some(0o755) },
         ];
         assert_eq!(root.make(&initial, &Progress::default()).unwrap(), 3_000_000);
         let mut expected = vec![0; 3_000_000];
         Phase::of(&path).fill(0, &mut expected);
         assert!(fs::read(root.full(&path)).unwrap() == expected);
-        let mut hands = Hands::default();
+        let mut buffer = WorkerBuffer::default();
         for size in [10, 2_500_000] {
-            root.fix(&Fix::Size(path.clone(), size), &mut hands);
+            root.fix(&Fix::Size(path.clone(), size), &mut buffer);
             assert!(fs::read(root.full(&path)).unwrap() == expected[..size as usize]);
         }
-        root.fix(&Fix::Nothing("/deep".into()), &mut hands);
+        root.fix(&Fix::Nothing("/deep".into()), &mut buffer);
         assert!(!root.full(&path).exists() && root.full(Path::new("/empty")).is_dir());
         let place = root.full(Path::new("/"));
         drop(root);

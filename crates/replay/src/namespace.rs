@@ -1,4 +1,4 @@
-//! [`World`]: which names there are, which file each stands for and how large it is, as the recorded calls tell.
+//! [`Namespace`]: which names there are, which file each stands for and how large it is, as the recorded calls tell.
 //!
 //! It goes through the records twice, in the same order. The first time it *learns*: whatever a call finds that no
 //! call before it has made was there before the recording. The second time it knows that, and what is
@@ -35,7 +35,7 @@ pub(crate) struct FileId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Initial {
     pub(crate) path: PathBuf,
-    pub(crate) sort: Sort,
+    pub(crate) file_type: FileType,
     /// Its permissions, as far as they were told.
     pub(crate) mode: Option<u32>,
 }
@@ -43,8 +43,8 @@ pub(crate) struct Initial {
 impl Initial {
     /// Bytes that are in it.
     pub(crate) const fn bytes(&self) -> u64 {
-        match self.sort {
-            Sort::File(size) => size,
+        match self.file_type {
+            FileType::File(size) => size,
             _ => 0,
         }
     }
@@ -52,7 +52,7 @@ impl Initial {
 
 /// What something was before the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum FileType {
     Directory,
     /// A file of a size.
     File(u64),
@@ -122,7 +122,7 @@ pub(crate) struct Need {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct Namespace {
     learning: bool,
     /// Whether symbolic links are followed: a store has none.
     follows: bool,
@@ -143,7 +143,7 @@ pub(crate) struct World {
     fixes: Vec<Fix>,
 }
 
-impl World {
+impl Namespace {
     /// One that learns.
     pub(crate) fn learning(follows: bool) -> Self {
         Self { learning: true, follows, ..Self::default() }
@@ -153,33 +153,35 @@ impl World {
     pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
         let need = self.need();
         let Self { directories, follows, nodes, .. } = self;
-        let mut world = Self { follows, directories, ..Self::default() };
+        let mut namespace = Self { follows, directories, ..Self::default() };
         let mut found = BTreeMap::new();
         for node in nodes {
             if let Some((path, size)) = node.first {
-                let sort = match node.link {
-                    Some(link) => Sort::Link(link.to),
-                    None if node.directory => Sort::Directory,
-                    None => Sort::File(size.unwrap_or(0)),
+                let file_type = match node.link {
+                    Some(link) => FileType::Link(link.to),
+                    None if node.directory => FileType::Directory,
+                    None => FileType::File(size.unwrap_or(0)),
                 };
-                found.insert(path.clone(), Initial { path, sort, mode: node.mode });
+                found.insert(path.clone(), Initial { path, file_type, mode: node.mode });
             }
         }
         let initial = links::in_place(found);
-        for Initial { path, sort, .. } in &initial {
-            let node = match sort {
-                Sort::Directory => Node { directory: true, ..Node::default() },
-                Sort::File(size) => Node { size: Some(*size), ..Node::default() },
-                Sort::Link(to) => {
-                    world.has_links = true;
+        for Initial { path, file_type, .. } in &initial {
+            let node = match file_type {
+                FileType::Directory => Node { directory: true, ..Node::default() },
+                FileType::File(size) => Node { size: Some(*size), ..Node::default() },
+                FileType::Link(to) => {
+                    namespace.has_links = true;
                     let link = Some(Link { to: to.clone(), known: true });
                     Node { link, ..Node::default() }
                 }
             };
-            world.nodes.push(node);
-            world.names.insert(path.clone(), Name { node: Some(world.nodes.len() - 1), until: 0 });
+            namespace.nodes.push(node);
+            namespace
+                .names
+                .insert(path.clone(), Name { node: Some(namespace.nodes.len() - 1), until: 0 });
         }
-        (initial, world, need)
+        (initial, namespace, need)
     }
 
     /// What is written, besides the files that were there before.

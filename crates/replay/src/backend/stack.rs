@@ -1,4 +1,4 @@
-//! [`ThroughStack`]: files in a directory, through a stack of stages for each recorded process.
+//! [`StackBackend`]: files in a directory, through a stack of stages for each recorded process.
 //!
 //! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay has them. The kernel
 //! looks names up from the root of the replay. What is done around a call is what the door for unmodified
@@ -20,27 +20,27 @@ use striate_recording::{ProcessIndex, Progress, Recording};
 use striate_stack::{Configuration, Function, OpenFile, Paths, Placed, Stack, Target};
 
 pub(super) use self::locks::Locks;
-use super::heritage::Heritage;
-use super::process::{Act, close, close_all, duplicate};
+use super::fd_inheritance::FdInheritance;
+use super::process::{ReplayedProcess, close, close_all, duplicate};
 use super::root::Root;
-use super::watch::Watch;
-use super::{Did, Ground};
-use crate::contents::Hands;
+use super::stopwatch::Stopwatch;
+use super::{Backend, Execution};
+use crate::contents::WorkerBuffer;
 use crate::error::ReplayError;
 use crate::fix::Fix;
+use crate::namespace::{FileId, Initial};
 use crate::options::Options;
 use crate::task::Call;
-use crate::world::{FileId, Initial};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct ThroughStack {
+pub(crate) struct StackBackend {
     root: Root,
     configuration: Option<Arc<Configuration>>,
     trace: Option<PathBuf>,
     origins: Vec<striate_process::Origin>,
-    acts: RwLock<HashMap<ProcessIndex, Arc<Act>>>,
-    heritage: Mutex<Heritage>,
+    processes: RwLock<HashMap<ProcessIndex, Arc<ReplayedProcess>>>,
+    fd_inheritance: Mutex<FdInheritance>,
     /// Files that could not be opened as they should.
     failed: Mutex<HashSet<FileId>>,
     /// Where files were that were open before the records begin.
@@ -55,12 +55,12 @@ pub(crate) struct ThroughStack {
     no_file: OwnedFd,
 }
 
-impl ThroughStack {
+impl StackBackend {
     pub(crate) fn new(
         recording: &Recording,
         options: &Options,
         root: Root,
-        heirs: HashMap<FileId, Vec<ProcessIndex>>,
+        inheritors: HashMap<FileId, Vec<ProcessIndex>>,
     ) -> Result<Self, ReplayError> {
         if let Some(directory) = &options.trace {
             std::fs::create_dir_all(directory)
@@ -79,7 +79,7 @@ impl ThroughStack {
         let nowhere = std::fs::OpenOptions::new().write(true).open(null);
         let no_file = tempfile::tempfile_in(root.place());
         let no_file = no_file.map_err(|error| ReplayError::make(&root.place(), error))?.into();
-        let ground = Self {
+        let backend = Self {
             no_file,
             root,
             configuration: options.stack.clone(),
@@ -89,8 +89,8 @@ impl ThroughStack {
                 .iter()
                 .map(|process| process.header().origin.clone())
                 .collect(),
-            acts: RwLock::default(),
-            heritage: Mutex::new(Heritage::new(heirs)),
+            processes: RwLock::default(),
+            fd_inheritance: Mutex::new(FdInheritance::new(inheritors)),
             failed: Mutex::default(),
             held,
             stop: Arc::clone(&options.stop),
@@ -98,16 +98,16 @@ impl ThroughStack {
             nowhere: nowhere.map_err(|error| ReplayError::make(null, error))?.into(),
         };
         // Whatever is wrong with the stack is found out now.
-        if let Some(configuration) = &ground.configuration {
+        if let Some(configuration) = &backend.configuration {
             configuration.build()?;
         }
-        ground.watchers().map_err(ReplayError::Trace)?;
-        Ok(ground)
+        backend.watchers().map_err(ReplayError::Trace)?;
+        Ok(backend)
     }
 
     /// The stages before all others.
     fn watchers(&self) -> Result<Vec<Placed>, String> {
-        let watch = Watch::placed();
+        let watch = Stopwatch::placed();
         let Some(directory) = &self.trace else { return Ok(vec![watch]) };
         let stage_type = striate_stages::stage_type("trace").ok_or("there is no stage trace")?;
         let mut table = toml::Table::new();
@@ -133,13 +133,13 @@ impl ThroughStack {
         })
     }
 
-    fn act(&self, process: ProcessIndex) -> Option<Arc<Act>> {
-        let acts = self.acts.read().unwrap_or_else(PoisonError::into_inner);
-        acts.get(&process).map(Arc::clone)
+    fn replayed(&self, process: ProcessIndex) -> Option<Arc<ReplayedProcess>> {
+        let processes = self.processes.read().unwrap_or_else(PoisonError::into_inner);
+        processes.get(&process).map(Arc::clone)
     }
 
-    fn heritage(&self) -> MutexGuard<'_, Heritage> {
-        self.heritage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fd_inheritance(&self) -> MutexGuard<'_, FdInheritance> {
+        self.fd_inheritance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name as stages take it.
@@ -150,18 +150,18 @@ impl ThroughStack {
     /// Opens whatever is at a name. What is no regular file is not for stages.
     fn open(
         &self,
-        act: &Act,
+        replayed: &ReplayedProcess,
         function: Function,
         (path, absolute): (&std::ffi::CStr, &Path),
         flags: i32,
         mode: u32,
     ) -> Result<Arc<OpenFile>, rustix::io::Errno> {
         let target = self.target(path, absolute);
-        if let Some(opened) = act.stack.open(function, target, flags, mode) {
+        if let Some(opened) = replayed.stack.open(function, target, flags, mode) {
             return opened;
         }
         // Nobody is at the other end of a pipe.
-        act.stack.open_watched(function, target, flags | libc::O_NONBLOCK, mode)
+        replayed.stack.open_watched(function, target, flags | libc::O_NONBLOCK, mode)
     }
 
     /// The file that a call is on: the process's own, one that it inherits, or one that was open before
@@ -169,48 +169,54 @@ impl ThroughStack {
     fn file(
         &self,
         process: ProcessIndex,
-        act: &Act,
+        replayed: &ReplayedProcess,
         id: FileId,
         traced: &striate_trace::TracedFile,
     ) -> Option<Arc<OpenFile>> {
-        if let Some(file) = act.file(id) {
+        if let Some(file) = replayed.file(id) {
             return Some(file);
         }
         if self.failed.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
             return None;
         }
-        self.inherited(process, act, id).or_else(|| self.adopted(process, act, id, traced))
+        self.inherited(process, replayed, id)
+            .or_else(|| self.adopted(process, replayed, id, traced))
     }
 
-    fn inherited(&self, process: ProcessIndex, act: &Act, id: FileId) -> Option<Arc<OpenFile>> {
-        let mut heritage = self.heritage();
-        if let Some(file) = act.file(id) {
+    fn inherited(
+        &self,
+        process: ProcessIndex,
+        replayed: &ReplayedProcess,
+        id: FileId,
+    ) -> Option<Arc<OpenFile>> {
+        let mut fd_inheritance = self.fd_inheritance();
+        if let Some(file) = replayed.file(id) {
             return Some(file);
         }
-        let legacy = heritage.take(process, id).or_else(|| {
-            let owner = self.act(id.owner).filter(|_| id.owner != process)?;
+        let inherited = fd_inheritance.take(process, id).or_else(|| {
+            let owner = self.replayed(id.owner).filter(|_| id.owner != process)?;
             let file = owner.file(id)?;
             // As it was when the process was copied.
             let _ = owner.stack.share(&file);
             let descriptor = duplicate(file.raw_descriptor()).ok()?;
             Some((file, descriptor))
         });
-        let (file, descriptor) = legacy?;
-        let file = act.stack.inherit(&file, descriptor.into_raw_fd());
-        act.add(id, Arc::clone(&file), -1);
+        let (file, descriptor) = inherited?;
+        let file = replayed.stack.inherit(&file, descriptor.into_raw_fd());
+        replayed.add(id, Arc::clone(&file), -1);
         Some(file)
     }
 
     fn adopted(
         &self,
         process: ProcessIndex,
-        act: &Act,
+        replayed: &ReplayedProcess,
         id: FileId,
         traced: &striate_trace::TracedFile,
     ) -> Option<Arc<OpenFile>> {
         let flags = traced.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
         let path = Root::c_relative(&traced.path);
-        let opened = self.open(act, Function::Open, (&path, &traced.path), flags, 0);
+        let opened = self.open(replayed, Function::Open, (&path, &traced.path), flags, 0);
         let Ok(file) = opened else {
             self.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
             return None;
@@ -220,20 +226,20 @@ impl ThroughStack {
         {
             let _ = rustix::fs::seek(descriptor, rustix::fs::SeekFrom::Start(*position));
         }
-        act.add(id, Arc::clone(&file), -1);
+        replayed.add(id, Arc::clone(&file), -1);
         Some(file)
     }
 }
 
-impl Ground for ThroughStack {
+impl Backend for StackBackend {
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         self.root.make(initial, watched)
     }
 
     fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String> {
-        let act = Arc::new(Act::new(self.stack(process)?));
-        self.acts.write().unwrap_or_else(PoisonError::into_inner).insert(process, act);
-        let Some(parent) = parent.and_then(|parent| self.act(parent)) else { return Ok(0) };
+        let replayed = Arc::new(ReplayedProcess::new(self.stack(process)?));
+        self.processes.write().unwrap_or_else(PoisonError::into_inner).insert(process, replayed);
+        let Some(parent) = parent.and_then(|parent| self.replayed(parent)) else { return Ok(0) };
         let begin = Instant::now();
         // As when a process is copied or starts a program: whatever it holds back is there for the new one.
         let files: Vec<_> =
@@ -245,40 +251,41 @@ impl Ground for ThroughStack {
         Ok(begin.elapsed().as_nanos() as u64)
     }
 
-    fn fix(&self, process: ProcessIndex, fix: &Fix, hands: &mut Hands) {
-        let Fix::Position(id, position) = fix else { return self.root.fix(fix, hands) };
-        if let Some(act) = self.act(process)
-            && let Some(file) = act.file(*id)
+    fn fix(&self, process: ProcessIndex, fix: &Fix, buffer: &mut WorkerBuffer) {
+        let Fix::Position(id, position) = fix else { return self.root.fix(fix, buffer) };
+        if let Some(replayed) = self.replayed(process)
+            && let Some(file) = replayed.file(*id)
         {
             // Somebody else has the file, too.
-            let _ = act.stack.share(&file);
+            let _ = replayed.stack.share(&file);
             if let Ok(descriptor) = file.descriptor() {
                 let _ = rustix::fs::seek(descriptor, rustix::fs::SeekFrom::Start(*position));
             }
         }
     }
 
-    fn call(&self, process: ProcessIndex, call: &Call, hands: &mut Hands) -> Did {
-        match self.act(process) {
-            Some(act) => self.perform(process, &act, call, hands),
-            None => Did::Skipped("its process could not be started"),
+    fn call(&self, process: ProcessIndex, call: &Call, buffer: &mut WorkerBuffer) -> Execution {
+        match self.replayed(process) {
+            Some(replayed) => self.perform(process, &replayed, call, buffer),
+            None => Execution::Skipped("its process could not be started"),
         }
     }
 
     fn end(&self, process: ProcessIndex) -> Result<(), String> {
-        let act = self.acts.write().unwrap_or_else(PoisonError::into_inner).remove(&process);
-        let Some(act) = act else { return Ok(()) };
-        let mut heritage = self.heritage();
-        let files: Vec<_> = act.files().drain().collect();
+        let replayed =
+            self.processes.write().unwrap_or_else(PoisonError::into_inner).remove(&process);
+        let Some(replayed) = replayed else { return Ok(()) };
+        let mut fd_inheritance = self.fd_inheritance();
+        let files: Vec<_> = replayed.files().drain().collect();
         for (id, opened) in &files {
-            heritage.leave(process, &act, *id, &opened.file);
+            fd_inheritance.leave(process, &replayed, *id, &opened.file);
         }
-        heritage.end(process);
-        drop(heritage);
+        fd_inheritance.end(process);
+        drop(fd_inheritance);
         for (_, opened) in &files {
-            let _ = act.stack.share(&opened.file);
+            let _ = replayed.stack.share(&opened.file);
         }
-        let finished = act.stack.finish();
+        let finished = replayed.stack.finish();
         for (_, opened) in files {
             close_all(opened);
         }
@@ -287,8 +294,8 @@ impl Ground for ThroughStack {
 
     fn end_all(&self) -> Vec<String> {
         let left: Vec<ProcessIndex> = {
-            let acts = self.acts.read().unwrap_or_else(PoisonError::into_inner);
-            acts.keys().copied().collect()
+            let processes = self.processes.read().unwrap_or_else(PoisonError::into_inner);
+            processes.keys().copied().collect()
         };
         let mut failures = Vec::new();
         for process in left {

@@ -6,14 +6,14 @@ use std::path::Path;
 use striate_recording::{Owners, PeakMeter, Process, Recording};
 use striate_trace::{Call, Function, LayerRecord, Record, TracedFile};
 
+use super::access_pattern::Follows;
 use super::calls::{class, count_size, is_about_names, path, size_row, sums};
 use super::files::Files;
-use super::flight::Flight;
 use super::heat::COLUMNS;
+use super::in_flight::InFlight;
+use super::indicators::{Indicators, Mark, PAGE, SMALL};
 use super::open_files::{Key, OpenFile, OpenFiles, key};
 use super::process::Processes;
-use super::signals::{Mark, PAGE, SMALL, Signals};
-use super::stream::Follows;
 use super::time_bins::{BINS, spread, width};
 use super::{Evidence, Options};
 use crate::durations::Durations;
@@ -51,10 +51,10 @@ pub(super) struct Pass<'r> {
     rate: Rate,
     peak: PeakMeter,
     column_ns: u64,
-    flight: Flight,
+    in_flight: InFlight,
     files: Files,
     open_files: OpenFiles,
-    signals: Signals,
+    indicators: Indicators,
 }
 
 /// A read or a write.
@@ -102,10 +102,10 @@ impl<'r> Pass<'r> {
             },
             peak: PeakMeter::new(length),
             column_ns: length.div_ceil(COLUMNS.into()).max(1),
-            flight: Flight::default(),
+            in_flight: InFlight::default(),
             files: Files::new(),
             open_files: OpenFiles::default(),
-            signals: Signals::default(),
+            indicators: Indicators::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'r> Pass<'r> {
         function.time_ns += record.duration;
         function.durations.add(record.duration);
         self.peak.add(record);
-        self.flight.begin(record.start, record.duration);
+        self.in_flight.begin(record.start, record.duration);
         self.over_time(record, &sums);
         self.by_file(process, record, &sums);
         for file in self.open_files.too_many() {
@@ -166,13 +166,13 @@ impl<'r> Pass<'r> {
         let who = process as u32;
         let time = record.duration;
         if is_about_names(&record.call) {
-            self.signals.metadata.add(time);
+            self.indicators.metadata.add(time);
         }
         let Some(path) = path(&record.call) else { return };
         let stats = self.files.get(path, who);
         stats.sums.add(sums);
         if record.outcome == Err(ENOENT) && is_about_names(&record.call) {
-            self.signals.missing.add(time);
+            self.indicators.missing.add(time);
             stats.mark(Mark::Missing, time);
         }
         match &record.call {
@@ -208,11 +208,11 @@ impl<'r> Pass<'r> {
                 }
             }
             Call::Sync { file, .. } => {
-                self.signals.syncs.add(time);
+                self.indicators.syncs.add(time);
                 let before =
                     self.open_files.get(key(self.owners.owner(process, file), file)).synced();
                 if before == 1 {
-                    self.signals.eager_syncs.add(time);
+                    self.indicators.eager_syncs.add(time);
                     self.files.get(path, who).mark(Mark::Syncs, time);
                 }
             }
@@ -225,7 +225,7 @@ impl<'r> Pass<'r> {
                 stats.stats += 1;
                 stats.size = stats.size.max(size.unwrap_or(0));
                 if record.outcome.is_ok() && stats.asked == Some((who, stats.changes)) {
-                    self.signals.repeated_stats.add(time);
+                    self.indicators.repeated_stats.add(time);
                     stats.mark(Mark::Stats, time);
                 }
                 stats.asked = Some((who, stats.changes));
@@ -268,7 +268,7 @@ impl<'r> Pass<'r> {
         stats.size = stats.size.max(size.unwrap_or(0));
         if flags & O_ACCMODE == 0 {
             if stats.opened == Some((who, stats.changes)) {
-                self.signals.repeated_opens.add(record.duration);
+                self.indicators.repeated_opens.add(record.duration);
                 stats.mark(Mark::Opens, record.duration);
             }
             stats.opened = Some((who, stats.changes));
@@ -283,11 +283,11 @@ impl<'r> Pass<'r> {
 
     /// What became of an open file; `close`: its path, who closed it, and how long that took.
     fn closed(&mut self, open: &OpenFile, close: Option<(&Path, u32, u64)>) {
-        self.signals.synced_files += u64::from(open.syncs > 0);
+        self.indicators.synced_files += u64::from(open.syncs > 0);
         if let Some((path, who, close_ns)) = close
             && open.is_small_file()
         {
-            let sums = &mut self.signals.small_files;
+            let sums = &mut self.indicators.small_files;
             let time = open.open_ns + open.write_ns + close_ns;
             sums.files += 1;
             sums.bytes += open.bytes_written;
@@ -297,7 +297,7 @@ impl<'r> Pass<'r> {
             return;
         }
         if open.small_writes.calls > 1 {
-            let small = &mut self.signals.small_writes;
+            let small = &mut self.indicators.small_writes;
             small.transfers.join(&open.small_writes);
             small.requests += open.blocks;
             if let Some((path, who, _)) = close {
@@ -317,13 +317,13 @@ impl<'r> Pass<'r> {
         stats.wrote(who, offset, moved, time);
         let follows = self.open_files.get(key).wrote(offset, moved, time);
         if file.flags & O_DSYNC != 0 {
-            self.signals.durable_writes.add(moved, time);
+            self.indicators.durable_writes.add(moved, time);
             stats.mark(Mark::Syncs, time);
         }
         if moved >= SMALL {
-            self.signals.large_writes.add(moved, time);
+            self.indicators.large_writes.add(moved, time);
             if !offset.is_multiple_of(PAGE) {
-                self.signals.unaligned_writes.add(moved, time);
+                self.indicators.unaligned_writes.add(moved, time);
                 stats.mark(Mark::Unaligned, time);
             }
         }
@@ -334,7 +334,7 @@ impl<'r> Pass<'r> {
             Follows::Random => {
                 stats.random += 1;
                 if moved < MIDDLING {
-                    self.signals.random_writes.add(moved, time);
+                    self.indicators.random_writes.add(moved, time);
                     stats.mark(Mark::Random, time);
                 }
             }
@@ -357,14 +357,14 @@ impl<'r> Pass<'r> {
         let stats = self.files.get(path, who);
         stats.size = stats.size.max(offset.saturating_add(moved));
         if let Some(begins_window) = foreseen {
-            let small = &mut self.signals.small_reads;
+            let small = &mut self.indicators.small_reads;
             small.transfers.add(moved, time);
             small.requests += u64::from(begins_window);
             stats.mark(Mark::SmallReads, time);
         }
         let inside = |(from, until): (u64, u64)| from <= offset && offset + moved <= until;
         if stats.written.is_some_and(inside) && stats.writers.has(who) {
-            self.signals.read_back.add(moved, time);
+            self.indicators.read_back.add(moved, time);
             stats.mark(Mark::ReadBack, time);
         }
         match follows {
@@ -374,7 +374,7 @@ impl<'r> Pass<'r> {
             Follows::Random => {
                 stats.random += 1;
                 if moved < MIDDLING {
-                    self.signals.random_reads.add(moved, time);
+                    self.indicators.random_reads.add(moved, time);
                     stats.mark(Mark::Random, time);
                 }
             }
@@ -388,7 +388,7 @@ impl<'r> Pass<'r> {
         for file in self.open_files.take_all() {
             self.closed(&file, None);
         }
-        let (busy_ns, concurrency) = self.flight.finish();
+        let (busy_ns, concurrency) = self.in_flight.finish();
         let (count, exact) = self.files.count();
         (self.totals.files, self.totals.files_exact) = (count, exact);
         self.totals.busy_ns = busy_ns;
@@ -424,6 +424,6 @@ impl<'r> Pass<'r> {
             other_files,
             ..Model::default()
         };
-        (model, Evidence { signals: self.signals, files: self.files })
+        (model, Evidence { indicators: self.indicators, files: self.files })
     }
 }

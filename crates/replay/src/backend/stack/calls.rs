@@ -12,16 +12,16 @@ use striate_recording::ProcessIndex;
 use striate_stack::{Action, End, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
 use striate_trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
 
-use super::super::Did;
+use super::super::Execution;
 use super::super::memory;
-use super::super::process::Act;
+use super::super::process::ReplayedProcess;
 use super::super::root::Root;
-use super::super::watch::Watch;
-use super::{ThroughStack, close_others};
-use crate::compare::Came;
-use crate::contents::{Hands, Phase};
+use super::super::stopwatch::Stopwatch;
+use super::{StackBackend, close_others};
+use crate::compare::Observed;
+use crate::contents::{Phase, WorkerBuffer};
+use crate::namespace::FileId;
 use crate::task::Call;
-use crate::world::FileId;
 
 /// The longest transfer that the kernel makes.
 const MOST: u64 = 0x7fff_f000;
@@ -29,70 +29,70 @@ const MOST: u64 = 0x7fff_f000;
 const NOT_OPEN: &str = "its file could not be opened";
 
 /// Carries something out, and says how long it took.
-pub(super) fn timed(act: impl FnOnce() -> Outcome) -> Did {
-    let (outcome, took) = measured(act);
+pub(super) fn timed(operation: impl FnOnce() -> Outcome) -> Execution {
+    let (outcome, took) = measured(operation);
     made(outcome, None, took)
 }
 
-fn measured(act: impl FnOnce() -> Outcome) -> (Outcome, u64) {
-    Watch::took();
+fn measured(operation: impl FnOnce() -> Outcome) -> (Outcome, u64) {
+    Stopwatch::took();
     // A panic in a stage is an error of the call, as in the door.
-    let outcome = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::IO));
-    (outcome, Watch::took())
+    let outcome = catch_unwind(AssertUnwindSafe(operation)).unwrap_or(Err(Errno::IO));
+    (outcome, Stopwatch::took())
 }
 
 /// Does what a program waits for besides the call itself. Says how many nanoseconds that took.
-fn besides<R>(act: impl FnOnce() -> R) -> u64 {
+fn besides<R>(operation: impl FnOnce() -> R) -> u64 {
     let begin = Instant::now();
-    let _ = act();
+    let _ = operation();
     begin.elapsed().as_nanos() as u64
 }
 
 /// A call, and something that took time besides it.
-fn with(did: Did, more: u64) -> Did {
+fn with(did: Execution, more: u64) -> Execution {
     match did {
-        Did::Made(came, took) => Did::Made(came, took + more),
-        Did::Noted(took) => Did::Noted(took + more),
-        skipped @ Did::Skipped(_) => skipped,
+        Execution::Made(observed, took) => Execution::Made(observed, took + more),
+        Execution::Noted(took) => Execution::Noted(took + more),
+        skipped @ Execution::Skipped(_) => skipped,
     }
 }
 
 /// A call of which stages were only told.
-pub(super) fn noted(told: Did) -> Did {
+pub(super) fn noted(told: Execution) -> Execution {
     match told {
-        Did::Made(_, took) => Did::Noted(took),
+        Execution::Made(_, took) => Execution::Noted(took),
         other => other,
     }
 }
 
-pub(super) fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Did {
-    Did::Made(Came { outcome: outcome.map_err(Errno::raw_os_error), size }, took)
+pub(super) fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Execution {
+    Execution::Made(Observed { outcome: outcome.map_err(Errno::raw_os_error), size }, took)
 }
 
 /// A call that is being made.
 pub(super) struct Making<'a> {
-    pub(super) ground: &'a ThroughStack,
+    pub(super) backend: &'a StackBackend,
     pub(super) process: ProcessIndex,
-    pub(super) act: &'a Act,
+    pub(super) replayed: &'a ReplayedProcess,
     pub(super) record: &'a Record,
 }
 
-impl ThroughStack {
+impl StackBackend {
     /// Makes a call.
     pub(super) fn perform(
         &self,
         process: ProcessIndex,
-        act: &Act,
+        replayed: &ReplayedProcess,
         call: &Call,
-        hands: &mut Hands,
-    ) -> Did {
-        let making = Making { ground: self, process, act, record: &call.record };
-        making.make(call, hands)
+        buffer: &mut WorkerBuffer,
+    ) -> Execution {
+        let making = Making { backend: self, process, replayed, record: &call.record };
+        making.make(call, buffer)
     }
 }
 
 impl Making<'_> {
-    fn make(&self, call: &Call, hands: &mut Hands) -> Did {
+    fn make(&self, call: &Call, buffer: &mut WorkerBuffer) -> Execution {
         let record = self.record;
         match (&record.call, call.files[0]) {
             (Traced::Open { path, flags, mode, .. }, Some(id)) => {
@@ -110,7 +110,7 @@ impl Making<'_> {
             (Traced::ReadDirectory { path }, _) => self.list(path),
             (Traced::Stat { of: Subject::Name(path), flags, .. }, _) => {
                 let name = Root::c_relative(path);
-                self.stat(Of::Name(self.ground.target(&name, path)), *flags)
+                self.stat(Of::Name(self.backend.target(&name, path)), *flags)
             }
             (Traced::Notice { of: Subject::Name(path), .. }, _) if !record.known => {
                 self.notice_name(path, call)
@@ -123,69 +123,69 @@ impl Making<'_> {
             }
             (traced, Some(id)) => {
                 let Some(file) = traced.file() else {
-                    return Did::Skipped("nothing is known of it");
+                    return Execution::Skipped("nothing is known of it");
                 };
-                match self.ground.file(self.process, self.act, id, file) {
-                    Some(open) => self.on_file(id, file, &open, hands),
-                    None => Did::Skipped(NOT_OPEN),
+                match self.backend.file(self.process, self.replayed, id, file) {
+                    Some(open) => self.on_file(id, file, &open, buffer),
+                    None => Execution::Skipped(NOT_OPEN),
                 }
             }
-            (_, None) => Did::Skipped("nothing is known of it"),
+            (_, None) => Execution::Skipped("nothing is known of it"),
         }
     }
 
     fn call(&self, file: &Arc<OpenFile>, action: Action<'_>) -> Outcome {
         let mut op = Op { function: self.record.function, route: file.route(), action };
-        self.act.stack.call(&mut op)
+        self.replayed.stack.call(&mut op)
     }
 
-    fn open(&self, id: FileId, path: &Path, flags: i32, mode: u32) -> Did {
+    fn open(&self, id: FileId, path: &Path, flags: i32, mode: u32) -> Execution {
         let name = Root::c_relative(path);
         let mut opened = None;
         let (outcome, took) = measured(|| {
             let function = self.record.function;
-            let file = self.ground.open(self.act, function, (&name, path), flags, mode)?;
+            let file = self.backend.open(self.replayed, function, (&name, path), flags, mode)?;
             let descriptor = file.raw_descriptor() as u64;
             opened = Some(file);
             Ok(descriptor)
         });
         let mut size = None;
         if let Some(file) = opened {
-            if !self.act.holds_back {
+            if !self.replayed.holds_back {
                 let stat = file.descriptor().and_then(rustix::fs::fstat).ok();
                 let stat = stat
                     .filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
                 size = stat.map(|stat| stat.st_size as u64);
             }
             let recorded = self.record.outcome.unwrap_or(0) as i32;
-            self.act.add(id, file, recorded);
+            self.replayed.add(id, file, recorded);
             if self.record.outcome.is_err() {
                 // Nobody will use it.
                 self.close(id, -1, true);
             }
         } else if self.record.outcome.is_ok() {
-            self.ground.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+            self.backend.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         }
         made(outcome, size, took)
     }
 
-    fn close(&self, id: FileId, recorded: i32, last: bool) -> Did {
-        let mut heritage = self.ground.heritage();
-        let Some(closing) = self.act.close(id, recorded, last) else {
-            return Did::Skipped(NOT_OPEN);
+    fn close(&self, id: FileId, recorded: i32, last: bool) -> Execution {
+        let mut fd_inheritance = self.backend.fd_inheritance();
+        let Some(closing) = self.replayed.close(id, recorded, last) else {
+            return Execution::Skipped(NOT_OPEN);
         };
         let file = &closing.file;
-        self.act.locks.closes(file);
+        self.replayed.locks.closes(file);
         if !closing.goes_on {
-            heritage.leave(self.process, self.act, id, file);
+            fd_inheritance.leave(self.process, self.replayed, id, file);
         }
-        drop(heritage);
+        drop(fd_inheritance);
         close_others(file, closing.others);
         let was_used = file.raw_descriptor() == closing.descriptor;
         let last = file.remove_descriptor(closing.descriptor);
         if was_used && !last {
             // Calls on other descriptors of the file may be using this one.
-            self.act.stack.wait_for_others();
+            self.replayed.stack.wait_for_others();
         }
         timed(|| self.call(file, Action::Close { file, descriptor: closing.descriptor, last }))
     }
@@ -194,30 +194,30 @@ impl Making<'_> {
         &self,
         path: &'n Path,
         action: impl for<'a> FnOnce(striate_stack::Target<'a>) -> Action<'a>,
-    ) -> Did {
+    ) -> Execution {
         let name = Root::c_relative(path);
-        let route = self.act.stack.route(path);
-        let action = action(self.ground.target(&name, path));
+        let route = self.replayed.stack.route(path);
+        let action = action(self.backend.target(&name, path));
         let mut op = Op { function: self.record.function, route: &route, action };
-        timed(|| self.act.stack.call(&mut op))
+        timed(|| self.replayed.stack.call(&mut op))
     }
 
-    fn rename(&self, from: &Path, to: &Path, flags: u32) -> Did {
+    fn rename(&self, from: &Path, to: &Path, flags: u32) -> Execution {
         let [old, new] = [from, to].map(Root::c_relative);
-        let route = self.act.stack.route(from).or(&self.act.stack.route(to));
+        let route = self.replayed.stack.route(from).or(&self.replayed.stack.route(to));
         let action = Action::Rename {
-            from: self.ground.target(&old, from),
-            to: self.ground.target(&new, to),
+            from: self.backend.target(&old, from),
+            to: self.backend.target(&new, to),
             flags,
         };
         let mut op = Op { function: self.record.function, route: &route, action };
-        timed(|| self.act.stack.call(&mut op))
+        timed(|| self.replayed.stack.call(&mut op))
     }
 
-    fn stat(&self, of: Of<'_>, flags: i32) -> Did {
+    fn stat(&self, of: Of<'_>, flags: i32) -> Execution {
         let route = match of {
             Of::File(file) => file.route().clone(),
-            Of::Name(target) => self.act.stack.route(target.absolute),
+            Of::Name(target) => self.replayed.stack.route(target.absolute),
         };
         // SAFETY: both are plain numbers, for which zeros will do.
         let (mut stat, mut statx): (libc::stat, libc::statx) = unsafe { std::mem::zeroed() };
@@ -229,7 +229,7 @@ impl Making<'_> {
         };
         let action = Action::Stat { of, flags, into };
         let mut op = Op { function: self.record.function, route: &route, action };
-        let (outcome, took) = measured(|| self.act.stack.call(&mut op));
+        let (outcome, took) = measured(|| self.replayed.stack.call(&mut op));
         let (mode, size) = if by_statx {
             (u32::from(statx.stx_mode), statx.stx_size)
         } else {
@@ -240,13 +240,15 @@ impl Making<'_> {
         made(outcome, (outcome.is_ok() && is_file).then_some(size), took)
     }
 
-    fn notice_name(&self, path: &Path, call: &Call) -> Did {
+    fn notice_name(&self, path: &Path, call: &Call) -> Execution {
         let told = self.by_name(path, |target| Action::Notice { of: Of::Name(target) });
-        let (Some(old), Did::Made(came, took)) = (&call.link, &told) else { return noted(told) };
-        let [old, new] = [old.as_path(), path].map(|path| self.ground.root.full(path));
+        let (Some(old), Execution::Made(observed, took)) = (&call.link, &told) else {
+            return noted(told);
+        };
+        let [old, new] = [old.as_path(), path].map(|path| self.backend.root.full(path));
         let here = rustix::fs::CWD;
         match rustix::fs::linkat(here, old, here, new, AtFlags::empty()) {
-            Ok(()) => Did::Made(*came, *took),
+            Ok(()) => Execution::Made(*observed, *took),
             // It may have failed then, too: only that it was about to happen is recorded.
             Err(_) => noted(told),
         }
@@ -258,17 +260,17 @@ impl Making<'_> {
         from: &TracedEnd<Arc<TracedFile>>,
         to: &TracedEnd<Arc<TracedFile>>,
         length: u64,
-    ) -> Did {
+    ) -> Execution {
         let open = |place: usize, end: &TracedEnd<Arc<TracedFile>>| {
             let (id, file) = (call.files[place]?, end.file.as_ref()?);
-            Some((id, self.ground.file(self.process, self.act, id, file)?))
+            Some((id, self.backend.file(self.process, self.replayed, id, file)?))
         };
         let (source, sink) = (open(0, from), open(1, to));
         let Some((source_id, source)) = source else {
             return self.copy_from_elsewhere(sink, to);
         };
         let descriptor = |id: FileId, recorded: i32, file: &OpenFile| {
-            self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor())
+            self.replayed.descriptor(id, recorded).unwrap_or(file.raw_descriptor())
         };
         let start = End {
             file: Some(&source),
@@ -284,9 +286,9 @@ impl Making<'_> {
             },
             // Bytes that went to a socket, a pipe or a file that was not recorded go nowhere.
             None if sends || self.record.outcome.is_err() => {
-                End { file: None, descriptor: self.ground.nowhere.as_raw_fd(), at: None }
+                End { file: None, descriptor: self.backend.nowhere.as_raw_fd(), at: None }
             }
-            None => End { file: None, descriptor: self.ground.no_file.as_raw_fd(), at: Some(0) },
+            None => End { file: None, descriptor: self.backend.no_file.as_raw_fd(), at: Some(0) },
         };
         let route = match &sink {
             Some((_, file)) => source.route().or(file.route()),
@@ -299,7 +301,7 @@ impl Making<'_> {
             Action::CopyRange { from: start, to: end, length }
         };
         let mut op = Op { function: self.record.function, route: &route, action };
-        timed(|| self.act.stack.call(&mut op))
+        timed(|| self.replayed.stack.call(&mut op))
     }
 
     /// Bytes that came from what was not recorded: as many of a file without a name.
@@ -307,16 +309,17 @@ impl Making<'_> {
         &self,
         sink: Option<(FileId, Arc<OpenFile>)>,
         to: &TracedEnd<Arc<TracedFile>>,
-    ) -> Did {
-        let Some((id, file)) = sink else { return Did::Skipped(NOT_OPEN) };
+    ) -> Execution {
+        let Some((id, file)) = sink else { return Execution::Skipped(NOT_OPEN) };
         let moved = self.record.outcome.unwrap_or(0);
-        let made = tempfile::tempfile_in(self.ground.root.place());
+        let made = tempfile::tempfile_in(self.backend.root.place());
         let source = made.and_then(|made| made.set_len(moved).map(|()| made));
         let Ok(source) = source else {
-            return Did::Skipped("bytes came from what was not recorded");
+            return Execution::Skipped("bytes observed from what was not recorded");
         };
         let start = End { file: None, descriptor: source.as_raw_fd(), at: Some(0) };
-        let descriptor = self.act.descriptor(id, to.descriptor).unwrap_or(file.raw_descriptor());
+        let descriptor =
+            self.replayed.descriptor(id, to.descriptor).unwrap_or(file.raw_descriptor());
         let end = End { file: Some(&file), descriptor, at: to.at };
         let length = usize::try_from(moved).unwrap_or(usize::MAX);
         let action = if self.record.call.kind() == Kind::SendFile {
@@ -325,7 +328,7 @@ impl Making<'_> {
             Action::CopyRange { from: start, to: end, length }
         };
         let mut op = Op { function: self.record.function, route: file.route(), action };
-        timed(|| self.act.stack.call(&mut op))
+        timed(|| self.replayed.stack.call(&mut op))
     }
 
     fn on_file(
@@ -333,14 +336,14 @@ impl Making<'_> {
         id: FileId,
         traced: &TracedFile,
         file: &Arc<OpenFile>,
-        hands: &mut Hands,
-    ) -> Did {
+        buffer: &mut WorkerBuffer,
+    ) -> Execution {
         match self.record.call {
             Traced::Close { descriptor, last, .. } => self.close(id, descriptor, last),
             Traced::Read { placed, offset, length, flags, parts, .. } => {
                 let at = offset.filter(|_| placed);
                 let length = length.min(MOST) as usize;
-                let memory = memory::sink(hands.room(length), length, parts);
+                let memory = memory::sink(buffer.memory(length), length, parts);
                 timed(|| self.call(file, Action::Read { file, memory, at, flags }))
             }
             Traced::Write { placed, offset, length, flags, parts, .. } => {
@@ -350,7 +353,7 @@ impl Making<'_> {
                 let direct = traced.flags & libc::O_DIRECT != 0;
                 let length = length.min(MOST) as usize;
                 let bytes =
-                    hands.bytes(Phase::of(&traced.path), offset.unwrap_or(0), length, direct);
+                    buffer.bytes(Phase::of(&traced.path), offset.unwrap_or(0), length, direct);
                 let memory = memory::source(bytes, length, parts);
                 timed(|| self.call(file, Action::Write { file, memory, at, flags }))
             }
@@ -377,7 +380,7 @@ impl Making<'_> {
             Traced::Map { offset, length, writable, .. } => {
                 let told =
                     timed(|| self.call(file, Action::Map { file, offset, length, writable }));
-                with(noted(told), besides(|| self.act.stack.share(file)))
+                with(noted(told), besides(|| self.replayed.stack.share(file)))
             }
             Traced::Notice { ref detail, .. } if self.record.known => {
                 self.noticed_file(id, file, detail)
@@ -394,21 +397,21 @@ impl Making<'_> {
                         | Function::PosixFallocate
                         | Function::Other
                 ) {
-                    settling = besides(|| self.act.stack.share(file));
+                    settling = besides(|| self.replayed.stack.share(file));
                 }
                 with(noted(told), settling)
             }
-            _ => Did::Skipped("nothing is known of it"),
+            _ => Execution::Skipped("nothing is known of it"),
         }
     }
 
-    fn duplicate(&self, id: FileId, file: &Arc<OpenFile>, recorded: i32) -> Did {
+    fn duplicate(&self, id: FileId, file: &Arc<OpenFile>, recorded: i32) -> Execution {
         let mut settling = 0;
         let did = timed(|| {
-            let descriptor = self.act.duplicate(id, recorded)?;
+            let descriptor = self.replayed.duplicate(id, recorded)?;
             if (0..=2).contains(&recorded) {
                 // The C library uses the standard streams by ways that are not seen.
-                settling = besides(|| self.act.stack.share(file));
+                settling = besides(|| self.replayed.stack.share(file));
             }
             self.call(file, Action::Duplicate { file, descriptor })
         });
@@ -421,7 +424,7 @@ impl Making<'_> {
         file: &Arc<OpenFile>,
         recorded: RawFd,
         (command, argument): (i32, u64),
-    ) -> Did {
+    ) -> Execution {
         // The argument of others may be a place in the memory of the program.
         if !matches!(
             command,
@@ -434,11 +437,11 @@ impl Making<'_> {
                 | libc::F_GET_SEALS
                 | libc::F_GETPIPE_SZ
         ) {
-            return Did::Skipped("fcntl with an argument that is not recorded");
+            return Execution::Skipped("fcntl with an argument that is not recorded");
         }
-        let descriptor = self.act.descriptor(id, recorded).unwrap_or(file.raw_descriptor());
+        let descriptor = self.replayed.descriptor(id, recorded).unwrap_or(file.raw_descriptor());
         let sets_flags = command == libc::F_SETFL;
-        let settling = if sets_flags { besides(|| self.act.stack.settle(file)) } else { 0 };
+        let settling = if sets_flags { besides(|| self.replayed.stack.settle(file)) } else { 0 };
         let did = timed(|| {
             let outcome = self.call(file, Action::Control { file, descriptor, command, argument });
             if sets_flags && outcome.is_ok() {
