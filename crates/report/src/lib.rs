@@ -8,6 +8,7 @@
 
 pub mod advice;
 mod aggregate;
+pub mod calendar;
 pub mod compare;
 pub mod darshan;
 mod distinct;
