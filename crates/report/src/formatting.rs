@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formatting of counts, sizes, times, rates and shares for people.
 
 use std::fmt::Write as _;
 
