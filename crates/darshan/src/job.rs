@@ -1,4 +1,4 @@
-//! [`Job`]: who ran what, when and where. Behind its numbers the record has texts: metadata, the command line and the
+//! [`Job`]: the user, the command, the times and the mounts of a job. After its numbers the record has texts: metadata, the command line and the
 //! table of mounts, in 4096 bytes altogether.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct Mount {
 /// The job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Who ran it.
+    /// The number of the user.
     pub user: i64,
     /// Nanoseconds since 1970 when it began.
     pub start_ns: i128,

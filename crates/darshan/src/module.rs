@@ -1,4 +1,4 @@
-//! [`Module`]: who recorded a region of a log.
+//! [`Module`]: the module of Darshan that recorded a region of a log.
 
 /// A module by its number in the newest version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

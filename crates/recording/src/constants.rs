@@ -1,4 +1,4 @@
-//! Names of numbers that the kernel's interface has, in both directions.
+//! Constants of the kernel's interface: their names by number, and their numbers by name.
 
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident: $($number:ident)*) => {

@@ -1,4 +1,6 @@
-//! [`Figures`]: what some calls come to.
+//! [`Figures`]: sums over calls: counts, bytes, times, sizes and access patterns.
+//!
+//! [`moved`] is the one definition of the bytes that a call moves; all commands that tell bytes use it.
 
 use serde::Serialize;
 use striate_trace::{Call, Kind, Record};
@@ -30,7 +32,7 @@ pub fn moved(record: &Record) -> Moved {
     }
 }
 
-/// What the reads, or the writes, come to.
+/// Sums over the reads, or over the writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Transfers {
     /// Calls, also those that failed.
@@ -51,7 +53,7 @@ pub struct Transfers {
     pub unaligned: u64,
 }
 
-/// What some calls come to.
+/// Sums over calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
     /// All calls.

@@ -1,4 +1,4 @@
-//! [`Filter`]: which records are meant.
+//! [`Filter`]: selects records by time, process, rank, thread, path and kind.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use striate_trace::{Call, Kinds, LayerRecord, Record};
 
 use crate::recording::Process;
 
-/// Which records are meant: those to which all that is said applies. An empty list says nothing.
+/// Selects the records that satisfy all conditions. An empty list is no condition.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Calls that began at this time of the recording or later, in nanoseconds.

@@ -103,7 +103,7 @@ pub struct Options {
     pub format: Option<ImportFormat>,
     /// Where the program was started, if the file does not tell: what relative paths start from.
     pub directory: Option<PathBuf>,
-    /// Who is told how far it is, in bytes of the file, and may end it.
+    /// Counts the bytes of the file that were read, and stops the import.
     pub progress: Arc<Progress>,
 }
 

@@ -1,15 +1,13 @@
 //! [`LayersInOrder`]: calls of layers above POSIX of all processes, by the time at which they began.
 //!
-//! Those of a thread follow each other, so in a trace they are in the order of time but for what threads did at the same
-//! time. A small window for each process puts that right.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! The calls of each process are a run of a [`WindowedMerge`]. Those of a thread follow each other, so in a trace they are in
+//! the order of time but for what threads did at the same time: a small window is enough.
 
 use striate_trace::{BlockInfo, Damage, LayerRecord, LayerRecords};
 
 use crate::filter::Filter;
 use crate::recording::{Process, ProcessIndex, Recording};
+use crate::windowed_merge::{Run, WindowedMerge};
 
 /// Calls of a process that are looked at before the first of them is handed out.
 const WINDOW: usize = 64;
@@ -19,92 +17,31 @@ const WINDOW: usize = 64;
 pub struct LayersInOrder<'r> {
     recording: &'r Recording,
     filter: Filter,
-    /// Sources by the time of their next call.
-    next: BinaryHeap<Reverse<(u64, usize)>>,
-    sources: Vec<(ProcessIndex, State)>,
-    damages: Vec<(ProcessIndex, Damage)>,
+    merge: WindowedMerge<Vec<BlockInfo>, LayerRun<'r>>,
 }
 
-/// How far a process is.
+/// The calls of a process.
 #[derive(Debug)]
-enum State {
-    /// Its time has not come.
-    Waiting(Vec<BlockInfo>),
-    Begun(Box<Source>),
+struct LayerRun<'r> {
+    process: &'r Process,
+    calls: LayerRecords,
 }
 
-/// A process whose calls are being read.
-#[derive(Debug)]
-struct Source {
-    calls: Option<LayerRecords>,
-    window: BinaryHeap<Reverse<Waiting>>,
-    sequence: u64,
-}
+impl Run for LayerRun<'_> {
+    type Item = LayerRecord;
 
-/// A call in a window.
-#[derive(Debug)]
-struct Waiting {
-    sequence: u64,
-    call: LayerRecord,
-}
-
-impl Waiting {
-    const fn key(&self) -> (u64, u64) {
-        (self.call.start, self.sequence)
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Waiting {}
-
-impl Source {
-    fn fill(&mut self, process: &Process) -> Result<(), Damage> {
-        while self.window.len() < WINDOW
-            && let Some(calls) = &mut self.calls
-        {
-            match calls.next() {
-                Some(Ok(mut call)) => {
-                    call.start = process.time(call.start);
-                    self.window.push(Reverse(Waiting { sequence: self.sequence, call }));
-                    self.sequence += 1;
-                }
-                None => self.calls = None,
-                Some(Err(damage)) => {
-                    self.calls = None;
-                    return Err(damage);
-                }
-            }
-        }
-        Ok(())
+    fn next(&mut self) -> Option<Result<(u64, LayerRecord), Damage>> {
+        let call = self.calls.next()?;
+        Some(call.map(|mut call| {
+            call.start = self.process.time(call.start);
+            (call.start, call)
+        }))
     }
 }
 
 impl<'r> LayersInOrder<'r> {
     pub(crate) fn new(recording: &'r Recording, filter: &Filter) -> Self {
-        let mut order = Self {
-            recording,
-            filter: filter.clone(),
-            next: BinaryHeap::new(),
-            sources: Vec::new(),
-            damages: Vec::new(),
-        };
+        let mut merge = WindowedMerge::new(WINDOW);
         for (index, process) in recording.processes().iter().enumerate() {
             if !filter.takes_process(process) || filter.without_layers {
                 continue;
@@ -114,28 +51,15 @@ impl<'r> LayersInOrder<'r> {
             };
             let blocks: Vec<_> = process.layer_blocks().iter().filter(wanted).copied().collect();
             if let Some(first) = blocks.iter().map(|block| block.from).min() {
-                order.next.push(Reverse((process.time(first), order.sources.len())));
-                order.sources.push((index, State::Waiting(blocks)));
+                merge.add(index, process.time(first), blocks);
             }
         }
-        order
+        Self { recording, filter: filter.clone(), merge }
     }
 
     /// What could not be read after all, as far as this went.
     pub fn damages(&self) -> &[(ProcessIndex, Damage)] {
-        &self.damages
-    }
-
-    /// Fills the window of a source, and notes when its next call is.
-    fn refill(&mut self, place: usize) {
-        let (process, state) = &mut self.sources[place];
-        let State::Begun(source) = state else { return };
-        if let Err(damage) = source.fill(&self.recording.processes()[*process]) {
-            self.damages.push((*process, damage));
-        }
-        if let Some(Reverse(first)) = source.window.peek() {
-            self.next.push(Reverse((first.call.start, place)));
-        }
+        self.merge.damages()
     }
 }
 
@@ -143,25 +67,14 @@ impl Iterator for LayersInOrder<'_> {
     type Item = (ProcessIndex, LayerRecord);
 
     fn next(&mut self) -> Option<Self::Item> {
+        let recording = self.recording;
         loop {
-            let Reverse((_, place)) = self.next.pop()?;
-            let (process, state) = &mut self.sources[place];
-            let process = *process;
-            let taken = match state {
-                State::Waiting(blocks) => {
-                    let blocks = std::mem::take(blocks);
-                    let calls = self.recording.processes()[process].trace().layer_records(blocks);
-                    let (calls, window) = (Some(calls), BinaryHeap::new());
-                    *state = State::Begun(Box::new(Source { calls, window, sequence: 0 }));
-                    None
-                }
-                State::Begun(source) => source.window.pop(),
-            };
-            self.refill(place);
-            if let Some(Reverse(waiting)) = taken
-                && self.filter.takes_layer(&waiting.call)
-            {
-                return Some((process, waiting.call));
+            let (process, call) = self.merge.next(|process, blocks| {
+                let process = &recording.processes()[process];
+                LayerRun { process, calls: process.trace().layer_records(blocks) }
+            })?;
+            if self.filter.takes_layer(&call) {
+                return Some((process, call));
             }
         }
     }

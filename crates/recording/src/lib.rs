@@ -26,6 +26,7 @@ mod progress;
 mod recording;
 pub mod row;
 pub mod stats;
+mod windowed_merge;
 
 pub use self::cut::cut;
 pub use self::error::RecordingError;

@@ -1,18 +1,15 @@
 //! [`InOrder`]: the records of all processes by the time at which calls began.
 //!
-//! Records of a shard are in the order in which calls ended, so a call that took long stands behind shorter ones
-//! of other threads that began later. A window of records is kept for each shard that is being read, out of which
-//! the one that began first comes first. Only a call during which more than a window of others ended in its
-//! shard comes late. A shard is begun when its time has come and forgotten at its end, so what is in
-//! memory is bounded by how many processes were active at a time.
+//! Each shard of a trace is a run of a [`WindowedMerge`]. Records of one thread come in their order, whatever the clock said:
+//! a record is ordered by its own start or by that of the one before it in its thread, whichever is later.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use striate_trace::{BlockInfo, Damage, Record, ShardRecords};
 
 use crate::filter::Filter;
 use crate::recording::{Process, ProcessIndex, Recording};
+use crate::windowed_merge::{Run, WindowedMerge};
 
 /// Records of a shard that are looked at before the first of them is handed out.
 const WINDOW: usize = 512;
@@ -22,91 +19,32 @@ const WINDOW: usize = 512;
 pub struct InOrder<'r> {
     recording: &'r Recording,
     filter: Filter,
-    /// Shards by the time of their next record, or by that of their first block if they are not begun.
-    next: BinaryHeap<Reverse<(u64, usize)>>,
-    /// By process and number, with the process.
-    shards: Vec<(ProcessIndex, State)>,
-    damages: Vec<(ProcessIndex, Damage)>,
+    merge: WindowedMerge<Vec<BlockInfo>, ShardRun<'r>>,
     /// Whether its records are counted as progress.
     counts: bool,
 }
 
-/// How far a shard is.
+/// The records of a shard.
 #[derive(Debug)]
-enum State {
-    /// Its time has not come.
-    Waiting(Vec<BlockInfo>),
-    Begun(Box<Shard>),
-    Ended,
-}
-
-/// A shard that is being read.
-#[derive(Debug)]
-struct Shard {
-    records: Option<ShardRecords>,
-    window: BinaryHeap<Reverse<Waiting>>,
-    sequence: u64,
+struct ShardRun<'r> {
+    process: &'r Process,
+    records: ShardRecords,
     /// What the last record of each thread is ordered by.
     threads: HashMap<u32, u64>,
 }
 
-/// A record in a window.
-#[derive(Debug)]
-struct Waiting {
-    key: u64,
-    sequence: u64,
-    record: Box<Record>,
-}
+impl Run for ShardRun<'_> {
+    type Item = Box<Record>;
 
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.key, self.sequence).cmp(&(other.key, other.sequence))
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Waiting {}
-
-impl Shard {
-    fn new(records: ShardRecords) -> Self {
-        let (window, threads) = (BinaryHeap::new(), HashMap::new());
-        Self { records: Some(records), window, sequence: 0, threads }
-    }
-
-    /// Fills the window.
-    fn fill(&mut self, process: &Process) -> Result<(), Damage> {
-        while self.window.len() < WINDOW {
-            let Some(records) = &mut self.records else { return Ok(()) };
-            let mut record = match records.next() {
-                Some(Ok(record)) => record,
-                None => {
-                    self.records = None;
-                    return Ok(());
-                }
-                Some(Err(damage)) => {
-                    self.records = None;
-                    return Err(damage);
-                }
-            };
-            record.start = process.time(record.start);
-            let last = self.threads.entry(record.thread).or_insert(0);
-            *last = record.start.max(*last);
-            let (key, sequence) = (*last, self.sequence);
-            self.window.push(Reverse(Waiting { key, sequence, record: Box::new(record) }));
-            self.sequence += 1;
-        }
-        Ok(())
+    fn next(&mut self) -> Option<Result<(u64, Self::Item), Damage>> {
+        let mut record = match self.records.next()? {
+            Ok(record) => record,
+            Err(damage) => return Some(Err(damage)),
+        };
+        record.start = self.process.time(record.start);
+        let last = self.threads.entry(record.thread).or_insert(0);
+        *last = record.start.max(*last);
+        Some(Ok((*last, Box::new(record))))
     }
 }
 
@@ -120,14 +58,7 @@ impl<'r> InOrder<'r> {
         filter: &Filter,
         wanted: impl Fn(ProcessIndex) -> bool,
     ) -> Self {
-        let mut order = Self {
-            recording,
-            filter: filter.clone(),
-            next: BinaryHeap::new(),
-            shards: Vec::new(),
-            damages: Vec::new(),
-            counts: true,
-        };
+        let mut merge = WindowedMerge::new(WINDOW);
         for (index, process) in recording.processes().iter().enumerate() {
             if !wanted(index) || !filter.takes_process(process) {
                 continue;
@@ -140,14 +71,13 @@ impl<'r> InOrder<'r> {
             }
             for blocks in shards.into_values() {
                 let first = blocks.iter().map(|block| block.from).min().unwrap_or(0);
-                order.next.push(Reverse((process.time(first), order.shards.len())));
-                order.shards.push((index, State::Waiting(blocks)));
+                merge.add(index, process.time(first), blocks);
             }
         }
-        order
+        Self { recording, filter: filter.clone(), merge, counts: true }
     }
 
-    /// The same for somebody who says by other means how far it is.
+    /// The same, not counted as progress: for a caller that counts by other means.
     #[must_use]
     pub const fn uncounted(mut self) -> Self {
         self.counts = false;
@@ -156,48 +86,7 @@ impl<'r> InOrder<'r> {
 
     /// What could not be read after all, as far as this went.
     pub fn damages(&self) -> &[(ProcessIndex, Damage)] {
-        &self.damages
-    }
-
-    /// Fills the window of a shard, and notes when its next record is.
-    fn refill(&mut self, place: usize) {
-        let (process, state) = &mut self.shards[place];
-        let State::Begun(shard) = state else { return };
-        if let Err(damage) = shard.fill(&self.recording.processes()[*process]) {
-            self.damages.push((*process, damage));
-        }
-        match shard.window.peek() {
-            Some(Reverse(first)) => self.next.push(Reverse((first.key, place))),
-            None => *state = State::Ended,
-        }
-    }
-
-    fn step(&mut self) -> Option<(ProcessIndex, Record)> {
-        if self.recording.progress().is_stopped() {
-            return None;
-        }
-        if self.counts {
-            self.recording.progress().add(1);
-        }
-        loop {
-            let Reverse((_, place)) = self.next.pop()?;
-            let (process, state) = &mut self.shards[place];
-            let process = *process;
-            let taken = match state {
-                State::Waiting(blocks) => {
-                    let blocks = std::mem::take(blocks);
-                    let records = self.recording.processes()[process].trace().shard(blocks);
-                    *state = State::Begun(Box::new(Shard::new(records)));
-                    None
-                }
-                State::Begun(shard) => shard.window.pop(),
-                State::Ended => None,
-            };
-            self.refill(place);
-            if let Some(Reverse(waiting)) = taken {
-                return Some((process, *waiting.record));
-            }
-        }
+        self.merge.damages()
     }
 }
 
@@ -205,10 +94,21 @@ impl Iterator for InOrder<'_> {
     type Item = (ProcessIndex, Record);
 
     fn next(&mut self) -> Option<Self::Item> {
+        let recording = self.recording;
         loop {
-            let (process, record) = self.step()?;
+            if recording.progress().is_stopped() {
+                return None;
+            }
+            if self.counts {
+                recording.progress().add(1);
+            }
+            let (process, record) = self.merge.next(|process, blocks| {
+                let process = &recording.processes()[process];
+                let records = process.trace().shard(blocks);
+                ShardRun { process, records, threads: HashMap::new() }
+            })?;
             if self.filter.takes(&record) {
-                return Some((process, record));
+                return Some((process, *record));
             }
         }
     }

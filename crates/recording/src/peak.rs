@@ -119,7 +119,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use striate_stack::Function;
+    use striate_trace::Function;
     use striate_trace::{Call, TracedFile};
 
     use super::*;

@@ -1,9 +1,12 @@
-//! [`Progress`]: how far something is that takes long, for those who show it; and that it is to end.
+//! [`Progress`]: how far a long operation is, and a flag that stops it.
+//!
+//! It is shared by the thread that works and by the one that shows the progress. The operation looks at the flag for each record or
+//! block; a stopped one returns early, and its caller asks [`Progress::is_stopped`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// See the module. Shared by whoever works and whoever looks on.
+/// See the module.
 #[derive(Debug, Default)]
 pub struct Progress {
     stop: Arc<AtomicBool>,

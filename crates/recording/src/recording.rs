@@ -1,7 +1,7 @@
 //! [`Recording`]: the traces of a run, on one time line.
 //!
-//! Processes of one host share its monotonic clock. Hosts are set beside each other by the wall clock that the
-//! first process of each noted when its trace began. Time 0 is when the first process began to be recorded, or
+//! Processes of one host share its monotonic clock. Hosts are aligned by the wall clock that the first process of
+//! each wrote when its trace began. Time 0 is when the first process began to be recorded, or
 //! the first of its calls.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Who it was.
+    /// The process, its host and command, and its clocks.
     pub const fn header(&self) -> &Header {
         self.trace.header()
     }
@@ -215,22 +215,22 @@ impl Recording {
         }
         processes.sort_by_cached_key(|process| {
             let Header { origin, place, .. } = process.header();
-            let who = (origin.rank, origin.host.clone(), origin.process, *place);
-            (process.began(), who, process.source().to_owned())
+            let identity = (origin.rank, origin.host.clone(), origin.process, *place);
+            (process.began(), identity, process.source().to_owned())
         });
         let began = u64::try_from(zero.max(0)).unwrap_or(u64::MAX);
         let progress = Arc::default();
         Self { path: path.to_path_buf(), processes, began, unreadable, progress }
     }
 
-    /// The same, with somebody who wants to know how far those are that go through it, and may end that.
+    /// The same recording; iterators over it count their records in `progress`, and end when that is stopped.
     #[must_use]
     pub fn watched_by(mut self, progress: Arc<Progress>) -> Self {
         self.progress = progress;
         self
     }
 
-    /// How far those are that go through it.
+    /// What iterators over it count their records in.
     pub const fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }

@@ -1,4 +1,6 @@
-//! [`Stats`]: what the calls of a recording come to, by process, rank, file and function.
+//! [`Stats`]: sums over the calls of a recording, by process, rank, file and function.
+//!
+//! It is made in one pass. Memory grows with the names of files, not with the calls.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use crate::nested::Entry;
 use crate::peak::{PeakMeter, PeakRates};
 use crate::recording::{ProcessIndex, Recording};
 
-/// What calls of one function come to.
+/// Sums over the calls of one function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionFigures {
     /// Calls, also those that failed.
@@ -30,7 +32,7 @@ pub struct FunctionFigures {
     pub longest: u64,
 }
 
-/// What calls of one function of a layer come to, and the calls on files that they made.
+/// Sums over the calls of one function of a layer, and over the calls on files that they caused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LayerFigures {
     /// Whether all ranks call it together.
@@ -42,7 +44,7 @@ pub struct LayerFigures {
     pub beneath: FunctionFigures,
 }
 
-/// What calls on one path come to.
+/// Sums over the calls on one path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileFigures {
     /// Its calls.
@@ -51,7 +53,7 @@ pub struct FileFigures {
     pub processes: u64,
 }
 
-/// What the calls of a recording come to.
+/// Sums over the calls of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// All of them.

@@ -1,4 +1,4 @@
-//! [`Difference`]: what came of a call in the replay is not what came of it in the recording.
+//! [`Difference`]: the outcome of a call in the replay is not the recorded one.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ impl DifferenceKind {
     }
 }
 
-/// A call that came out otherwise.
+/// A call whose outcome differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The number of the call in the order of the recording, from 0.
@@ -57,11 +57,11 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// What was recorded.
     pub recorded: String,
-    /// What came of it now.
+    /// The outcome now.
     pub replayed: String,
 }
 
-/// What came of a call.
+/// The outcome of a call in the replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed {
     /// What it returned, or its error.

@@ -1,8 +1,8 @@
 //! [`Fix`]: what is made good before a call.
 //!
-//! Programs that nobody recorded have a part in what files are like: a linked statically one writes a file, or one
-//! inherits its standard output. A call shows it when it finds a file, or a size, that the recorded calls
-//! do not explain. Then that is made so first, as it must have been.
+//! Programs that were not recorded change files, too: a statically linked one writes a file, or inherits its standard
+//! output. It shows in a call that finds a file, or a size, which the recorded calls do not explain. The replay then
+//! establishes that state before the call.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! [`Namespace`]: which names there are, which file each stands for and how large it is, as the recorded calls tell.
+//! [`Namespace`]: a model of names, files, links, sizes and positions, driven by the recorded calls.
 //!
-//! It goes through the records twice, in the same order. The first time it *learns*: whatever a call finds that no
-//! call before it has made was there before the recording. The second time it knows that, and what is
-//! still not explained is made good ([`Fix`]).
+//! It sees the records twice, in the same order. In the first pass it *learns*: what a call finds and no call before it has
+//! made existed before the recording. In the second pass it starts from that, and what is still not explained
+//! is established right before the call that shows it ([`Fix`]).
 
 mod links;
 mod notices;
@@ -23,7 +23,7 @@ use crate::fix::Fix;
 pub(crate) type NodeId = usize;
 
 /// An open file: the process that opened it, and its number there. The second is the process's number, which is
-/// another one's if it is not known who opened it.
+/// another one's if the opener is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
     pub(crate) owner: ProcessIndex,
@@ -149,7 +149,7 @@ impl Namespace {
         Self { learning: true, follows, ..Self::default() }
     }
 
-    /// What was there before, parents before what is in them; and a world of that, which learns no more.
+    /// What was there before, parents before what is in them; and a namespace of that, which learns no more.
     pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
         let need = self.need();
         let Self { directories, follows, nodes, .. } = self;
@@ -212,7 +212,7 @@ impl Namespace {
         }
     }
 
-    /// A file has lost a name. What it took is free if it has no other, and nobody has it open.
+    /// A file has lost a name. Its space is free if it has no other name and is not open.
     fn lost_name(&mut self, node: NodeId) {
         let names = &mut self.nodes[node].names;
         *names = names.saturating_sub(1);
@@ -235,7 +235,7 @@ impl Namespace {
         self.space.takes(node, at, end.saturating_sub(at));
     }
 
-    /// Where something that nobody has made was before the recording, if it was: in a directory that was there,
+    /// Where something that no call has made was before the recording, if it was: in a directory that was there,
     /// under the name that it had then.
     fn first_path(&self, path: &Path) -> Option<PathBuf> {
         if !self.learning || self.names.contains_key(path) {
@@ -329,7 +329,7 @@ impl Namespace {
             && size > 0
             && let Some(path) = node.assumed.take()
         {
-            // It was there: nobody has written to it since it was opened.
+            // It was there: no call has written to it since it was opened.
             (node.first, node.size, node.touched) = (Some((path, Some(size))), Some(size), false);
             return None;
         }

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(waits(1, 1, 5, 20, true), []);
         // Both had.
         assert_eq!(waits(2, 1, 20, 30, false), [(0, 1), (1, 1)]);
-        // Readers do not wait for each other, and nobody waits twice.
+        // Readers do not wait for each other, and no worker waits twice for the same.
         assert_eq!(waits(3, 1, 40, 50, false), [(0, 1), (1, 1)]);
         assert_eq!(waits(3, 2, 60, 70, false), []);
         assert_eq!(waits(0, 2, 65, 80, true), [(1, 1), (2, 1), (3, 1)]);

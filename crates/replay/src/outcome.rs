@@ -1,4 +1,4 @@
-//! [`Outcome`]: what came of a replay.
+//! [`Outcome`]: the result of a replay: counts, times and differences.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,14 +32,14 @@ impl FunctionFigures {
     }
 }
 
-/// What came of a replay. Times are in nanoseconds.
+/// The result of a replay. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Recorded processes.
     pub processes: usize,
     /// Recorded threads.
     pub threads: usize,
-    /// Threads that acted them out.
+    /// Threads that made their calls.
     pub workers: usize,
     /// Records in the recording.
     pub records: u64,

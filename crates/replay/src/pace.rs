@@ -114,7 +114,7 @@ impl Pace {
         }
     }
 
-    /// When a task that is done ended by the clocks; 0 if that is so long ago that nobody knows.
+    /// When a task that is done ended by the clocks; 0 if that is forgotten.
     pub(crate) fn end_of(&self, (worker, count): Point, progress: &Progress) -> u64 {
         let Some(ends) = self.ends.get(worker as usize) else { return 0 };
         let clock = ends[count as usize % REMEMBERED].load(Ordering::SeqCst);

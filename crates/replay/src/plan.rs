@@ -1,7 +1,7 @@
 //! [`Planner`]: turns records into tasks of workers.
 //!
-//! It runs beside the workers, at most a window of calls ahead of them, so what it needs does not grow with the
-//! number of calls.
+//! It runs concurrently with the workers, at most a window of calls ahead of them, so memory does not grow with the number of
+//! calls.
 
 mod keys;
 
@@ -24,7 +24,7 @@ use crate::task::{Call, Inbox, Task, What};
 /// Every so many calls it is forgotten what has been done.
 const FORGET: u64 = 1 << 14;
 
-/// Ends of threads that are remembered for those who may have waited for them.
+/// Ends of threads that are remembered, because other threads may have waited for them.
 const MOST_ENDS: usize = 64;
 
 /// A point of time to which a thread may be tied: when something ended, whose drift counts, and what has to be done.

@@ -1,4 +1,4 @@
-//! [`Progress`]: how far workers are, and how others wait for that.
+//! [`Progress`]: how many calls each worker has made, and waiting for that.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::order::Point;
 
-/// How often somebody who waits looks around.
+/// How often a waiting worker looks whether to give up.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How far a worker is.

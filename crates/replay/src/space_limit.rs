@@ -1,4 +1,4 @@
-//! Whether there is room for the files of a recording: asked before anything is made.
+//! The limit on the space that the files of a replay may take, checked before anything is made.
 
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ use crate::namespace::{FileId, Initial, Namespace, Need};
 pub(crate) struct Thread {
     /// Its place among all, in the order in which they began.
     pub(crate) index: usize,
-    /// Who acts it out.
+    /// The worker that makes its calls.
     pub(crate) worker: u32,
     /// How many records it has.
     pub(crate) records: u64,
@@ -161,7 +161,7 @@ impl Survey {
     }
 }
 
-/// Who started whom.
+/// The processes, with their parents and what they were before an `exec`.
 fn process_infos(recording: &Recording) -> Vec<ProcessInfo> {
     let processes = recording.processes();
     let mut latest: HashMap<(&str, u32), ProcessIndex> = HashMap::new();

@@ -100,7 +100,7 @@ impl<'r> Worker<'r> {
                     pace.delayed(end, thread, took);
                 }
                 self.failed(task.process, settled.err());
-                // Who may go on after this goes by its own clock.
+                // Workers that wait for this go by their own clocks.
                 0
             }
             What::End(thread, end) => {
@@ -154,7 +154,7 @@ impl<'r> Worker<'r> {
         clock
     }
 
-    /// Takes down what came of a call.
+    /// Compares the outcome of a call with its record.
     fn note(&mut self, process: ProcessIndex, call: &Call, did: Execution) {
         let record = &call.record;
         let function = record.function.name();

@@ -205,7 +205,7 @@ pub struct DarshanLog {
     pub mounts: Vec<MountRow>,
     /// File systems that were mounted and not used.
     pub unused_mounts: u64,
-    /// Files by who used them.
+    /// Files by the ranks that used them.
     pub sharing: Vec<SharingRow>,
     /// Counters of POSIX, MPI-IO and STDIO.
     pub layers: Vec<LayerRow>,

@@ -1,9 +1,11 @@
-//! Numbers in reports: counts as in all messages (`striate_datatype`), sizes, rates, times, parts and dates.
+//! Formatting of counts, sizes, times, rates and shares for people.
 
 use std::fmt::Write as _;
 
 use striate_datatype::Bytes;
 pub(crate) use striate_datatype::{counted_as as counted, grouped};
+
+use crate::calendar::utc;
 
 /// A size with its unit.
 pub(crate) fn size(bytes: u64) -> String {
@@ -75,19 +77,7 @@ pub(crate) fn part(part: u64, whole: u64) -> f64 {
 
 /// The date and time of day of a moment, in nanoseconds since 1970, of UTC.
 pub(crate) fn moment(nanoseconds: u64) -> String {
-    let seconds = nanoseconds / 1_000_000_000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March have their leap day at the end; 400 of them have 146,097 days.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (year, month) = (era * 400 + year, (month + 2) % 12 + 1);
-    let year = year + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{second:02} UTC")
+    utc(nanoseconds / 1_000_000_000)
 }
 
 /// A path that fits on a line: the middle is left out.

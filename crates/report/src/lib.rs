@@ -4,10 +4,11 @@
 //! which is also the machine-readable form. [`advice`] looks for what stands out in it. [`page::render`] makes one
 //! self-contained page of a model, [`text::render`] the same for terminals; [`compare`] sets two side by side.
 //!
-//! What a stack would change can be measured ([`what_if`]): whoever calls this brings the means for it.
+//! What a stack would change can be measured ([`what_if`]); the caller brings a way to repeat the recording.
 
 pub mod advice;
 mod aggregate;
+pub mod calendar;
 pub mod compare;
 pub mod darshan;
 mod distinct;

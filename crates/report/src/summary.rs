@@ -24,7 +24,7 @@ pub(crate) fn title(model: &Model) -> String {
     if command.is_empty() { "A recording".into() } else { command.to_owned() }
 }
 
-/// Who ran, what was done, how long that took.
+/// What ran, what was done, how long that took.
 pub(crate) fn sentences(model: &Model) -> Vec<String> {
     let totals = &model.totals;
     let sums = &totals.sums;
@@ -36,9 +36,9 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
         let calls = &model.mpi_io;
         return vec![if calls.is_empty() { nothing() } else { mpi_io(calls) }];
     }
-    let mut who = counted(totals.processes, "process", "processes");
+    let mut processes = counted(totals.processes, "process", "processes");
     if totals.ranks > 0 {
-        who = format!("{who} ({})", counted(totals.ranks, "MPI rank", "MPI ranks"));
+        processes = format!("{processes} ({})", counted(totals.ranks, "MPI rank", "MPI ranks"));
     }
     let hosts = if totals.hosts > 1 {
         format!(" on {} hosts", grouped(totals.hosts))
@@ -47,7 +47,7 @@ pub(crate) fn sentences(model: &Model) -> Vec<String> {
     };
     let about = if totals.files_exact { "" } else { "about " };
     let mut sentences = vec![format!(
-        "{who}{hosts} made {} on {about}{} within {}. {} read, {} written.",
+        "{processes}{hosts} made {} on {about}{} within {}. {} read, {} written.",
         counted(sums.calls.all(), "call", "calls"),
         counted(totals.files, "file", "files"),
         time(model.recording.length_ns),

@@ -13,7 +13,7 @@ const NARROWEST: usize = 12;
 const SHORT: usize = 6;
 /// Spaces before each column.
 const GAP: usize = 2;
-/// Longer cells do not make their column wider: a name in a file may be as long as whoever wrote the file likes.
+/// Longer cells do not make their column wider: names in files may be of any length.
 const WIDEST: usize = 200;
 
 /// Which side the cells of a column stand at.

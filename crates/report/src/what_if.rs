@@ -1,4 +1,4 @@
-//! What would change with a stack: measured, by whoever can repeat a recording.
+//! What a stack would change: measured by a caller that can repeat the recording.
 //!
 //! This crate cannot repeat anything. It names the stacks to try ([`candidates`]), hands them to a [`Measure`] and keeps
 //! its answers in the model.

@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn the_error_of_a_rank_is_the_error_of_the_run() {
         let failed = run(2, |comm| match comm.rank() {
-            1 => Err(CommError::GivenUp),
+            1 => Err(CommError::Cancelled),
             _ => comm.barrier(),
         });
-        assert_eq!(failed, Err(CommError::GivenUp));
+        assert_eq!(failed, Err(CommError::Cancelled));
     }
 
     #[test]

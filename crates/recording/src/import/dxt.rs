@@ -4,7 +4,8 @@
 //! (`# DXT, file_id: …, file_name: …`, `# DXT, rank: …, hostname: …`) and a row for each call:
 //! `X_POSIX rank write|read segment offset length start end [OST …]`. Newer versions have more columns, with a
 //! header that names them. Rows of `X_MPIIO` are the same bytes on their way to POSIX: they are counted as
-//! skipped. Nobody says how a file was opened, so all files are held open to be read and written.
+//! skipped. How a file was opened is not in the output, so all files count as open
+//! to be read and written.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;

@@ -1,7 +1,7 @@
 //! The output of `strace -f -ttt -T`, with `-y` or without.
 //!
 //! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. What descriptors stand
-//! for follows from the calls: who opened, duplicated, inherited and closed them. A file that was open before is
+//! for follows from the calls that open, duplicate, inherit and close them. A file that was open before is
 //! known by the path that `-y` tells; without it, calls on it are counted as elsewhere.
 
 mod calls;
@@ -368,7 +368,7 @@ impl<'p> StraceImporter<'p> {
         let mut waiting: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
         waiting.sort_unstable_by_key(|(task, _)| *task);
         for (task, lines) in waiting {
-            // Nobody said which call made it.
+            // The call that made it is not in the file.
             self.appear(task);
             for (number, bytes) in lines {
                 self.line(number, &bytes)?;

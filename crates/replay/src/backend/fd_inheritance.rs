@@ -1,8 +1,8 @@
-//! [`FdInheritance`]: files that processes inherit.
+//! [`FdInheritance`]: descriptors that child processes inherit.
 //!
-//! A copy of a process has the files that were open, wherever it was copied in time: it may use them first when the
-//! other has closed them already, or has ended. So who closes a file for the last time leaves a descriptor of it to
-//! each heir that has not come for it yet.
+//! A child has the files that were open when it was forked, and its first recorded use of one may come after the parent has
+//! closed the file, or has ended. So the process that closes a file for the last time leaves a duplicate of the
+//! descriptor for each inheriting process that has not used the file yet.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -14,15 +14,15 @@ use striate_stack::OpenFile;
 use super::process::{ReplayedProcess, duplicate};
 use crate::namespace::FileId;
 
-/// What is left to an heir.
+/// A duplicate that waits for its process.
 pub(super) type InheritedFd = (Arc<OpenFile>, OwnedFd);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct FdInheritance {
-    /// Who inherits what, and has not got it yet.
+    /// Processes that inherit a file and have not used it yet.
     inheritors: HashMap<FileId, Vec<ProcessIndex>>,
-    left: HashMap<(ProcessIndex, FileId), InheritedFd>,
+    waiting: HashMap<(ProcessIndex, FileId), InheritedFd>,
     ended: HashSet<ProcessIndex>,
 }
 
@@ -31,8 +31,8 @@ impl FdInheritance {
         Self { inheritors, ..Self::default() }
     }
 
-    /// A process is about to close a file for the last time: heirs get theirs.
-    pub(super) fn leave(
+    /// A process is about to close a file for the last time: each inheritor gets a duplicate.
+    pub(super) fn hand_over(
         &mut self,
         owner: ProcessIndex,
         replayed: &ReplayedProcess,
@@ -42,22 +42,22 @@ impl FdInheritance {
         let Some(inheritors) = self.inheritors.get(&id) else { return };
         for inheritor in inheritors {
             let waits = *inheritor != owner && !self.ended.contains(inheritor);
-            if waits && !self.left.contains_key(&(*inheritor, id)) {
+            if waits && !self.waiting.contains_key(&(*inheritor, id)) {
                 let _ = replayed.stack.share(file);
                 if let Ok(descriptor) = duplicate(file.raw_descriptor()) {
-                    self.left.insert((*inheritor, id), (Arc::clone(file), descriptor));
+                    self.waiting.insert((*inheritor, id), (Arc::clone(file), descriptor));
                 }
             }
         }
     }
 
-    /// Takes what was left to an heir.
+    /// Takes the duplicate of an inheritor.
     pub(super) fn take(&mut self, inheritor: ProcessIndex, id: FileId) -> Option<InheritedFd> {
         self.forget(inheritor, id);
-        self.left.remove(&(inheritor, id))
+        self.waiting.remove(&(inheritor, id))
     }
 
-    /// An heir has got a file.
+    /// An inheritor has its descriptor.
     fn forget(&mut self, inheritor: ProcessIndex, id: FileId) {
         if let Some(inheritors) = self.inheritors.get_mut(&id) {
             inheritors.retain(|other| *other != inheritor);
@@ -70,6 +70,6 @@ impl FdInheritance {
     /// A process has ended.
     pub(super) fn end(&mut self, process: ProcessIndex) {
         self.ended.insert(process);
-        self.left.retain(|(inheritor, _), _| *inheritor != process);
+        self.waiting.retain(|(inheritor, _), _| *inheritor != process);
     }
 }

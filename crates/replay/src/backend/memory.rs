@@ -17,7 +17,7 @@ pub(super) fn source(bytes: &[u8], length: usize, parts: u32) -> Memory<'_> {
     unsafe { Memory::from_parts(&parts) }
 }
 
-/// Memory that a read of a length fills, in parts: over and over if it is less. Nobody looks at it.
+/// Memory that a read of a length fills, in parts: over and over if it is less. What was read is not looked at.
 pub(super) fn sink(bytes: &mut [u8], length: usize, parts: u32) -> Memory<'_> {
     if bytes.len() < length {
         let parts = repeated(bytes.as_mut_ptr(), bytes.len(), length);

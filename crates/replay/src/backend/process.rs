@@ -1,4 +1,4 @@
-//! [`ReplayedProcess`]: a recorded process that is acted out, with its stack and its open files.
+//! [`ReplayedProcess`]: a recorded process in the replay, with its stack, its open files and its locks.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -130,7 +130,7 @@ pub(super) fn duplicate(descriptor: RawFd) -> Result<OwnedFd, Errno> {
     if descriptor < 0 {
         return Err(Errno::BADF);
     }
-    // SAFETY: it is a descriptor of a file that is open, and whoever closes it takes it out of the table first.
+    // SAFETY: it is a descriptor of a file that is open, and it is taken out of the table before it is closed.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
 }
@@ -143,7 +143,7 @@ pub(super) fn close_all(opened: OpenDescriptors) {
     }
 }
 
-/// Closes a descriptor that nobody else has.
+/// Closes a descriptor that is in no table.
 pub(super) fn close(descriptor: RawFd) {
     // SAFETY: it was made for this file, and is taken out of all tables.
     drop(unsafe { OwnedFd::from_raw_fd(descriptor) });

@@ -63,7 +63,7 @@ impl Root {
         self.temporary.is_none().then(|| self.path.clone())
     }
 
-    /// A directory for what nobody sees.
+    /// A directory for files without names.
     pub(super) fn place(&self) -> PathBuf {
         if self.real { std::env::temp_dir() } else { self.path.clone() }
     }
@@ -117,7 +117,7 @@ impl Root {
                 }
             };
             made.map_err(|error| ReplayError::make(&here, error))?;
-            // Whoever replays it has to be able to use it, and sets nobody else's rights.
+            // The user of the replay has to be able to use it; rights of other users are not extended.
             if let (FileType::File(_), Some(mode), false) = (file_type, mode, self.real) {
                 let mode = fs::Permissions::from_mode(mode & 0o777 | 0o600);
                 fs::set_permissions(&here, mode)

@@ -1,4 +1,4 @@
-//! [`StackBackend`]: files in a directory, through a stack of stages for each recorded process.
+//! [`StackBackend`]: calls are carried out in a directory, through a stack of stages for each recorded process.
 //!
 //! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay has them. The kernel
 //! looks names up from the root of the replay. What is done around a call is what the door for unmodified
@@ -49,7 +49,7 @@ pub(crate) struct StackBackend {
     stop: Arc<AtomicBool>,
     /// How long a lock is waited for.
     patience: Duration,
-    /// Where bytes go that were sent to what nobody recorded.
+    /// Where bytes go that were sent to what was not recorded.
     nowhere: OwnedFd,
     /// The same for a file, as the kernel wants it for some copies.
     no_file: OwnedFd,
@@ -160,7 +160,7 @@ impl StackBackend {
         if let Some(opened) = replayed.stack.open(function, target, flags, mode) {
             return opened;
         }
-        // Nobody is at the other end of a pipe.
+        // The other end of a pipe is not open.
         replayed.stack.open_watched(function, target, flags | libc::O_NONBLOCK, mode)
     }
 
@@ -256,7 +256,7 @@ impl Backend for StackBackend {
         if let Some(replayed) = self.replayed(process)
             && let Some(file) = replayed.file(*id)
         {
-            // Somebody else has the file, too.
+            // Another process has the file open, too.
             let _ = replayed.stack.share(&file);
             if let Ok(descriptor) = file.descriptor() {
                 let _ = rustix::fs::seek(descriptor, rustix::fs::SeekFrom::Start(*position));
@@ -278,7 +278,7 @@ impl Backend for StackBackend {
         let mut fd_inheritance = self.fd_inheritance();
         let files: Vec<_> = replayed.files().drain().collect();
         for (id, opened) in &files {
-            fd_inheritance.leave(process, &replayed, *id, &opened.file);
+            fd_inheritance.hand_over(process, &replayed, *id, &opened.file);
         }
         fd_inheritance.end(process);
         drop(fd_inheritance);

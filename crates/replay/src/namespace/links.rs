@@ -121,7 +121,7 @@ fn push(left: &mut Vec<OsString>, path: &Path) {
     }));
 }
 
-/// What a link leads to if nobody says: a name beside it of the right length.
+/// The target of a link of which only the length is known: a name of this length in the same directory.
 fn made_up(path: &Path, length: u64) -> PathBuf {
     const LONGEST: usize = 255;
     let length = usize::try_from(length).unwrap_or(1).clamp(1, 4095);

@@ -98,7 +98,7 @@ impl Namespace {
             }
             (Call::Close { last: true, .. }, _) => {
                 if let Some(id) = file.filter(|id| id.owner == process) {
-                    // Heirs may still have it; they go by its path then.
+                    // Processes that inherited it may still have it open; they use its path then.
                     let closed = self.open.remove(&id);
                     if let Some(node) = closed.filter(|node| self.nodes[*node].names == 0) {
                         self.space.gone(node);
@@ -184,7 +184,7 @@ impl Namespace {
                 fix = self.has_been_read(node, &file.path, end, record.start);
             }
             Call::Write { offset, file, .. } if moved > 0 => {
-                // Whoever moved the position up to here has written as far.
+                // The process that moved the position up to here has written as far.
                 if let Some(Fix::Position(_, at)) = self.fixes.last()
                     && self.nodes[node].size.is_some_and(|size| size < *at)
                 {
@@ -223,7 +223,7 @@ impl Namespace {
         fix
     }
 
-    /// What a call may take on storage, whatever came of it then: there may be more room now, and nobody interrupts it.
+    /// What a call may take on storage, whatever its outcome was then: there may be more space now, and no signal interrupts it.
     fn observe_space(&mut self, record: &Record, node: NodeId) {
         match &record.call {
             Call::Write { offset, length, .. } => self.takes(node, *offset, *length),

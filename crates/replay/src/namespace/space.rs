@@ -1,6 +1,6 @@
 //! [`Space`]: how much files take on storage while a recording is replayed, at most.
 //!
-//! It is counted before anything is made. Parts of a file that nobody writes take nothing; parts are counted in blocks, as
+//! It is counted before anything is made. Parts of a file that no call writes take nothing; parts are counted in blocks, as
 //! file systems do. Of a file with very many parts the nearest are taken for one.
 
 use std::collections::{BTreeMap, HashMap};

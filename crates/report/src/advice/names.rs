@@ -95,7 +95,7 @@ pub(super) fn repeated_stats(case: &Case<'_>) -> Option<Finding> {
             percent(super::WORTH)
         ),
         sentence: format!(
-            "{} ask for what the same process was told before, of files that nobody here had changed. They take {}, {}.",
+            "{} ask for what the same process was told before, of files that no recorded process had changed. They take {}, {}.",
             counted(again.calls, "stat", "stats"),
             time(again.time_ns),
             of_time(share)

@@ -39,9 +39,9 @@ pub(crate) struct FileStats {
     pub(crate) marks: [u64; Mark::COUNT],
     /// How often it was changed.
     pub(crate) changes: u64,
-    /// Who asked last, and how often it had been changed then.
+    /// The process that asked last, and how often the file had been changed then.
     pub(crate) asked: Option<(u32, u64)>,
-    /// Who opened it last to read it, and how often it had been changed then.
+    /// The process that opened it last to read it, and how often the file had been changed then.
     pub(crate) opened: Option<(u32, u64)>,
     /// Bytes that were written lie from here to there.
     pub(crate) written: Option<(u64, u64)>,
@@ -279,7 +279,7 @@ impl Files {
         (rows, rest)
     }
 
-    /// One row for all byte code of Python: an interpreter that starts reads hundreds of such files, which nobody chose.
+    /// One row for all byte code of Python: an interpreter that starts reads hundreds of such files by itself.
     fn byte_code(&self, order: &mut Vec<Arc<Path>>) -> Option<FileRow> {
         const FEW: usize = 3;
         let is_one = |path: &Arc<Path>| path.extension().is_some_and(|ending| ending == "pyc");

@@ -1,4 +1,4 @@
-//! [`InFlight`]: how many calls are under way at the same time.
+//! [`InFlight`]: how many calls are in flight at the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

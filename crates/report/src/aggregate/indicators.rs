@@ -1,4 +1,4 @@
-//! [`Indicators`]: sums over the calls that rules are about.
+//! [`Indicators`]: sums over the calls that the rules of the advice are about.
 
 use crate::model::Transfers;
 

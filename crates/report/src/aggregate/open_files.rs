@@ -14,7 +14,7 @@ const MOST: usize = 16_384;
 const HELD: usize = 16;
 
 /// The process that opened a file, and its number there. The second is the process's number, which is another one's if
-/// it is not recorded who opened it.
+/// its opener is not recorded.
 pub(crate) type Key = (u32, u32, u64);
 
 /// A file that a process of the recording opened.

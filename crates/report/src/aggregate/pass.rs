@@ -281,7 +281,7 @@ impl<'r> Pass<'r> {
         file.open_ns = record.duration;
     }
 
-    /// What became of an open file; `close`: its path, who closed it, and how long that took.
+    /// What became of an open file; `close`: its path, the process that closed it, and how long that took.
     fn closed(&mut self, open: &OpenFile, close: Option<(&Path, u32, u64)>) {
         self.indicators.synced_files += u64::from(open.syncs > 0);
         if let Some((path, who, close_ns)) = close
@@ -312,7 +312,7 @@ impl<'r> Pass<'r> {
         count_size(&mut self.sizes, asked, |row| &mut row.writes, moved, time);
         let path = file.path.as_path();
         let stats = self.files.get(path, who);
-        // Where a write to the end goes is not recorded, but can be told if nobody else writes.
+        // Where a write to the end goes is not recorded, but is known if no other process writes.
         let offset = offset.unwrap_or(stats.size);
         stats.wrote(who, offset, moved, time);
         let follows = self.open_files.get(key).wrote(offset, moved, time);

@@ -81,18 +81,18 @@ impl Processes {
 /// The command line of the program that was started: of the first process whose parent was not recorded. One that became
 /// another program without a new process (`env`, `nice`) is called by the last.
 pub(crate) fn started(recording: &Recording) -> String {
-    let who = |process: &Process| {
+    let identity = |process: &Process| {
         let origin = &process.header().origin;
         (origin.host.clone(), origin.process)
     };
-    let all: std::collections::HashSet<_> = recording.processes().iter().map(who).collect();
+    let all: std::collections::HashSet<_> = recording.processes().iter().map(identity).collect();
     let is_first = |process: &&Process| {
         let origin = &process.header().origin;
         !all.contains(&(origin.host.clone(), origin.parent)) && !origin.command.is_empty()
     };
     let Some(first) = recording.processes().iter().find(is_first) else { return String::new() };
     let same = |process: &&Process| {
-        who(process) == who(first) && !process.header().origin.command.is_empty()
+        identity(process) == identity(first) && !process.header().origin.command.is_empty()
     };
     let last = recording.processes().iter().rev().find(same);
     shortened(&last.unwrap_or(first).command())

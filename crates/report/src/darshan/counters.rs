@@ -133,7 +133,7 @@ impl Counted {
         Self::told(log, darshan, files, most)
     }
 
-    /// Files, and what they are by file system and by who used them.
+    /// Files, and what they are by file system and by the ranks that used them.
     fn told(
         log: &Log<'_>,
         mut darshan: DarshanLog,

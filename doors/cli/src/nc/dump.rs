@@ -248,7 +248,7 @@ fn print_json(
     }
     let source = DataSource::new(dataset);
     let wanted = |variable: &Variable| cdl::is_wanted(header, variable, options);
-    let rows = vec![row.with_data(&source, header, wanted, &options.held)];
+    let rows = vec![row.with_data(&source, header, wanted, &options.available)];
     let written = Document::new(rows, Vec::new()).write_to_stdout();
     match source.take_error() {
         Some(error) => Err(failed("cannot read the data", error)),

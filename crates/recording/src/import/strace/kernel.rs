@@ -72,7 +72,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// A task of which nobody saw where it came from.
+    /// A task whose creation is not in the file.
     pub(super) fn appear(&mut self, id: u32) {
         let directory = Rc::new(RefCell::new(self.directory.clone()));
         let task = Task { process: id, table: Table::default(), directory };

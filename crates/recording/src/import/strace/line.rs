@@ -1,6 +1,6 @@
 //! Lines of strace, taken apart.
 
-/// A line: who, when, what.
+/// A line: the task, the time, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StraceLine<'l> {
     pub(super) task: Option<u32>,

@@ -160,7 +160,7 @@ impl Making<'_> {
             let recorded = self.record.outcome.unwrap_or(0) as i32;
             self.replayed.add(id, file, recorded);
             if self.record.outcome.is_err() {
-                // Nobody will use it.
+                // No recorded call uses it.
                 self.close(id, -1, true);
             }
         } else if self.record.outcome.is_ok() {
@@ -177,7 +177,7 @@ impl Making<'_> {
         let file = &closing.file;
         self.replayed.locks.closes(file);
         if !closing.goes_on {
-            fd_inheritance.leave(self.process, self.replayed, id, file);
+            fd_inheritance.hand_over(self.process, self.replayed, id, file);
         }
         drop(fd_inheritance);
         close_others(file, closing.others);

@@ -75,7 +75,7 @@ pub(super) fn last_error() -> Errno {
     Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// Tries until it can be done, at most as long as one has patience and nobody wants all to end.
+/// Tries until it succeeds, the patience is over, or the replay is stopped.
 pub(super) fn until_free(
     waits: bool,
     stop: &AtomicBool,

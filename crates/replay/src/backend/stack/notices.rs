@@ -44,7 +44,7 @@ fn returned(value: impl Into<i64>) -> Outcome {
 }
 
 impl Making<'_> {
-    /// Tells stages of a call, makes it, and tells them what came of it.
+    /// Announces a call to the stages, makes it, and announces its outcome.
     fn announced(
         &self,
         mut op: Op<'_>,
@@ -204,7 +204,7 @@ impl Making<'_> {
     fn link(&self, on: On<'_>, detail: &Said) -> Outcome {
         let to = detail.text.as_deref().ok_or(Errno::INVAL)?;
         let new = Root::c_relative(to);
-        // SAFETY: the root is open as long as the ground is.
+        // SAFETY: the root is open as long as the backend is.
         let root = unsafe { BorrowedFd::borrow_raw(self.backend.root.descriptor()) };
         let flags = AtFlags::from_bits_retain(detail.flags as u32) & AtFlags::SYMLINK_FOLLOW;
         let linked = if let Some(name) = on.name {
@@ -385,7 +385,7 @@ impl Making<'_> {
             let length = usize::try_from(length).map_err(|_| Errno::NOMEM)?;
             let offset = i64::try_from(offset).map_err(|_| Errno::OVERFLOW)?;
             let flags = flags | libc::MAP_NORESERVE;
-            // SAFETY: a new place in memory, which nobody uses and which is given back at once.
+            // SAFETY: a new place in memory, which nothing refers to and which is unmapped at once.
             unsafe {
                 let nowhere = std::ptr::null_mut();
                 let place = libc::mmap(nowhere, length, protection, flags, descriptor, offset);

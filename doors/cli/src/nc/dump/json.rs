@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use striate_array::format::{Attribute, Header, Values, Variable};
-use striate_array::{ArrayError, Dataset, Pieces, Slab, Type};
+use striate_array::{ArrayError, Dataset, SlabBatches, Slab, Type};
 
 use crate::nc::info::{DimensionRow, dimension_names, dimension_rows};
 
@@ -161,7 +161,7 @@ impl Serialize for VariableValues<'_, '_> {
         let row = if is_text { self.shape.last().copied().unwrap_or(1) } else { 1 };
         let mut text = Vec::new();
         let mut done = 0;
-        for (start, count) in Pieces::new(&self.shape, PIECE) {
+        for (start, count) in SlabBatches::new(&self.shape, PIECE) {
             let len: u64 = count.iter().product();
             let values = if done < self.held {
                 self.source.read(self.index, &start, &count).map_err(S::Error::custom)?
