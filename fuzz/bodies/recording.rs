@@ -37,18 +37,18 @@ pub fn several(bytes: &[u8]) {
 
 /// Bytes as the output of strace, imported into a directory.
 pub fn strace(bytes: &[u8], directory: &Path) {
-    imported(bytes, Format::Strace, directory);
+    imported(bytes, ImportFormat::Strace, directory);
 }
 
 /// Bytes as the output of darshan-dxt-parser.
 pub fn dxt(bytes: &[u8], directory: &Path) {
-    imported(bytes, Format::Dxt, directory);
+    imported(bytes, ImportFormat::Dxt, directory);
 }
 
 /// Bytes as a Darshan log: all that can be read of it, and its import.
 pub fn darshan(bytes: &[u8], directory: &Path) {
     let Ok(log) = Log::parse(bytes) else {
-        return imported(bytes, Format::Darshan, directory);
+        return imported(bytes, ImportFormat::Darshan, directory);
     };
     for module in log.modules() {
         let mut seen = 0;
@@ -68,10 +68,10 @@ pub fn darshan(bytes: &[u8], directory: &Path) {
             Err(damage) => assert!(damage.records == seen && !damage.to_string().is_empty()),
         }
     }
-    imported(bytes, Format::Darshan, directory);
+    imported(bytes, ImportFormat::Darshan, directory);
 }
 
-fn imported(mut bytes: &[u8], format: Format, directory: &Path) {
+fn imported(mut bytes: &[u8], format: ImportFormat, directory: &Path) {
     let into = directory.join("imported.trace");
     let options = Options { format: Some(format), ..Options::default() };
     let lines = bytes.split(|byte| *byte == b'\n').count() as u64;

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Debug;
 
-use striate_stack::trace::Damage;
+use striate_trace::Damage;
 
 use crate::recording::ProcessIndex;
 

@@ -189,7 +189,7 @@ fn foreign(place: &Path) -> [String; 2] {
 
 #[test]
 fn imports_are_whole_and_what_killed_ones_leave_is_removed() {
-    let (place, files) = (Place::new(), tempfile::tempdir().unwrap());
+    let (place, files) = (KillDirectory::new(), tempfile::tempdir().unwrap());
     for file in foreign(files.path()) {
         let import = ["trace", "import", &file, "-o", "in.trace"];
         place.kill_writer(&import, "in.trace", false, |_| {});
@@ -213,7 +213,7 @@ fn image(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// The files that were recorded and the recording stay as they are. A replay in what a killed one has left ends well.
 #[test]
 fn replays_change_nothing_but_their_root() {
-    let (place, recorded) = (Place::new(), recording());
+    let (place, recorded) = (KillDirectory::new(), recording());
     let traces = recorded.path().join("traces").to_str().unwrap().to_owned();
     let before = image(recorded.path());
     assert!(before.keys().any(|path| path.ends_with("a.dat")), "{:?}", before.keys());

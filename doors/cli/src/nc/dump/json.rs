@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use striate_array::format::{Attribute, Header, Values, Variable};
-use striate_array::{ArrayError, Dataset, SlabBatches, Slab, Type};
+use striate_array::{ArrayError, Dataset, Slab, SlabBatches, Type};
 
 use crate::nc::info::{DimensionRow, dimension_names, dimension_rows};
 
