@@ -1,4 +1,5 @@
-//! Compiles the shim, which knows what only C can know of an MPI, with the compiler wrapper that `MPICC` names.
+//! Compiles the shim, which knows what only C can know of an MPI, with the compiler wrapper that
+//! `MPICC` names.
 
 fn main() {
     println!("cargo::rerun-if-changed=src/shim.c");

@@ -65,8 +65,8 @@ pub struct DumpOptions {
     pub times: bool,
     /// Whether the format is shown as a virtual global attribute `_Format` (`-s`).
     pub special: bool,
-    /// For each variable, the number of values in a truncated file: the others are not printed, and
-    /// the text in their place is not CDL. Empty means that all values are available.
+    /// For each variable, the number of values in a truncated file: the others are not printed,
+    /// and the text in their place is not CDL. Empty means that all values are available.
     pub available: Vec<u64>,
 }
 

@@ -18,7 +18,8 @@ pub struct RankAccess {
     pub memory: Datatype,
     /// Copies of it.
     pub memory_count: u64,
-    /// The file view; its extent is that of the file's data, so that the next call continues there.
+    /// The file view; its extent is that of the file's data, so that the next call continues
+    /// there.
     pub file: Datatype,
     /// Copies of it.
     pub file_count: u64,

@@ -1,7 +1,8 @@
-//! Counters of files: how often, how much, how long. One record for each file and rank, or, of a file that all ranks opened,
-//! one for all (rank -1).
+//! Counters of files: how often, how much, how long. One record for each file and rank, or, of a
+//! file that all ranks opened, one for all (rank -1).
 //!
-//! Records of older versions of a module lack counters: these are -1 here, as in Darshan's own tools.
+//! Records of older versions of a module lack counters: these are -1 here, as in Darshan's own
+//! tools.
 
 use crate::Log;
 use crate::module::Module;
@@ -16,7 +17,8 @@ pub struct FileRecord {
     pub rank: i64,
     /// Numbers, in the order of the module's enumeration of counters.
     pub counters: Vec<i64>,
-    /// Times in seconds, in the order of the module's enumeration of times; some are moments since the job began.
+    /// Times in seconds, in the order of the module's enumeration of times; some are moments since
+    /// the job began.
     pub times: Vec<f64>,
 }
 

@@ -1,7 +1,8 @@
 //! [`Header`]: what stands at the beginning of a log, the only part that is not compressed.
 //!
-//! Until format version 3.40 there is room for 16 modules and 32 partial flags, from 3.41 on for 64 of both. Modules were
-//! put between others twice (`H5D` in 3.20, `PNETCDF_VAR` in 3.41): numbers are those of the newest version here.
+//! Until format version 3.40 there is room for 16 modules and 32 partial flags, from 3.41 on for 64
+//! of both. Modules were put between others twice (`H5D` in 3.20, `PNETCDF_VAR` in 3.41): numbers
+//! are those of the newest version here.
 
 use std::fmt;
 

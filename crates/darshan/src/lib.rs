@@ -1,13 +1,14 @@
 //! Darshan logs: bytes in, structures out.
 //!
-//! A log is a header, a job record, names of files, and one region for each module that recorded something. All but
-//! the header is compressed. [`Log::parse`] reads the header, the job and the names; the records of a module are
-//! handed to a function one after the other ([`Log::counters`], [`Log::segments`], [`Log::layouts`]), so that memory does
-//! not grow with their number.
+//! A log is a header, a job record, names of files, and one region for each module that recorded
+//! something. All but the header is compressed. [`Log::parse`] reads the header, the job and the
+//! names; the records of a module are handed to a function one after the other ([`Log::counters`],
+//! [`Log::segments`], [`Log::layouts`]), so that memory does not grow with their number.
 //!
-//! The format is that of the logs of Darshan 3.0 to 3.5 (format versions 3.00 to 3.41), in both byte orders. Records of
-//! older versions of a module are converted to the newest. Nothing is trusted: what does not fit is [`Damage`], with
-//! the reason in words, and what came before it is kept.
+//! The format is that of the logs of Darshan 3.0 to 3.5 (format versions 3.00 to 3.41), in both
+//! byte orders. Records of older versions of a module are converted to the newest. Nothing is
+//! trusted: what does not fit is [`Damage`], with the reason in words, and what came before it is
+//! kept.
 
 mod counters;
 mod dxt;

@@ -34,7 +34,8 @@ pub(crate) fn read(
 ) -> Result<(), String> {
     let order = log.header.order;
     let version = log.header.module_version(Module::LUSTRE);
-    // Before the components: the id, the rank and two counts, or, in the first version, five numbers.
+    // Before the components: the id, the rank and two counts, or, in the first version, five
+    // numbers.
     let mut fixed = match version {
         1 => vec![0; 56],
         2 => vec![0; 32],

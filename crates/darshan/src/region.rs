@@ -1,7 +1,8 @@
 //! [`Reader`]: the bytes of a region, unpacked as they are asked for.
 //!
-//! A region is one compressed stream or several after each other, one for each rank that wrote. How much may come out is
-//! bounded by what went in, so that a small file cannot keep a reader busy for ever.
+//! A region is one compressed stream or several after each other, one for each rank that wrote. How
+//! much may come out is bounded by what went in, so that a small file cannot keep a reader busy for
+//! ever.
 
 use std::io::{self, Read};
 
@@ -70,7 +71,8 @@ impl<'a> Reader<'a> {
         Self { stream: None, rest, compression: header.compression, missing, left }
     }
 
-    /// Fills a buffer; false at the end of the region. A region that ends within the buffer is damaged.
+    /// Fills a buffer; false at the end of the region. A region that ends within the buffer is
+    /// damaged.
     pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, String> {
         let mut filled = 0;
         while filled < buffer.len() {

@@ -219,7 +219,8 @@ fn a_module_of_a_newer_version_is_named_and_left_out() {
     assert!(records > 20);
 }
 
-/// A small file must not keep a reader busy for long, nor fill memory: more is not read than any true log holds.
+/// A small file must not keep a reader busy for long, nor fill memory: more is not read than any
+/// true log holds.
 #[test]
 fn little_that_becomes_much_is_bounded() {
     let mut log = example(21, Order::Little, Packed::Bzip2);

@@ -1,5 +1,6 @@
-//! Numbers in messages: [`grouped`] digits, and [`counted`] things in the singular or the plural. Sizes are
-//! [`Bytes`](crate::Bytes). All commands and reports use these, so that the same number looks the same everywhere.
+//! Numbers in messages: [`grouped`] digits, and [`counted`] things in the singular or the plural.
+//! Sizes are [`Bytes`](crate::Bytes). All commands and reports use these, so that the same number
+//! looks the same everywhere.
 
 /// Digits in groups of three.
 ///

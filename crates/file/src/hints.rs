@@ -161,7 +161,8 @@ pub struct Hints {
     pub direct: Switch,
     /// `striate_write_behind`: whether small writes may wait in memory until they fill a window.
     pub write_behind: Switch,
-    /// `striate_lustre_pfl`: whether striping hints apply where a directory has a composite layout.
+    /// `striate_lustre_pfl`: whether striping hints apply where a directory has a composite
+    /// layout.
     pub lustre_pfl: Composites,
 }
 

@@ -21,7 +21,8 @@ pub struct Stats {
     pub read_back: u64,
     /// Requests that read them back.
     pub read_backs: u64,
-    /// Bytes sent to other ranks, or copied to memory from which another rank writes or reads them.
+    /// Bytes sent to other ranks, or copied to memory from which another rank writes or reads
+    /// them.
     pub resent: u64,
     /// Contiguous regions that requests were made of.
     pub regions: u64,

@@ -195,8 +195,8 @@ pub(crate) struct WriteBehind {
     last_slot: AtomicUsize,
     /// A call that all other ranks have finished, as far as this one has looked.
     finished_by_others: AtomicU64,
-    /// Whether requests of this rank may wait: it can use the windows, and has no limit to the size
-    /// of files.
+    /// Whether requests of this rank may wait: it can use the windows, and has no limit to the
+    /// size of files.
     usable: OnceLock<bool>,
     /// The last window for which there was free space.
     checked_window: AtomicU64,

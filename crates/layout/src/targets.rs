@@ -45,8 +45,8 @@ const ROUNDING: f64 = 1e-9;
 /// Which targets to use, and why.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// The targets, as indices of what was given, from fast to slow. Those that cannot be used come
-    /// last.
+    /// The targets, as indices of what was given, from fast to slow. Those that cannot be used
+    /// come last.
     pub order: Vec<usize>,
     /// Element `i` is what the first `i + 1` of the order give together: i + 1 times the bandwidth
     /// of the slowest of them. 0 from the first on that cannot be used.

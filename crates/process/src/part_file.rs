@@ -1,9 +1,10 @@
 //! [`PartFile`]: a file that is called `.NAME.part-…`, in the directory of its name, until it is whole.
 //!
-//! The file that has the name stays as it is if the process fails, is killed, or the disk is full. A part is locked as
-//! long as its process lives, and [`remove_parts`] removes parts that are not: those of processes that were killed. The
-//! lock is on the last byte that a file can have, so that it does not meet locks of data, also where the file system
-//! (NFS) turns all kinds of locks into one.
+//! The file that has the name stays as it is if the process fails, is killed, or the disk is full.
+//! A part is locked as long as its process lives, and [`remove_parts`] removes parts that are not:
+//! those of processes that were killed. The lock is on the last byte that a file can have, so that
+//! it does not meet locks of data, also where the file system (NFS) turns all kinds of locks into
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -53,8 +54,8 @@ impl PartFile {
         }
     }
 
-    /// Locks a part that was just created by other means under a name of [`part_path`]. `None` if another process has
-    /// removed it before it was locked.
+    /// Locks a part that was just created by other means under a name of [`part_path`]. `None` if
+    /// another process has removed it before it was locked.
     pub fn adopt(path: &Path) -> io::Result<Option<Self>> {
         match File::options().write(true).open(path) {
             Ok(file) => Self::locked(path.to_path_buf(), file),
@@ -205,8 +206,8 @@ pub fn remove_parts_of<'n>(names: impl IntoIterator<Item = &'n Path>) {
     }
 }
 
-/// Removes a part, unless a process has locked it. It is locked until it is removed: a process that has just created it
-/// finds out.
+/// Removes a part, unless a process has locked it. It is locked until it is removed: a process that
+/// has just created it finds out.
 fn remove_unlocked(path: &Path) {
     let Ok(part) = File::options().write(true).open(path) else { return };
     if matches!(lock(&part), Lock::Acquired) {

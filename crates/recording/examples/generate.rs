@@ -4,7 +4,8 @@
 //! cargo run --release -p striate-recording --example generate -- DIRECTORY CALLS [CALLS-PER-FILE]
 //! ```
 //!
-//! Four processes write and read files, and open another one after so many calls (100,000 if not said).
+//! Four processes write and read files, and open another one after so many calls (100,000 if not
+//! said).
 #![expect(clippy::print_stderr, reason = "it is a program for people")]
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! [`Figures`]: sums over calls: counts, bytes, times, sizes and access patterns.
 //!
-//! [`moved`] is the one definition of the bytes that a call moves; all commands that tell bytes use it.
+//! [`moved`] is the one definition of the bytes that a call moves; all commands that tell bytes use
+//! it.
 
 use serde::Serialize;
 use striate_trace::{Call, Kind, Record};
@@ -17,8 +18,8 @@ pub struct Moved {
     pub written: u64,
 }
 
-/// Bytes that a call moved out of files and into files. A copy within the kernel does both, as far as its ends are
-/// files of the recording; what a program does with mapped memory are no calls.
+/// Bytes that a call moved out of files and into files. A copy within the kernel does both, as far
+/// as its ends are files of the recording; what a program does with mapped memory are no calls.
 pub fn moved(record: &Record) -> Moved {
     let moved = record.outcome.unwrap_or(0);
     let if_file = |is_file: bool| if is_file { moved } else { 0 };

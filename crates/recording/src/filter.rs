@@ -28,8 +28,8 @@ pub struct Filter {
     pub without_layers: bool,
 }
 
-/// Patterns of paths, as shells have them; `**` stands for any directories. A pattern without `/` is one of names in
-/// any directory.
+/// Patterns of paths, as shells have them; `**` stands for any directories. A pattern without `/`
+/// is one of names in any directory.
 pub fn paths(patterns: &[String]) -> Result<Option<GlobSet>, globset::Error> {
     if patterns.is_empty() {
         return Ok(None);
@@ -80,7 +80,8 @@ impl Filter {
                 || paths_of(record).into_iter().flatten().any(|path| self.takes_path(path)))
     }
 
-    /// Whether a call of a layer passes, whose time is that of the recording, of a process that does.
+    /// Whether a call of a layer passes, whose time is that of the recording, of a process that
+    /// does.
     pub fn takes_layer(&self, call: &LayerRecord) -> bool {
         self.takes_time(call.start) && self.takes_layer_at_any_time(call)
     }

@@ -1,8 +1,8 @@
 //! Import: recordings made of what other tools wrote.
 //!
-//! Lines that are not understood are counted, and the first of them shown; the rest is imported. What is
-//! understood but is no operation on a file is counted by name. Memory is needed for what processes have open and
-//! for a block of each that is alive.
+//! Lines that are not understood are counted, and the first of them shown; the rest is imported.
+//! What is understood but is no operation on a file is counted by name. Memory is needed for what
+//! processes have open and for a block of each that is alive.
 
 mod darshan;
 mod dxt;
@@ -54,8 +54,8 @@ pub struct Imported {
     pub records: u64,
     /// Calls that are no operations on files, by name.
     pub skipped: BTreeMap<String, u64>,
-    /// Calls on descriptors that are no files (pipes, sockets, devices) or, unless it is [`annotated`](Self::annotated),
-    /// were not seen to be opened, by name.
+    /// Calls on descriptors that are no files (pipes, sockets, devices) or, unless it is
+    /// [`annotated`](Self::annotated), were not seen to be opened, by name.
     pub elsewhere: BTreeMap<String, u64>,
     /// Whether it is told what descriptors stand for (`strace -y`).
     pub annotated: bool,
@@ -131,8 +131,8 @@ pub fn import(
     Ok((format, imported))
 }
 
-/// As [`import`], from anything that has lines, which errors call by a name. Without a format it is taken for
-/// the output of strace.
+/// As [`import`], from anything that has lines, which errors call by a name. Without a format it is
+/// taken for the output of strace.
 pub fn import_from(
     input: &mut dyn BufRead,
     options: &Options,
@@ -205,7 +205,8 @@ fn recognised(input: &mut dyn BufRead) -> std::io::Result<Option<ImportFormat>> 
     Ok(None)
 }
 
-/// Reads a line without its end; false after the last. Of a line that is too long, the rest is left out.
+/// Reads a line without its end; false after the last. Of a line that is too long, the rest is left
+/// out.
 fn next_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
     line.clear();
     let mut some = false;

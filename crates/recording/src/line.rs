@@ -140,7 +140,8 @@ pub fn layer_outcome(layer: &LayerRecord) -> String {
     }
 }
 
-/// The name of an error of MPI. Which number a class has is up to the MPI, so that is all that is told.
+/// The name of an error of MPI. Which number a class has is up to the MPI, so that is all that is
+/// told.
 pub(crate) fn error_class(class: i32) -> String {
     format!("error class {class}")
 }

@@ -1,7 +1,8 @@
 //! [`InOrder`]: the records of all processes by the time at which calls began.
 //!
-//! Each shard of a trace is a run of a [`WindowedMerge`]. Records of one thread come in their order, whatever the clock said:
-//! a record is ordered by its own start or by that of the one before it in its thread, whichever is later.
+//! Each shard of a trace is a run of a [`WindowedMerge`]. Records of one thread come in their
+//! order, whatever the clock said: a record is ordered by its own start or by that of the one
+//! before it in its thread, whichever is later.
 
 use std::collections::{BTreeMap, HashMap};
 

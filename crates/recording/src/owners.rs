@@ -1,8 +1,8 @@
 //! [`Owners`]: which process opened a file.
 //!
-//! A file is known by the number of the process that opened it, and its number there. Both come again: a process that
-//! starts another program keeps its number and counts its files anew, and numbers of processes are used again when they
-//! have ended.
+//! A file is known by the number of the process that opened it, and its number there. Both come
+//! again: a process that starts another program keeps its number and counts its files anew, and
+//! numbers of processes are used again when they have ended.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,9 @@ impl<'r> Owners<'r> {
         Self { recording, numbers }
     }
 
-    /// The process that opened a file which a process uses: itself, or the one that it has inherited it from: of those
-    /// with that number the one that began last before it. If that is not recorded, it is taken for its own.
+    /// The process that opened a file which a process uses: itself, or the one that it has
+    /// inherited it from: of those with that number the one that began last before it. If that
+    /// is not recorded, it is taken for its own.
     pub fn owner(&self, process: ProcessIndex, file: &TracedFile) -> ProcessIndex {
         let Some(own) = self.recording.processes().get(process) else { return process };
         let own = &own.header().origin;

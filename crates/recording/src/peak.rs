@@ -1,9 +1,10 @@
 //! [`PeakRates`]: the most bytes per second that a recording has read and written.
 //!
-//! The main type is [`PeakMeter`], which takes records in any order. The recording is divided into windows of one second
-//! from time 0 on; the bytes of a call are spread evenly over the time that the call took, and the peak is the window with
-//! the most bytes, for each direction by itself. A recording of more than [`MOST_WINDOWS`] seconds has longer windows (a
-//! power of two of seconds), so that memory is bounded and the result depends neither on the order of the records nor on how
+//! The main type is [`PeakMeter`], which takes records in any order. The recording is divided into
+//! windows of one second from time 0 on; the bytes of a call are spread evenly over the time that
+//! the call took, and the peak is the window with the most bytes, for each direction by itself. A
+//! recording of more than [`MOST_WINDOWS`] seconds has longer windows (a power of two of seconds),
+//! so that memory is bounded and the result depends neither on the order of the records nor on how
 //! the recording is stored.
 
 use serde::{Deserialize, Serialize};
@@ -40,8 +41,8 @@ pub struct PeakMeter {
 struct Windows {
     /// Bytes of each window, of calls that cover a part of it.
     partial: Vec<u128>,
-    /// Bytes of calls that cover whole windows: how much more each window has of them than the one before. So a call costs
-    /// the same however long it took.
+    /// Bytes of calls that cover whole windows: how much more each window has of them than the one
+    /// before. So a call costs the same however long it took.
     steps: Vec<i128>,
 }
 

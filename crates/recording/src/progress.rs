@@ -1,7 +1,8 @@
 //! [`Progress`]: how far a long operation is, and a flag that stops it.
 //!
-//! It is shared by the thread that works and by the one that shows the progress. The operation looks at the flag for each record or
-//! block; a stopped one returns early, and its caller asks [`Progress::is_stopped`].
+//! It is shared by the thread that works and by the one that shows the progress. The operation
+//! looks at the flag for each record or block; a stopped one returns early, and its caller asks
+//! [`Progress::is_stopped`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

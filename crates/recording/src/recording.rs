@@ -1,8 +1,8 @@
 //! [`Recording`]: the traces of a run, on one time line.
 //!
-//! Processes of one host share its monotonic clock. Hosts are aligned by the wall clock that the first process of
-//! each wrote when its trace began. Time 0 is when the first process began to be recorded, or
-//! the first of its calls.
+//! Processes of one host share its monotonic clock. Hosts are aligned by the wall clock that the
+//! first process of each wrote when its trace began. Time 0 is when the first process began to be
+//! recorded, or the first of its calls.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,8 @@ impl Process {
         self.time(self.header().clock)
     }
 
-    /// When its first call began and its last ended, in nanoseconds of the recording; `None` without calls.
+    /// When its first call began and its last ended, in nanoseconds of the recording; `None`
+    /// without calls.
     pub fn span(&self) -> Option<(u64, u64)> {
         let first = self.all_blocks().map(|block| block.from).min()?;
         let last = self.all_blocks().map(|block| block.until).max()?;
@@ -125,8 +126,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens a trace, a file of several, or a directory of either (`*.trace`). All blocks are looked at, but not
-    /// taken apart.
+    /// Opens a trace, a file of several, or a directory of either (`*.trace`). All blocks are
+    /// looked at, but not taken apart.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         if !path.is_dir() {
             let file = TraceFile::open(path)?;
@@ -223,7 +224,8 @@ impl Recording {
         Self { path: path.to_path_buf(), processes, began, unreadable, progress }
     }
 
-    /// The same recording; iterators over it count their records in `progress`, and end when that is stopped.
+    /// The same recording; iterators over it count their records in `progress`, and end when that
+    /// is stopped.
     #[must_use]
     pub fn watched_by(mut self, progress: Arc<Progress>) -> Self {
         self.progress = progress;
@@ -292,8 +294,8 @@ impl Recording {
         complaints
     }
 
-    /// All records in the order in which calls began, with times in nanoseconds of the recording. Those of a
-    /// thread are in their order, whatever the clock said.
+    /// All records in the order in which calls began, with times in nanoseconds of the recording.
+    /// Those of a thread are in their order, whatever the clock said.
     pub fn in_order(&self) -> InOrder<'_> {
         InOrder::new(self, &Filter::default())
     }
@@ -313,8 +315,8 @@ impl Recording {
         LayersInOrder::new(self, filter)
     }
 
-    /// All calls that a filter lets pass in the order in which they began, with those of layers before the ones that
-    /// they caused.
+    /// All calls that a filter lets pass in the order in which they began, with those of layers
+    /// before the ones that they caused.
     pub fn nested(&self, filter: &Filter) -> Nested<'_> {
         Nested::new(self, filter)
     }

@@ -57,8 +57,8 @@ pub struct Row {
     pub command: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// It is the last descriptor (`close`), without what is not needed to read (`fsync`), or goes to the file
-    /// (`mmap`).
+    /// It is the last descriptor (`close`), without what is not needed to read (`fsync`), or goes
+    /// to the file (`mmap`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truth: Option<bool>,
     /// Neither this nor an error is there if what came of the call was not recorded.

@@ -77,7 +77,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Those of the records that a filter lets pass. Whether an offset is aligned is asked of `alignment`.
+    /// Those of the records that a filter lets pass. Whether an offset is aligned is asked of
+    /// `alignment`.
     pub fn of(recording: &Recording, filter: &Filter, alignment: Option<u64>) -> Self {
         let mut stats = Self::default();
         stats.processes.resize(recording.processes().len(), Figures::default());

@@ -1,6 +1,8 @@
-//! The fuzz targets of recordings without a fuzzer: the same assertions on a fixed sequence of inputs.
+//! The fuzz targets of recordings without a fuzzer: the same assertions on a fixed sequence of
+//! inputs.
 //!
-//! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the seeds.
+//! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the
+//! seeds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../fuzz/bodies/recording.rs"]

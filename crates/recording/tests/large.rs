@@ -1,4 +1,5 @@
-//! Recordings of millions of calls are merged, cut, counted, exported and imported in bounded memory.
+//! Recordings of millions of calls are merged, cut, counted, exported and imported in bounded
+//! memory.
 //!
 //! A million by default; `STRIATE_RECORDS=10000000` makes it ten.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -38,7 +39,8 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-/// What may be allocated at any time: blocks, windows and tables of four processes, not their records.
+/// What may be allocated at any time: blocks, windows and tables of four processes, not their
+/// records.
 const BOUND: usize = 8 << 20;
 
 /// Runs something and checks how much it allocated.

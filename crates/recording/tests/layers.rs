@@ -1,4 +1,5 @@
-//! Calls of layers above those that they caused: in order, in figures, in what is cut, merged and exported.
+//! Calls of layers above those that they caused: in order, in figures, in what is cut, merged and
+//! exported.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};

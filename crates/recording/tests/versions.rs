@@ -6,7 +6,8 @@ use std::path::Path;
 use striate_recording::{Filter, Recording, Stats, cut, line, merge};
 use striate_trace::Call;
 
-/// A trace of version 1, which was recorded when it was the only one: 2 of 17 calls failed in a way that was recorded.
+/// A trace of version 1, which was recorded when it was the only one: 2 of 17 calls failed in a way
+/// that was recorded.
 const FIRST: &[u8] = include_bytes!("data/version-1.trace");
 
 /// Of these it was only recorded that they were about to be made.

@@ -30,7 +30,8 @@ pub(crate) use self::store::StoreBackend;
 pub(crate) enum Execution {
     /// It was made, and took so many nanoseconds.
     Made(Observed, u64),
-    /// Stages were told of it, but there is not enough known to make it. That took so many nanoseconds.
+    /// Stages were told of it, but there is not enough known to make it. That took so many
+    /// nanoseconds.
     Noted(u64),
     /// Nothing, for a reason.
     Skipped(&'static str),
@@ -41,7 +42,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Makes what was there before the recording, unless it is to end. Returns how many bytes.
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError>;
 
-    /// A process begins, whose parent goes on. Returns how many nanoseconds both waited for what the parent held back.
+    /// A process begins, whose parent goes on. Returns how many nanoseconds both waited for what
+    /// the parent held back.
     fn start(&self, process: ProcessIndex, parent: Option<ProcessIndex>) -> Result<u64, String>;
 
     /// Makes something good.

@@ -1,8 +1,9 @@
 //! What is in files: bytes that follow from the path and the offset.
 //!
-//! A recording has no contents. The byte at an offset of a file is always the same, whichever call writes it and in which
-//! order, so that files can be compared after replays with different stacks. All bytes are parts of one
-//! pattern, which most writes take as it is. [`WorkerBuffer`] is the memory of a worker for what it reads and writes.
+//! A recording has no contents. The byte at an offset of a file is always the same, whichever call
+//! writes it and in which order, so that files can be compared after replays with different stacks.
+//! All bytes are parts of one pattern, which most writes take as it is. [`WorkerBuffer`] is the
+//! memory of a worker for what it reads and writes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -96,7 +97,8 @@ impl WorkerBuffer {
         &mut self.memory[skipped..skipped + length]
     }
 
-    /// What a write takes; the beginning of it if there may not be as much memory. The caller writes it repeatedly then.
+    /// What a write takes; the beginning of it if there may not be as much memory. The caller
+    /// writes it repeatedly then.
     pub(crate) fn bytes(
         &mut self,
         phase: Phase,

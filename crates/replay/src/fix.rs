@@ -1,8 +1,8 @@
 //! [`Fix`]: what is made good before a call.
 //!
-//! Programs that were not recorded change files, too: a statically linked one writes a file, or inherits its standard
-//! output. It shows in a call that finds a file, or a size, which the recorded calls do not explain. The replay then
-//! establishes that state before the call.
+//! Programs that were not recorded change files, too: a statically linked one writes a file, or
+//! inherits its standard output. It shows in a call that finds a file, or a size, which the
+//! recorded calls do not explain. The replay then establishes that state before the call.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
 //! [`Namespace`]: a model of names, files, links, sizes and positions, driven by the recorded calls.
 //!
-//! It sees the records twice, in the same order. In the first pass it *learns*: what a call finds and no call before it has
-//! made existed before the recording. In the second pass it starts from that, and what is still not explained
-//! is established right before the call that shows it ([`Fix`]).
+//! It sees the records twice, in the same order. In the first pass it *learns*: what a call finds
+//! and no call before it has made existed before the recording. In the second pass it starts from
+//! that, and what is still not explained is established right before the call that shows it
+//! ([`Fix`]).
 
 mod links;
 mod notices;
@@ -22,8 +23,8 @@ use crate::fix::Fix;
 /// A file or directory, whatever names it has.
 pub(crate) type NodeId = usize;
 
-/// An open file: the process that opened it, and its number there. The second is the process's number, which is
-/// another one's if the opener is not known.
+/// An open file: the process that opened it, and its number there. The second is the process's
+/// number, which is another one's if the opener is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
     pub(crate) owner: ProcessIndex,
@@ -149,7 +150,8 @@ impl Namespace {
         Self { learning: true, follows, ..Self::default() }
     }
 
-    /// What was there before, parents before what is in them; and a namespace of that, which learns no more.
+    /// What was there before, parents before what is in them; and a namespace of that, which learns
+    /// no more.
     pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
         let need = self.need();
         let Self { directories, follows, nodes, .. } = self;
@@ -235,8 +237,8 @@ impl Namespace {
         self.space.takes(node, at, end.saturating_sub(at));
     }
 
-    /// Where something that no call has made was before the recording, if it was: in a directory that was there,
-    /// under the name that it had then.
+    /// Where something that no call has made was before the recording, if it was: in a directory
+    /// that was there, under the name that it had then.
     fn first_path(&self, path: &Path) -> Option<PathBuf> {
         if !self.learning || self.names.contains_key(path) {
             return None;
@@ -270,7 +272,8 @@ impl Namespace {
         }
     }
 
-    /// A call shows that a name is there, of this size if it is a file. Says what has to be made good.
+    /// A call shows that a name is there, of this size if it is a file. Says what has to be made
+    /// good.
     fn there(&mut self, path: &Path, size: Option<u64>, start: u64) -> (NodeId, Option<Fix>) {
         self.beneath(path);
         let known = self.names.get(path).copied();
@@ -302,7 +305,8 @@ impl Namespace {
         (node, fix)
     }
 
-    /// A call shows that something which should be a directory is none: the name itself, or the one above it.
+    /// A call shows that something which should be a directory is none: the name itself, or the one
+    /// above it.
     fn no_directory(&mut self, path: &Path, itself: bool, start: u64) -> Option<Fix> {
         let path = if itself { Some(path) } else { path.parent() }?;
         match self.names.get(path) {

@@ -18,7 +18,8 @@ pub enum Timing {
     AsFast,
     /// As recorded, with all times multiplied.
     Scale(f64),
-    /// Each as long after the call before it as in the recording: faster calls make for a shorter replay.
+    /// Each as long after the call before it as in the recording: faster calls make for a shorter
+    /// replay.
     Think,
 }
 
@@ -136,7 +137,8 @@ pub struct Options {
     pub most_workers: usize,
     /// As many calls are planned ahead at most.
     pub window: usize,
-    /// Bytes that files may take on storage; [`SHARE_OF_FREE`] percent of what is free there if not said.
+    /// Bytes that files may take on storage; [`SHARE_OF_FREE`] percent of what is free there if
+    /// not said.
     pub most_space: Option<u64>,
     /// A wait ends when nothing has moved for so long.
     pub patience: Duration,

@@ -1,8 +1,9 @@
 //! [`Order`]: which calls a call has to wait for.
 //!
-//! A call that began after another on the same file had ended waits for that one, unless both only read. The
-//! same holds for names, and for the position of an open file. Calls of one worker are in order anyway, so of
-//! each worker it is enough to wait for the last such call: as a worker and how many calls it has done by then.
+//! A call that began after another on the same file had ended waits for that one, unless both only
+//! read. The same holds for names, and for the position of an open file. Calls of one worker are in
+//! order anyway, so of each worker it is enough to wait for the last such call: as a worker and how
+//! many calls it has done by then.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -32,7 +33,8 @@ pub(crate) enum Key {
     Process(ProcessIndex),
 }
 
-/// The last calls of a worker on something. Only the very last may not have ended when another begins.
+/// The last calls of a worker on something. Only the very last may not have ended when another
+/// begins.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     worker: u32,
@@ -73,8 +75,8 @@ impl Order {
         Self { lasts: HashMap::new(), seen: vec![Vec::new(); workers] }
     }
 
-    /// What a call waits for on account of `keys`, of which it writes those that say so. From now on others
-    /// wait for it.
+    /// What a call waits for on account of `keys`, of which it writes those that say so. From now
+    /// on others wait for it.
     pub(crate) fn place(
         &mut self,
         at: Place,

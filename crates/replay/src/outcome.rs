@@ -45,11 +45,13 @@ pub struct Outcome {
     pub records: u64,
     /// By function.
     pub functions: BTreeMap<&'static str, FunctionFigures>,
-    /// Calls of which stages were only told, since the recording does not say enough to make them, by function.
+    /// Calls of which stages were only told, since the recording does not say enough to make them,
+    /// by function.
     pub noted: BTreeMap<&'static str, u64>,
     /// Calls that were not made at all: why, and how many.
     pub skipped: BTreeMap<String, u64>,
-    /// Calls of layers above POSIX (MPI-IO), which are not made again: the calls that they caused are.
+    /// Calls of layers above POSIX (MPI-IO), which are not made again: the calls that they caused
+    /// are.
     pub layer_calls: u64,
     /// Files and directories that were made before the replay began.
     pub made_first: u64,
@@ -59,12 +61,13 @@ pub struct Outcome {
     pub made_good: BTreeMap<&'static str, u64>,
     /// From the beginning of the first call to the end of the last, in the recording.
     pub time_recorded: u64,
-    /// The same in the replay, to the end of the last process, when all that stages held back is there. With
-    /// [`Timing::Think`](crate::Timing::Think) it is what the clocks of the threads show: what calls took and the
-    /// recorded time between them, without what the replay itself needed.
+    /// The same in the replay, to the end of the last process, when all that stages held back is
+    /// there. With [`Timing::Think`](crate::Timing::Think) it is what the clocks of the
+    /// threads show: what calls took and the recorded time between them, without what the
+    /// replay itself needed.
     pub time_replayed: u64,
-    /// Nanoseconds that processes waited for what stages held back, when they started others and when they ended. It
-    /// is in no call.
+    /// Nanoseconds that processes waited for what stages held back, when they started others and
+    /// when they ended. It is in no call.
     pub time_settling: u64,
     /// What passed while it was replayed, with all of that.
     pub time_passed: u64,

@@ -1,11 +1,12 @@
 //! [`Pace`]: when calls begin.
 //!
-//! With [`Timing::Think`] every thread has a *clock*, which goes on by what its calls take here and by what passed between
-//! them in the recording. The *drift* of a thread is how far its clock is from the recording: by that much later
-//! its next call begins. Where a thread was started or waited for another, that one's drift counts, and a call that has to
-//! come after another begins when that has ended by its clock. What the replay itself needs between calls (planning, handing
-//! over, a sleep that ends late, a file that is made good) is on no clock, so that it does not add up: after it, calls
-//! begin at once until the replay is where the clocks are.
+//! With [`Timing::Think`] every thread has a *clock*, which goes on by what its calls take here and
+//! by what passed between them in the recording. The *drift* of a thread is how far its clock is
+//! from the recording: by that much later its next call begins. Where a thread was started or
+//! waited for another, that one's drift counts, and a call that has to come after another begins
+//! when that has ended by its clock. What the replay itself needs between calls (planning, handing
+//! over, a sleep that ends late, a file that is made good) is on no clock, so that it does not add
+//! up: after it, calls begin at once until the replay is where the clocks are.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -66,7 +67,8 @@ impl Pace {
         time.saturating_sub(self.first).saturating_add_signed(drift)
     }
 
-    /// When a call begins that began at a time of the recording, and not before `floor` by the clocks.
+    /// When a call begins that began at a time of the recording, and not before `floor` by the
+    /// clocks.
     pub(crate) fn begin(&self, start: u64, thread: usize, floor: u64) -> Begin {
         let since = start.saturating_sub(self.first);
         let since = match self.timing {
@@ -91,8 +93,8 @@ impl Pace {
         }
     }
 
-    /// Something that is no call has taken time of a thread, whose last call ended at a time of the recording. Says
-    /// what its clock shows now.
+    /// Something that is no call has taken time of a thread, whose last call ended at a time of the
+    /// recording. Says what its clock shows now.
     pub(crate) fn delayed(&self, end: u64, thread: usize, took: u64) -> u64 {
         if let Some(drift) = self.drifts.get(thread).filter(|_| self.thinks()) {
             drift.fetch_add(took.cast_signed(), Ordering::SeqCst);

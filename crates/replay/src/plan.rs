@@ -1,7 +1,7 @@
 //! [`Planner`]: turns records into tasks of workers.
 //!
-//! It runs concurrently with the workers, at most a window of calls ahead of them, so memory does not grow with the number of
-//! calls.
+//! It runs concurrently with the workers, at most a window of calls ahead of them, so memory does
+//! not grow with the number of calls.
 
 mod keys;
 
@@ -27,7 +27,8 @@ const FORGET: u64 = 1 << 14;
 /// Ends of threads that are remembered, because other threads may have waited for them.
 const MOST_ENDS: usize = 64;
 
-/// A point of time to which a thread may be tied: when something ended, whose drift counts, and what has to be done.
+/// A point of time to which a thread may be tied: when something ended, whose drift counts, and
+/// what has to be done.
 #[derive(Clone, Copy, Debug)]
 struct Tie {
     end: u64,
@@ -208,8 +209,8 @@ impl<'r> Planner<'r> {
         tie.map(|tie| tie.thread)
     }
 
-    /// What a thread was waiting for between its calls: a thread or a child that ended meanwhile. A new
-    /// thread was started after the last call of its process.
+    /// What a thread was waiting for between its calls: a thread or a child that ended meanwhile. A
+    /// new thread was started after the last call of its process.
     fn tie(&self, process: ProcessIndex, thread: Thread, start: u64) -> Option<Tie> {
         let Some(before) = self.threads[thread.index].0 else {
             return self.live.get(&process)?.latest.filter(|tie| tie.end <= start);

@@ -67,7 +67,8 @@ impl Progress {
         }
     }
 
-    /// Waits until a worker is so far; not if all is to end, and not for ever if nothing moves any more.
+    /// Waits until a worker is so far; not if all is to end, and not for ever if nothing moves any
+    /// more.
     pub(crate) fn wait(&self, (number, count): Point, stop: &AtomicBool, patience: Duration) {
         let Some(worker) = self.workers.get(number as usize) else { return };
         if worker.done.load(Ordering::SeqCst) >= count {

@@ -37,8 +37,9 @@ pub(crate) enum What {
     Start {
         /// Its parent, if that is recorded and goes on.
         parent: Option<ProcessIndex>,
-        /// Threads that go on later by what the parent has to write out first, and when their last calls ended: that
-        /// of the parent, and the one whose drift the process begins with.
+        /// Threads that go on later by what the parent has to write out first, and when their last
+        /// calls ended: that of the parent, and the one whose drift the process begins
+        /// with.
         later: [Option<(usize, u64)>; 2],
     },
     /// A call.

@@ -126,7 +126,8 @@ impl<'r> Worker<'r> {
         format!("process {number}: {reason}")
     }
 
-    /// Makes a call, not before `floor` by the clocks. Says when it has ended by that of its thread.
+    /// Makes a call, not before `floor` by the clocks. Says when it has ended by that of its
+    /// thread.
     fn call(&mut self, process: ProcessIndex, call: &Call, floor: u64) -> u64 {
         let Shared { options, progress, backend, pace, .. } = self.shared;
         let record = &call.record;

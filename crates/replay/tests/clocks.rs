@@ -72,8 +72,8 @@ fn what_waits_for_others_waits_by_their_clocks() {
     assert!(outcome.time_replayed >= 33 * MS, "{}", outcome.time_replayed);
 }
 
-/// What stages write out when a process ends is told apart, and is on the clock. Rules are for recorded paths also
-/// where a stage opens files for itself.
+/// What stages write out when a process ends is told apart, and is on the clock. Rules are for
+/// recorded paths also where a stage opens files for itself.
 #[test]
 fn the_end_of_a_process_is_on_the_clock() {
     let mut story = Story::default();

@@ -1,4 +1,5 @@
-//! Made-up recordings: threads and processes whose calls came out as a model says must come out so again.
+//! Made-up recordings: threads and processes whose calls came out as a model says must come out so
+//! again.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "modules of tests are shared")]
 
@@ -134,7 +135,8 @@ fn stacks_leave_the_same_files() {
     }
 }
 
-/// One process writes and ends without a close; the next reads. What was held back is there by then.
+/// One process writes and ends without a close; the next reads. What was held back is there by
+/// then.
 #[test]
 fn the_end_of_a_process_settles() {
     let mut story = Story::default();

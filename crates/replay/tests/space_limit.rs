@@ -1,4 +1,5 @@
-//! A recording of a few lines does not fill the disk: what files take is counted before anything is made.
+//! A recording of a few lines does not fill the disk: what files take is counted before anything is
+//! made.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Advice: rules that look at a recording, each for one thing that is known to cost time.
 //!
-//! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls that it is about
-//! took a part of the time that matters: `WORTH`. Several rules never speak about the same calls for the same
-//! reason, and when none speaks, that is said.
+//! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls
+//! that it is about took a part of the time that matters: `WORTH`. Several rules never speak about
+//! the same calls for the same reason, and when none speaks, that is said.
 //!
 //! What a finding would save is estimated from the recording itself, and the finding says how.
 
@@ -68,8 +68,8 @@ pub struct AdvisedStack {
     pub ready: bool,
 }
 
-/// Every stack that advice can show; the last is for files in one directory. Whoever knows the stages checks that they can
-/// be built: this crate does not link them.
+/// Every stack that advice can show; the last is for files in one directory. Whoever knows the
+/// stages checks that they can be built: this crate does not link them.
 #[doc(hidden)]
 pub fn all_stacks(files: &[String]) -> Vec<AdvisedStack> {
     stacks::all(files).collect()
@@ -113,7 +113,8 @@ pub struct Finding {
     pub files: Vec<String>,
     /// The part of the time in calls that it is about.
     pub share: f64,
-    /// What the stack came to when it was tried: how many times as fast the calls were, and the whole run.
+    /// What the stack came to when it was tried: how many times as fast the calls were, and the
+    /// whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredGain>,
 }
@@ -158,7 +159,8 @@ impl Finding {
         })
     }
 
-    /// How the stack that it offers is used, in a sentence; nothing if there is none, or it was refuted.
+    /// How the stack that it offers is used, in a sentence; nothing if there is none, or it was
+    /// refuted.
     pub fn usage(&self) -> Option<String> {
         let stack = self.stack.as_ref().filter(|_| !self.is_refuted())?;
         let first = if stack.ready { "" } else { "Fill in its places first. " };
@@ -170,8 +172,8 @@ impl Finding {
     }
 }
 
-/// The stack that a report offers: of those that were tried the fastest, else that of the first finding that has one
-/// which can be used as it is, else the first.
+/// The stack that a report offers: of those that were tried the fastest, else that of the first
+/// finding that has one which can be used as it is, else the first.
 pub fn offered(findings: &[Finding]) -> Option<(&Finding, &AdvisedStack)> {
     let usable = || {
         let found = findings.iter().filter(|finding| !finding.is_refuted());

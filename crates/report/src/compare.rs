@@ -1,8 +1,10 @@
-//! Two recordings, runs or results of benchmarks side by side: what changed, and whether that means anything.
+//! Two recordings, runs or results of benchmarks side by side: what changed, and whether that means
+//! anything.
 //!
-//! Counts and bytes are exact: they are the same or they differ. Samples are tested (Mann and Whitney), and a ratio of
-//! medians comes with its interval; among many tests some would speak by chance, so their probabilities are corrected
-//! (Benjamini and Hochberg). Sums of times, of which there is one on each side, are shown and not judged.
+//! Counts and bytes are exact: they are the same or they differ. Samples are tested (Mann and
+//! Whitney), and a ratio of medians comes with its interval; among many tests some would speak by
+//! chance, so their probabilities are corrected (Benjamini and Hochberg). Sums of times, of which
+//! there is one on each side, are shown and not judged.
 
 mod benchmarks;
 mod input;

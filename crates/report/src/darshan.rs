@@ -1,7 +1,9 @@
-//! Darshan logs as reports: [`DarshanLog`] is what a model has of one, and [`read`] makes the model.
+//! Darshan logs as reports: [`DarshanLog`] is what a model has of one, and [`read`] makes the
+//! model.
 //!
-//! Counters are complete, so totals and files come from them; each read and write is known only if Darshan's extended
-//! traces (DXT) were on. Then these become a recording, and time lines, rates, offsets, functions and advice come from it.
+//! Counters are complete, so totals and files come from them; each read and write is known only if
+//! Darshan's extended traces (DXT) were on. Then these become a recording, and time lines, rates,
+//! offsets, functions and advice come from it.
 
 mod counters;
 
@@ -70,7 +72,8 @@ pub struct LayerRow {
     pub layer: String,
     /// Files.
     pub files: u64,
-    /// Counters by the names that Darshan has for them. Those that can be added are sums over all files.
+    /// Counters by the names that Darshan has for them. Those that can be added are sums over all
+    /// files.
     pub counters: BTreeMap<String, i64>,
     /// Time in reads, all ranks together.
     pub read_ns: u64,
@@ -309,7 +312,8 @@ fn traced(
     }
 }
 
-/// Totals and files from counters take the place of those from extended traces, which have reads and writes only.
+/// Totals and files from counters take the place of those from extended traces, which have reads
+/// and writes only.
 fn overlay(model: &mut Model, counted: Counted, log: &Log<'_>, traced: u64) {
     let ranks = u64::try_from(log.job.processes).unwrap_or(0);
     let Counted { mut darshan, totals, mut files, other_files, any } = counted;

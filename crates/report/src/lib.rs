@@ -1,10 +1,12 @@
 //! What a recording tells: a model of it, advice, and the forms in which people see both.
 //!
-//! [`report`] goes once over a [`Recording`](striate_recording::Recording) in bounded memory and makes a [`Model`],
-//! which is also the machine-readable form. [`advice`] looks for what stands out in it. [`page::render`] makes one
-//! self-contained page of a model, [`text::render`] the same for terminals; [`compare`] sets two side by side.
+//! [`report`] goes once over a [`Recording`](striate_recording::Recording) in bounded memory and
+//! makes a [`Model`], which is also the machine-readable form. [`advice`] looks for what stands out
+//! in it. [`page::render`] makes one self-contained page of a model, [`text::render`] the same for
+//! terminals; [`compare`] sets two side by side.
 //!
-//! What a stack would change can be measured ([`what_if`]); the caller brings a way to repeat the recording.
+//! What a stack would change can be measured ([`what_if`]); the caller brings a way to repeat the
+//! recording.
 
 pub mod advice;
 mod aggregate;

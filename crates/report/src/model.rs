@@ -1,7 +1,7 @@
 //! [`Model`]: all that a report tells, as numbers. It is what `--json` prints.
 //!
-//! Times are nanoseconds, and those of calls are summed over all of them, so that calls of several threads can take
-//! more time than passes. Names of fields are stable; new ones may be added.
+//! Times are nanoseconds, and those of calls are summed over all of them, so that calls of several
+//! threads can take more time than passes. Names of fields are stable; new ones may be added.
 
 use serde::{Deserialize, Serialize};
 use striate_recording::PeakRates;
@@ -130,7 +130,8 @@ impl Sums {
 pub struct About {
     /// Where it is.
     pub path: String,
-    /// The command line of the program that was started: of the first process whose parent was not recorded.
+    /// The command line of the program that was started: of the first process whose parent was not
+    /// recorded.
     #[serde(default)]
     pub command: String,
     /// Nanoseconds since 1970 when it began.
@@ -154,7 +155,8 @@ pub struct Totals {
     pub hosts: u64,
     /// Threads that made calls.
     pub threads: u64,
-    /// Files that calls were about, by their paths; an estimate if it is not [`files_exact`](Self::files_exact).
+    /// Files that calls were about, by their paths; an estimate if it is not
+    /// [`files_exact`](Self::files_exact).
     pub files: u64,
     /// Whether the number of files is exact.
     pub files_exact: bool,
@@ -360,7 +362,8 @@ pub struct Cell {
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRow {
-    /// Its path. What is not UTF-8 in it is replaced. Of several files in one row, what their paths have in common.
+    /// Its path. What is not UTF-8 in it is replaced. Of several files in one row, what their
+    /// paths have in common.
     pub path: String,
     /// How many files it stands for, if these are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
 //! One self-contained page of a model: no network, no fonts, nothing but this file.
 //!
-//! Charts are drawn here, as SVG that is stretched to the width there is, with labels in HTML beside it, so that text
-//! keeps its size on any screen. The script only adds: tooltips, the choice of a file, sorting. Behind each chart
-//! there is a table with its numbers.
+//! Charts are drawn here, as SVG that is stretched to the width there is, with labels in HTML
+//! beside it, so that text keeps its size on any screen. The script only adds: tooltips, the choice
+//! of a file, sorting. Behind each chart there is a table with its numbers.
 
 mod axis;
 mod charts;

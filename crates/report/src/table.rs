@@ -1,9 +1,10 @@
 //! Columns that line up, and fit the terminal.
 //!
-//! A column is as wide as its widest cell. Numbers stand to the right, words to the left. Where the terminal is too
-//! narrow for all of it, [`Table::within`] does as little as helps, in this order: names of columns take several lines;
-//! columns that were said to be spare are left out, and named below; words take several lines; what is still too wide
-//! comes in blocks, one below the other, each of which begins with the first column.
+//! A column is as wide as its widest cell. Numbers stand to the right, words to the left. Where the
+//! terminal is too narrow for all of it, [`Table::within`] does as little as helps, in this order:
+//! names of columns take several lines; columns that were said to be spare are left out, and named
+//! below; words take several lines; what is still too wide comes in blocks, one below the other,
+//! each of which begins with the first column.
 
 use std::fmt::Write as _;
 
@@ -46,7 +47,8 @@ impl Table {
         }
     }
 
-    /// Columns that a narrow terminal does without, the first of these first. Names that there are not are ignored.
+    /// Columns that a narrow terminal does without, the first of these first. Names that there are
+    /// not are ignored.
     #[must_use]
     pub fn spare(mut self, names: &[&str]) -> Self {
         let place = |name: &&str| self.names.iter().position(|found| found == name);
@@ -199,7 +201,8 @@ fn blocks(shown: &[Shown], width: usize) -> Vec<Vec<Shown>> {
     blocks
 }
 
-/// A cell in lines of so many columns: broken after spaces, commas, slashes and hyphens, else anywhere.
+/// A cell in lines of so many columns: broken after spaces, commas, slashes and hyphens, else
+/// anywhere.
 fn broken(cell: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let chars: Vec<char> = cell.chars().collect();

@@ -371,7 +371,8 @@ pub(crate) fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
-/// Columns that line up and fit, if a width is given; those whose heading begins with `>` stand to the right.
+/// Columns that line up and fit, if a width is given; those whose heading begins with `>` stand to
+/// the right.
 pub(crate) fn table(rows: &[Vec<String>], width: Option<usize>) -> String {
     let Some((head, rows)) = rows.split_first() else { return String::new() };
     let column = |cell: &String| match cell.strip_prefix('>') {

@@ -1,7 +1,7 @@
 //! What a stack would change: measured by a caller that can repeat the recording.
 //!
-//! This crate cannot repeat anything. It names the stacks to try ([`candidates`]), hands them to a [`Measure`] and keeps
-//! its answers in the model.
+//! This crate cannot repeat anything. It names the stacks to try ([`candidates`]), hands them to a
+//! [`Measure`] and keeps its answers in the model.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,8 @@ pub struct Measured {
     pub seconds_without: f64,
     /// Seconds of the run with it.
     pub seconds_with: f64,
-    /// Seconds in calls without it, all processes together, and in what stages wrote out when processes ended.
+    /// Seconds in calls without it, all processes together, and in what stages wrote out when
+    /// processes ended.
     pub call_seconds_without: f64,
     /// Seconds in calls with it.
     pub call_seconds_with: f64,
@@ -67,8 +68,8 @@ pub struct Answer {
 ///
 /// # Contract
 ///
-/// Both runs are made in the same way and with the same think times. What cannot be measured is an error with a
-/// reason for people.
+/// Both runs are made in the same way and with the same think times. What cannot be measured is an
+/// error with a reason for people.
 pub trait Measure {
     /// Measures one stack.
     fn measure(&mut self, candidate: &Candidate) -> Result<Measured, String>;
@@ -80,7 +81,8 @@ impl<F: FnMut(&Candidate) -> Result<Measured, String>> Measure for F {
     }
 }
 
-/// The stacks that the advice of a model names and that can be tried as they are, without repetition.
+/// The stacks that the advice of a model names and that can be tried as they are, without
+/// repetition.
 pub fn candidates(model: &Model) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     for finding in &model.findings {
@@ -105,7 +107,8 @@ pub fn measure(model: &mut Model, candidates: Vec<Candidate>, by: &mut dyn Measu
     judge(model);
 }
 
-/// Findings learn what was measured with their stacks. Those that it refutes come last and matter least.
+/// Findings learn what was measured with their stacks. Those that it refutes come last and matter
+/// least.
 fn judge(model: &mut Model) {
     for finding in &mut model.findings {
         let Some(stack) = &finding.stack else { continue };

@@ -1,5 +1,6 @@
-//! Darshan logs: what is read in them is what the package `darshan` of `PyPI` reads, in the logs that it ships and in those that
-//! are written here, for versions, byte orders and compressions that it does not ship.
+//! Darshan logs: what is read in them is what the package `darshan` of `PyPI` reads, in the logs
+//! that it ships and in those that are written here, for versions, byte orders and compressions
+//! that it does not ship.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../darshan/tests/writer/mod.rs"]
@@ -122,7 +123,8 @@ mod peers {
 
     use super::*;
 
-    /// A python that has darshan: `STRIATE_PYTHON`, or one beside what cargo builds, which is made when it is needed.
+    /// A python that has darshan: `STRIATE_PYTHON`, or one beside what cargo builds, which is made
+    /// when it is needed.
     fn python() -> PathBuf {
         if let Some(given) = std::env::var_os("STRIATE_PYTHON") {
             return given.into();
@@ -204,8 +206,9 @@ mod peers {
         }
     }
 
-    /// A log with the extended traces of Darshan 3.2: the package (3.5.0) does not read those with threads. Components of
-    /// layouts that are not used make it read memory that it has freed: there are none.
+    /// A log with the extended traces of Darshan 3.2: the package (3.5.0) does not read those with
+    /// threads. Components of layouts that are not used make it read memory that it has freed:
+    /// there are none.
     fn known_to_the_package(mut log: writer::LogImage) -> writer::LogImage {
         if log.minor == 41 {
             let layouts = log.modules.iter_mut().find(|module| module.number == writer::LUSTRE);
@@ -233,7 +236,8 @@ mod peers {
         let seconds = log.job.length_ns as f64 / 1e9;
         assert!((job["run_time"].as_f64().unwrap() - seconds).abs() < 1e-6, "{what}");
         assert_eq!(job["metadata"], serde_json::to_value(&log.job.metadata).unwrap(), "{what}");
-        // A command line that fills the record has no end for its reader, which then has no mounts either.
+        // A command line that fills the record has no end for its reader, which then has no mounts
+        // either.
         let command = told["exe"].as_str().unwrap();
         if !command.is_empty() {
             assert_eq!(command.trim(), log.job.command, "{what}");

@@ -40,7 +40,8 @@ static ALLOCATOR: CountedAllocator = CountedAllocator;
 /// Tables of files, processes and time.
 const BOUND: usize = 64 << 20;
 
-/// The n-th call: each file is opened, written twice and closed, but for every third, which stays open.
+/// The n-th call: each file is opened, written twice and closed, but for every third, which stays
+/// open.
 fn record(n: u64) -> Record {
     let (number, step) = (n / 4, n % 4);
     let path: Arc<Path> = Path::new(&format!("/data/{}/{number}", number % 64)).into();

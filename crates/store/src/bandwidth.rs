@@ -20,8 +20,8 @@ struct Queue {
     slack: Duration,
     /// The time of which `passed` is said.
     at: Instant,
-    /// Parts of bytes that have passed since the beginning, and those that may pass as soon as they
-    /// come.
+    /// Parts of bytes that have passed since the beginning, and those that may pass as soon as
+    /// they come.
     passed: u128,
     /// Parts of bytes that have come since the beginning.
     come: u128,

@@ -94,8 +94,8 @@ pub trait Lock: Debug + Send {}
 /// * A handle is used by many threads at once. Requests that do not overlap do not disturb each
 ///   other; overlapping concurrent ones leave, in each byte, what one of them wrote.
 /// * A read returns how many bytes it got, from the start of the request on. It is less than asked
-///   for only at the end of the object; memory after them stays as it was. Gaps that were
-///   never written read as zeros.
+///   for only at the end of the object; memory after them stays as it was. Gaps that were never
+///   written read as zeros.
 /// * A write writes all or fails. After a failure an unknown part of the request's own bytes has
 ///   been written, and no other bytes.
 /// * Interruptions and short transfers of the system are continued, not reported.

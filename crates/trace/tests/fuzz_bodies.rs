@@ -1,8 +1,8 @@
 //! The fuzz targets of traces and counters without a fuzzer: the same assertions on a fixed
 //! sequence of inputs.
 //!
-//! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the seeds.
-//! Coverage-guided runs of the same bodies are described in CONTRIBUTING.md.
+//! Inputs are the committed seeds and mutants of them. Inputs that once failed are kept among the
+//! seeds. Coverage-guided runs of the same bodies are described in CONTRIBUTING.md.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../fuzz/bodies/stack.rs"]

@@ -123,7 +123,8 @@ fn check_memory(comm: &dyn Comm, each: u64) -> Result<(), CommandError> {
     Err(CommandError::Memory { what, needed, available, hint })
 }
 
-/// What is said if a signal ends the program, after all else that is done then. `what` says what became of its files.
+/// What is said if a signal ends the program, after all else that is done then. `what` says what
+/// became of its files.
 pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> SignalCleanup {
     let bar = bar.clone();
     SignalCleanup::new(move || {
@@ -134,7 +135,8 @@ pub(crate) fn said_when_interrupted(bar: &ProgressBar, what: &'static str) -> Si
     })
 }
 
-/// Refuses files of so many bytes where there is no room for them, in a directory or on servers. Collective.
+/// Refuses files of so many bytes where there is no room for them, in a directory or on servers.
+/// Collective.
 fn check_space(comm: &dyn Comm, needed: u64, directory: &Path) -> Result<(), CommandError> {
     let hint = "use smaller sizes or fewer ranks, or another place for the files";
     let look = || {

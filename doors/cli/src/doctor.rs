@@ -1,4 +1,5 @@
-//! `striate doctor`: what this program found on this machine, where, and what to do about what is missing.
+//! `striate doctor`: what this program found on this machine, where, and what to do about what is
+//! missing.
 
 use std::env;
 use std::fmt::Write as _;

@@ -1,6 +1,7 @@
 //! The one JSON document that a command prints with `--json`, and the machine it was made on.
 //!
-//! The names of the fields are stable; new ones may be added. What a row holds is up to the command.
+//! The names of the fields are stable; new ones may be added. What a row holds is up to the
+//! command.
 
 use std::fs;
 use std::io::{self, BufWriter, Write as _};
@@ -42,7 +43,8 @@ impl<Row: Serialize> Document<Row> {
         terminal::print(&self.text()?)
     }
 
-    /// Writes it on standard output as it is made, on one line: for rows that are larger than memory.
+    /// Writes it on standard output as it is made, on one line: for rows that are larger than
+    /// memory.
     pub(crate) fn write_to_stdout(&self) -> Result<(), CommandError> {
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         let written = serde_json::to_writer(&mut out, self).map_err(io::Error::from);

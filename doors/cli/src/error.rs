@@ -1,8 +1,8 @@
 //! [`CommandError`]: what can go wrong in a command, with a hint on what to do next.
 //!
-//! An error is one sentence (what was attempted, on what, why it failed), a hint (what to try), and,
-//! where a text was at fault, the text with a caret under the place. Which exit status it means is
-//! decided here and nowhere else.
+//! An error is one sentence (what was attempted, on what, why it failed), a hint (what to try),
+//! and, where a text was at fault, the text with a caret under the place. Which exit status it
+//! means is decided here and nowhere else.
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,8 +1,9 @@
-//! `striate fsck`: whether names and objects fit together, on running servers or in their directories.
+//! `striate fsck`: whether names and objects fit together, on running servers or in their
+//! directories.
 //!
-//! Running servers are looked at while files come and go, in an order in which what is well cannot look
-//! otherwise: objects first, then names, then dead files. A file that is renamed or created at the wrong
-//! moment can still be missed, so only what is there at a second look counts.
+//! Running servers are looked at while files come and go, in an order in which what is well cannot
+//! look otherwise: objects first, then names, then dead files. A file that is renamed or created at
+//! the wrong moment can still be missed, so only what is there at a second look counts.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -44,7 +45,8 @@ no copies to compare it with.
 
 Exit status: 0 all is well or was repaired, 1 something was found, 2 it was called wrongly.")]
 pub(crate) struct FsckArgs {
-    /// Remove objects of no file and what is left of copies and removals that were interrupted; files are not touched
+    /// Remove objects of no file and what is left of copies and removals that were interrupted;
+    /// files are not touched
     #[arg(long)]
     repair: bool,
 

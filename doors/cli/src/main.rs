@@ -1,8 +1,8 @@
 //! The `striate` command.
 //!
 //! One file per command, each with its help, its parsing and its test. A command collects its whole
-//! answer and prints it once, so that a failure never leaves half of it; an error is a [`CommandError`]
-//! and is reported here, with a hint and the exit status.
+//! answer and prints it once, so that a failure never leaves half of it; an error is a
+//! [`CommandError`] and is reported here, with a hint and the exit status.
 
 mod bench;
 mod compare;

@@ -1,7 +1,9 @@
-//! `striate mount`: a directory mounted a second time, with a stack of stages in between; or a directory of I/O servers.
+//! `striate mount`: a directory mounted a second time, with a stack of stages in between; or a
+//! directory of I/O servers.
 //!
-//! In the foreground it serves until a signal comes or the mount is unmounted. In the background another process of this
-//! program does so; this one waits until the mount works, and says what went wrong if it does not.
+//! In the foreground it serves until a signal comes or the mount is unmounted. In the background
+//! another process of this program does so; this one waits until the mount works, and says what
+//! went wrong if it does not.
 
 mod background;
 pub(crate) mod earlier;
@@ -32,8 +34,8 @@ use crate::run::summary::Summary;
 use crate::stack::{named, refused};
 use crate::{CommandError, terminal};
 
-/// Mount a directory a second time, with the operations of all programs passing through a stack of stages; or files of
-/// I/O servers
+/// Mount a directory a second time, with the operations of all programs passing through a stack of
+/// stages; or files of I/O servers
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,8 +78,8 @@ pub(crate) struct MountArgs {
     /// No summary
     #[arg(long, short, conflicts_with = "summary")]
     quiet: bool,
-    /// Let the kernel believe what it was told of names and attributes for so long; changes that are made on
-    /// SOURCE itself are seen late by as much
+    /// Let the kernel believe what it was told of names and attributes for so long; changes that
+    /// are made on SOURCE itself are seen late by as much
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
     cache: f64,
     /// Requests that are carried out at a time
@@ -89,14 +91,16 @@ pub(crate) struct MountArgs {
     /// Return when the mount works; it is served by another process until it is unmounted
     #[arg(long)]
     background: bool,
-    /// Mount nothing, and return when what is mounted at the point has ended and everything is on its source
+    /// Mount nothing, and return when what is mounted at the point has ended and everything is on
+    /// its source
     #[arg(long, conflicts_with = "background")]
     wait: bool,
-    /// Wait for so long at most until an earlier mount of the same source has written everything; with --wait, for the end
+    /// Wait for so long at most until an earlier mount of the same source has written everything;
+    /// with --wait, for the end
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<f64>,
-    /// Make the directory at the point unwritable, so that programs cannot write into it when the mount is gone;
-    /// lifted when the mount ends in order, or by 'striate umount'
+    /// Make the directory at the point unwritable, so that programs cannot write into it when the
+    /// mount is gone; lifted when the mount ends in order, or by 'striate umount'
     #[arg(long)]
     guard: bool,
     /// This is that other process

@@ -126,7 +126,8 @@ fn open_partial(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandErr
 
 fn open_as(comm: &Arc<dyn Comm>, path: &Path, options: &Options) -> Result<Dataset, CommandError> {
     Dataset::open(comm, path, OpenMode::ReadOnly, options).map_err(|error| {
-        // What another rank has met this one meets as well, if it goes there, and can say more about.
+        // What another rank has met this one meets as well, if it goes there, and can say more
+        // about.
         let alone = || {
             Threads::new(1).try_run(|comm| Dataset::open(&comm, path, OpenMode::ReadOnly, options))
         };

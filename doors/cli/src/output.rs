@@ -1,7 +1,8 @@
 //! [`write_whole`]: a file that a command writes has its name when it is whole.
 //!
-//! Until then it is a [`PartFile`]: the file that had the name before stays as it is if the command fails, is killed, or the
-//! disk is full. The next command that writes this name removes the parts of processes that are gone.
+//! Until then it is a [`PartFile`]: the file that had the name before stays as it is if the command
+//! fails, is killed, or the disk is full. The next command that writes this name removes the parts
+//! of processes that are gone.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,8 +11,9 @@ use std::path::Path;
 
 use striate_process::part_file::{Existing, PartFile, remove_parts};
 
-/// Writes a file; it replaces what has its name when all of it is on the disk. What is not a regular file (a pipe, a
-/// device) is written as it is, and so is a file in a directory where none can be made.
+/// Writes a file; it replaces what has its name when all of it is on the disk. What is not a
+/// regular file (a pipe, a device) is written as it is, and so is a file in a directory where none
+/// can be made.
 pub(crate) fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -5,8 +5,8 @@
 //! with the part of its bytes that are touched; [`text`] and [`svg`] show it.
 //!
 //! A cell is computed from places in the stream, by seeking, so that the time depends on the number
-//! of cells and not on the number of runs. Types whose bytes do not ascend cannot be asked that way:
-//! their first runs are walked, and the picture says so.
+//! of cells and not on the number of runs. Types whose bytes do not ascend cannot be asked that
+//! way: their first runs are walked, and the picture says so.
 
 pub(crate) mod svg;
 mod text;

@@ -1,12 +1,12 @@
 //! `striate quickstart`: what the program does, shown on a block-distributed array.
 //!
-//! The array is a cube of integers, distributed over some ranks: each rank's block is described, packed out
-//! of the array, checked against coordinates counted by hand, and unpacked into a second array.
-//! Then ranks (threads here) write the blocks into one file and read them back, by every access
-//! method, with the settings of \[CHING\]; what each method costs is counted at the file. The same is
-//! done on a few I/O servers that are started for it, where requests and their bytes are counted, too.
-//! Then a dataset is divided over those of four storage targets that are not slow. At last some of this is recorded,
-//! and a report made of it.
+//! The array is a cube of integers, distributed over some ranks: each rank's block is described,
+//! packed out of the array, checked against coordinates counted by hand, and unpacked into a second
+//! array. Then ranks (threads here) write the blocks into one file and read them back, by every
+//! access method, with the settings of \[CHING\]; what each method costs is counted at the file.
+//! The same is done on a few I/O servers that are started for it, where requests and their bytes
+//! are counted, too. Then a dataset is divided over those of four storage targets that are not
+//! slow. At last some of this is recorded, and a report made of it.
 
 mod methods;
 mod recorded;
@@ -61,7 +61,8 @@ pub(crate) struct QuickstartArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Keep the partitioned dataset, the directories that are its storage targets, and the report in this directory
+    /// Keep the partitioned dataset, the directories that are its storage targets, and the report
+    /// in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }

@@ -20,8 +20,8 @@ pub(crate) fn is_printing_rank() -> bool {
     launched_rank().is_none_or(|rank| rank == 0)
 }
 
-/// Waits a moment before this process fails without a message: launchers end a job when one of its processes
-/// fails, and rank 0 may not have printed its message yet.
+/// Waits a moment before this process fails without a message: launchers end a job when one of its
+/// processes fails, and rank 0 may not have printed its message yet.
 pub(crate) fn wait_for_printing_rank() {
     std::thread::sleep(Duration::from_secs(1));
 }

@@ -42,7 +42,8 @@ pub(crate) struct ReplayArgs {
     /// Allow '--root /', where the recorded files themselves are written
     #[arg(long)]
     yes: bool,
-    /// When calls begin: as-recorded, as-fast, scale=NUMBER, or think (keep the time between calls)
+    /// When calls begin: as-recorded, as-fast, scale=NUMBER, or think (keep the time between
+    /// calls)
     #[arg(long, value_name = "TIMING", default_value = "as-recorded")]
     timing: Timing,
     /// Files are on a store: a directory, 'memory', or striate://host:port/path
@@ -60,7 +61,8 @@ pub(crate) struct ReplayArgs {
     /// List so many differences; all are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     differences: usize,
-    /// Space that files may take, such as 10GiB [default: 80 % of what is free where they are made]
+    /// Space that files may take, such as 10GiB [default: 80 % of what is free where they are
+    /// made]
     #[arg(long, value_name = "SIZE", value_parser = space)]
     max_space: Option<u64>,
     /// Threads that act out the recorded ones, at most

@@ -53,7 +53,8 @@ pub(crate) struct ReportArgs {
     /// Print text, also if a page is written
     #[arg(long, conflicts_with = "json")]
     text: bool,
-    /// Repeat the recording with this stack and tell what changes; 'auto' for those that are advised
+    /// Repeat the recording with this stack and tell what changes; 'auto' for those that are
+    /// advised
     #[arg(long, value_name = "STACK")]
     what_if: Vec<PathBuf>,
     /// The stack that the program was recorded with: those that are tried are put above it
@@ -65,7 +66,8 @@ pub(crate) struct ReportArgs {
     /// All stacks together are tried for so long at most
     #[arg(long, value_name = "TIME", requires = "what_if", default_value = "10m", value_parser = parse_duration)]
     what_if_time: Duration,
-    /// Write the stack that the advice offers to this file, for 'striate run --stack FILE -- PROGRAM'
+    /// Write the stack that the advice offers to this file, for 'striate run --stack FILE --
+    /// PROGRAM'
     #[arg(long, value_name = "FILE")]
     write_stack: Option<PathBuf>,
     /// Files in the table

@@ -1,10 +1,11 @@
 //! `striate run`: a program whose calls pass through a stack of stages.
 //!
-//! The ranks of MPI programs are started with the MPI-IO door as well, by whichever launcher starts them.
+//! The ranks of MPI programs are started with the MPI-IO door as well, by whichever launcher starts
+//! them.
 //!
-//! The program is started with the library of the preload door, which reads the stack from a file that is
-//! made for this run. Stages leave what they counted in a directory, from which the summary is made when
-//! the program has ended.
+//! The program is started with the library of the preload door, which reads the stack from a file
+//! that is made for this run. Stages leave what they counted in a directory, from which the summary
+//! is made when the program has ended.
 
 pub(crate) mod directory;
 mod launcher;
@@ -57,7 +58,8 @@ Environment:
   STRIATE_MPIIO     the MPI-IO door, if it is not beside this program as libstriate_mpiio_openmpi.so or
                     libstriate_mpiio_mpich.so")]
 pub(crate) struct RunArgs {
-    /// The stages: a name that 'striate stack list' shows, or a file; without them, calls are only counted
+    /// The stages: a name that 'striate stack list' shows, or a file; without them, calls are only
+    /// counted
     #[arg(long, value_name = "STACK")]
     stack: Option<PathBuf>,
     /// Record all calls before they reach the stages, in files of this directory
@@ -72,8 +74,8 @@ pub(crate) struct RunArgs {
     /// No summary, and nothing is counted for it
     #[arg(long, short, conflicts_with_all = ["summary", "counters", "json"])]
     quiet: bool,
-    /// By a mount that only the program sees, instead of a library: serves every program, in its working directory or
-    /// DIR and below
+    /// By a mount that only the program sees, instead of a library: serves every program, in its
+    /// working directory or DIR and below
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     mount: Option<PathBuf>,
     /// The MPI-IO door for the ranks, a library built for their MPI

@@ -44,7 +44,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Where to listen: an address or the name of a host, and a port; with port 0, on any free port
+    /// Where to listen: an address or the name of a host, and a port; with port 0, on any free
+    /// port
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     listen: Option<SocketAddr>,
 

@@ -17,8 +17,8 @@ pub(crate) fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-/// Words as a command, indented by two spaces; where the terminal is too narrow it goes on in the next line, as a shell
-/// takes it.
+/// Words as a command, indented by two spaces; where the terminal is too narrow it goes on in the
+/// next line, as a shell takes it.
 pub(crate) fn continued(words: &[&str], width: Option<usize>) -> String {
     // A backslash has to fit as well.
     let width = width.map_or(usize::MAX, |width| width - 2);
@@ -39,8 +39,8 @@ pub(crate) fn continued(words: &[&str], width: Option<usize>) -> String {
     text
 }
 
-/// How to call this program again: as it was called, if that can be repeated from any directory; through cargo, if that
-/// started it; else by its path.
+/// How to call this program again: as it was called, if that can be repeated from any directory;
+/// through cargo, if that started it; else by its path.
 pub(crate) fn own_command() -> String {
     // Cargo finds its workspace from the directories of that only.
     let package = env::var_os("CARGO").and_then(|_| env::var_os("CARGO_MANIFEST_DIR"));

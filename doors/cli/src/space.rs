@@ -1,4 +1,5 @@
-//! Free space: what a command is about to write is refused before the first byte if it does not fit.
+//! Free space: what a command is about to write is refused before the first byte if it does not
+//! fit.
 
 use std::path::Path;
 

@@ -14,7 +14,8 @@ use striate_stack::{Configuration, ConfigurationError};
 
 use crate::CommandError;
 
-/// List the stages and stacks that programs can be run with, check a stack, finish what one left behind
+/// List the stages and stacks that programs can be run with, check a stack, finish what one left
+/// behind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -14,7 +14,8 @@ impl Table {
         Self(striate_report::table::Table::new(columns))
     }
 
-    /// Columns that a narrow terminal does without, the first of these first. Names that there are not are ignored.
+    /// Columns that a narrow terminal does without, the first of these first. Names that there are
+    /// not are ignored.
     pub(crate) fn spare(self, names: &[&str]) -> Self {
         Self(self.0.spare(names))
     }

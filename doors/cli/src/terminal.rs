@@ -1,7 +1,7 @@
 //! What the terminal can show, and the one place where answers are printed.
 //!
-//! A terminal has a width, which tables and paragraphs fit into; a file or a pipe has none, and gets every column.
-//! `COLUMNS` says another width in either case, `--wide` none.
+//! A terminal has a width, which tables and paragraphs fit into; a file or a pipe has none, and
+//! gets every column. `COLUMNS` says another width in either case, `--wide` none.
 
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -61,8 +61,8 @@ pub(crate) fn print_fitted(text: &str) -> Result<(), CommandError> {
     print(&if is_utf8() { text } else { to_ascii(&text) })
 }
 
-/// `text` with longer lines broken between words; what follows an indented line is indented a little more. A word
-/// that is too long, such as a path, stays whole.
+/// `text` with longer lines broken between words; what follows an indented line is indented a
+/// little more. A word that is too long, such as a path, stays whole.
 pub(crate) fn fitted(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let mut all = String::with_capacity(text.len());

@@ -1,4 +1,5 @@
-//! `striate trace`: recordings of what programs did with files, looked at, put together, cut and translated.
+//! `striate trace`: recordings of what programs did with files, looked at, put together, cut and
+//! translated.
 
 pub(crate) mod bar;
 mod cut;

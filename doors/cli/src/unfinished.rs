@@ -1,11 +1,13 @@
 //! [`UnfinishedFile`]: a file that is called `.NAME.part-…` until it is whole, local or on servers.
 //!
-//! All commands that write a file by a copy use it, so that one rule holds: what has the name is whole, and a part is
-//! locked as long as its process lives. A local part is a [`PartFile`]; a part on servers is locked at [`IN_USE`].
-//! [`remove_stale`] removes the parts of processes that are gone, and is called before a file of the same name is
-//! written; `striate fsck --repair` does so for all names on servers.
+//! All commands that write a file by a copy use it, so that one rule holds: what has the name is
+//! whole, and a part is locked as long as its process lives. A local part is a [`PartFile`]; a part
+//! on servers is locked at [`IN_USE`]. [`remove_stale`] removes the parts of processes that are
+//! gone, and is called before a file of the same name is written; `striate fsck --repair` does so
+//! for all names on servers.
 //!
-//! The caller creates the file, laid out as it wants, under the name [`UnfinishedFile::part`], and claims it then.
+//! The caller creates the file, laid out as it wants, under the name [`UnfinishedFile::part`], and
+//! claims it then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -23,8 +25,8 @@ use striate_store::{ErrorKind, LockKind, Operation, StoreError};
 
 use crate::fs::{Location, path};
 
-/// The range of a part on servers that is locked while a process writes it: no data is there, so that it does not meet
-/// locks of data.
+/// The range of a part on servers that is locked while a process writes it: no data is there, so
+/// that it does not meet locks of data.
 pub(crate) const IN_USE: Range<u64> = i64::MAX as u64 - 1..i64::MAX as u64;
 
 /// A file that has another name until it is whole.
@@ -95,7 +97,8 @@ impl UnfinishedFile {
         Ok(())
     }
 
-    /// [`claim`](Self::claim) of a part on servers that is known. Without the lock the copy goes on all the same.
+    /// [`claim`](Self::claim) of a part on servers that is known. Without the lock the copy goes on
+    /// all the same.
     pub(crate) fn claim_on_servers(&self, client: &Client, file: &FileInfo) {
         if let Ok(lock) = client.lock(file, IN_USE, LockKind::Exclusive, Duration::ZERO) {
             *self.claimed() = Claim::Remote { _lock: lock };
@@ -139,7 +142,8 @@ impl UnfinishedFile {
     }
 }
 
-/// Removes the parts of files of these names that processes have left which are gone. What cannot be removed is left.
+/// Removes the parts of files of these names that processes have left which are gone. What cannot
+/// be removed is left.
 pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Location>) {
     let mut local: Vec<&Path> = Vec::new();
     // By the directory, with the server that is asked.

@@ -1,4 +1,5 @@
-//! The numbers of one recording are the same wherever they are told: `run`, `trace stats`, `report`, `compare`.
+//! The numbers of one recording are the same wherever they are told: `run`, `trace stats`,
+//! `report`, `compare`.
 #![cfg(feature = "peers")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,8 +9,8 @@ use std::process::Command;
 use serde_json::Value;
 use striate_datatype::Bytes;
 
-/// Several processes, failures, duplicates, appends, mappings, copies within the kernel, calls whose results stages do
-/// not see.
+/// Several processes, failures, duplicates, appends, mappings, copies within the kernel, calls
+/// whose results stages do not see.
 const PROGRAM: &str = r#"
 import mmap, os, sys
 os.makedirs("d"); f = open("d/a", "w+b", buffering=0); f.write(b"x" * 10000); f.seek(0); f.read(4000)

@@ -1,6 +1,7 @@
 //! `--json` of every subcommand: what it prints is JSON, or it is refused with a precise message.
 //!
-//! The subcommands are those that `--help` lists, at every level, so that a new one without an entry fails the test.
+//! The subcommands are those that `--help` lists, at every level, so that a new one without an
+//! entry fails the test.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod preloaded;
@@ -97,7 +98,8 @@ const CALLS: &[(&str, Printed)] = &[
     ("completions bash", Document),
 ];
 
-/// A file of the classic format with a fixed variable of numbers, one of text and a global attribute.
+/// A file of the classic format with a fixed variable of numbers, one of text and a global
+/// attribute.
 const CDL: &str = "netcdf a { dimensions: x = 3 ; n = 2 ; variables: double v(x) ; char t(x, n) ; \
                    :title = \"none\" ; data: v = 1.5, NaN, -2 ; t = \"ab\", \"cd\", \"ef\" ; }";
 
@@ -122,7 +124,8 @@ fn dataset(path: &Path) {
     words(&mut bytes, &[2]);
     name(&mut bytes, "none");
     words(&mut bytes, &[11, 2]);
-    // Both variables are as long as all before their data: names, dimensions, attributes, type, size, begin.
+    // Both variables are as long as all before their data: names, dimensions, attributes, type,
+    // size, begin.
     let (v, t) = (4 + 4 + 4 + 4 + 8 + 12, 4 + 4 + 4 + 8 + 8 + 12);
     let begin = (bytes.len() + v + t) as u32;
     name(&mut bytes, "v");

@@ -1,6 +1,6 @@
-//! Commands that replace or move files are killed before each of the system calls by which they change something: what was
-//! whole before is whole afterwards, as it was or as it was to become. The same command, given again, removes what the killed
-//! one has left.
+//! Commands that replace or move files are killed before each of the system calls by which they
+//! change something: what was whole before is whole afterwards, as it was or as it was to become.
+//! The same command, given again, removes what the killed one has left.
 //!
 //! `STRIATE_KILLS=1000` tries all calls, not only some of each.
 #![cfg(feature = "peers")]
@@ -53,7 +53,8 @@ impl KillDirectory {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Kills a command wherever it changes something, each time after `begin`; `check` is told where it was.
+    /// Kills a command wherever it changes something, each time after `begin`; `check` is told
+    /// where it was.
     fn kill(&self, arguments: &[&str], begin: impl Fn(&Path), check: impl Fn(&str)) {
         let again = || {
             let _ = fs::remove_dir_all(self.work());
@@ -75,8 +76,9 @@ impl KillDirectory {
         assert!(kills * 2 > points.len(), "{arguments:?}: {kills} of {}", points.len());
     }
 
-    /// Kills a command that writes one file, in the place of another or not: it is the old one or the whole new one, and
-    /// the same command makes the new one afterwards and leaves nothing else.
+    /// Kills a command that writes one file, in the place of another or not: it is the old one or
+    /// the whole new one, and the same command makes the new one afterwards and leaves nothing
+    /// else.
     fn kill_writer(&self, arguments: &[&str], output: &str, replaces: bool, begin: impl Fn(&Path)) {
         const OLD: &[u8] = b"what was there before";
         let path = self.work().join(output);
@@ -210,7 +212,8 @@ fn image(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     image
 }
 
-/// The files that were recorded and the recording stay as they are. A replay in what a killed one has left ends well.
+/// The files that were recorded and the recording stay as they are. A replay in what a killed one
+/// has left ends well.
 #[test]
 fn replays_change_nothing_but_their_root() {
     let (place, recorded) = (KillDirectory::new(), recording());
@@ -337,7 +340,8 @@ fn copies_from_servers_replace_whole_files() {
     });
 }
 
-/// A client makes no calls that change files of its own, so it is killed while the server delays its data.
+/// A client makes no calls that change files of its own, so it is killed while the server delays
+/// its data.
 #[test]
 fn copies_to_servers_leave_nothing_when_they_are_repeated() {
     let servers = Embedded::with(1, |settings| settings.delay = Duration::from_secs(1)).unwrap();

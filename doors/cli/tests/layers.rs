@@ -1,4 +1,5 @@
-//! Calls of layers that a library in the program tells of: recorded, shown, counted, reported, and left out of replays.
+//! Calls of layers that a library in the program tells of: recorded, shown, counted, reported, and
+//! left out of replays.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod preloaded;

@@ -1,4 +1,5 @@
-//! The command finds its library in every layout, says what makes it where it is missing, and 'doctor' tells of both.
+//! The command finds its library in every layout, says what makes it where it is missing, and
+//! 'doctor' tells of both.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod preloaded;

@@ -229,7 +229,8 @@ fn counters_and_traces_are_left() {
     let written = &sums["rows"][0]["functions"]["pwrite"];
     assert_eq!((written["calls"].as_u64(), written["bytes"].as_u64()), (Some(4), Some(22_288)));
     assert_eq!(sums["rows"][0]["endings"]["dat"]["written"].as_u64(), Some(10_000));
-    // A trace for each process that asked, and that of the one that serves, which looked at the mount first.
+    // A trace for each process that asked, and that of the one that serves, which looked at the
+    // mount first.
     let mut writes = std::collections::BTreeMap::new();
     for entry in fs::read_dir(place.path("traces")).unwrap() {
         let trace = striate_trace::Trace::open(&entry.unwrap().path()).unwrap();

@@ -1,5 +1,5 @@
-//! The end of a mount: everything is on the source when `striate umount` returns, and what an old server still writes
-//! touches neither the next mount nor the directory under it.
+//! The end of a mount: everything is on the source when `striate umount` returns, and what an old
+//! server still writes touches neither the next mount nor the directory under it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;

@@ -1,4 +1,5 @@
-//! `striate run --mount`: programs that make their system calls by themselves, with the directory mounted for them only.
+//! `striate run --mount`: programs that make their system calls by themselves, with the directory
+//! mounted for them only.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod preloaded;

@@ -1,5 +1,5 @@
-//! `striate nc` as people and scripts call it: what it tells, what it copies, and how it fails. With the
-//! feature `peers` also beside the tools of netCDF and PnetCDF.
+//! `striate nc` as people and scripts call it: what it tells, what it copies, and how it fails.
+//! With the feature `peers` also beside the tools of netCDF and PnetCDF.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "nc/corpus.rs"]
@@ -34,8 +34,8 @@ fn rows(output: &std::process::Output) -> Vec<Value> {
     document["rows"].as_array().unwrap().clone()
 }
 
-/// A dataset of some 40 MiB: several batches for every rank, of fixed variables and of records, with
-/// records that are larger than a batch if `large`.
+/// A dataset of some 40 MiB: several batches for every rank, of fixed variables and of records,
+/// with records that are larger than a batch if `large`.
 fn big(large: bool) -> Made {
     let mut header = Header::new(Format::Cdf5);
     header.records = if large { 2 } else { 700 };

@@ -1,4 +1,5 @@
-//! `striate probe` as people call it: directories, servers, and what is left when it is interrupted.
+//! `striate probe` as people call it: directories, servers, and what is left when it is
+//! interrupted.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[cfg(feature = "mpi")]

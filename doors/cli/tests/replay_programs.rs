@@ -1,8 +1,8 @@
-//! Record and replay of real programs: the replay makes the same calls, moves the same bytes at the same offsets, and
-//! leaves files of the same sizes.
+//! Record and replay of real programs: the replay makes the same calls, moves the same bytes at the
+//! same offsets, and leaves files of the same sizes.
 //!
-//! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`. The scripts are those of the
-//! preload door.
+//! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`. The
+//! scripts are those of the preload door.
 #![cfg(feature = "peers")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -58,8 +58,8 @@ fn record(script: &str, place: &Path, environment: &[(&str, &Path)]) -> PathBuf 
 /// What a call did: process, function, path, where and how much, the size of what was opened.
 type Did = (u32, &'static str, PathBuf, Option<u64>, u64, Result<u64, i32>, Option<u64>);
 
-/// Paths on which calls of several threads were under way at a time, of which at least one was not a read: which of
-/// them came first is not recorded, so what they found may differ.
+/// Paths on which calls of several threads were under way at a time, of which at least one was not
+/// a read: which of them came first is not recorded, so what they found may differ.
 fn raced(recording: &Recording) -> BTreeSet<PathBuf> {
     let mut under_way: BTreeMap<PathBuf, Vec<(usize, u32, u64, bool)>> = BTreeMap::new();
     let mut raced = BTreeSet::new();
@@ -223,7 +223,8 @@ macro_rules! round_trips {
 
 round_trips! { coreutils tar git sqlite rsync gcc python h5py netcdf }
 
-/// A python that has h5py: `STRIATE_PYTHON`, or the one that the tests of the preload door use, too.
+/// A python that has h5py: `STRIATE_PYTHON`, or the one that the tests of the preload door use,
+/// too.
 fn interpreter() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! Recordings of real programs by `strace`, imported and replayed: no call is left out, and all come out as recorded.
+//! Recordings of real programs by `strace`, imported and replayed: no call is left out, and all
+//! come out as recorded.
 //!
 //! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`.
 #![cfg(feature = "peers")]

@@ -1,4 +1,5 @@
-//! `striate run` with the launchers of a real MPI: which processes get which door, and what is recorded of MPI-IO.
+//! `striate run` with the launchers of a real MPI: which processes get which door, and what is
+//! recorded of MPI-IO.
 //!
 //! The MPI is the one that `MPICC` names, for which the tests are built.
 #![cfg(feature = "mpi")]

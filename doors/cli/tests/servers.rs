@@ -70,7 +70,8 @@ fn a_second_signal_does_not_wait() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(server.process.0.try_wait().unwrap().is_none(), "it waits for the write");
     server.process.signal(Signal::TERM);
-    // With the status of one that did not wait: the write is held back for 20 s, the drain time is 30 s.
+    // With the status of one that did not wait: the write is held back for 20 s, the drain time is
+    // 30 s.
     assert_eq!(server.process.ended().code(), Some(1));
     assert_eq!(copy.ended().code(), Some(1));
 }

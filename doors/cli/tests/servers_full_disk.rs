@@ -1,9 +1,9 @@
-//! Servers whose disk is filled at random, by them or by others: files can be removed, servers start again, and what was
-//! whole stays so.
+//! Servers whose disk is filled at random, by them or by others: files can be removed, servers
+//! start again, and what was whole stays so.
 //!
-//! Each disk is a file system of its own, in a mount namespace of this program once more: it is started by `unshare`, and
-//! told by an environment variable which kind of disks to fill. `STRIATE_ROUNDS` says how many of each kind,
-//! `STRIATE_SEED` which is the first.
+//! Each disk is a file system of its own, in a mount namespace of this program once more: it is
+//! started by `unshare`, and told by an environment variable which kind of disks to fill.
+//! `STRIATE_ROUNDS` says how many of each kind, `STRIATE_SEED` which is the first.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "servers/cluster.rs"]
@@ -53,7 +53,8 @@ fn fill_all(test: &str, kind: Kind) {
     if std::env::var_os(KIND).is_none() {
         let mut command = Command::new("unshare");
         command.arg("--mount");
-        // Only root may mount a disk; a file system in memory may be mounted by the root of a user namespace.
+        // Only root may mount a disk; a file system in memory may be mounted by the root of a user
+        // namespace.
         if !rustix::process::geteuid().is_root() {
             assert!(!matches!(kind, Kind::Ext4), "this test must be run by root: it mounts a disk");
             command.arg("--map-root-user");

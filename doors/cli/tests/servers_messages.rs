@@ -1,4 +1,5 @@
-//! What commands say when servers are not as they expect, when they are interrupted, and what they leave.
+//! What commands say when servers are not as they expect, when they are interrupted, and what they
+//! leave.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "servers/cluster.rs"]
@@ -154,7 +155,8 @@ fn hosts_to_listen_at_may_have_names() {
     assert!(text.contains("listen = \"127.0.0.1:7\""), "{text}");
 }
 
-/// A command that waits for a server which has stopped, for much longer than this test; it is interrupted, and says this.
+/// A command that waits for a server which has stopped, for much longer than this test; it is
+/// interrupted, and says this.
 fn interrupted(server: &Server, arguments: &[&str], begun: impl FnMut() -> bool) -> String {
     let mut command = striate(arguments);
     command.env("STRIATE_PATIENCE", "600s").stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,5 +1,5 @@
-//! `striate stack recover` and `striate stack unpack`, after real programs that were killed or have left
-//! containers; and a short `striate bench insitu`.
+//! `striate stack recover` and `striate stack unpack`, after real programs that were killed or have
+//! left containers; and a short `striate bench insitu`.
 //!
 //! The program is this one, started again: see [`the_program`].
 #![expect(clippy::unwrap_used, reason = "a test may panic")]

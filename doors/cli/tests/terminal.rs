@@ -1,4 +1,5 @@
-//! On a terminal: tables and paragraphs fit, long commands end when they are asked to, and the tour of the guide works.
+//! On a terminal: tables and paragraphs fit, long commands end when they are asked to, and the tour
+//! of the guide works.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod on_terminal;

@@ -38,8 +38,8 @@ const LONGS: c_int = 3;
 /// A group of processes.
 #[derive(Debug)]
 pub(super) struct MpiComm {
-    /// Carries collectives and all messages, which differ by their tags: another duplicate for some
-    /// of them would double what it takes to open a file.
+    /// Carries collectives and all messages, which differ by their tags: another duplicate for
+    /// some of them would double what it takes to open a file.
     raw: Arc<RawComm>,
     /// Number of long messages sent.
     longs: AtomicU32,

@@ -1,4 +1,5 @@
-//! A writer of Darshan logs, from what is known of their format: for tests of versions that nobody has at hand.
+//! A writer of Darshan logs, from what is known of their format: for tests of versions that nobody
+//! has at hand.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use std::io::Write as _;
@@ -294,8 +295,8 @@ pub const DXT_POSIX: usize = 10;
 /// Extended traces of MPI-IO.
 pub const DXT_MPI_IO: usize = 11;
 
-/// A job of two ranks with a shared file and one of each, with all modules in the versions that a Darshan of this format
-/// had.
+/// A job of two ranks with a shared file and one of each, with all modules in the versions that a
+/// Darshan of this format had.
 pub fn example(minor: u32, order: Order, packed: Packed) -> LogImage {
     let (posix, mpi_io, stdio, lustre, dxt_posix, dxt_mpi_io) = match minor {
         0 => (1, 1, 0, 1, 0, 0),

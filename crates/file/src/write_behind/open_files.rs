@@ -18,8 +18,8 @@ struct OpenFile {
     /// Device and inode.
     file: (u64, u64),
     write_behind: Weak<WriteBehind>,
-    /// Where its ranks share memory in this process: the same for ranks that are threads and opened
-    /// it together.
+    /// Where its ranks share memory in this process: the same for ranks that are threads and
+    /// opened it together.
     memory: usize,
 }
 

@@ -57,7 +57,8 @@ pub enum DomainKind {
     GroupCycling {
         /// Bytes of a stripe on one target.
         unit: NonZeroU64,
-        /// Storage targets the file is striped over: unit `b` is on target `b` modulo their number.
+        /// Storage targets the file is striped over: unit `b` is on target `b` modulo their
+        /// number.
         targets: NonZeroU32,
     },
     /// The x-OST pattern: every aggregator accesses exactly `x` targets.
@@ -75,7 +76,8 @@ pub enum DomainKind {
     XTarget {
         /// Bytes of a stripe on one target.
         unit: NonZeroU64,
-        /// Storage targets the file is striped over: unit `b` is on target `b` modulo their number.
+        /// Storage targets the file is striped over: unit `b` is on target `b` modulo their
+        /// number.
         targets: NonZeroU32,
         /// Targets that one aggregator accesses.
         x: NonZeroU32,

@@ -1,9 +1,9 @@
 //! Counters as `darshan-parser` prints those of Darshan's POSIX module (version 4 of its records).
 //!
-//! There is a record for each rank and path: files that several ranks use are not reduced to rank -1, so the
-//! counters of fastest and slowest ranks are 0. Processes without a rank are numbered after the greatest rank in
-//! the order in which they began, from 0 on if no process has one. What a recording does not tell is -1, which is
-//! Darshan's own way to say so.
+//! There is a record for each rank and path: files that several ranks use are not reduced to rank
+//! -1, so the counters of fastest and slowest ranks are 0. Processes without a rank are numbered
+//! after the greatest rank in the order in which they began, from 0 on if no process has one. What
+//! a recording does not tell is -1, which is Darshan's own way to say so.
 
 mod counters;
 mod frequent;

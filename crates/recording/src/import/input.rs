@@ -1,9 +1,9 @@
 //! [`Input`]: the file that is imported, which may be a pipe that another program is still writing.
 //!
-//! Regular files are read as usual. What may have to be waited for (a named pipe, a terminal) is opened and read without
-//! blocking: a wait is a `poll` of a tenth of a second, after which the caller's [`Progress`] is asked whether to go on. So an
-//! import that waits for a program can be interrupted. An interrupted input ends as an empty file does; the caller asks
-//! the progress why.
+//! Regular files are read as usual. What may have to be waited for (a named pipe, a terminal) is
+//! opened and read without blocking: a wait is a `poll` of a tenth of a second, after which the
+//! caller's [`Progress`] is asked whether to go on. So an import that waits for a program can be
+//! interrupted. An interrupted input ends as an empty file does; the caller asks the progress why.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Chain, Cursor, ErrorKind, Read, Seek};
@@ -59,7 +59,8 @@ impl<'p> Input<'p> {
     fn is_readable(&self) -> io::Result<bool> {
         let mut asked =
             libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: the array has one entry, which lives until the call returns; its descriptor is open as long as `self`.
+        // SAFETY: the array has one entry, which lives until the call returns; its descriptor is
+        // open as long as `self`.
         let ready = unsafe { libc::poll(&raw mut asked, 1, WAIT) };
         if ready >= 0 {
             return Ok(ready > 0);

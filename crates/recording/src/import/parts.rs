@@ -1,9 +1,10 @@
 //! [`Parts`]: traces that grow at the same time, and become one file.
 //!
-//! What other tools write has calls of all processes mixed, or in the order of files. Each process first has a trace of
-//! its own in a hidden directory next to the result, `.NAME.parts-PID`. The directory goes away with the import, before the result has
-//! its name; that of an import that was killed is removed by the next one that makes a file of this name. A lock on the
-//! directory tells whether its import still runs.
+//! What other tools write has calls of all processes mixed, or in the order of files. Each process
+//! first has a trace of its own in a hidden directory next to the result, `.NAME.parts-PID`. The
+//! directory goes away with the import, before the result has its name; that of an import that was
+//! killed is removed by the next one that makes a file of this name. A lock on the directory tells
+//! whether its import still runs.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
@@ -38,7 +39,8 @@ pub(super) struct Growing {
     place: usize,
 }
 
-/// Traces whose records come in any order. Runs of them are sorted and written, and merged at the end.
+/// Traces whose records come in any order. Runs of them are sorted and written, and merged at the
+/// end.
 #[derive(Debug, Default)]
 pub(super) struct Unsorted {
     processes: BTreeMap<u32, (Header, BTreeMap<u64, Held>)>,
@@ -167,8 +169,8 @@ impl Parts {
                     }
                 }
             }
-            // Everything is in the file, which has no name yet: an import that is killed from here on leaves that, or the
-            // result and nothing else.
+            // Everything is in the file, which has no name yet: an import that is killed from here
+            // on leaves that, or the result and nothing else.
             let _ = std::fs::remove_dir_all(&self.directory);
             Ok(())
         })

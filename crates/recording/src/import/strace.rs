@@ -1,8 +1,9 @@
 //! The output of `strace -f -ttt -T`, with `-y` or without.
 //!
-//! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. What descriptors stand
-//! for follows from the calls that open, duplicate, inherit and close them. A file that was open before is
-//! known by the path that `-y` tells; without it, calls on it are counted as elsewhere.
+//! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. What
+//! descriptors stand for follows from the calls that open, duplicate, inherit and close them. A
+//! file that was open before is known by the path that `-y` tells; without it, calls on it are
+//! counted as elsewhere.
 
 mod calls;
 mod kernel;
@@ -244,7 +245,8 @@ impl<'p> StraceImporter<'p> {
             return self.made(task, &ended, text);
         }
         if ended.returned == Returned::Nothing {
-            // What does not return is no operation on a file; the rest is made again, or interrupted.
+            // What does not return is no operation on a file; the rest is made again, or
+            // interrupted.
             if ended.name.starts_with("exit") {
                 self.imported.skip(ended.name);
             } else {

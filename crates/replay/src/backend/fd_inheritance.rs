@@ -1,8 +1,9 @@
 //! [`FdInheritance`]: descriptors that child processes inherit.
 //!
-//! A child has the files that were open when it was forked, and its first recorded use of one may come after the parent has
-//! closed the file, or has ended. So the process that closes a file for the last time leaves a duplicate of the
-//! descriptor for each inheriting process that has not used the file yet.
+//! A child has the files that were open when it was forked, and its first recorded use of one may
+//! come after the parent has closed the file, or has ended. So the process that closes a file for
+//! the last time leaves a duplicate of the descriptor for each inheriting process that has not used
+//! the file yet.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;

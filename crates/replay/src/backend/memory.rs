@@ -6,30 +6,34 @@ use striate_stack::Memory;
 pub(super) fn source(bytes: &[u8], length: usize, parts: u32) -> Memory<'_> {
     if bytes.len() < length {
         let parts = repeated(bytes.as_ptr().cast_mut(), bytes.len(), length);
-        // SAFETY: all parts are within the slice, which lives as long; operations that write files only read them.
+        // SAFETY: all parts are within the slice, which lives as long; operations that write files
+        // only read them.
         return unsafe { Memory::from_parts(&parts) };
     }
     if parts <= 1 {
         return Memory::source(bytes);
     }
     let parts = cut(bytes.as_ptr().cast_mut(), bytes.len(), parts);
-    // SAFETY: the parts are those of the slice, which lives as long; operations that write files only read them.
+    // SAFETY: the parts are those of the slice, which lives as long; operations that write files
+    // only read them.
     unsafe { Memory::from_parts(&parts) }
 }
 
-/// Memory that a read of a length fills, in parts: over and over if it is less. What was read is not looked at.
+/// Memory that a read of a length fills, in parts: over and over if it is less. What was read is
+/// not looked at.
 pub(super) fn sink(bytes: &mut [u8], length: usize, parts: u32) -> Memory<'_> {
     if bytes.len() < length {
         let parts = repeated(bytes.as_mut_ptr(), bytes.len(), length);
-        // SAFETY: all parts are within the slice, which is ours alone for as long. They are written to one after the
-        // other, by the kernel or by copies of bytes, and not read.
+        // SAFETY: all parts are within the slice, which is ours alone for as long. They are written
+        // to one after the other, by the kernel or by copies of bytes, and not read.
         return unsafe { Memory::from_parts(&parts) };
     }
     if parts <= 1 {
         return Memory::sink(bytes);
     }
     let parts = cut(bytes.as_mut_ptr(), bytes.len(), parts);
-    // SAFETY: the parts are those of the slice, which is ours alone for as long, and do not overlap.
+    // SAFETY: the parts are those of the slice, which is ours alone for as long, and do not
+    // overlap.
     unsafe { Memory::from_parts(&parts) }
 }
 

@@ -130,7 +130,8 @@ pub(super) fn duplicate(descriptor: RawFd) -> Result<OwnedFd, Errno> {
     if descriptor < 0 {
         return Err(Errno::BADF);
     }
-    // SAFETY: it is a descriptor of a file that is open, and it is taken out of the table before it is closed.
+    // SAFETY: it is a descriptor of a file that is open, and it is taken out of the table before it
+    // is closed.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
 }

@@ -117,14 +117,16 @@ impl Root {
                 }
             };
             made.map_err(|error| ReplayError::make(&here, error))?;
-            // The user of the replay has to be able to use it; rights of other users are not extended.
+            // The user of the replay has to be able to use it; rights of other users are not
+            // extended.
             if let (FileType::File(_), Some(mode), false) = (file_type, mode, self.real) {
                 let mode = fs::Permissions::from_mode(mode & 0o777 | 0o600);
                 fs::set_permissions(&here, mode)
                     .map_err(|error| ReplayError::make(&here, error))?;
             }
         }
-        // The first sync of a replay would have to write all of it. If it cannot be done, that is slower.
+        // The first sync of a replay would have to write all of it. If it cannot be done, that is
+        // slower.
         if bytes > 0
             && let Ok(directory) = File::open(&self.path)
         {
@@ -148,8 +150,8 @@ impl Root {
         fill(&file, Phase::of(path), 0..size, buffer, watched)
     }
 
-    /// What a symbolic link says so that it stays beneath the root, wherever it is moved: one that could lead out of it
-    /// says where that is beneath the root.
+    /// What a symbolic link says so that it stays beneath the root, wherever it is moved: one that
+    /// could lead out of it says where that is beneath the root.
     pub(super) fn link_text(&self, path: &Path, to: &Path) -> PathBuf {
         let may_lead_out =
             to.is_absolute() || to.components().any(|part| part == Component::ParentDir);
@@ -181,7 +183,8 @@ impl Root {
         std::os::unix::fs::symlink(self.link_text(path, to), here)
     }
 
-    /// Makes something good, as far as possible: what is still different then is told as a difference.
+    /// Makes something good, as far as possible: what is still different then is told as a
+    /// difference.
     pub(super) fn fix(&self, fix: &Fix, buffer: &mut WorkerBuffer) {
         if self.real {
             return;

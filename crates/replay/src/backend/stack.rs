@@ -1,8 +1,8 @@
 //! [`StackBackend`]: calls are carried out in a directory, through a stack of stages for each recorded process.
 //!
-//! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay has them. The kernel
-//! looks names up from the root of the replay. What is done around a call is what the door for unmodified
-//! programs does.
+//! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay
+//! has them. The kernel looks names up from the root of the replay. What is done around a call is
+//! what the door for unmodified programs does.
 
 mod calls;
 mod locks;
@@ -164,8 +164,8 @@ impl StackBackend {
         replayed.stack.open_watched(function, target, flags | libc::O_NONBLOCK, mode)
     }
 
-    /// The file that a call is on: the process's own, one that it inherits, or one that was open before
-    /// the recording began.
+    /// The file that a call is on: the process's own, one that it inherits, or one that was open
+    /// before the recording began.
     fn file(
         &self,
         process: ProcessIndex,
@@ -241,7 +241,8 @@ impl Backend for StackBackend {
         self.processes.write().unwrap_or_else(PoisonError::into_inner).insert(process, replayed);
         let Some(parent) = parent.and_then(|parent| self.replayed(parent)) else { return Ok(0) };
         let begin = Instant::now();
-        // As when a process is copied or starts a program: whatever it holds back is there for the new one.
+        // As when a process is copied or starts a program: whatever it holds back is there for the
+        // new one.
         let files: Vec<_> =
             parent.files().values().map(|opened| Arc::clone(&opened.file)).collect();
         for file in files.iter().filter(|file| !file.is_shared()) {

@@ -1,7 +1,7 @@
 //! [`StoreBackend`]: calls are carried out on a store, such as I/O servers.
 //!
-//! Positions, descriptors and modes are kept here: a store has files with sizes and bytes at offsets, and no more.
-//! What has no counterpart there is left out and named.
+//! Positions, descriptors and modes are kept here: a store has files with sizes and bytes at
+//! offsets, and no more. What has no counterpart there is left out and named.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -96,7 +96,8 @@ impl StoreBackend {
         if let Some(opened) = lock(&self.open).get(&id) {
             return Ok(Arc::clone(opened));
         }
-        // It was opened before the recording began, or is inherited from a process that has closed it.
+        // It was opened before the recording began, or is inherited from a process that has closed
+        // it.
         let store = self.files.open(&traced.path, false, false)?;
         let opened = Arc::new(OpenStoreFile { store, position: Mutex::new(0) });
         lock(&self.open).insert(id, Arc::clone(&opened));

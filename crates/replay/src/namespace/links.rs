@@ -1,7 +1,7 @@
 //! Symbolic links: where paths lead.
 //!
-//! A link is known by what `readlink` told, or by the length that `lstat` did: then it leads to a name beside it that is
-//! made up, and what is found through it is there.
+//! A link is known by what `readlink` told, or by the length that `lstat` did: then it leads to a
+//! name beside it that is made up, and what is found through it is there.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,7 +24,8 @@ impl Namespace {
         self.nodes[self.node(path)?].link.as_ref().map(|link| link.to.as_path())
     }
 
-    /// A call shows that a symbolic link is there, and perhaps where it leads or how long that text is.
+    /// A call shows that a symbolic link is there, and perhaps where it leads or how long that text
+    /// is.
     pub(super) fn there_link(
         &mut self,
         path: &Path,
@@ -121,7 +122,8 @@ fn push(left: &mut Vec<OsString>, path: &Path) {
     }));
 }
 
-/// The target of a link of which only the length is known: a name of this length in the same directory.
+/// The target of a link of which only the length is known: a name of this length in the same
+/// directory.
 fn made_up(path: &Path, length: u64) -> PathBuf {
     const LONGEST: usize = 255;
     let length = usize::try_from(length).unwrap_or(1).clamp(1, 4095);
@@ -134,8 +136,8 @@ fn made_up(path: &Path, length: u64) -> PathBuf {
     PathBuf::from("./".repeat((length - letters.len()) / 2) + &letters)
 }
 
-/// What was there, with everything at the name that it is found by through links. Directories come before what is in
-/// them.
+/// What was there, with everything at the name that it is found by through links. Directories come
+/// before what is in them.
 pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
     let links: BTreeMap<PathBuf, PathBuf> = found
         .values()

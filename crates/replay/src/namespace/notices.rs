@@ -235,7 +235,8 @@ impl Namespace {
         }
     }
 
-    /// The old name of a link whose new one this call says, in a trace that does not say what came of it.
+    /// The old name of a link whose new one this call says, in a trace that does not say what came
+    /// of it.
     pub(crate) fn link_from(&self, process: ProcessIndex, record: &Record) -> Option<PathBuf> {
         let links = record.function == Function::Link
             && !record.known

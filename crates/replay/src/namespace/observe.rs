@@ -223,7 +223,8 @@ impl Namespace {
         fix
     }
 
-    /// What a call may take on storage, whatever its outcome was then: there may be more space now, and no signal interrupts it.
+    /// What a call may take on storage, whatever its outcome was then: there may be more space now,
+    /// and no signal interrupts it.
     fn observe_space(&mut self, record: &Record, node: NodeId) {
         match &record.call {
             Call::Write { offset, length, .. } => self.takes(node, *offset, *length),
@@ -272,7 +273,8 @@ impl Namespace {
         fix
     }
 
-    /// A directory is not empty, so there is something in it: if nothing is known of that, it is made up.
+    /// A directory is not empty, so there is something in it: if nothing is known of that, it is
+    /// made up.
     fn observe_not_empty(
         &mut self,
         path: &Path,

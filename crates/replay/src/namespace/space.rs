@@ -1,7 +1,8 @@
 //! [`Space`]: how much files take on storage while a recording is replayed, at most.
 //!
-//! It is counted before anything is made. Parts of a file that no call writes take nothing; parts are counted in blocks, as
-//! file systems do. Of a file with very many parts the nearest are taken for one.
+//! It is counted before anything is made. Parts of a file that no call writes take nothing; parts
+//! are counted in blocks, as file systems do. Of a file with very many parts the nearest are taken
+//! for one.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,5 @@
-//! Recordings that are made up: calls of threads and processes on a model of files, with what must come of them.
+//! Recordings that are made up: calls of threads and processes on a model of files, with what must
+//! come of them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -97,8 +97,8 @@ const LARGE: u64 = 16;
 /// What is taken for the rate of large requests if there are too few of them, in bytes per second.
 const USUAL_RATE: f64 = (1u64 << 30) as f64;
 
-/// What is saved if only so many requests are left, and all others are answered from memory; and how that was
-/// estimated. `large` are the requests of 64 KiB and more in the same direction.
+/// What is saved if only so many requests are left, and all others are answered from memory; and
+/// how that was estimated. `large` are the requests of 64 KiB and more in the same direction.
 fn saved(small: &Small, large: Transfers, one: &str, many: &str) -> (f64, String) {
     let transfers = &small.transfers;
     let left = small.requests.min(transfers.calls);

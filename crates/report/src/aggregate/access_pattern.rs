@@ -1,7 +1,7 @@
 //! [`Streams`]: whether transfers follow each other.
 //!
-//! A few streams are followed at a time in each open file, since threads and programs that merge or transpose
-//! read at several places in turn.
+//! A few streams are followed at a time in each open file, since threads and programs that merge or
+//! transpose read at several places in turn.
 
 /// How a transfer follows those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,9 @@ impl Streams {
             go_on(stream);
             return Follows::Strided(stream.stride.unsigned_abs());
         }
-        // Somewhere else: the second transfer of a stride, perhaps, so the latest stream goes on with it if it has
-        // none yet; otherwise the stream that was used longest ago becomes another one.
+        // Somewhere else: the second transfer of a stride, perhaps, so the latest stream goes on
+        // with it if it has none yet; otherwise the stream that was used longest ago
+        // becomes another one.
         let latest = self.streams.iter_mut().max_by_key(|stream| stream.used);
         match latest {
             Some(stream) if stream.used > 0 && stream.stride == 0 => go_on(stream),

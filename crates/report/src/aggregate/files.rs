@@ -1,7 +1,8 @@
 //! [`Files`]: the files with most time, in a sketch of bounded size.
 //!
-//! Files are kept by path. When there are too many, those with the least time are put together as the rest. A file
-//! that comes back after that begins anew, so its numbers can be too small, by no more than what was put away.
+//! Files are kept by path. When there are too many, those with the least time are put together as
+//! the rest. A file that comes back after that begins anew, so its numbers can be too small, by no
+//! more than what was put away.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -279,7 +280,8 @@ impl Files {
         (rows, rest)
     }
 
-    /// One row for all byte code of Python: an interpreter that starts reads hundreds of such files by itself.
+    /// One row for all byte code of Python: an interpreter that starts reads hundreds of such files
+    /// by itself.
     fn byte_code(&self, order: &mut Vec<Arc<Path>>) -> Option<FileRow> {
         const FEW: usize = 3;
         let is_one = |path: &Arc<Path>| path.extension().is_some_and(|ending| ending == "pyc");

@@ -8,13 +8,14 @@ use super::access_pattern::{Follows, Streams};
 use super::indicators::{BLOCK, SMALL, WASTE, WINDOW};
 use crate::model::Transfers;
 
-/// Open files that are followed at a time; if a program leaves more open, those used longest ago are given up.
+/// Open files that are followed at a time; if a program leaves more open, those used longest ago
+/// are given up.
 const MOST: usize = 16_384;
 /// Blocks of a file that write-back is taken to hold at a time.
 const HELD: usize = 16;
 
-/// The process that opened a file, and its number there. The second is the process's number, which is another one's if
-/// its opener is not recorded.
+/// The process that opened a file, and its number there. The second is the process's number, which
+/// is another one's if its opener is not recorded.
 pub(crate) type Key = (u32, u32, u64);
 
 /// A file that a process of the recording opened.
@@ -74,7 +75,8 @@ impl OpenFile {
         std::mem::take(&mut self.writes_since_sync)
     }
 
-    /// A read. Whether it is a small one that read-ahead could foresee, and whether that begins a window.
+    /// A read. Whether it is a small one that read-ahead could foresee, and whether that begins a
+    /// window.
     pub(crate) fn read(&mut self, offset: u64, length: u64) -> (Follows, Option<bool>) {
         self.reads += 1;
         let follows = self.reading.next(offset, length);

@@ -19,7 +19,8 @@ use super::{Evidence, Options};
 use crate::durations::Durations;
 use crate::model::{FunctionRow, Model, Rate, SizeRow, Sums, Totals};
 
-/// Requests below this that follow nothing are told: larger ones take longer than what it costs to get there.
+/// Requests below this that follow nothing are told: larger ones take longer than what it costs to
+/// get there.
 const MIDDLING: u64 = 1 << 20;
 /// Threads that are counted one by one.
 const MOST_THREADS: usize = 1 << 20;
@@ -281,7 +282,8 @@ impl<'r> Pass<'r> {
         file.open_ns = record.duration;
     }
 
-    /// What became of an open file; `close`: its path, the process that closed it, and how long that took.
+    /// What became of an open file; `close`: its path, the process that closed it, and how long
+    /// that took.
     fn closed(&mut self, open: &OpenFile, close: Option<(&Path, u32, u64)>) {
         self.indicators.synced_files += u64::from(open.syncs > 0);
         if let Some((path, who, close_ns)) = close

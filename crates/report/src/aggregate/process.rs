@@ -78,8 +78,9 @@ impl Processes {
     }
 }
 
-/// The command line of the program that was started: of the first process whose parent was not recorded. One that became
-/// another program without a new process (`env`, `nice`) is called by the last.
+/// The command line of the program that was started: of the first process whose parent was not
+/// recorded. One that became another program without a new process (`env`, `nice`) is called by the
+/// last.
 pub(crate) fn started(recording: &Recording) -> String {
     let identity = |process: &Process| {
         let origin = &process.header().origin;
@@ -128,8 +129,8 @@ fn shortened(command: &str) -> String {
     text
 }
 
-/// Which processes share a lane. If a few make most of the calls, they have one each, and all others one together;
-/// otherwise those that follow each other share lanes.
+/// Which processes share a lane. If a few make most of the calls, they have one each, and all
+/// others one together; otherwise those that follow each other share lanes.
 fn shared_lanes(order: &[usize], most: usize, records: impl Fn(&usize) -> u64) -> Vec<Vec<usize>> {
     if order.len() <= most {
         return order.iter().map(|place| vec![*place]).collect();
@@ -183,7 +184,8 @@ fn label(members: &[usize], rows: &[ProcessRow]) -> String {
 pub(crate) fn is_rank_like(rows: &[ProcessRow]) -> Vec<&ProcessRow> {
     let ranks: Vec<&ProcessRow> =
         rows.iter().filter(|row| row.rank.is_some() && row.sums.calls.all() > 0).collect();
-    // What a rank starts (shells, tools) has its rank too: of each rank the one with most time is meant.
+    // What a rank starts (shells, tools) has its rank too: of each rank the one with most time is
+    // meant.
     let mut best: std::collections::BTreeMap<u32, &ProcessRow> = std::collections::BTreeMap::new();
     for row in ranks {
         let Some(rank) = row.rank else { continue };

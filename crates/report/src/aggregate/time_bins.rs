@@ -1,4 +1,5 @@
-//! Bins of time: how many there are is fixed, and how wide they are follows from the length of the recording.
+//! Bins of time: how many there are is fixed, and how wide they are follows from the length of the
+//! recording.
 
 /// Bins of the timeline and the rates.
 pub(crate) const BINS: u64 = 160;
@@ -21,8 +22,8 @@ pub(crate) fn width(length: u64, most: u64) -> u64 {
     }
 }
 
-/// Shares of something that lasted from `start` on, by bin: calls `add` with the place of each bin and the time in
-/// it. What lies behind the last bin is counted there.
+/// Shares of something that lasted from `start` on, by bin: calls `add` with the place of each bin
+/// and the time in it. What lies behind the last bin is counted there.
 pub(crate) fn spread(
     width: u64,
     bins: usize,

@@ -94,7 +94,8 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
         let mut next = vec![vec![0f64; most + 1]; m + 1];
         for j in 0..=m {
             for u in 0..=most {
-                // The largest is of the first: it lies above all j of the second; or it is of the second.
+                // The largest is of the first: it lies above all j of the second; or it is of the
+                // second.
                 let first = if u >= j { ways[j][u - j] } else { 0.0 };
                 let second = if j > 0 { next[j - 1][u] } else { 0.0 };
                 next[j][u] = first + second;
@@ -133,7 +134,8 @@ fn grouped(groups: &[[u64; 2]]) -> f64 {
     both_tails(z)
 }
 
-/// The probability of being farther from the mean than so many deviations (Abramowitz and Stegun, 7.1.26).
+/// The probability of being farther from the mean than so many deviations (Abramowitz and Stegun,
+/// 7.1.26).
 fn both_tails(z: f64) -> f64 {
     let x = z / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);

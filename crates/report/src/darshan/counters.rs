@@ -207,7 +207,8 @@ impl Counted {
     }
 }
 
-/// The key of all files together that are more than are told apart. No path hashes to it but by chance.
+/// The key of all files together that are more than are told apart. No path hashes to it but by
+/// chance.
 const REST: u64 = u64::MAX;
 
 /// The job.

@@ -2,8 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
-/// Text as HTML shows it, in elements and in attributes. Characters that are not allowed or would be invisible are
-/// replaced.
+/// Text as HTML shows it, in elements and in attributes. Characters that are not allowed or would
+/// be invisible are replaced.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -31,8 +31,8 @@ pub(super) fn prose(text: &str) -> String {
     escaped(text).replace(" %", "\u{a0}%").replace(" ×", "\u{a0}×")
 }
 
-/// A path, which may be broken behind slashes and underscores. Within a word it is broken only if that is longer than
-/// the line.
+/// A path, which may be broken behind slashes and underscores. Within a word it is broken only if
+/// that is longer than the line.
 pub(super) fn path(path: &str) -> String {
     let mut out = String::from("<span class=\"path\">");
     for part in path.split_inclusive(['/', '_']) {
@@ -95,7 +95,8 @@ impl TableCell {
     }
 }
 
-/// A table in a box that scrolls by itself if it is too wide. The first cell of each row is its heading.
+/// A table in a box that scrolls by itself if it is too wide. The first cell of each row is its
+/// heading.
 pub(super) fn table(
     caption: &str,
     columns: &[Column],

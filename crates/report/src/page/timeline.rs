@@ -1,4 +1,5 @@
-//! Processes over time: a lane for each, with a strip for each kind of calls, and one above them for MPI-IO calls.
+//! Processes over time: a lane for each, with a strip for each kind of calls, and one above them
+//! for MPI-IO calls.
 
 use std::fmt::Write as _;
 

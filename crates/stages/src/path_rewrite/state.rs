@@ -68,7 +68,8 @@ pub(super) struct Moved {
     claim: Mutex<Option<Claim>>,
     /// The stages that want operations on it at the fast place.
     pub(super) route: Route,
-    /// Held for reading by operations on its bytes, for writing while its descriptors are replaced.
+    /// Held for reading by operations on its bytes, for writing while its descriptors are
+    /// replaced.
     pub(super) in_use: std::sync::RwLock<()>,
     at_destination: AtomicBool,
     reported: AtomicBool,

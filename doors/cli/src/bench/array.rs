@@ -14,13 +14,14 @@ use crate::CommandError;
 
 /// Datasets (netCDF files) beside PnetCDF and netCDF
 ///
-/// Each workload is written to new files and read back, by every library in turn. Rows come twice: for the
-/// data calls alone, and for everything from create or open to close. Every element is verified, and in
-/// the first repetition every library also reads the files of the others.
+/// Each workload is written to new files and read back, by every library in turn. Rows come twice:
+/// for the data calls alone, and for everything from create or open to close. Every element is
+/// verified, and in the first repetition every library also reads the files of the others.
 ///
-/// With --layouts, our datasets are written to servers within the program, as one shared file and as
-/// partitions. Each server has a bandwidth, and one of them is slower, by a factor that is drawn anew for
-/// each repetition, as the load of storage systems fluctuates. All layouts of a repetition see the same.
+/// With --layouts, our datasets are written to servers within the program, as one shared file and
+/// as partitions. Each server has a bandwidth, and one of them is slower, by a factor that is drawn
+/// anew for each repetition, as the load of storage systems fluctuates. All layouts of a repetition
+/// see the same.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Some workloads can be had without the word 'array': striate bench coll-perf, s3d, netcdf-bench, and
@@ -111,12 +112,12 @@ enum File {
 
 /// Datasets: FLASH's checkpoint and its two plot files (FLASH I/O)
 ///
-/// Each rank has blocks of cells with guard cells around them, and the variables of a cell lie together in
-/// memory; a file has them one by one, without guard cells. The checkpoint has all variables as doubles,
-/// the plot files have four as floats, of cells and of their corners. Ours is given the memory as it is;
-/// the others take elements only one after the other, so these are copied by hand first, as FLASH does
-/// it, and that counts. With ten variables of 16³ cells a rank writes 25 MiB to the checkpoint, with
-/// FLASH's 24 (--variables 24) 60 MiB.
+/// Each rank has blocks of cells with guard cells around them, and the variables of a cell lie
+/// together in memory; a file has them one by one, without guard cells. The checkpoint has all
+/// variables as doubles, the plot files have four as floats, of cells and of their corners. Ours is
+/// given the memory as it is; the others take elements only one after the other, so these are
+/// copied by hand first, as FLASH does it, and that counts. With ten variables of 16³ cells a rank
+/// writes 25 MiB to the checkpoint, with FLASH's 24 (--variables 24) 60 MiB.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -173,8 +174,8 @@ impl FlashIoArgs {
 
 /// Datasets: S3D's checkpoint, a cube of cells in blocks over the ranks (S3D I/O)
 ///
-/// Pressure and temperature have three dimensions, the velocity (3) and species (11) one more before. All
-/// calls of a file are begun, and waited for together, as S3D does.
+/// Pressure and temperature have three dimensions, the velocity (3) and species (11) one more
+/// before. All calls of a file are begun, and waited for together, as S3D does.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -200,7 +201,8 @@ impl S3dArgs {
 
 /// Datasets: a variable that grows by a record per time step (NetCDF-bench)
 ///
-/// Each rank writes its block of every time step in a collective call, and reads them back the same way.
+/// Each rank writes its block of every time step in a collective call, and reads them back the same
+/// way.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -227,8 +229,8 @@ impl NetcdfBenchArgs {
 
 /// One variable of doubles in one call, beside plain `pwrite` of as many bytes
 ///
-/// Plain system calls (raw) move the machine's own bytes, 1 MiB at a time, from the same memory; a dataset
-/// turns them around on the way.
+/// Plain system calls (raw) move the machine's own bytes, 1 MiB at a time, from the same memory; a
+/// dataset turns them around on the way.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -16,8 +16,8 @@ use crate::{CommandError, terminal};
 /// Measure what the stack costs unmodified programs, and what it gains
 ///
 /// Costs: a process into which the library is loaded calls, in blocks of 1,000 that take turns, the
-/// functions that it got and those of the C library. Gains: processes do the same with and without a
-/// stage, in turns, on a local file system or where every request takes 200 µs.
+/// functions that it got and those of the C library. Gains: processes do the same with and without
+/// a stage, in turns, on a local file system or where every request takes 200 µs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

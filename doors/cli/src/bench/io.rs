@@ -27,8 +27,9 @@ pub(super) struct IoArgs {
     /// Ranks: threads, unless mpiexec started the program
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
     pub(super) ranks: Option<u64>,
-    /// Which implementations do the I/O, in turn: striate, posix (plain system calls), mpiio (all there is),
-    /// mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that only copy)
+    /// Which implementations do the I/O, in turn: striate, posix (plain system calls), mpiio (all
+    /// there is), mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that only
+    /// copy)
     #[arg(
         short = 'a',
         long,
@@ -64,10 +65,10 @@ pub(super) struct IoArgs {
     /// Do not verify
     #[arg(long, overrides_with = "verify")]
     no_verify: bool,
-    /// The least ratio wanted: over the faster peer (peer=R or R), over plain system calls (posix=R),
-    /// of auto over the best method (best=R), over plain sockets (socket=R); of datatype over the same
-    /// bytes in one piece (contiguous=R), over list (list=R), over the best of posix, sieve and list
-    /// (next=R)
+    /// The least ratio wanted: over the faster peer (peer=R or R), over plain system calls
+    /// (posix=R), of auto over the best method (best=R), over plain sockets (socket=R); of
+    /// datatype over the same bytes in one piece (contiguous=R), over list (list=R), over the
+    /// best of posix, sieve and list (next=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
     goals: Vec<IoGoals>,
 }

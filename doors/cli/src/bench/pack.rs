@@ -13,9 +13,10 @@ use crate::{CommandError, terminal};
 
 /// Copy between typed memory and a contiguous stream
 ///
-/// Every case is copied small (1 MiB, stays in the caches) and large (64 MiB), both ways, by Striate,
-/// by memcpy of as many bytes, by a hand-written loop (vectors) and by both MPIs. In each round every
-/// engine takes one sample; ratios are taken within rounds. All engines must write the same bytes.
+/// Every case is copied small (1 MiB, stays in the caches) and large (64 MiB), both ways, by
+/// Striate, by memcpy of as many bytes, by a hand-written loop (vectors) and by both MPIs. In each
+/// round every engine takes one sample; ratios are taken within rounds. All engines must write the
+/// same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

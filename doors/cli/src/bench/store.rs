@@ -1,4 +1,5 @@
-//! Where the files of a benchmark are: in a directory, on servers, or on servers within the program.
+//! Where the files of a benchmark are: in a directory, on servers, or on servers within the
+//! program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,12 +25,12 @@ const ATTEMPTED: &str = "cannot use the servers";
 /// Options that say where the files are.
 #[derive(Debug, Args)]
 pub(super) struct StoreArgs {
-    /// The directory for the files, which are removed; by default the temporary one. With --servers,
-    /// where those store
+    /// The directory for the files, which are removed; by default the temporary one. With
+    /// --servers, where those store
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// I/O servers for the files, which are removed, instead of a directory: striate://host:port or
-    /// striate://host:port/prefix
+    /// I/O servers for the files, which are removed, instead of a directory: striate://host:port
+    /// or striate://host:port/prefix
     #[arg(long, value_name = "URL", conflicts_with = "servers")]
     store: Option<RemoteUrl>,
     /// So many I/O servers for the files, started within the program

@@ -88,9 +88,9 @@ fn check_ranks(layout: &str, has: u64, ranks: u64) -> Result<(), CommandError> {
 
 /// Displays of a wall read their parts of frames, which overlap (3 × 2 in the paper)
 ///
-/// Each rank reads the pixels of its display from every frame of a file, frame by frame, into memory
-/// that it uses again. Costs are per frame. The settings are the paper's: every rank aggregates, in
-/// even domains, by messages, with buffers of 4 MiB, and lists have 64 regions.
+/// Each rank reads the pixels of its display from every frame of a file, frame by frame, into
+/// memory that it uses again. Costs are per frame. The settings are the paper's: every rank
+/// aggregates, in even domains, by messages, with buffers of 4 MiB, and lists have 64 regions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -157,8 +157,8 @@ impl TileReaderArgs {
 
 /// A cube of integers in blocks, one per rank (600³ over 8 in the paper; ROMIO's `coll_perf`)
 ///
-/// The settings are the paper's: every rank aggregates, in even domains, by messages, with buffers of
-/// 4 MiB, and lists have 64 regions.
+/// The settings are the paper's: every rank aggregates, in even domains, by messages, with buffers
+/// of 4 MiB, and lists have 64 regions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -212,9 +212,9 @@ impl Block3dArgs {
 
 /// The checkpoint of FLASH: cells in memory, variables in the file
 ///
-/// Each rank has blocks of cells with guard cells around them; the variables of a cell lie together in
-/// memory, and one after the other in the file. The settings are the paper's: every rank aggregates,
-/// in even domains, by messages, with buffers of 4 MiB, and lists have 64 regions.
+/// Each rank has blocks of cells with guard cells around them; the variables of a cell lie together
+/// in memory, and one after the other in the file. The settings are the paper's: every rank
+/// aggregates, in even domains, by messages, with buffers of 4 MiB, and lists have 64 regions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -296,8 +296,8 @@ impl StridedArgs {
 
 /// IOR's pattern, in IOR's terms
 ///
-/// In every segment each rank has a block, which it moves transfer by transfer; the blocks of a segment
-/// follow each other in the order of ranks. All transfers of a rank are timed together.
+/// In every segment each rank has a block, which it moves transfer by transfer; the blocks of a
+/// segment follow each other in the order of ranks. All transfers of a rank are timed together.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -342,8 +342,8 @@ pub(super) struct IorArgs {
     /// Verify what was read: the default, see --no-verify
     #[arg(short = 'R')]
     check_read: bool,
-    /// The file, instead of one in --dir; with -F, FILE.0, FILE.1 and so on. If only -r is given and it is there, it is
-    /// read
+    /// The file, instead of one in --dir; with -F, FILE.0, FILE.1 and so on. If only -r is given
+    /// and it is there, it is read
     #[arg(short = 'o', long = "file", value_name = "FILE", conflicts_with = "dir")]
     file: Option<PathBuf>,
     /// Keep the file when all is done; without -o it is called testFile

@@ -1,9 +1,10 @@
 //! Copies files in parallel.
 //!
-//! Threads take chunks from a queue, each with one buffer, so that the memory is bounded whatever is
-//! copied. Chunks of one large file and of many small ones are alike; a thread that finds none opens the next
-//! file. The thread that writes the last chunk of a file gives the file its name ([`UnfinishedFile`]). After a failure
-//! nothing new is begun, and what is unfinished is removed; what cannot be removed is named ([`UnfinishedCopies`]).
+//! Threads take chunks from a queue, each with one buffer, so that the memory is bounded whatever
+//! is copied. Chunks of one large file and of many small ones are alike; a thread that finds none
+//! opens the next file. The thread that writes the last chunk of a file gives the file its name
+//! ([`UnfinishedFile`]). After a failure nothing new is begun, and what is unfinished is removed;
+//! what cannot be removed is named ([`UnfinishedCopies`]).
 
 mod location;
 mod plan;
@@ -39,8 +40,9 @@ const CHUNK: u64 = 4 << 20;
 /// How long chunks that are under way are waited for when the copy is interrupted.
 const LAST_CHUNKS: Duration = Duration::from_millis(400);
 
-/// Copies all files; returns their sizes in the order of the jobs. `stop` ends it early. What is unfinished, or left
-/// in the end, is in `left` at any time. What earlier copies have left is removed first.
+/// Copies all files; returns their sizes in the order of the jobs. `stop` ends it early. What is
+/// unfinished, or left in the end, is in `left` at any time. What earlier copies have left is
+/// removed first.
 pub(crate) fn run(
     jobs: Vec<CopyJob>,
     layout: Layout,
@@ -68,7 +70,8 @@ pub(crate) fn run(
             (std::mem::take(&mut state.unfinished), state.failed.take())
         };
         let Some(error) = failed else { return Ok(std::mem::take(&mut copy.state().copied)) };
-        // A chunk that is still under way may come to its server after the removal, and be stored then.
+        // A chunk that is still under way may come to its server after the removal, and be stored
+        // then.
         let all_ended = workers.iter().all(ScopedJoinHandle::is_finished);
         for copying in unfinished {
             if copying.to.discard().is_ok() && all_ended {

@@ -42,7 +42,8 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     servers: Option<u32>,
 
-    /// The server of the first strip, by its place in the list of servers [default: they take turns]
+    /// The server of the first strip, by its place in the list of servers [default: they take
+    /// turns]
     #[arg(long, value_name = "K")]
     first: Option<u32>,
 

@@ -1,6 +1,7 @@
 //! `striate fs ls`: what is in a directory, or begins with a prefix.
 //!
-//! Directories are parts of names and nothing of their own: there is one as long as a file is in it.
+//! Directories are parts of names and nothing of their own: there is one as long as a file is in
+//! it.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
 //! Earlier mounts of a source that is to be mounted again.
 //!
-//! As long as another process still writes what programs did at an earlier mount, the source is not complete: a new mount
-//! would show, and change, files that are about to be written. So the new mount waits.
+//! As long as another process still writes what programs did at an earlier mount, the source is not
+//! complete: a new mount would show, and change, files that are about to be written. So the new
+//! mount waits.
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use super::ending::{self, Leftovers, Patience};
 use super::say;
 use crate::CommandError;
 
-/// Waits until earlier mounts of a source have ended, and tells what those have left that did not end well.
+/// Waits until earlier mounts of a source have ended, and tells what those have left that did not
+/// end well.
 pub(crate) fn wait(
     source: &Path,
     (stack, configuration): (Option<&Path>, &str),
@@ -45,8 +47,8 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// The records of mounts whose source overlaps this one. For those of other users there are notes, which need
-/// permission to write to the source.
+/// The records of mounts whose source overlaps this one. For those of other users there are notes,
+/// which need permission to write to the source.
 fn of_source(source: &Path) -> Vec<FoundRecord> {
     let overlaps = |listed: &FoundRecord| {
         let other = Path::new(&listed.record.source);

@@ -1,4 +1,5 @@
-//! `striate umount`: the end of a mount, up to where everything is on the source; and `striate mount --wait`.
+//! `striate umount`: the end of a mount, up to where everything is on the source; and `striate
+//! mount --wait`.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -31,7 +32,8 @@ pub(crate) struct UmountArgs {
     /// Wait for so long at most
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<f64>,
-    /// Unmount even if programs use it: it cannot be seen any more, and ends when they have closed their files
+    /// Unmount even if programs use it: it cannot be seen any more, and ends when they have closed
+    /// their files
     #[arg(long, short)]
     lazy: bool,
     /// Make the directory writable again, also if nothing is mounted there
@@ -104,8 +106,8 @@ pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(),
     result
 }
 
-/// The records of mounts of a point. Other users' are believed if theirs is what is mounted: they could say anything,
-/// and be waited for.
+/// The records of mounts of a point. Other users' are believed if theirs is what is mounted: they
+/// could say anything, and be waited for.
 fn records(point: &Path, found: Option<&MountEntry>) -> Vec<FoundRecord> {
     let mounted_by = found.and_then(|found| found.user);
     let mut listed = FoundRecord::at(point);

@@ -1,7 +1,7 @@
 //! [`batches`]: all data of a dataset, in parts of bounded size that lie together in the file.
 //!
-//! Record variables are interleaved in the file, so a batch has the same records of all of them rather
-//! than many records of one.
+//! Record variables are interleaved in the file, so a batch has the same records of all of them
+//! rather than many records of one.
 
 use striate_array::SlabBatches;
 use striate_array::format::Header;
@@ -16,8 +16,8 @@ pub(super) struct VariablePart {
     pub(super) bytes: u64,
 }
 
-/// All parts of all variables, in batches of at most `most` bytes, or of one element if that is larger;
-/// in the same order on every rank.
+/// All parts of all variables, in batches of at most `most` bytes, or of one element if that is
+/// larger; in the same order on every rank.
 pub(super) fn batches(
     header: &Header,
     most: u64,

@@ -1,7 +1,7 @@
 //! `striate nc compare`: in what two datasets differ.
 //!
-//! Dimensions, variables and attributes are compared by their names: neither their order nor the format
-//! and layout of the files is a difference. The ranks share the work on the values.
+//! Dimensions, variables and attributes are compared by their names: neither their order nor the
+//! format and layout of the files is a difference. The ranks share the work on the values.
 
 mod definitions;
 mod values;

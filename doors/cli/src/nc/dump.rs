@@ -1,7 +1,8 @@
-//! `striate nc dump` and `striate nc header`: a dataset as CDL, byte for byte as `ncdump` prints it.
+//! `striate nc dump` and `striate nc header`: a dataset as CDL, byte for byte as `ncdump` prints
+//! it.
 //!
-//! The text may be far larger than memory, so unlike other answers it is printed as it is made. With `--json` it is a
-//! document of the same content ([`json`]).
+//! The text may be far larger than memory, so unlike other answers it is printed as it is made.
+//! With `--json` it is a document of the same content ([`json`]).
 
 mod json;
 

@@ -1,8 +1,9 @@
 //! [`MissingValues`]: values that a dataset's header states and its file does not have.
 //!
-//! A file that was cut off, or whose writer left the end out, has fewer values than its header states; reads
-//! beyond the end would give zeros that were never written. A header that contradicts itself as well, or
-//! states vastly more than there is, is a damaged one: what it says of values is not to be believed.
+//! A file that was cut off, or whose writer left the end out, has fewer values than its header
+//! states; reads beyond the end would give zeros that were never written. A header that contradicts
+//! itself as well, or states vastly more than there is, is a damaged one: what it says of values is
+//! not to be believed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,8 +33,8 @@ pub(super) struct MissingValues {
 }
 
 impl MissingValues {
-    /// What is missing of a dataset, which is open; `None` if nothing is. Variables that are in partitions
-    /// are looked at when those are opened. A damaged header is an error.
+    /// What is missing of a dataset, which is open; `None` if nothing is. Variables that are in
+    /// partitions are looked at when those are opened. A damaged header is an error.
     pub(super) fn of(path: &Path, dataset: &Dataset) -> Result<Option<Self>, CommandError> {
         let infos = dataset.partitions().unwrap_or_default();
         let mut divided = vec![false; dataset.header().variables.len()];

@@ -30,7 +30,8 @@ pub(crate) struct NcMvArgs {
     #[arg(short, long)]
     force: bool,
 
-    /// Take partitions along that name a master which is not there any more, and make them name this one
+    /// Take partitions along that name a master which is not there any more, and make them name
+    /// this one
     #[arg(long)]
     adopt: bool,
 

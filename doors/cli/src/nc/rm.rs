@@ -29,12 +29,13 @@ copy of a master only the copy itself is removed: the partitions belong to the m
 are kept. Partitions that are missing, or are another dataset's by now, or of which nothing proves whose they
 are, are named, and nothing is removed then unless --force is given, which keeps them.")]
 pub(crate) struct NcRmArgs {
-    /// Remove what there is, also if partitions are missing; no failure if a dataset does not exist
+    /// Remove what there is, also if partitions are missing; no failure if a dataset does not
+    /// exist
     #[arg(short, long)]
     force: bool,
 
-    /// Also partitions that name a master which is not there any more (it was renamed after it had been
-    /// copied or restored, or an earlier version wrote them)
+    /// Also partitions that name a master which is not there any more (it was renamed after it had
+    /// been copied or restored, or an earlier version wrote them)
     #[arg(long)]
     adopt: bool,
 

@@ -1,8 +1,9 @@
 //! [`SignalWatch`]: a command that is asked to end (Ctrl-C, SIGTERM) ends within a second, says what it
 //! leaves behind, and fails.
 //!
-//! A loop that can stop in order reads [`SignalWatch::stop`]. A rank may wait for a device or a server, or be
-//! busy for long, so a thread waits for the signal as well, and ends the process a moment later.
+//! A loop that can stop in order reads [`SignalWatch::stop`]. A rank may wait for a device or a
+//! server, or be busy for long, so a thread waits for the signal as well, and ends the process a
+//! moment later.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +80,8 @@ impl SignalWatch {
         *self.0.leaves() = leaves;
     }
 
-    /// Does something that must not be interrupted between its parts: after it, something else is left.
+    /// Does something that must not be interrupted between its parts: after it, something else is
+    /// left.
     pub(super) fn between<T>(
         &self,
         work: impl FnOnce() -> Result<T, CommandError>,

@@ -1,9 +1,9 @@
-//! All data of a dataset, and its definitions, into another one: what `copy`, `split` and `join` have in
-//! common.
+//! All data of a dataset, and its definitions, into another one: what `copy`, `split` and `join`
+//! have in common.
 //!
-//! Ranks take batches of the data, each with one in memory. What is written has another name until it is
-//! whole, as the copies of `striate fs cp` have, so there is never a destination that is half there, and
-//! what was there before is only replaced by something whole.
+//! Ranks take batches of the data, each with one in memory. What is written has another name until
+//! it is whole, as the copies of `striate fs cp` have, so there is never a destination that is half
+//! there, and what was there before is only replaced by something whole.
 
 mod destination;
 
@@ -69,8 +69,8 @@ pub(super) struct TransferRow {
     pub(super) seconds: f64,
 }
 
-/// Does it, with so many ranks; what is written is laid out as `options` says on every rank. `None` in
-/// processes that are not the first of their job.
+/// Does it, with so many ranks; what is written is laid out as `options` says on every rank. `None`
+/// in processes that are not the first of their job.
 pub(super) fn run(
     work: &Work<'_>,
     ranks: u64,

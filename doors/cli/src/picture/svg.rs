@@ -1,7 +1,7 @@
 //! The picture as a drawing: one self-contained SVG.
 //!
-//! It may end up on paper, in a page or in a dark viewer: there is no background, the text is a grey
-//! that can be read on black and on white, and cells are one colour, more or less opaque.
+//! It may end up on paper, in a page or in a dark viewer: there is no background, the text is a
+//! grey that can be read on black and on white, and cells are one colour, more or less opaque.
 
 use std::fmt::Write as _;
 

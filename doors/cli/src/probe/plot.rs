@@ -1,6 +1,7 @@
 //! Two curves over the sorted targets: the bandwidth of each, and what the first i give together.
 //!
-//! Each curve is drawn to its own scale, as high as its highest point; the numbers are in the table.
+//! Each curve is drawn to its own scale, as high as its highest point; the numbers are in the
+//! table.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
-//! A trace of the requests of this program, which writes and reads the array once more, and a report of it.
+//! A trace of the requests of this program, which writes and reads the array once more, and a
+//! report of it.
 //!
-//! Ranks are threads, and their requests are recorded on the way to the store. `striate run --trace` records all calls of a
-//! program in the same way.
+//! Ranks are threads, and their requests are recorded on the way to the store. `striate run
+//! --trace` records all calls of a program in the same way.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ pub(super) struct Recorded {
     findings: Vec<String>,
 }
 
-/// Records ranks that write and read an array, in files of `directory` that are gone afterwards. The trace and the
-/// report go to `keep`, or to a new directory.
+/// Records ranks that write and read an array, in files of `directory` that are gone afterwards.
+/// The trace and the report go to `keep`, or to a new directory.
 pub(super) fn run(
     workload: &Block3d,
     directory: &Path,
@@ -295,7 +296,8 @@ mod tests {
         let model =
             report(&Recording::open(&done.trace).unwrap(), &striate_report::Options::default());
         assert_eq!(model.totals.sums.calls.all(), done.records);
-        // Eight ranks with 4 × 4 rows of 16 bytes each, written and read once by one request per row.
+        // Eight ranks with 4 × 4 rows of 16 bytes each, written and read once by one request per
+        // row.
         let trace = striate_trace::Trace::open(&done.trace).unwrap();
         let of_posix = trace.in_order().filter_map(Result::ok).filter(|record| {
             let file = record.call.file().unwrap();

@@ -1,8 +1,10 @@
-//! A dataset on storage targets of which one is slow: probed, partitioned over the others, read as one.
+//! A dataset on storage targets of which one is slow: probed, partitioned over the others, read as
+//! one.
 //!
-//! The targets are directories, so that every file can be looked at with the tools that people have. How
-//! fast they seem is a matter of a throttle in front of memory, which the probe writes to instead: the same on
-//! every machine, whatever its disk is doing. The dataset itself is written to the directories, unthrottled.
+//! The targets are directories, so that every file can be looked at with the tools that people
+//! have. How fast they seem is a matter of a throttle in front of memory, which the probe writes to
+//! instead: the same on every machine, whatever its disk is doing. The dataset itself is written to
+//! the directories, unthrottled.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,8 @@ use crate::{CommandError, terminal};
 const TARGETS: usize = 4;
 /// The one that is slow.
 const SLOW: usize = 2;
-/// Bytes per second of a target, and of the slow one: so few that a busy machine is not slower still.
+/// Bytes per second of a target, and of the slow one: so few that a busy machine is not slower
+/// still.
 const RATES: [u64; 2] = [16 << 20, (16 << 20) / 9];
 /// Bytes that are written to a target to find that out.
 const PROBE: u64 = 1 << 20;
@@ -153,8 +156,8 @@ fn temperature([month, latitude, longitude]: [u64; 3]) -> f32 {
     302.0 - 45.0 * north * north - 12.0 * season * north + 2.0 * sea
 }
 
-/// Defines the dataset, and writes it: every rank has a range of all longitudes, partitions have ranges of
-/// latitudes, so data changes hands.
+/// Defines the dataset, and writes it: every rank has a range of all longitudes, partitions have
+/// ranges of latitudes, so data changes hands.
 fn write(comm: &Arc<dyn Comm>, path: &Path, options: &Options) -> Result<(), ArrayError> {
     let [months, latitudes, longitudes] = SHAPE;
     let mut define = Dataset::create(comm, path, Format::Cdf2, options)?;

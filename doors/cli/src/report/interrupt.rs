@@ -1,7 +1,7 @@
 //! [`ReportInterrupt`]: a signal ends a report within a second, wherever it is.
 //!
-//! What repeats recordings looks at the flag and ends in order, so that nothing is left behind. What does not end in time
-//! is ended: the process exits, with all its threads.
+//! What repeats recordings looks at the flag and ends in order, so that nothing is left behind.
+//! What does not end in time is ended: the process exits, with all its threads.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ impl ReportInterrupt {
         Arc::clone(&self.flag)
     }
 
-    /// An error if a signal came. From here on signals set the flag only: what is left is to be written.
+    /// An error if a signal came. From here on signals set the flag only: what is left is to be
+    /// written.
     pub(super) fn checked(&self) -> Result<(), CommandError> {
         self.over.store(true, Ordering::Relaxed);
         if self.flag.load(Ordering::Relaxed) {

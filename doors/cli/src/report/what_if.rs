@@ -1,8 +1,9 @@
 //! What would change with a stack, measured by repeating the recording.
 //!
-//! A recording is replayed without and with a stack, in turns, on the file system that the program used, if that is here.
-//! Threads think as long between calls as they did; what counts is the median. All that is measured together has
-//! a limit of time: as many rounds are made as fit, three at most.
+//! A recording is replayed without and with a stack, in turns, on the file system that the program
+//! used, if that is here. Threads think as long between calls as they did; what counts is the
+//! median. All that is measured together has a limit of time: as many rounds are made as fit, three
+//! at most.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +119,8 @@ impl<'r> Repeating<'r> {
     fn run(&self, stack: Option<Arc<Configuration>>) -> Result<Run, String> {
         let outcome = self.once(stack)?;
         self.bar.inc(1);
-        // A program loads and prepares before its first call: that is a part of its run, whatever stack there is.
+        // A program loads and prepares before its first call: that is a part of its run, whatever
+        // stack there is.
         let first = self.recording.processes().iter().filter_map(striate_recording::Process::span);
         let before = first.map(|(first, _)| first).min().unwrap_or(0);
         let calls = outcome.total().time_replayed + outcome.time_settling;
@@ -202,8 +204,8 @@ fn median(runs: &[Run], value: impl Fn(&Run) -> f64) -> f64 {
     }
 }
 
-/// The directory of the recorded files, or the one above it that is still here: of the file with most time that has one.
-/// Else where the system has temporary files.
+/// The directory of the recorded files, or the one above it that is still here: of the file with
+/// most time that has one. Else where the system has temporary files.
 pub(super) fn place(model: &Model) -> PathBuf {
     let of_file = |path: &str| {
         let above = Path::new(path).ancestors().skip(1).find(|directory| directory.is_dir())?;
@@ -215,7 +217,8 @@ pub(super) fn place(model: &Model) -> PathBuf {
     found.unwrap_or_else(std::env::temp_dir)
 }
 
-/// Whether directories can be made in one: permissions do not tell, of a file system that is only read.
+/// Whether directories can be made in one: permissions do not tell, of a file system that is only
+/// read.
 fn may_be_used(directory: &Path) -> bool {
     let tried = directory.join(format!(".striate-replay-{}", std::process::id()));
     std::fs::create_dir(&tried).and_then(|()| std::fs::remove_dir(&tried)).is_ok()

@@ -1,7 +1,8 @@
 //! [`Launcher`]: how a program that starts the ranks of an MPI job is told what to put into their environment.
 //!
-//! The MPI-IO door pulls in the MPI library, so it is for ranks alone: not for the launcher, and not for what else it
-//! starts. Launchers have an option for that, which goes right behind their name.
+//! The MPI-IO door pulls in the MPI library, so it is for ranks alone: not for the launcher, and
+//! not for what else it starts. Launchers have an option for that, which goes right behind their
+//! name.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -76,8 +77,8 @@ pub(super) fn place(command: &[OsString]) -> Option<usize> {
 }
 
 impl Launcher {
-    /// A command, whose launcher is at this place, with a variable in the environment of all ranks. If the command
-    /// itself says something of the variable, the value goes before that.
+    /// A command, whose launcher is at this place, with a variable in the environment of all ranks.
+    /// If the command itself says something of the variable, the value goes before that.
     pub(super) fn with_variable(
         self,
         command: &[OsString],

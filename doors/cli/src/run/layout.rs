@@ -1,4 +1,5 @@
-//! Where libraries that belong to this program may lie: where cargo builds, below a prefix, where packages put them.
+//! Where libraries that belong to this program may lie: where cargo builds, below a prefix, where
+//! packages put them.
 
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ pub(crate) struct Library<'a> {
 }
 
 impl Library<'_> {
-    /// The command that builds it and puts it where [`directories`] finds it for `program`. It can be pasted into a shell
-    /// in any directory, as long as the source is where it was.
+    /// The command that builds it and puts it where [`directories`] finds it for `program`. It can
+    /// be pasted into a shell in any directory, as long as the source is where it was.
     pub(crate) fn command(&self, program: &Path) -> String {
         let source = source();
         let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
@@ -71,7 +72,8 @@ impl Library<'_> {
         if place.is_some() {
             return build;
         }
-        // The program was installed: so is this, into the directory for libraries of its prefix, or beside it.
+        // The program was installed: so is this, into the directory for libraries of its prefix, or
+        // beside it.
         let beside = program.parent().unwrap_or(Path::new("."));
         let directory = match beside.parent() {
             Some(prefix) if beside.ends_with("bin") => prefix.join("lib/striate"),

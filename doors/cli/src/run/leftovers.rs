@@ -1,5 +1,6 @@
-//! What the processes of a run have left elsewhere: files of `path-rewrite` that did not get to their destination, which
-//! is tried once more, and logs of `combine`; and the command that brings them, to be pasted into a shell.
+//! What the processes of a run have left elsewhere: files of `path-rewrite` that did not get to
+//! their destination, which is tried once more, and logs of `combine`; and the command that brings
+//! them, to be pasted into a shell.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,8 +12,8 @@ use striate_stages::recover::{Fate, finish_moves, leftover_logs};
 use crate::shell::{own_command, quoted_path};
 use crate::stack::named;
 
-/// Finishes moves of files that no process uses any more, and says what is left then. `stack` is the configuration of
-/// the run, `given` the one that was asked for.
+/// Finishes moves of files that no process uses any more, and says what is left then. `stack` is
+/// the configuration of the run, `given` the one that was asked for.
 pub(super) fn of_run(stack: &str, run: &Path, given: Option<&Path>) -> String {
     let mut text = String::new();
     let Ok(configuration) = striate_stages::parse_stack(stack) else { return text };

@@ -17,8 +17,8 @@ const PACKAGE: &str = "striate-preload";
 /// What the library carries before its version (`doors/preload/src/version.rs`).
 const MARK: &[u8] = b"striate-preload version ";
 
-/// Finds it: where it was said to be, here or in the environment, beside this program, or where libraries of installed
-/// programs are.
+/// Finds it: where it was said to be, here or in the environment, beside this program, or where
+/// libraries of installed programs are.
 pub(crate) fn find(said: Option<&Path>) -> Result<PathBuf, CommandError> {
     let in_environment = || env::var_os(OURS).filter(|path| !path.is_empty()).map(PathBuf::from);
     let is_file = |path: &PathBuf| path.canonicalize().ok().filter(|path| path.is_file());

@@ -1,7 +1,9 @@
-//! `striate run --mount`: the program sees a directory through the stages by way of a mount that only it has.
+//! `striate run --mount`: the program sees a directory through the stages by way of a mount that
+//! only it has.
 //!
-//! It serves programs that make their system calls by themselves, which the preload door does not see: those that are
-//! linked statically, and Go programs. Processes that outlive the program use the mount, too, and are waited for.
+//! It serves programs that make their system calls by themselves, which the preload door does not
+//! see: those that are linked statically, and Go programs. Processes that outlive the program use
+//! the mount, too, and are waited for.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

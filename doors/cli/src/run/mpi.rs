@@ -1,7 +1,8 @@
 //! [`Mpi`]: which MPI a program or a launcher belongs to, and where the MPI-IO door for it is.
 //!
-//! The libraries that a program is linked with decide it; of a script, which has none, the launcher does. A library that
-//! was built for another MPI refuses to be loaded, so none is better than a wrong one.
+//! The libraries that a program is linked with decide it; of a script, which has none, the launcher
+//! does. A library that was built for another MPI refuses to be loaded, so none is better than a
+//! wrong one.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -79,8 +80,8 @@ impl Launcher {
 /// What is known of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MpiJob {
-    /// Where in the command its launcher is, and which; without one the program is a rank of its own, or its
-    /// launcher is not known.
+    /// Where in the command its launcher is, and which; without one the program is a rank of its
+    /// own, or its launcher is not known.
     pub(super) launcher: Option<(usize, Launcher)>,
     /// The MPI of its ranks, if it could be told.
     pub(super) mpi: Option<Mpi>,

@@ -1,9 +1,10 @@
-//! Programs of a run whose calls are not seen: they make system calls by themselves, not by the C library into which the
-//! preload door is loaded.
+//! Programs of a run whose calls are not seen: they make system calls by themselves, not by the C
+//! library into which the preload door is loaded.
 //!
-//! Those are programs that are linked statically, for which there is no loader that could load it, and Go programs,
-//! which use the C library for other things at most. [`Watch`] looks at the program that was asked for, and every now and
-//! then at the processes that it has started: one that is short may be missed.
+//! Those are programs that are linked statically, for which there is no loader that could load it,
+//! and Go programs, which use the C library for other things at most. [`Watch`] looks at the
+//! program that was asked for, and every now and then at the processes that it has started: one
+//! that is short may be missed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

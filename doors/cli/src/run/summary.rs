@@ -48,7 +48,8 @@ struct Recorded {
     peak: PeakRates,
 }
 
-/// Calls of a recording up to which `run` reads it when the program has ended, which takes a few seconds then.
+/// Calls of a recording up to which `run` reads it when the program has ended, which takes a few
+/// seconds then.
 const READ_AT_THE_END: u64 = 1 << 21;
 
 /// What a stage counted; a row of the JSON document.
@@ -251,7 +252,8 @@ impl Trace {
         Ok(Self { directory: directory.into(), files: found.len(), bytes })
     }
 
-    /// What the recording tells, unless it is long. What is wrong with it is told by the tools that read recordings.
+    /// What the recording tells, unless it is long. What is wrong with it is told by the tools that
+    /// read recordings.
     fn read(&self) -> Option<Recorded> {
         let recording = Recording::open(&self.directory).ok()?;
         (recording.records_count() <= READ_AT_THE_END).then(|| {

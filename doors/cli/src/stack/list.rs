@@ -1,4 +1,5 @@
-//! `striate stack list`: the stages there are, what sort of optimisation each is, and the stacks that come along.
+//! `striate stack list`: the stages there are, what sort of optimisation each is, and the stacks
+//! that come along.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
 //! [`NamedStack`]: the stacks that are part of this program, by their names.
 //!
-//! Wherever a command takes a stack, a name without a `/` and without `.toml` behind it is one of these; anything else
-//! is a file. A file whose name is that of a stack is meant by `./name`, and it is said that it was not taken.
+//! Wherever a command takes a stack, a name without a `/` and without `.toml` behind it is one of
+//! these; anything else is a file. A file whose name is that of a stack is meant by `./name`, and
+//! it is said that it was not taken.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

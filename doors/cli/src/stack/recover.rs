@@ -10,7 +10,8 @@ use super::read;
 use crate::document::Document;
 use crate::{CommandError, terminal};
 
-/// Bring files to where they belong that programs under a stack left elsewhere when they were killed
+/// Bring files to where they belong that programs under a stack left elsewhere when they were
+/// killed
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -37,8 +37,8 @@ impl RecordingBar {
         Self::with(shown(), WhenStopped::Ends)
     }
 
-    /// For a command that writes to standard output: it is shown unless that is the terminal, and a signal ends the command
-    /// even if its output is not read.
+    /// For a command that writes to standard output: it is shown unless that is the terminal, and a
+    /// signal ends the command even if its output is not read.
     pub(crate) fn of_output() -> Result<Self, CommandError> {
         let bar = if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { shown() };
         Self::with(bar, WhenStopped::MayBlock)

@@ -28,7 +28,8 @@ pub(super) struct Selection {
     /// Calls on these paths: '*.nc', '/data/**'; a pattern without / is one of names anywhere
     #[arg(long, value_name = "GLOB")]
     path: Vec<String>,
-    /// Calls of these kinds: open, close, read, write, seek, sync, stat, …; mpi-io: calls of MPI-IO
+    /// Calls of these kinds: open, close, read, write, seek, sync, stat, …; mpi-io: calls of
+    /// MPI-IO
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kind: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! A corpus of datasets, drawn from seeds: all formats and types, odd names, records and none, attributes
-//! of all kinds, numbers that are none, text that is no text.
+//! A corpus of datasets, drawn from seeds: all formats and types, odd names, records and none,
+//! attributes of all kinds, numbers that are none, text that is no text.
 //!
-//! A dataset is a header and its data, and its file is put together here, byte by byte, so that no file
-//! is written by the code that reads it.
+//! A dataset is a header and its data, and its file is put together here, byte by byte, so that no
+//! file is written by the code that reads it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Files that are not what they say: cut off, with headers that state too much, of another kind; and files
-//! that are right, but have very much of something.
+//! Files that are not what they say: cut off, with headers that state too much, of another kind;
+//! and files that are right, but have very much of something.
 
 use std::fs;
 use std::path::Path;

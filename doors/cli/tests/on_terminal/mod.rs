@@ -11,7 +11,8 @@ pub(crate) struct Session {
     pub(crate) status: Option<i32>,
 }
 
-/// A command that runs a script of the shell on a terminal, in a directory, with our command on PATH.
+/// A command that runs a script of the shell on a terminal, in a directory, with our command on
+/// PATH.
 pub(crate) fn command(script: &str, columns: usize, directory: &Path) -> Command {
     let ours = Path::new(env!("CARGO_BIN_EXE_striate")).parent().map(Path::to_path_buf);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -62,7 +63,8 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 impl Session {
-    /// Lines that are wider than the terminal, without those that are one long word, as paths and quoted ones are.
+    /// Lines that are wider than the terminal, without those that are one long word, as paths and
+    /// quoted ones are.
     pub(crate) fn too_wide(&self, columns: usize) -> Vec<&str> {
         let one_word = |line: &str| {
             let line = line.trim().trim_end_matches(" \\");

@@ -1,11 +1,13 @@
 //! The tour of the guide, as it is written, from a fresh clone, in a terminal of 80 columns.
 //!
-//! Blocks of the guide that are marked `<!-- tour -->` are run, one after the other, in one shell that begins in a clone of
-//! this repository. Every command has to succeed, nothing that it prints may be wider than the terminal, and every line
-//! that the guide shows has to be printed: the same words in the same order, with any numbers.
+//! Blocks of the guide that are marked `<!-- tour -->` are run, one after the other, in one shell
+//! that begins in a clone of this repository. Every command has to succeed, nothing that it prints
+//! may be wider than the terminal, and every line that the guide shows has to be printed: the same
+//! words in the same order, with any numbers.
 //!
-//! Cargo would build the clone anew, for minutes. A program of its name says instead that this build has been made: the
-//! clone's `target/release` is the directory of the command that is tested. `STRIATE_TOUR_BUILD=1` lets cargo do it.
+//! Cargo would build the clone anew, for minutes. A program of its name says instead that this
+//! build has been made: the clone's `target/release` is the directory of the command that is
+//! tested. `STRIATE_TOUR_BUILD=1` lets cargo do it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +22,8 @@ const GUIDE: &str = "docs/guide.md";
 const COLUMNS: usize = 80;
 const MARK: &str = "<!-- tour -->\n```console\n";
 
-/// Words of lines that turn out otherwise from run to run: their own words have to be printed, in any order.
+/// Words of lines that turn out otherwise from run to run: their own words have to be printed, in
+/// any order.
 const VOLATILE: [&str; 5] = ["auto:", "kept", "--wide", "powers", "around"];
 
 /// A command, and what the guide shows of its answer.
@@ -51,8 +54,8 @@ fn steps(guide: &str) -> Vec<TourStep> {
     steps
 }
 
-/// A text as words, in which everything that differs between runs and machines is the same: numbers, identifiers, units of
-/// sizes and times, paths of this machine, names of file systems.
+/// A text as words, in which everything that differs between runs and machines is the same:
+/// numbers, identifiers, units of sizes and times, paths of this machine, names of file systems.
 fn pattern(text: &str) -> Vec<String> {
     const UNITS: [&str; 11] =
         ["EiB", "PiB", "TiB", "GiB", "MiB", "KiB", "bytes", "byte", "µs", "ms", "ns"];
@@ -77,7 +80,8 @@ fn pattern(text: &str) -> Vec<String> {
     text.split_whitespace().map(word).collect()
 }
 
-/// A word with `#` in the place of every number, with its points and commas, and of every hexadecimal identifier.
+/// A word with `#` in the place of every number, with its points and commas, and of every
+/// hexadecimal identifier.
 fn without_numbers(word: &str) -> String {
     let mut text = String::new();
     let mut rest = word;
@@ -121,7 +125,8 @@ fn is_printed(line: &str, printed: &str) -> bool {
     printed.windows(line.len()).any(|window| window == line)
 }
 
-/// The steps as a script: what each prints is between lines that name it, and the second has its status.
+/// The steps as a script: what each prints is between lines that name it, and the second has its
+/// status.
 fn script(steps: &[TourStep]) -> String {
     let mut script = String::from("set -m\n");
     for (number, TourStep { command, .. }) in steps.iter().enumerate() {
@@ -144,7 +149,8 @@ fn git(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Clones this repository, with the changes that are not committed yet: only files that git knows are there.
+/// Clones this repository, with the changes that are not committed yet: only files that git knows
+/// are there.
 fn clone_into(clone: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let (from, to) = (root.to_str().unwrap(), clone.to_str().unwrap());

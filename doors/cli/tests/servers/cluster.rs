@@ -76,7 +76,8 @@ impl ChildProcess {
         }
     }
 
-    /// Whether all threads have stopped: on a busy machine, others go on until the one that got the signal has a turn.
+    /// Whether all threads have stopped: on a busy machine, others go on until the one that got the
+    /// signal has a turn.
     fn is_stopped(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
         let mut states =

@@ -31,7 +31,8 @@ pub fn wrapper(name: &str) -> String {
 /// Compiles one of our programs, once.
 pub fn compile(name: &str) -> PathBuf {
     static PLACE: OnceLock<TempDir> = OnceLock::new();
-    // Each program is compiled once: a second compilation would replace the file that another test is starting.
+    // Each program is compiled once: a second compilation would replace the file that another test
+    // is starting.
     static COMPILED: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
     let place = PLACE.get_or_init(|| tempfile::tempdir().unwrap());
     let compiled = Arc::clone(COMPILED.lock().unwrap().entry(name.to_owned()).or_default());

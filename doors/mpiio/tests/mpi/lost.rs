@@ -1,5 +1,5 @@
-//! Connections to servers that are lost while programs write, plain and under TLS: an error of a call or nothing at
-//! all, never a signal.
+//! Connections to servers that are lost while programs write, plain and under TLS: an error of a
+//! call or nothing at all, never a signal.
 //!
 //! The programs are in C and have the default disposition of `SIGPIPE`; programs in Rust ignore it.
 

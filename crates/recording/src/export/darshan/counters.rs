@@ -175,7 +175,8 @@ impl Counters {
 
     fn transfer(&mut self, record: &Record, way: Way, offset: Option<u64>, moved: u64) {
         let side = if way == Way::Read { &mut self.read } else { &mut self.written };
-        // Where the offset is unknown, Darshan would use its own position: the end of the last transfer.
+        // Where the offset is unknown, Darshan would use its own position: the end of the last
+        // transfer.
         let next = if side.calls == 0 { 0 } else { side.last_byte.saturating_add(1) };
         let offset = offset.unwrap_or(next);
         let stride = side.add(record, offset, moved);

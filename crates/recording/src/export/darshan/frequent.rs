@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Values that are followed. Those that come when there are as many are not counted, as Darshan does it.
+/// Values that are followed. Those that come when there are as many are not counted, as Darshan
+/// does it.
 const MOST: usize = 32;
 
 /// How often values occurred.
@@ -23,8 +24,8 @@ impl Frequent {
         }
     }
 
-    /// The four most frequent with how often they occurred, the larger first of those as frequent; 0 where there
-    /// are fewer.
+    /// The four most frequent with how often they occurred, the larger first of those as frequent;
+    /// 0 where there are fewer.
     pub(super) fn top(&self) -> [(u64, u64); 4] {
         let mut all: Vec<(u64, u64)> =
             self.0.iter().map(|(value, times)| (*value, *times)).collect();

@@ -710,7 +710,8 @@ const fn wide(number: i32) -> u64 {
     number.cast_unsigned() as u64
 }
 
-/// The function of a call, where its directory is and where its name; without a name it is on a descriptor.
+/// The function of a call, where its directory is and where its name; without a name it is on a
+/// descriptor.
 fn notice_of(name: &str) -> Option<(Function, Option<usize>, Option<usize>)> {
     let (at, named, file) = ((Some(0), Some(1)), (None, Some(0)), (None, None));
     let (function, (directory, place)) = match name {

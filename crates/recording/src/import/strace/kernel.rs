@@ -146,7 +146,8 @@ impl Kernel {
         })
     }
 
-    /// The file behind a descriptor of a task. One that was open before is known by the path that `-y` tells.
+    /// The file behind a descriptor of a task. One that was open before is known by the path that
+    /// `-y` tells.
     pub(super) fn file(
         &mut self,
         id: u32,
@@ -208,8 +209,8 @@ fn held_in(table: &BTreeMap<i32, Descriptor>) -> Vec<Held> {
     held.into_values().collect()
 }
 
-/// Whether descriptors of a path are no files that could be made elsewhere: devices, what the kernel tells of itself, and
-/// memory.
+/// Whether descriptors of a path are no files that could be made elsewhere: devices, what the
+/// kernel tells of itself, and memory.
 pub(super) fn is_of_the_system(path: &Path) -> bool {
     let special = ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special));
     special && !path.starts_with("/dev/shm")

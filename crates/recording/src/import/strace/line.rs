@@ -244,7 +244,8 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Whether `<` begins what `-y` says of a descriptor: it stands right behind a number or `AT_FDCWD`.
+/// Whether `<` begins what `-y` says of a descriptor: it stands right behind a number or
+/// `AT_FDCWD`.
 fn is_decoration(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|at| bytes.get(at));
     before.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'D')

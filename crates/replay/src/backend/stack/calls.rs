@@ -348,7 +348,8 @@ impl Making<'_> {
             }
             Traced::Write { placed, offset, length, flags, parts, .. } => {
                 let at = offset.filter(|_| placed);
-                // To append at an offset is to append: the offset does not matter, but that it is said does.
+                // To append at an offset is to append: the offset does not matter, but that it is
+                // said does.
                 let at = if placed { at.or(Some(0)) } else { None };
                 let direct = traced.flags & libc::O_DIRECT != 0;
                 let length = length.min(MOST) as usize;

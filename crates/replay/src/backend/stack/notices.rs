@@ -216,7 +216,8 @@ impl Making<'_> {
         linked.map(|()| 0)
     }
 
-    /// As long as what the link said when it was recorded, also if it says something else here to stay beneath the root.
+    /// As long as what the link said when it was recorded, also if it says something else here to
+    /// stay beneath the root.
     fn read_link(&self, on: On<'_>, detail: &Said) -> Outcome {
         let text = match on.name {
             Some(name) => rustix::fs::readlinkat(on.directory(), name.as_c_str(), Vec::new())?,
@@ -271,7 +272,8 @@ impl Making<'_> {
         Ok(0)
     }
 
-    /// Each worker may have a current directory of its own. Nothing starts from it: all paths are recorded from the root.
+    /// Each worker may have a current directory of its own. Nothing starts from it: all paths are
+    /// recorded from the root.
     fn change_directory(on: On<'_>) -> Outcome {
         thread_local! {
             /// Whether this thread has one.

@@ -15,9 +15,10 @@ const BANDWIDTH: u64 = 16 << 20;
 /// Options that say how a dataset is laid out.
 #[derive(Debug, Args)]
 pub(super) struct LayoutArgs {
-    /// How datasets lie on the servers of --servers, of which one is slow, in turn: plain (one file
-    /// over all), partitioned (a partition on each), chosen (servers are probed, and those that are
-    /// fast enough get a partition), healthy (as chosen, while no server is slow)
+    /// How datasets lie on the servers of --servers, of which one is slow, in turn: plain (one
+    /// file over all), partitioned (a partition on each), chosen (servers are probed, and
+    /// those that are fast enough get a partition), healthy (as chosen, while no server is
+    /// slow)
     #[arg(
         long,
         value_name = "LAYOUT",
@@ -26,8 +27,8 @@ pub(super) struct LayoutArgs {
         requires = "servers"
     )]
     layouts: Vec<String>,
-    /// How many times slower than the others one server is on average. The factor is drawn anew for each
-    /// repetition, uniformly from 5/9 to 13/9 of this: from 5 to 13 if it is 9
+    /// How many times slower than the others one server is on average. The factor is drawn anew
+    /// for each repetition, uniformly from 5/9 to 13/9 of this: from 5 to 13 if it is 9
     #[arg(long, value_name = "FACTOR", default_value_t = 9.0, value_parser = factor)]
     straggler: f64,
     /// What these factors are drawn from; the same ones come again with the same seed

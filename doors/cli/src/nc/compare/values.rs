@@ -1,7 +1,7 @@
 //! In what the values of two datasets differ.
 //!
-//! Ranks take parts of variables in turn, each with one of either dataset in memory; in the end they
-//! put together what they found.
+//! Ranks take parts of variables in turn, each with one of either dataset in memory; in the end
+//! they put together what they found.
 
 use std::cmp::Ordering;
 
@@ -26,8 +26,8 @@ pub(super) struct Tolerance {
 }
 
 impl Tolerance {
-    /// Whether numbers are the same that differ by `distance`, of which the larger is `size`. What has no
-    /// distance, or an infinite one, is not.
+    /// Whether numbers are the same that differ by `distance`, of which the larger is `size`. What
+    /// has no distance, or an infinite one, is not.
     fn allows(self, distance: f64, size: f64) -> bool {
         distance.is_finite() && (distance <= self.absolute || distance <= self.relative * size)
     }
@@ -177,8 +177,8 @@ impl Pair {
     }
 }
 
-/// How far two elements are apart; `None` if they are the same, a number that is none if that cannot
-/// be said.
+/// How far two elements are apart; `None` if they are the same, a number that is none if that
+/// cannot be said.
 trait Distance: Copy {
     fn distance(self, other: Self) -> Option<f64>;
     /// How large a number is, without its sign.

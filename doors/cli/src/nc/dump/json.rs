@@ -1,8 +1,9 @@
 //! [`DatasetRow`]: a dataset as a row of the JSON document, with its definitions and, if asked for, its data.
 //!
-//! Data is read while the document is written, in pieces of bounded size. Values of a variable are one list, the last
-//! dimension varies fastest; text has a string for each index of the dimensions before the last. Numbers that JSON does
-//! not know are the strings `NaN`, `Infinity` and `-Infinity`; values that are not in the file are `null`.
+//! Data is read while the document is written, in pieces of bounded size. Values of a variable are
+//! one list, the last dimension varies fastest; text has a string for each index of the dimensions
+//! before the last. Numbers that JSON does not know are the strings `NaN`, `Infinity` and
+//! `-Infinity`; values that are not in the file are `null`.
 
 use std::cell::RefCell;
 
@@ -108,7 +109,8 @@ impl<'d, 's> DatasetRow<'d, 's> {
         }
     }
 
-    /// With the data of variables that `wanted` says; `held` has for each how many values the file has, or is empty.
+    /// With the data of variables that `wanted` says; `held` has for each how many values the file
+    /// has, or is empty.
     pub(super) fn with_data(
         mut self,
         source: &'d DataSource<'s>,

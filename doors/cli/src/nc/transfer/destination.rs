@@ -1,7 +1,7 @@
 //! [`Destination`]: the name of the dataset that is written, and what has it before.
 //!
-//! A dataset in one file is an [`UnfinishedFile`] until it is whole. One that is partitioned is published by its own
-//! master (`striate_array`).
+//! A dataset in one file is an [`UnfinishedFile`] until it is whole. One that is partitioned is
+//! published by its own master (`striate_array`).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -39,7 +39,8 @@ struct PartName {
 }
 
 impl Destination {
-    /// Refuses a name that is taken, unless it may be replaced. Removes what killed commands have left of the name.
+    /// Refuses a name that is taken, unless it may be replaced. Removes what killed commands have
+    /// left of the name.
     pub(super) fn new(
         comm: &dyn Comm,
         path: &Path,
