@@ -1,5 +1,5 @@
-//! [`Job`]: the user, the command, the times and the mounts of a job. After its numbers the record has texts: metadata, the command line and the
-//! table of mounts, in 4096 bytes altogether.
+//! [`Job`]: the user, the command, the times and the mounts of a job. After its numbers the record
+//! has texts: metadata, the command line and the table of mounts, in 4096 bytes altogether.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! [`PartFile`]: a file that is called `.NAME.part-…`, in the directory of its name, until it is whole.
+//! [`PartFile`]: a file that is called `.NAME.part-…`, in the directory of its name, until it is
+//! whole.
 //!
 //! The file that has the name stays as it is if the process fails, is killed, or the disk is full.
 //! A part is locked as long as its process lives, and [`remove_parts`] removes parts that are not:
@@ -68,9 +69,9 @@ impl PartFile {
         let part = Self { path, file, finished: false };
         match lock(&part.file) {
             // A process that removes parts has the lock, and removes this one.
-            Lock::Taken => Ok(None),
+            PartLock::Taken => Ok(None),
             // Where locks are not known, no process removes parts.
-            Lock::Acquired | Lock::Unknown => {
+            PartLock::Acquired | PartLock::Unknown => {
                 Ok((part.file.metadata()?.nlink() > 0).then_some(part))
             }
         }
@@ -107,7 +108,7 @@ impl Drop for PartFile {
 }
 
 /// What came of an attempt to lock a part.
-enum Lock {
+enum PartLock {
     Acquired,
     Taken,
     /// The file system has no locks.
@@ -115,7 +116,7 @@ enum Lock {
 }
 
 /// Locks a part, without waiting; the lock ends with the open file.
-fn lock(file: &File) -> Lock {
+fn lock(file: &File) -> PartLock {
     // SAFETY: all fields are numbers, for which zero is a value.
     let mut record: libc::flock = unsafe { std::mem::zeroed() };
     record.l_type = libc::F_WRLCK as libc::c_short;
@@ -125,11 +126,11 @@ fn lock(file: &File) -> Lock {
     // SAFETY: the descriptor is open, and the call reads the record, which lives longer than it.
     let set = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const record) };
     if set == 0 {
-        return Lock::Acquired;
+        return PartLock::Acquired;
     }
     match io::Error::last_os_error().raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Lock::Taken,
-        _ => Lock::Unknown,
+        Some(libc::EAGAIN | libc::EACCES) => PartLock::Taken,
+        _ => PartLock::Unknown,
     }
 }
 
@@ -210,7 +211,7 @@ pub fn remove_parts_of<'n>(names: impl IntoIterator<Item = &'n Path>) {
 /// has just created it finds out.
 fn remove_unlocked(path: &Path) {
     let Ok(part) = File::options().write(true).open(path) else { return };
-    if matches!(lock(&part), Lock::Acquired) {
+    if matches!(lock(&part), PartLock::Acquired) {
         let _ = fs::remove_file(path);
     }
 }

@@ -1,4 +1,5 @@
-//! [`LayersInOrder`]: calls of layers above POSIX of all processes, by the time at which they began.
+//! [`LayersInOrder`]: calls of layers above POSIX of all processes, by the time at which they
+//! began.
 //!
 //! The calls of each process are a run of a [`WindowedMerge`]. Those of a thread follow each other,
 //! so in a trace they are in the order of time but for what threads did at the same time: a small

@@ -1,4 +1,5 @@
-//! [`Backend`]: where calls are carried out: through a stack of stages on a directory, or on a store.
+//! [`Backend`]: where calls are carried out: through a stack of stages on a directory, or on a
+//! store.
 
 mod fd_inheritance;
 mod memory;

@@ -1,4 +1,5 @@
-//! [`Namespace`]: a model of names, files, links, sizes and positions, driven by the recorded calls.
+//! [`Namespace`]: a model of names, files, links, sizes and positions, driven by the recorded
+//! calls.
 //!
 //! It sees the records twice, in the same order. In the first pass it *learns*: what a call finds
 //! and no call before it has made existed before the recording. In the second pass it starts from

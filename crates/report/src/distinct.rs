@@ -1,4 +1,5 @@
-//! [`Distinct`]: how many different things there are, without keeping them (the sketch of Flajolet and others).
+//! [`Distinct`]: how many different things there are, without keeping them (the sketch of Flajolet
+//! and others).
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 

@@ -92,11 +92,11 @@ pub mod prelude {
 }
 
 /// The example of the README is tested here.
-#[cfg(all(doctest, feature = "netcdf"))]
+#[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct ReadMe;
 
 /// The examples of the guide are tested here.
-#[cfg(all(doctest, feature = "netcdf"))]
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 pub struct Guide;

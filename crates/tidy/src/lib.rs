@@ -7,7 +7,6 @@
 //! The scanner of type names works on lines, not on syntax: sources are formatted by rustfmt, so
 //! that a definition begins its line.
 
-pub mod allowed;
 pub mod drawing;
 pub mod packages;
 pub mod type_names;

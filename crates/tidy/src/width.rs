@@ -1,4 +1,4 @@
-//! Lines within the configured width, also where rustfmt leaves them alone: comments, strings.
+//! Comments within the configured width. Code is rustfmt's; literals may be as long as they are.
 
 /// The width that a `rustfmt.toml` configures.
 pub fn configured(rustfmt: &str) -> Option<usize> {
@@ -6,20 +6,37 @@ pub fn configured(rustfmt: &str) -> Option<usize> {
     value.trim().parse().ok()
 }
 
-/// The numbers of the lines that have more characters than `width`.
-pub fn wide_lines(text: &str, width: usize) -> Vec<usize> {
-    let lines = text.lines().enumerate();
-    lines.filter(|(_, line)| line.chars().count() > width).map(|(number, _)| number + 1).collect()
+/// The numbers of the lines of comments that have more characters than `width`. Tables and fenced
+/// examples are left out: they cannot be wrapped.
+pub fn wide_comments(text: &str, width: usize) -> Vec<usize> {
+    let mut is_fenced = false;
+    let mut wide = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_fenced = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        is_fenced ^= comment.starts_with("```");
+        // A word that is too long alone, such as a link, cannot be wrapped, either.
+        let is_one_word = !comment.contains(' ');
+        if !is_fenced && !comment.starts_with('|') && !is_one_word && line.chars().count() > width {
+            wide.push(number + 1);
+        }
+    }
+    wide
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{configured, wide_lines};
+    use super::{configured, wide_comments};
 
     #[test]
-    fn characters_count() {
+    fn comments_count_by_characters() {
         assert_eq!(configured("max_width = 5\nuse_small_heuristics = \"Max\"\n"), Some(5));
         assert_eq!(configured("edition = \"2024\"\n"), None);
-        assert_eq!(wide_lines("12345\n123456\n→→→→→\n", 5), [2]);
+        assert_eq!(wide_comments("// →→ →→\n  // 45 78\ncode is formatted\n", 8), [2]);
+        assert_eq!(wide_comments("/// | a | table |\n// https://a-link\n", 8), [] as [usize; 0]);
+        assert_eq!(wide_comments("//! ```\n//! an example\n//! ```\n//! a b c\n", 8), [4]);
     }
 }

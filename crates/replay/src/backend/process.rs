@@ -1,4 +1,5 @@
-//! [`ReplayedProcess`]: a recorded process in the replay, with its stack, its open files and its locks.
+//! [`ReplayedProcess`]: a recorded process in the replay, with its stack, its open files and its
+//! locks.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};

@@ -1,4 +1,5 @@
-//! [`StackBackend`]: calls are carried out in a directory, through a stack of stages for each recorded process.
+//! [`StackBackend`]: calls are carried out in a directory, through a stack of stages for each
+//! recorded process.
 //!
 //! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay
 //! has them. The kernel looks names up from the root of the replay. What is done around a call is

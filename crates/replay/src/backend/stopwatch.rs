@@ -1,5 +1,5 @@
-//! [`Stopwatch`]: a stage above all others that only measures time. So every file has a stage that wants it, and the duration of a
-//! call is measured where the stage `trace` measured it.
+//! [`Stopwatch`]: a stage above all others that only measures time. So every file has a stage that
+//! wants it, and the duration of a call is measured where the stage `trace` measured it.
 
 use std::cell::Cell;
 use std::time::Instant;

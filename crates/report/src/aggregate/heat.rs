@@ -1,4 +1,5 @@
-//! [`HeatMap`]: where in a file and when bytes were moved, in squares whose height grows with the file.
+//! [`HeatMap`]: where in a file and when bytes were moved, in squares whose height grows with the
+//! file.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! [`SignalWatch`]: a command that is asked to end (Ctrl-C, SIGTERM) ends within a second, says what it
-//! leaves behind, and fails.
+//! [`SignalWatch`]: a command that is asked to end (Ctrl-C, SIGTERM) ends within a second, says
+//! what it leaves behind, and fails.
 //!
 //! A loop that can stop in order reads [`SignalWatch::stop`]. A rank may wait for a device or a
 //! server, or be busy for long, so a thread waits for the signal as well, and ends the process a

@@ -43,7 +43,7 @@ struct Trace {
 
 /// What only a recording tells: counters know neither names nor times.
 #[derive(Clone, Copy, Debug)]
-struct Recorded {
+struct RecordingFigures {
     files: u64,
     peak: PeakRates,
 }
@@ -162,7 +162,7 @@ impl Summary {
         Ok(())
     }
 
-    fn text(&self, recorded: Option<Recorded>) -> String {
+    fn text(&self, recorded: Option<RecordingFigures>) -> String {
         let mut text = String::new();
         for counters in &self.counters {
             let _ = write!(text, "{}", Report(counters));
@@ -180,7 +180,7 @@ impl Summary {
             let files = if *files == 1 { "1 trace".into() } else { format!("{files} traces") };
             let _ = writeln!(text, "  {files} in {} ({})", directory.display(), Bytes(*bytes));
         }
-        if let Some(Recorded { files, peak }) = recorded {
+        if let Some(RecordingFigures { files, peak }) = recorded {
             let files = if files == 1 { "1 file".into() } else { format!("{files} files") };
             let peak = stats::peak(peak).map_or(String::new(), |peak| format!("; {peak}"));
             let _ = writeln!(text, "  calls were about {files}{peak}");
@@ -188,7 +188,7 @@ impl Summary {
         text + &self.left
     }
 
-    fn json(self, mut recorded: Option<Recorded>) -> Result<String, CommandError> {
+    fn json(self, mut recorded: Option<RecordingFigures>) -> Result<String, CommandError> {
         let status = watch::code(self.status);
         let mut trace = self.trace;
         let mut unseen: Vec<_> = self.unseen.into_iter().map(|unseen| unseen.program).collect();
@@ -254,11 +254,11 @@ impl Trace {
 
     /// What the recording tells, unless it is long. What is wrong with it is told by the tools that
     /// read recordings.
-    fn read(&self) -> Option<Recorded> {
+    fn read(&self) -> Option<RecordingFigures> {
         let recording = Recording::open(&self.directory).ok()?;
         (recording.records_count() <= READ_AT_THE_END).then(|| {
             let stats = Stats::of(&recording, &Filter::default(), None);
-            Recorded { files: stats.files_count(), peak: stats.peak }
+            RecordingFigures { files: stats.files_count(), peak: stats.peak }
         })
     }
 }

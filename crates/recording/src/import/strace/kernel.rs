@@ -1,4 +1,5 @@
-//! [`Kernel`]: what the kernel knew of tasks, their descriptors and directories, followed call by call.
+//! [`Kernel`]: what the kernel knew of tasks, their descriptors and directories, followed call by
+//! call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};

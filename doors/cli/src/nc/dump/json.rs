@@ -1,4 +1,5 @@
-//! [`DatasetRow`]: a dataset as a row of the JSON document, with its definitions and, if asked for, its data.
+//! [`DatasetRow`]: a dataset as a row of the JSON document, with its definitions and, if asked for,
+//! its data.
 //!
 //! Data is read while the document is written, in pieces of bounded size. Values of a variable are
 //! one list, the last dimension varies fastest; text has a string for each index of the dimensions
