@@ -141,7 +141,9 @@ mod tests {
 
     fn rates(length: u64, records: &[Record]) -> PeakRates {
         let mut meter = PeakMeter::new(length);
-        records.iter().for_each(|record| meter.add(record));
+        for record in records {
+            meter.add(record);
+        }
         meter.rates()
     }
 

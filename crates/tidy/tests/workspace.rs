@@ -1,5 +1,4 @@
 //! The checks, applied to this workspace.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 

@@ -9,6 +9,7 @@
 mod preloaded;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -175,13 +176,15 @@ fn foreign(place: &Path) -> [String; 2] {
     fs::write(&strace, (0..300).map(call).collect::<String>()).unwrap();
     let mut dxt = "# darshan log version: 3.41\n# start_time: 1700000000\n".to_owned();
     for rank in 0..3 {
-        dxt += &format!(
+        write!(
+            dxt,
             "# DXT, file_id: 1, file_name: /a\n# DXT, rank: {rank}, hostname: h\n\
              # DXT, write_count: 2, read_count: 0\n"
-        );
+        )
+        .unwrap();
         for n in 0..2 {
             let (offset, start) = (n * 1000, n + 1);
-            dxt += &format!(" X_POSIX {rank} write {n} {offset} 1000 {start}.1 {start}.2\n");
+            writeln!(dxt, " X_POSIX {rank} write {n} {offset} 1000 {start}.1 {start}.2").unwrap();
         }
     }
     let text = place.join("dxt.txt");

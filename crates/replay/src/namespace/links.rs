@@ -167,7 +167,7 @@ pub(super) fn in_place(found: BTreeMap<PathBuf, Initial>) -> Vec<Initial> {
         match (&mut entry.file_type, initial.file_type) {
             (FileType::File(size), FileType::File(other)) => *size = other.max(*size),
             (FileType::File(_), other @ (FileType::Directory | FileType::Link(_))) => {
-                entry.file_type = other
+                entry.file_type = other;
             }
             _ => {}
         }
