@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::RwLock;
 use std::time::Duration;
 
 use name_steps::{NameStep, NamesProgram, PathForm};
@@ -140,6 +141,11 @@ fn check_clean(places: &[&Path]) {
     }
 }
 
+/// Tests of this program run at the same time. A child that is being started has copies of all open
+/// files until it executes its program, and with them the locks of a recovery: so no child is
+/// started while another test recovers.
+static STARTING: RwLock<()> = RwLock::new(());
+
 fn kill_and_recover(configuration: &str) {
     let place = tempfile::tempdir().unwrap();
     let far = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -153,6 +159,7 @@ fn kill_and_recover(configuration: &str) {
         std::env::var("STRIATE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8);
     let mut expected = Expected::default();
     for round in 0..rounds {
+        let starting = STARTING.write().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child", "--nocapture", "--test-threads=1"])
             .env("STRIATE_ROOT", &root)
@@ -161,6 +168,7 @@ fn kill_and_recover(configuration: &str) {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        drop(starting);
         let out = BufReader::new(child.stdout.take().unwrap());
         let mut killer = None;
         for line in out.lines() {
@@ -180,6 +188,7 @@ fn kill_and_recover(configuration: &str) {
         child.wait().unwrap();
         killer.expect("the child has said something").join().unwrap();
         let places = [root.clone()];
+        let no_start = STARTING.read().unwrap();
         let listed = recover(&parsed, &places, Wanted::List);
         let report = recover(&parsed, &places, Wanted::Finish);
         assert_eq!(report.failures(), 0, "round {round}: {report}");
@@ -191,6 +200,7 @@ fn kill_and_recover(configuration: &str) {
             let unpacked = unpack(far.path(), None, Wanted::Finish).unwrap();
             assert_eq!(unpacked.failures(), 0, "round {round}: {unpacked}");
         }
+        drop(no_start);
         expected.check(&root, round);
         expected.begun = None;
         // What was under way is as it is now.
