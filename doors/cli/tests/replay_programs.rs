@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use striate_recording::Recording;
 use striate_replay::{Onto, Options, Outcome, Timing, replay};
-use striate_trace::Call;
+use striate_trace::{Call, Function};
 
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/unmodified/programs/scripts")
@@ -98,6 +98,9 @@ fn calls(recording: &Recording, raced: &BTreeSet<PathBuf>) -> BTreeMap<Did, u64>
             }
             Call::Seek { offset, .. } => (None, offset.unsigned_abs(), record.outcome, None),
             _ if path.as_ref().is_some_and(|path| raced.contains(path)) => (None, 0, Ok(0), None),
+            // Stages are notified of such calls (clones of files, asynchronous I/O …), which are not
+            // made again: their results are unknown.
+            _ if record.function == Function::Other => (None, 0, Ok(0), None),
             Call::Open { size, .. } => (None, 0, record.outcome.map(|_| 0), *size),
             _ => (None, 0, record.outcome.map(|_| 0), None),
         };
@@ -195,7 +198,7 @@ fn round_trip(script: &str, environment: &[(&str, &Path)]) {
         .partition(|(path, made, real)| {
             made < real && seen.get(&work.join(path)).is_some_and(|seen| seen <= made)
         });
-    println!("{script}: nobody looked at {unseen:?}");
+    println!("{script}: unseen sizes of {unseen:?}");
     println!("{script}: {} of {} files are there", made.len(), real.len());
     assert!(wrong.is_empty(), "{script}: sizes differ: {wrong:?}");
 }
