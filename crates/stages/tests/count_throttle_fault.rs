@@ -78,7 +78,7 @@ fn all_is_counted_and_there_before_the_process_ends() {
     assert_eq!(counters.ended, 1);
     let report = Report(&counters).to_string();
     assert!(
-        report.starts_with("striate (top): 1 process, 18 calls, 2 failed, 1000 B read"),
+        report.starts_with("striate (top): 1 process, 18 calls, 2 failed, 1,000 B read"),
         "{report}"
     );
     assert!(report.contains("\n  *.nc"), "{report}");
