@@ -137,7 +137,7 @@ fn files_and_memory_that_are_not_there_are_refused_before_anything_is_written() 
         &["tile-reader", "--frames", "1000000", "--method", "datatype"],
         &["mount", "--size", "100TiB"],
         &["array", "whole", "--size", "100TiB"],
-        &["array", "whole", "--size", "15728640TiB"],
+        &["array", "whole", "--size", "8388607TiB"],
         &["coll-perf", "--edge", "1048576", "--variables", "10000"],
         &["s3d", "--edge", "1048576"],
         &["array", "flash", "--blocks", "1000000", "--zones", "1000", "--variables", "1000"],
