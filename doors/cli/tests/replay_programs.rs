@@ -98,8 +98,8 @@ fn calls(recording: &Recording, raced: &BTreeSet<PathBuf>) -> BTreeMap<Did, u64>
             }
             Call::Seek { offset, .. } => (None, offset.unsigned_abs(), record.outcome, None),
             _ if path.as_ref().is_some_and(|path| raced.contains(path)) => (None, 0, Ok(0), None),
-            // Stages are notified of such calls (clones of files, asynchronous I/O …), which are not
-            // made again: their results are unknown.
+            // Stages are notified of such calls (clones of files, asynchronous I/O …), which are
+            // not made again: their results are unknown.
             _ if record.function == Function::Other => (None, 0, Ok(0), None),
             Call::Open { size, .. } => (None, 0, record.outcome.map(|_| 0), *size),
             _ => (None, 0, record.outcome.map(|_| 0), None),
