@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use striate_datatype::Bytes;
+use striate_datatype::{Bytes, counted};
 use striate_replay::Outcome;
 
 use crate::number::grouped;
@@ -15,8 +15,8 @@ pub(super) fn text(outcome: &Outcome) -> String {
     let total = outcome.total();
     let _ = writeln!(
         text,
-        "{} calls of {} and {}, by {}",
-        grouped(total.calls),
+        "{} of {} and {}, by {}",
+        counted(total.calls, "call"),
         count(outcome.processes, "process", "processes"),
         count(outcome.threads, "thread", "threads"),
         count(outcome.workers, "worker", "workers"),
@@ -65,14 +65,14 @@ fn remarks(outcome: &Outcome, text: &mut String) {
         lines.push(format!("{function}: {} only told to stages", grouped(*count)));
     }
     for (reason, count) in &outcome.skipped {
-        lines.push(format!("{} calls left out: {reason}", grouped(*count)));
+        lines.push(format!("{} left out: {reason}", counted(*count, "call")));
     }
     if outcome.layer_calls > 0 {
-        let calls = grouped(outcome.layer_calls);
-        lines.push(format!("{calls} MPI-IO calls not repeated: the calls beneath them are"));
+        let calls = counted(outcome.layer_calls, "MPI-IO call");
+        lines.push(format!("{calls} not repeated: the calls beneath them are"));
     }
     if outcome.waits_given_up > 0 {
-        lines.push(format!("{} waits given up: nothing moved", grouped(outcome.waits_given_up)));
+        lines.push(format!("{} given up: nothing moved", counted(outcome.waits_given_up, "wait")));
     }
     lines.extend(outcome.complaints.iter().chain(&outcome.failures).cloned());
     if outcome.interrupted {
@@ -104,7 +104,7 @@ fn differences(outcome: &Outcome, text: &mut String) {
         .iter()
         .map(|(kind, count)| format!("{} {}", grouped(*count), kind.name()))
         .collect();
-    let title = format!("{} calls came out otherwise: {}", grouped(count), kinds.join(", "));
+    let title = format!("{} came out otherwise: {}", counted(count, "call"), kinds.join(", "));
     let _ = writeln!(text, "\n{}", heading(&title));
     let columns = ["call", "process", "function", "path", "recorded", "replayed"];
     let mut table = Table::new(&columns.map(|name| (name, Side::Left)));

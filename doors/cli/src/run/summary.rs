@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use serde::Serialize;
-use striate_datatype::Bytes;
+use striate_datatype::{Bytes, counted};
 use striate_recording::{Filter, PeakRates, Recording, Stats};
 use striate_trace::count::{Calls, Counters, Report};
 
@@ -177,11 +177,11 @@ impl Summary {
             let _ = writeln!(text, "  {problem}");
         }
         if let Some(Trace { directory, files, bytes }) = &self.trace {
-            let files = if *files == 1 { "1 trace".into() } else { format!("{files} traces") };
+            let files = counted(*files as u64, "trace");
             let _ = writeln!(text, "  {files} in {} ({})", directory.display(), Bytes(*bytes));
         }
         if let Some(RecordingFigures { files, peak }) = recorded {
-            let files = if files == 1 { "1 file".into() } else { format!("{files} files") };
+            let files = counted(files, "file");
             let peak = stats::peak(peak).map_or(String::new(), |peak| format!("; {peak}"));
             let _ = writeln!(text, "  calls were about {files}{peak}");
         }

@@ -11,7 +11,7 @@ use striate_recording::import::{self, Imported, Options};
 
 use super::bar::RecordingBar;
 use crate::document::Document;
-use crate::number::grouped;
+use crate::number::{counted, grouped};
 use crate::{CommandError, terminal};
 
 /// Make a recording of what strace or Darshan wrote
@@ -83,14 +83,12 @@ impl ImportRow {
         let Imported { lines, processes, records, unended, malformed, .. } = &self.imported;
         let from = match self.format {
             import::ImportFormat::Darshan => "a Darshan log".to_owned(),
-            import::ImportFormat::Strace | import::ImportFormat::Dxt => {
-                format!("{} lines", grouped(*lines))
-            }
+            import::ImportFormat::Strace | import::ImportFormat::Dxt => counted(*lines, "line"),
         };
         let mut text = format!(
-            "{} calls of {} processes from {from} in {}\n",
-            grouped(*records),
-            grouped(*processes),
+            "{} of {} from {from} in {}\n",
+            counted(*records, "call"),
+            counted(*processes, "process"),
             self.output.display(),
         );
         for missing in &self.imported.incomplete {
@@ -101,7 +99,7 @@ impl ImportRow {
                 "are on pipes, sockets and devices, which are no files"
             }
             import::ImportFormat::Strace => {
-                "left out: on descriptors that nobody saw opened ('strace -y' tells what they are)"
+                "left out: on descriptors whose open was not seen ('strace -y' tells what they are)"
             }
             import::ImportFormat::Dxt | import::ImportFormat::Darshan => {
                 "left out: the same bytes as others once more"
@@ -117,7 +115,7 @@ impl ImportRow {
             }
         }
         if *unended > 0 {
-            let _ = writeln!(text, "  {} calls did not end", grouped(*unended));
+            let _ = writeln!(text, "  {} did not end", counted(*unended, "call"));
         }
         if *malformed > 0 {
             let what = if self.format == import::ImportFormat::Darshan { "calls" } else { "lines" };

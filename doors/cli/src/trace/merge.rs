@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use striate_datatype::Bytes;
+use striate_datatype::{Bytes, counted};
 use striate_recording::merge;
 
 use crate::document::Document;
-use crate::number::grouped;
 use crate::{CommandError, terminal};
 
 /// Put all traces of a recording into one file
@@ -43,9 +42,9 @@ impl Written {
         }
         let Self { output, processes, records, bytes } = self;
         terminal::print(&format!(
-            "{} calls of {} processes in {} ({})\n",
-            grouped(records),
-            grouped(processes as u64),
+            "{} of {} in {} ({})\n",
+            counted(records, "call"),
+            counted(processes as u64, "process"),
             output.display(),
             Bytes(bytes),
         ))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use striate_datatype::Bytes;
+use striate_datatype::{Bytes, counted};
 use striate_recording::figures::{Figures, Transfers};
 use striate_recording::stats::{FunctionFigures, LayerFigures};
 use striate_recording::{PeakRates, Recording, Stats, line};
@@ -156,11 +156,11 @@ fn answer(recording: &Recording, stats: &Stats, top: usize) -> StatsRow {
 fn text(recording: &Recording, stats: &Stats, top: usize) -> String {
     let total = &stats.total;
     let mut text = format!(
-        "{}: {} calls of {} processes on {} files in {} s\n",
+        "{}: {} of {} on {} in {} s\n",
         recording.path().display(),
-        grouped(total.calls),
-        grouped(recording.processes().len() as u64),
-        grouped(stats.files_count()),
+        counted(total.calls, "call"),
+        counted(recording.processes().len() as u64, "process"),
+        counted(stats.files_count(), "file"),
         line::seconds(total.span()),
     );
     let (read, written) = (Bytes(total.bytes_read), Bytes(total.bytes_written));
@@ -241,9 +241,9 @@ fn transfers_text(text: &mut String, name: &str, transfers: &Transfers) {
     let share = |some| transfers.share(some).map_or("?".to_owned(), |share| short(share * 100.0));
     let _ = writeln!(
         text,
-        "  {} {name} by {} calls{rate}: {} % sequential, {} % consecutive, {} % unaligned",
+        "  {} {name} by {}{rate}: {} % sequential, {} % consecutive, {} % unaligned",
         Bytes(transfers.bytes),
-        grouped(transfers.calls),
+        counted(transfers.calls, "call"),
         share(transfers.sequential),
         share(transfers.consecutive),
         share(transfers.unaligned),
