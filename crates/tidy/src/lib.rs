@@ -7,6 +7,7 @@
 //! The scanner of type names works on lines, not on syntax: sources are formatted by rustfmt, so
 //! that a definition begins its line.
 
+pub mod documents;
 pub mod drawing;
 pub mod packages;
 pub mod type_names;
