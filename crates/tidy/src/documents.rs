@@ -10,7 +10,8 @@ pub fn absent_sources<'d>(document: &'d str, paths: &[&str]) -> Vec<&'d str> {
         before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
     };
     let named = document.split('`').skip(1).step_by(2);
-    let named = named.filter(|name| name.ends_with(".rs") && !name.contains([' ', '{', '*']));
+    let is_source = |name: &&str| Path::new(name).extension().is_some_and(|kind| kind == "rs");
+    let named = named.filter(is_source).filter(|name| !name.contains([' ', '{', '*']));
     named.filter(|name| !paths.iter().any(|path| is_end(path, name))).collect()
 }
 
