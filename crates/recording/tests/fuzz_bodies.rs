@@ -7,8 +7,6 @@
 
 #[path = "../../../fuzz/bodies/recording.rs"]
 mod bodies;
-#[path = "../../darshan/tests/writer/mod.rs"]
-mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +18,7 @@ use striate_trace::{
     TracedFile,
 };
 
-use self::writer::{Order, Packed};
+use striate_testing::darshan_log::{self, Order, Packed};
 
 const MUTANTS: usize = 1500;
 
@@ -65,7 +63,7 @@ fn write_the_seeds() {
         (41, Order::Little, Packed::Not),
     ] {
         let name = format!("{minor}-{order:?}-{packed:?}").to_lowercase();
-        let log = writer::example(minor, order, packed);
+        let log = darshan_log::example(minor, order, packed);
         logs.insert(name, log.bytes());
     }
     write_seeds("darshan", &logs);

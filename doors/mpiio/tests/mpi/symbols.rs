@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::door::library;
-use crate::job::is_openmpi;
+use striate_testing::mpi_job::is_openmpi;
 
 fn exported(library: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
