@@ -4,7 +4,6 @@
 use striate_darshan::{
     ByteOrder, Direction, Log, LogError, Module, MpiIo, Posix, PosixTime, Stdio,
 };
-
 use striate_testing::darshan_log::{self, Order, Packed, example};
 
 const MINORS: [u32; 5] = [0, 10, 20, 21, 41];

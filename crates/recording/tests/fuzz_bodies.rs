@@ -13,12 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_fuzzing::{Mutations, Seeds, assert_committed, drive, write_seeds};
+use striate_testing::darshan_log::{self, Order, Packed};
 use striate_trace::{
     Call, Damage, Detail, Function, Header, Held, Origin, Part, Record, SeveralWriter, Subject,
     TracedFile,
 };
-
-use striate_testing::darshan_log::{self, Order, Packed};
 
 const MUTANTS: usize = 1500;
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use striate_report::compare::{self, Input};
 use striate_report::{Options, darshan, page, text};
-
 use striate_testing::darshan_log::{self, Order, Packed, example};
 
 fn written(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use striate_process::Origin;
 use striate_stack::Function;
-use striate_trace::{Call, Header, Record, TracedFile, Writer};
-
 use striate_testing::darshan_log::{self, Order, Packed, example};
+use striate_trace::{Call, Header, Record, TracedFile, Writer};
 
 fn striate(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use striate_testing::mpi_job;
 use tempfile::TempDir;
 
 use crate::door::{On, start, wrapper};
-use crate::job;
 
 /// A program that uses an I/O library.
 pub(crate) struct Library {

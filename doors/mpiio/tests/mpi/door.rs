@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use striate_testing::mpi_job::{self, Ended, is_openmpi};
 use striate_unmodified::{TestedLibrary, build_library};
 use tempfile::TempDir;
-
-use striate_testing::mpi_job::{self, Ended, is_openmpi};
 
 /// The library: `STRIATE_MPIIO`, or the one of this tree.
 pub fn library() -> &'static Path {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::door::{On, compile, library, passes, run, start};
 use striate_testing::mpi_job::{self, is_openmpi, ranks};
+
+use crate::door::{On, compile, library, passes, run, start};
 
 #[test]
 fn wrong_arguments() {

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use striate_server::{Server, Settings};
+use striate_testing::mpi_job::{self, ranks};
 use tempfile::TempDir;
 
 use crate::door::{On, compile, start};
-use striate_testing::mpi_job::{self, ranks};
 
 /// How long something that must happen may take.
 const LIMIT: Duration = Duration::from_secs(90);
