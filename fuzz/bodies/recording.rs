@@ -10,11 +10,11 @@ use striate_recording::import::{ImportFormat, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, export};
 
 /// Bytes as a file of several traces.
-pub fn several(bytes: &[u8]) {
-    let name = Path::new("several");
+pub fn multi_process(bytes: &[u8]) {
+    let name = Path::new("multi_process");
     let recording = match Recording::in_memory(name, bytes.to_vec()) {
         Ok(recording) => recording,
-        Err(error) => return assert!(error.to_string().contains("several")),
+        Err(error) => return assert!(error.to_string().contains("multi_process")),
     };
     let mut order = recording.in_order();
     let read = order.by_ref().count() as u64;

@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, StoreAt, Timing, VectorMethod, replay};
+use striate_replay::{Options, ReplayTarget, StoreAt, Timing, VectorMethod, replay};
 
 /// Counts the bytes that are allocated.
 struct Counted;
@@ -48,8 +48,8 @@ fn many_calls_take_bounded_memory() {
     support::write_many(&path, calls);
     let recording = Recording::open(&path).unwrap();
     let roots = ["first", "second"].map(|name| directory.path().join(name));
-    let [first, second] = roots.map(Onto::Directory);
-    let store = Onto::Store { at: StoreAt::Memory, method: VectorMethod::List };
+    let [first, second] = roots.map(ReplayTarget::Directory);
+    let store = ReplayTarget::Store { at: StoreAt::Memory, method: VectorMethod::List };
     for (onto, timing) in
         [(store, Timing::AsFast), (first, Timing::AsFast), (second, Timing::Think)]
     {

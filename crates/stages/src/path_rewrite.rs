@@ -80,7 +80,7 @@ use serde::Deserialize;
 use striate_calls::{Kind, Kinds};
 use striate_process::lock::lock;
 use striate_stack::classification::{Interference, Meaning, Scope, State};
-use striate_stack::{Action, Classification, Loss, Next, Of, Op, OpenFile, Outcome, Stage};
+use striate_stack::{Action, Classification, FileOrName, Loss, Next, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
 use self::claim::Base;
@@ -198,10 +198,10 @@ impl Stage for PathRewrite {
         match &op.action {
             Action::Open { .. } => self.open(op, next),
             Action::Close { .. } => self.close(op, next),
-            Action::Stat { of: Of::Name(_), .. } => self.stat_name(op, next),
+            Action::Stat { of: FileOrName::Name(_), .. } => self.stat_name(op, next),
             Action::Rename { .. } => self.rename(op, next),
             Action::Unlink { .. } => self.unlink(op, next),
-            Action::Notice { of: Of::Name(target) } => {
+            Action::Notice { of: FileOrName::Name(target) } => {
                 let elsewhere = self.before(*target, op.function, next)?;
                 next.call(op).map(|outcome| outcome | elsewhere)
             }

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, Timing, replay};
+use striate_replay::{Options, Outcome, ReplayTarget, Timing, replay};
 use striate_trace::{Call, Function};
 
 fn scripts() -> PathBuf {
@@ -150,7 +150,7 @@ fn round_trip(script: &str, environment: &[(&str, &Path)]) {
     let recording = Recording::open(&traces).unwrap();
     let [root, trace] = ["root", "traces"].map(|name| again.path().join(name));
     let options = Options {
-        onto: Onto::Directory(root.clone()),
+        onto: ReplayTarget::Directory(root.clone()),
         timing: Timing::AsFast,
         trace: Some(trace.clone()),
         most_differences: 1000,

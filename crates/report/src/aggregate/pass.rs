@@ -6,7 +6,7 @@ use std::path::Path;
 use striate_recording::{Owners, PeakMeter, Process, Recording};
 use striate_trace::{Call, Function, LayerRecord, Record, TracedFile};
 
-use super::access_pattern::Follows;
+use super::access_pattern::AccessOrder;
 use super::calls::{class, count_size, is_about_names, path, size_row, sums};
 use super::files::Files;
 use super::heat::COLUMNS;
@@ -330,10 +330,10 @@ impl<'r> Pass<'r> {
             }
         }
         match follows {
-            Follows::First => {}
-            Follows::Sequential => stats.sequential += 1,
-            Follows::Strided(_) => stats.strided += 1,
-            Follows::Random => {
+            AccessOrder::First => {}
+            AccessOrder::Sequential => stats.sequential += 1,
+            AccessOrder::Strided(_) => stats.strided += 1,
+            AccessOrder::Random => {
                 stats.random += 1;
                 if moved < MIDDLING {
                     self.indicators.random_writes.add(moved, time);
@@ -370,10 +370,10 @@ impl<'r> Pass<'r> {
             stats.mark(Mark::ReadBack, time);
         }
         match follows {
-            Follows::First => {}
-            Follows::Sequential => stats.sequential += 1,
-            Follows::Strided(_) => stats.strided += 1,
-            Follows::Random => {
+            AccessOrder::First => {}
+            AccessOrder::Sequential => stats.sequential += 1,
+            AccessOrder::Strided(_) => stats.strided += 1,
+            AccessOrder::Random => {
                 stats.random += 1;
                 if moved < MIDDLING {
                     self.indicators.random_reads.add(moved, time);
