@@ -21,7 +21,7 @@ pub fn multi_process(bytes: &[u8]) {
     assert!(read <= recording.records_count());
     assert!(read == recording.records_count() || !order.damages().is_empty());
     for process in recording.processes() {
-        let _ = (process.held(), process.span(), process.trace().blocks());
+        let _ = (process.preopened(), process.span(), process.trace().blocks());
     }
     let stats = Stats::of(&recording, &Filter::default(), None);
     assert_eq!(stats.total.calls, read);

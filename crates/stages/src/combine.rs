@@ -274,27 +274,7 @@ fn open_handle<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f Combin
 
 impl Stage for Combine {
     fn kinds(&self) -> Kinds {
-        Kinds::of(&[
-            Kind::Open,
-            Kind::Close,
-            Kind::Read,
-            Kind::Write,
-            Kind::Seek,
-            Kind::Sync,
-            Kind::Truncate,
-            Kind::Allocate,
-            Kind::Stat,
-            Kind::Rename,
-            Kind::Unlink,
-            Kind::MakeDirectory,
-            Kind::ReadDirectory,
-            Kind::Duplicate,
-            Kind::Control,
-            Kind::Map,
-            Kind::CopyRange,
-            Kind::SendFile,
-            Kind::Notice,
-        ])
+        Kinds::ALL
     }
 
     fn classification(&self) -> Classification {

@@ -168,26 +168,7 @@ fn left<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f FileState> {
 
 impl Stage for PathRewrite {
     fn kinds(&self) -> Kinds {
-        Kinds::of(&[
-            Kind::Open,
-            Kind::Close,
-            Kind::Read,
-            Kind::Write,
-            Kind::Seek,
-            Kind::Sync,
-            Kind::Truncate,
-            Kind::Allocate,
-            Kind::Stat,
-            Kind::Rename,
-            Kind::Unlink,
-            Kind::ReadDirectory,
-            Kind::Duplicate,
-            Kind::Control,
-            Kind::Map,
-            Kind::CopyRange,
-            Kind::SendFile,
-            Kind::Notice,
-        ])
+        Kinds::ALL.without(Kind::MakeDirectory)
     }
 
     fn classification(&self) -> Classification {

@@ -5,6 +5,7 @@
 //!   descriptions.
 //! * [`darshan_log`] writes Darshan logs of versions, byte orders and compressions that no
 //!   installed Darshan writes.
+//! * [`peak_memory`] is an allocator that knows the most bytes that were allocated at a time.
 //!
 //! Crates use it for their tests only, so it may depend on crates that are tested with it.
 #![expect(
@@ -16,4 +17,5 @@
 pub mod darshan_log;
 #[cfg(feature = "mpi")]
 pub mod mpi_job;
+pub mod peak_memory;
 pub mod type_map;

@@ -3,15 +3,35 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use striate_comm::Threads;
+use striate_comm::{Comm, Threads};
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Distribution, Order};
-use striate_file::View;
+use striate_file::{FileError, View};
 use striate_testing::type_map::TypeMap;
+
+/// Runs `body` as ranks on one node, on two, on one without shared memory, and as one rank; with a
+/// directory of its own each.
+pub fn on_all_jobs(
+    what: &'static str,
+    body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync,
+) {
+    let _watchdog = Watchdog::new(Duration::from_secs(180), what);
+    let jobs = [
+        Threads::new(4),
+        Threads::on_nodes(&[0, 0, 1, 1]),
+        Threads::new(4).without_node_memory(),
+        Threads::new(1),
+    ];
+    for job in jobs {
+        let directory = tempfile::tempdir().unwrap();
+        job.try_run(|comm| body(&comm, directory.path())).unwrap();
+    }
+}
 
 /// `SplitMix64`: the same numbers from the same seed, everywhere and for ever.
 #[derive(Clone, Debug)]

@@ -9,7 +9,9 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use striate_recording::ProcessIndex;
-use striate_stack::{Action, End, FileOrName, Function, Kind, Op, OpenFile, Outcome, StatInto};
+use striate_stack::{
+    Action, CopyEndpoint, FileOrName, Function, Kind, Op, OpenFile, Outcome, StatInto,
+};
 use striate_trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
 
 use super::super::Execution;
@@ -272,23 +274,27 @@ impl CallInProgress<'_> {
         let descriptor = |id: FileId, recorded: i32, file: &OpenFile| {
             self.replayed.descriptor(id, recorded).unwrap_or(file.raw_descriptor())
         };
-        let start = End {
+        let start = CopyEndpoint {
             file: Some(&source),
             descriptor: descriptor(source_id, from.descriptor, &source),
             at: from.at,
         };
         let sends = self.record.call.kind() == Kind::SendFile;
         let end = match &sink {
-            Some((id, file)) => End {
+            Some((id, file)) => CopyEndpoint {
                 file: Some(file),
                 descriptor: descriptor(*id, to.descriptor, file),
                 at: to.at,
             },
             // Bytes that went to a socket, a pipe or a file that was not recorded go nowhere.
             None if sends || self.record.outcome.is_err() => {
-                End { file: None, descriptor: self.backend.nowhere.as_raw_fd(), at: None }
+                CopyEndpoint { file: None, descriptor: self.backend.nowhere.as_raw_fd(), at: None }
             }
-            None => End { file: None, descriptor: self.backend.no_file.as_raw_fd(), at: Some(0) },
+            None => CopyEndpoint {
+                file: None,
+                descriptor: self.backend.no_file.as_raw_fd(),
+                at: Some(0),
+            },
         };
         let route = match &sink {
             Some((_, file)) => source.route().or(file.route()),
@@ -317,10 +323,10 @@ impl CallInProgress<'_> {
         let Ok(source) = source else {
             return Execution::Skipped("bytes observed from what was not recorded");
         };
-        let start = End { file: None, descriptor: source.as_raw_fd(), at: Some(0) };
+        let start = CopyEndpoint { file: None, descriptor: source.as_raw_fd(), at: Some(0) };
         let descriptor =
             self.replayed.descriptor(id, to.descriptor).unwrap_or(file.raw_descriptor());
-        let end = End { file: Some(&file), descriptor, at: to.at };
+        let end = CopyEndpoint { file: Some(&file), descriptor, at: to.at };
         let length = usize::try_from(moved).unwrap_or(usize::MAX);
         let action = if self.record.call.kind() == Kind::SendFile {
             Action::SendFile { from: start, to: end, length }
