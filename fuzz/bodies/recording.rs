@@ -10,18 +10,18 @@ use striate_recording::import::{ImportFormat, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, export};
 
 /// Bytes as a file of several traces.
-pub fn several(bytes: &[u8]) {
-    let name = Path::new("several");
+pub fn multi_process(bytes: &[u8]) {
+    let name = Path::new("multi_process");
     let recording = match Recording::in_memory(name, bytes.to_vec()) {
         Ok(recording) => recording,
-        Err(error) => return assert!(error.to_string().contains("several")),
+        Err(error) => return assert!(error.to_string().contains("multi_process")),
     };
     let mut order = recording.in_order();
     let read = order.by_ref().count() as u64;
     assert!(read <= recording.records_count());
     assert!(read == recording.records_count() || !order.damages().is_empty());
     for process in recording.processes() {
-        let _ = (process.held(), process.span(), process.trace().blocks());
+        let _ = (process.preopened(), process.span(), process.trace().blocks());
     }
     let stats = Stats::of(&recording, &Filter::default(), None);
     assert_eq!(stats.total.calls, read);

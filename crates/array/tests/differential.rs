@@ -5,9 +5,6 @@
 //! parallel access.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../comm/tests/job/mod.rs"]
-mod job;
 mod model;
 
 use std::path::Path;
@@ -736,6 +733,8 @@ fn on_servers() {
 /// The same with MPI processes as ranks.
 #[cfg(feature = "mpi")]
 mod processes {
+    use striate_testing::mpi_job;
+
     use super::*;
 
     const CASES: u64 = 150;
@@ -747,7 +746,7 @@ mod processes {
         for (first, ranks_per_node) in [("20000", None), ("30000", Some("1"))] {
             let mut variables = vec![("STRIATE_DIRECTORY", directory), ("STRIATE_FIRST", first)];
             variables.extend(ranks_per_node.map(|ranks| ("STRIATE_RANKS_PER_NODE", ranks)));
-            job::run_test("processes::ranks_of_a_job", &variables);
+            mpi_job::run_test("processes::ranks_of_a_job", &variables);
         }
     }
 

@@ -5,10 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../comm/tests/job/mod.rs"]
-mod job;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -311,6 +307,7 @@ fn names_of_libraries_come_back() {
 #[cfg(feature = "mpi")]
 mod peers {
     use striate_comm::{CommError, mpi};
+    use striate_testing::mpi_job;
 
     use super::*;
 
@@ -323,7 +320,7 @@ mod peers {
     #[test]
     fn pnetcdf_is_there_with_open_mpi_alone() {
         let absence = ArrayApi::Pnetcdf(None).absence();
-        if job::is_openmpi() {
+        if mpi_job::is_openmpi() {
             assert_eq!((absence, ArrayApi::Netcdf.absence()), (None, None), "is it installed?");
             assert!(ArrayApi::Pnetcdf(None).version().unwrap().starts_with("PnetCDF 1."));
         } else {
@@ -335,7 +332,7 @@ mod peers {
     fn every_library_reads_what_every_other_wrote() {
         let directory = tempfile::tempdir().unwrap();
         let variables = [("STRIATE_TEST_DIRECTORY", directory.path().to_str().unwrap())];
-        job::run_test("peers::ranks_measure_everyone", &variables);
+        mpi_job::run_test("peers::ranks_measure_everyone", &variables);
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
     }
 

@@ -8,9 +8,6 @@
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../datatype/tests/twin/mod.rs"]
-mod twin;
-
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use striate_bench::peer::{
@@ -18,15 +15,16 @@ use striate_bench::peer::{
 };
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Packer};
+use striate_testing::type_map::{TypeMap, any_notation};
 
 const CASES: usize = 3000;
 
 fn random_notations() -> impl Iterator<Item = Notation> {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let strategy = twin::any_notation();
+    let strategy = any_notation();
     std::iter::repeat_with(move || strategy.new_tree(&mut runner).unwrap().current())
-        .filter(|notation| twin::Twin::of(notation).offsets.len() < 100_000)
+        .filter(|notation| TypeMap::of(notation).offsets.len() < 100_000)
         .take(CASES)
 }
 

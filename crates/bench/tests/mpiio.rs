@@ -5,11 +5,6 @@
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../comm/tests/job/mod.rs"]
-mod job;
-#[path = "../../datatype/tests/twin/mod.rs"]
-mod twin;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +15,8 @@ use striate_bench::peer::{memory_pattern, stream_pattern};
 use striate_comm::{Comm, CommError, mpi};
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Packer};
+use striate_testing::mpi_job;
+use striate_testing::type_map::{TypeMap, any_notation};
 
 const TYPES: usize = 500;
 
@@ -28,7 +25,7 @@ fn run(test: &str, directory: &Path, variables: &[(&str, &str)]) -> String {
     let directory = directory.to_str().unwrap();
     let directory = std::iter::once(("STRIATE_TEST_DIRECTORY", directory));
     let variables: Vec<_> = directory.chain(variables.iter().copied()).collect();
-    job::run_test(test, &variables)
+    mpi_job::run_test(test, &variables)
 }
 
 #[test]
@@ -48,7 +45,7 @@ fn files() {
 fn the_library_says_which_component_it_selected() {
     let directory = tempfile::tempdir().unwrap();
     let output = run("ranks_open_in_turn", directory.path(), &[("OMPI_MCA_io_base_verbose", "10")]);
-    if !job::is_openmpi() {
+    if !mpi_job::is_openmpi() {
         return;
     }
     let ranks = 4;
@@ -78,9 +75,9 @@ fn ranks(body: impl FnOnce(&dyn Comm)) {
 fn random_notations() -> impl Iterator<Item = Notation> {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let strategy = twin::any_notation();
+    let strategy = any_notation();
     std::iter::repeat_with(move || strategy.new_tree(&mut runner).unwrap().current())
-        .filter(|notation| twin::Twin::of(notation).offsets.len() < 100_000)
+        .filter(|notation| TypeMap::of(notation).offsets.len() < 100_000)
         .filter(|notation| notation.build().unwrap().depth() > 0)
         .take(TYPES)
 }
@@ -237,7 +234,10 @@ fn refusals() {
         let error = MpiIo::open(component, &missing, false).unwrap_err();
         let MpiIoError::File { source, .. } = &error else { panic!("{error:?}") };
         assert_eq!(source.call, "MPI_File_open");
-        assert!(source.message.contains("MPI_ERR_NO_SUCH_FILE") || !job::is_openmpi(), "{source}");
+        assert!(
+            source.message.contains("MPI_ERR_NO_SUCH_FILE") || !mpi_job::is_openmpi(),
+            "{source}"
+        );
     }
     let unknown = MpiIo::open("nfs", &missing, true);
     assert!(matches!(unknown, Err(MpiIoError::NoComponent { .. })), "{unknown:?}");

@@ -124,6 +124,12 @@ impl Kinds {
         Self(self.0 | other.0)
     }
 
+    /// The set without a kind.
+    #[must_use]
+    pub const fn without(self, kind: Kind) -> Self {
+        Self(self.0 & !(1 << kind as u8))
+    }
+
     /// Whether a kind is in it.
     pub const fn has(self, kind: Kind) -> bool {
         self.0 >> kind as u8 & 1 != 0

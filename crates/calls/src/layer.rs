@@ -37,7 +37,7 @@ macro_rules! functions {
 
             /// Whether all ranks that have opened the file call it together.
             pub const fn is_collective(self) -> bool {
-                match self { $(Self::$name => Together::$together as u8 == Together::Collective as u8,)* }
+                match self { $(Self::$name => Participation::$together as u8 == Participation::Collective as u8,)* }
             }
 
             /// The function of a number.
@@ -86,7 +86,7 @@ impl LayerSort {
     }
 }
 
-enum Together {
+enum Participation {
     Collective,
     Independent,
 }

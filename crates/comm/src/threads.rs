@@ -128,26 +128,6 @@ impl Threads {
     }
 }
 
-/// Runs `body` as each of `ranks` ranks on one node; see [`Threads::run`].
-pub fn run<T, E, F>(ranks: usize, body: F) -> Vec<Result<T, E>>
-where
-    T: Send,
-    E: From<CommError> + Display + Send,
-    F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
-{
-    Threads::new(ranks).run(body)
-}
-
-/// Runs `body` as one rank for each entry of `nodes`; see [`Threads::on_nodes`].
-pub fn run_on_nodes<T, E, F>(nodes: &[usize], body: F) -> Vec<Result<T, E>>
-where
-    T: Send,
-    E: From<CommError> + Display + Send,
-    F: Fn(Arc<dyn Comm>) -> Result<T, E> + Sync,
-{
-    Threads::on_nodes(nodes).run(body)
-}
-
 /// A communicator of one rank that shares nothing with others: for code that is written for ranks
 /// but used by one, on any thread.
 pub fn alone() -> Arc<dyn Comm> {

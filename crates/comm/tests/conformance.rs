@@ -63,7 +63,7 @@ fn no_ranks_at_all() {
 
 #[test]
 fn buffers_are_moved_not_copied() {
-    let same = striate_comm::threads::run(2, |comm| {
+    let same = Threads::new(2).run(|comm| {
         let (rank, other) = (comm.rank(), 1 - comm.rank());
         // Longer than 31 bits can count; never touched except in some places, so it costs little.
         let len = (1 << 31) + 5;

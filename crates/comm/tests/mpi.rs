@@ -3,11 +3,9 @@
 //! The program that is launched is an example, which `cargo test` builds, but `cargo test --test
 //! mpi` does not.
 
-mod job;
-
 use std::path::PathBuf;
 
-use job::{Ended, ranks};
+use striate_testing::mpi_job::{self, Ended, ranks};
 
 /// The program with the suite, which `cargo test` builds next to the tests.
 fn program() -> PathBuf {
@@ -19,9 +17,9 @@ fn program() -> PathBuf {
 }
 
 fn run(ranks: usize, mode: &str, variables: &[(&str, &str)]) -> Ended {
-    let mut job = job::mpiexec(ranks);
+    let mut job = mpi_job::mpiexec(ranks);
     job.arg(program()).args((!mode.is_empty()).then_some(mode));
-    job::run(job.envs(variables.iter().copied()))
+    mpi_job::run(job.envs(variables.iter().copied()))
 }
 
 fn passes(ranks: usize, variables: &[(&str, &str)]) -> String {

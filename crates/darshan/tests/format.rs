@@ -1,13 +1,10 @@
 //! Logs of all versions, in both byte orders, packed in all ways; and those that are damaged.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod writer;
-
 use striate_darshan::{
     ByteOrder, Direction, Log, LogError, Module, MpiIo, Posix, PosixTime, Stdio,
 };
-
-use self::writer::{Order, Packed, example};
+use striate_testing::darshan_log::{self, Order, Packed, example};
 
 const MINORS: [u32; 5] = [0, 10, 20, 21, 41];
 
@@ -107,7 +104,7 @@ fn partial_modules_are_named() {
     for minor in MINORS {
         for order in [Order::Little, Order::Big] {
             let mut log = example(minor, order, Packed::Zlib);
-            log.partial = 1 << writer::POSIX | 1 << writer::LUSTRE;
+            log.partial = 1 << darshan_log::POSIX | 1 << darshan_log::LUSTRE;
             let bytes = log.bytes();
             let log = Log::parse(&bytes).unwrap();
             let partial: Vec<String> = log

@@ -133,7 +133,7 @@ struct Copies<'t> {
 /// An interval that holds all offsets of a node modulo the period. It may run over the end of the
 /// period.
 #[derive(Clone, Copy, Debug)]
-struct Shadow {
+struct ResidueInterval {
     /// Less than the period.
     start: u64,
     /// At least 1, and at most the period.
@@ -280,23 +280,23 @@ impl Search<'_> {
 
     /// The shadow of a node. It is as long as it needs to be for leaves, for what fits into a
     /// period, and for loops that drift slowly; for others it is the whole period.
-    fn shadow(self, node: &Node) -> Shadow {
-        let whole = Shadow { start: 0, len: self.period };
+    fn shadow(self, node: &Node) -> ResidueInterval {
+        let whole = ResidueInterval { start: 0, len: self.period };
         let high = node.span().high as u64;
         if high <= self.period {
-            return Shadow { start: 0, len: high };
+            return ResidueInterval { start: 0, len: high };
         }
         let Some((count, stride, child)) = node.repetition() else { return whole };
-        let Shadow { start, len } = self.shadow(child);
+        let ResidueInterval { start, len } = self.shadow(child);
         let ahead = stride as u64 % self.period;
         let drifted = |by: u64| {
             let drift = (count - 1).checked_mul(by)?;
             drift.checked_add(len).filter(|&len| len < self.period).map(|len| (drift, len))
         };
         if let Some((_, len)) = drifted(ahead) {
-            Shadow { start, len }
+            ResidueInterval { start, len }
         } else if let Some((back, len)) = drifted(self.period - ahead) {
-            Shadow { start: self.plus(start, self.period - back), len }
+            ResidueInterval { start: self.plus(start, self.period - back), len }
         } else {
             whole
         }

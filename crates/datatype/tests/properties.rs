@@ -1,14 +1,12 @@
 //! Every operation agrees with the obvious twin, for random descriptions.
 
-mod twin;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use striate_datatype::notation::Notation;
 use striate_datatype::{Cursor, Datatype, Order, Packer, Piece, Pieces, Run, Strips};
-use twin::{Twin, any_notation, any_view, runs};
+use striate_testing::type_map::{TypeMap, any_notation, any_view, runs};
 
 /// Streams longer than this are left out: the twin is slow.
 const MAX_BYTES: usize = 4000;
@@ -19,8 +17,8 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: config.cases.max(1500), ..config }
 }
 
-fn build(notation: &Notation) -> Option<(Datatype, Twin)> {
-    let twin = Twin::of(notation);
+fn build(notation: &Notation) -> Option<(Datatype, TypeMap)> {
+    let twin = TypeMap::of(notation);
     (twin.offsets.len() <= MAX_BYTES)
         .then(|| (notation.build().expect("small types are valid"), twin))
 }

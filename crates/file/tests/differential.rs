@@ -11,9 +11,6 @@
 //! * `STRIATE_CASES=100000` runs so many cases instead of the usual ones.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../comm/tests/job/mod.rs"]
-mod job;
 mod support;
 
 use std::fmt::Write;
@@ -582,6 +579,8 @@ fn on_servers() {
 /// file is shared.
 #[cfg(feature = "mpi")]
 mod processes {
+    use striate_testing::mpi_job;
+
     use super::*;
 
     const CASES: u64 = 150;
@@ -594,7 +593,7 @@ mod processes {
         if !ranks_per_node.is_empty() {
             variables.push(("STRIATE_RANKS_PER_NODE", ranks_per_node));
         }
-        job::run_test("processes::ranks_of_a_job", &variables);
+        mpi_job::run_test("processes::ranks_of_a_job", &variables);
     }
 
     #[test]
@@ -605,7 +604,7 @@ mod processes {
     #[test]
     fn of_simulated_nodes() {
         run_job(1000, "1");
-        if job::ranks() > 2 {
+        if mpi_job::ranks() > 2 {
             run_job(2000, "2");
             run_job(3000, "3");
         }

@@ -4,19 +4,16 @@
 //! mpi` does not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../comm/tests/job/mod.rs"]
-mod job;
-
-use job::ranks;
+use striate_testing::mpi_job::{self, ranks};
 
 fn passes(ranks: usize, variables: &[(&str, &str)]) {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples/mpi_nonblocking");
     assert!(program.exists(), "build it: cargo build --features mpi --examples");
     let directory = tempfile::tempdir().unwrap();
-    let mut job = job::mpiexec(ranks);
+    let mut job = mpi_job::mpiexec(ranks);
     job.arg(program).arg(directory.path());
-    let ended = job::run(job.envs(variables.iter().copied()));
+    let ended = mpi_job::run(job.envs(variables.iter().copied()));
     assert!(ended.success && ended.output.contains("checks passed"), "{}", ended.output);
 }
 

@@ -5,29 +5,17 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
 use striate_file::{ErrorKind, File, FileError, Hints, Mode, Seek, View};
-use support::Watchdog;
+use support::on_all_jobs;
 
 const BOTH: Mode = Mode::READ.union(Mode::WRITE).union(Mode::CREATE);
 
 /// Runs `body` as four ranks on one node, on two, and on one without memory in common.
 fn run(body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync) {
-    let _watchdog = Watchdog::new(Duration::from_secs(180), "a test of shared pointers");
-    let jobs = [
-        Threads::new(4),
-        Threads::on_nodes(&[0, 0, 1, 1]),
-        Threads::new(4).without_node_memory(),
-        Threads::new(1),
-    ];
-    for job in jobs {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        job.try_run(|comm| body(&comm, &path)).unwrap();
-    }
+    on_all_jobs("a test of shared pointers", |comm, directory| body(comm, &directory.join("file")));
 }
 
 fn open(comm: &Arc<dyn Comm>, path: &Path, mode: Mode) -> Result<File, FileError> {

@@ -56,6 +56,17 @@ fn dawdle(draw: &mut Draw, rank: usize, ranks: usize) {
     }
 }
 
+/// Closes a file, which must have these bytes then.
+fn close_and_compare(file: File, path: &Path, model: &[u8], seed: u64) -> Result<(), FileError> {
+    let comm = Arc::clone(file.comm());
+    file.close()?;
+    let found = std::fs::read(path).unwrap();
+    assert_eq!(found.len(), model.len(), "seed {seed}");
+    assert!(found == model, "seed {seed}: the file");
+    comm.barrier()?;
+    Ok(())
+}
+
 fn random_calls(seed: u64, ranks: usize, hints: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
@@ -126,12 +137,7 @@ fn random_calls(seed: u64, ranks: usize, hints: &str) {
             }
             dawdle(&mut draw, rank, ranks);
         }
-        file.close()?;
-        let found = std::fs::read(&path).unwrap();
-        assert_eq!(found.len(), end, "seed {seed}");
-        assert!(found == model[..end], "seed {seed}: the file");
-        comm.barrier()?;
-        Ok(())
+        close_and_compare(file, &path, &model[..end], seed)
     });
 }
 
@@ -211,12 +217,7 @@ fn random_calls_alone(seed: u64, ranks: usize, hints: &str) {
                 _ => {}
             }
         }
-        file.close()?;
-        let found = std::fs::read(&path).unwrap();
-        assert_eq!(found.len(), end, "seed {seed}");
-        assert!(found == model[..end], "seed {seed}: the file");
-        comm.barrier()?;
-        Ok(())
+        close_and_compare(file, &path, &model[..end], seed)
     });
 }
 

@@ -1,7 +1,7 @@
 //! Cutting: the records that a filter lets pass, as a recording of its own.
 //!
 //! Each process is read twice. The first pass follows which files are open, so that files whose
-//! `open` is cut away are known with their path, flags, position, size and descriptors ([`Held`]).
+//! `open` is cut away are known with their path, flags, position, size and descriptors ([`PreopenedFile`]).
 //! The second pass writes the records. Times stay those of the whole recording.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use striate_trace::{
-    BlockInfo, Call, Damage, Held, InOrder, LayerRecord, Part, Record, Subject, TracedEnd,
+    BlockInfo, Call, Damage, InOrder, LayerRecord, Part, PreopenedFile, Record, Subject, TracedEnd,
     TracedFile,
 };
 
@@ -28,7 +28,7 @@ pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, R
             if !filter.takes_process(process) {
                 continue;
             }
-            let (held, kept) = held(process, filter, recording.progress());
+            let (preopened, kept) = preopened(process, filter, recording.progress());
             if recording.progress().is_stopped() {
                 return Err(RecordingError::Interrupted);
             }
@@ -38,7 +38,7 @@ pub fn cut(recording: &Recording, filter: &Filter, into: &Path) -> Result<u64, R
             }
             let failed = |error| RecordingError::write(into, error);
             let (header, source) = (process.header(), process.source());
-            let part = Part { header, source, zero: Some(process.zero()), held: &held };
+            let part = Part { header, source, zero: Some(process.zero()), preopened: &preopened };
             writer.begin(&part).map_err(failed)?;
             let mut damage = process.damage().cloned();
             let mut order = read(process, |block| {
@@ -101,14 +101,14 @@ fn layers(process: &Process, filter: &Filter) -> impl Iterator<Item = Result<Lay
 }
 
 /// The files that what passes needs and does not open, and how many records pass.
-fn held(process: &Process, filter: &Filter, progress: &Progress) -> (Vec<Held>, u64) {
+fn preopened(process: &Process, filter: &Filter, progress: &Progress) -> (Vec<PreopenedFile>, u64) {
     let mut open = OpenFiles::default();
-    let mut held: BTreeMap<Key, Held> = BTreeMap::new();
-    for known in process.held().unwrap_or_default() {
+    let mut preopened: BTreeMap<Key, PreopenedFile> = BTreeMap::new();
+    for known in process.preopened().unwrap_or_default() {
         if filter.from.is_none() && filter.takes_path(&known.file.path) {
-            held.insert(key(&known.file), known.clone());
+            preopened.insert(key(&known.file), known.clone());
         }
-        open.0.insert(key(&known.file), CutFile { held: known, opened_in_cut: false });
+        open.0.insert(key(&known.file), CutFile { preopened: known, opened_in_cut: false });
     }
     let (mut kept, mut begun) = (0, filter.from.is_none());
     let mut order = read(process, |block| filter.to.is_none_or(|to| process.time(block.from) < to));
@@ -120,8 +120,8 @@ fn held(process: &Process, filter: &Filter, progress: &Progress) -> (Vec<Held>, 
         if !begun && filter.from.is_some_and(|from| process.time(record.start) >= from) {
             begun = true;
             let states =
-                open.0.iter().filter(|(_, state)| filter.takes_path(&state.held.file.path));
-            held.extend(states.map(|(key, state)| (*key, state.held.clone())));
+                open.0.iter().filter(|(_, state)| filter.takes_path(&state.preopened.file.path));
+            preopened.extend(states.map(|(key, state)| (*key, state.preopened.clone())));
         }
         let passes = takes(filter, process, &record);
         kept += u64::from(passes);
@@ -130,12 +130,12 @@ fn held(process: &Process, filter: &Filter, progress: &Progress) -> (Vec<Held>, 
             if let Call::Open { .. } = record.call {
                 state.opened_in_cut |= passes;
             } else if passes && !state.opened_in_cut {
-                held.entry(key(file)).or_insert_with(|| state.held.clone());
+                preopened.entry(key(file)).or_insert_with(|| state.preopened.clone());
             }
         }
         open.apply(&record);
     }
-    (held.into_values().collect(), kept)
+    (preopened.into_values().collect(), kept)
 }
 
 type Key = (u32, u64);
@@ -164,7 +164,7 @@ struct OpenFiles(HashMap<Key, CutFile>);
 
 #[derive(Debug)]
 struct CutFile {
-    held: Held,
+    preopened: PreopenedFile,
     opened_in_cut: bool,
 }
 
@@ -181,8 +181,8 @@ impl OpenFiles {
                 _ => (None, Vec::new()),
             };
             let file = TracedFile::clone(file);
-            let held = Held { file, position, size: None, descriptors };
-            CutFile { held, opened_in_cut: false }
+            let preopened = PreopenedFile { file, position, size: None, descriptors };
+            CutFile { preopened, opened_in_cut: false }
         })
     }
 
@@ -190,7 +190,9 @@ impl OpenFiles {
         let Ok(result) = record.outcome else { return };
         if let Call::Close { file, descriptor, last } = &record.call {
             match self.0.get_mut(&key(file)) {
-                Some(state) if !last => state.held.descriptors.retain(|known| known != descriptor),
+                Some(state) if !last => {
+                    state.preopened.descriptors.retain(|known| known != descriptor);
+                }
                 _ => drop(self.0.remove(&key(file))),
             }
             return;
@@ -203,32 +205,34 @@ impl OpenFiles {
         let Some(state) = record.call.file().and_then(|file| self.0.get_mut(&key(file))) else {
             return;
         };
-        let held = &mut state.held;
+        let preopened = &mut state.preopened;
         match &record.call {
             Call::Open { size, .. } => {
-                (held.position, held.size) = (Some(0), *size);
-                held.descriptors = i32::try_from(result).into_iter().collect();
+                (preopened.position, preopened.size) = (Some(0), *size);
+                preopened.descriptors = i32::try_from(result).into_iter().collect();
             }
-            Call::Duplicate { descriptor, .. } => held.descriptors.push(*descriptor),
+            Call::Duplicate { descriptor, .. } => preopened.descriptors.push(*descriptor),
             Call::Read { placed: false, offset, .. } => {
-                held.position = offset.and_then(|offset| offset.checked_add(result));
+                preopened.position = offset.and_then(|offset| offset.checked_add(result));
             }
             Call::Write { placed, offset, .. } => {
                 let end = match offset {
                     Some(offset) => offset.checked_add(result),
-                    None => held.size.and_then(|size| size.checked_add(result)),
+                    None => preopened.size.and_then(|size| size.checked_add(result)),
                 };
-                grow(held, end);
+                grow(preopened, end);
                 if !placed {
-                    held.position = end;
+                    preopened.position = end;
                 }
             }
-            Call::Seek { .. } => held.position = Some(result),
-            Call::Truncate { length, .. } => held.size = Some(*length),
+            Call::Seek { .. } => preopened.position = Some(result),
+            Call::Truncate { length, .. } => preopened.size = Some(*length),
             Call::Allocate { mode: 0, offset, length, .. } => {
-                grow(held, offset.checked_add(*length));
+                grow(preopened, offset.checked_add(*length));
             }
-            Call::Stat { of: Subject::File(_), size: Some(size), .. } => held.size = Some(*size),
+            Call::Stat { of: Subject::File(_), size: Some(size), .. } => {
+                preopened.size = Some(*size);
+            }
             _ => {}
         }
     }
@@ -237,19 +241,19 @@ impl OpenFiles {
     fn moved(&mut self, end: &TracedEnd<Arc<TracedFile>>, count: u64, writes: bool) {
         let Some(file) = &end.file else { return };
         let Some(state) = self.0.get_mut(&key(file)) else { return };
-        let at = end.at.or(state.held.position).and_then(|at| at.checked_add(count));
+        let at = end.at.or(state.preopened.position).and_then(|at| at.checked_add(count));
         if writes {
-            grow(&mut state.held, at);
+            grow(&mut state.preopened, at);
         }
         if end.at.is_none() {
-            state.held.position = at;
+            state.preopened.position = at;
         }
     }
 }
 
 /// Bytes were written up to here.
-fn grow(held: &mut Held, end: Option<u64>) {
-    if let (Some(size), Some(end)) = (&mut held.size, end) {
+fn grow(preopened: &mut PreopenedFile, end: Option<u64>) {
+    if let (Some(size), Some(end)) = (&mut preopened.size, end) {
         *size = end.max(*size);
     }
 }

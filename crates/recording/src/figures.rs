@@ -11,7 +11,7 @@ pub const ALIGNMENT: u64 = 4096;
 
 /// Bytes that a call moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedBytes {
     /// Out of files.
     pub read: u64,
     /// Into files.
@@ -20,16 +20,16 @@ pub struct Moved {
 
 /// Bytes that a call moved out of files and into files. A copy within the kernel does both, as far
 /// as its ends are files of the recording; what a program does with mapped memory are no calls.
-pub fn moved(record: &Record) -> Moved {
+pub fn moved(record: &Record) -> MovedBytes {
     let moved = record.outcome.unwrap_or(0);
     let if_file = |is_file: bool| if is_file { moved } else { 0 };
     match &record.call {
-        Call::Read { .. } => Moved { read: moved, written: 0 },
-        Call::Write { .. } => Moved { read: 0, written: moved },
+        Call::Read { .. } => MovedBytes { read: moved, written: 0 },
+        Call::Write { .. } => MovedBytes { read: 0, written: moved },
         Call::CopyRange { from, to, .. } | Call::SendFile { from, to, .. } => {
-            Moved { read: if_file(from.file.is_some()), written: if_file(to.file.is_some()) }
+            MovedBytes { read: if_file(from.file.is_some()), written: if_file(to.file.is_some()) }
         }
-        _ => Moved::default(),
+        _ => MovedBytes::default(),
     }
 }
 
@@ -162,7 +162,7 @@ impl Figures {
         self.kinds[record.call.kind() as usize] += 1;
         self.first = Some(self.first.map_or(record.start, |first| first.min(record.start)));
         self.last = self.last.max(record.start.saturating_add(record.duration));
-        let Moved { read, written } = moved(record);
+        let MovedBytes { read, written } = moved(record);
         self.bytes_read = self.bytes_read.saturating_add(read);
         self.bytes_written = self.bytes_written.saturating_add(written);
         match &record.call {

@@ -140,7 +140,7 @@ pub fn import_from(
     into: &Path,
 ) -> Result<Imported, RecordingError> {
     let mut parts = Parts::new(into)?;
-    let input = &mut Watched { input, progress: &options.progress };
+    let input = &mut CountedInput { input, progress: &options.progress };
     let imported = match options.format.unwrap_or(ImportFormat::Strace) {
         ImportFormat::Strace => {
             strace::import(input, name, options.directory.as_deref(), &mut parts)
@@ -162,18 +162,18 @@ pub fn import_from(
 }
 
 /// The input, counted as progress; it ends when that is stopped.
-struct Watched<'i> {
+struct CountedInput<'i> {
     input: &'i mut dyn BufRead,
     progress: &'i Progress,
 }
 
-impl Read for Watched<'_> {
+impl Read for CountedInput<'_> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         self.input.read(into)
     }
 }
 
-impl BufRead for Watched<'_> {
+impl BufRead for CountedInput<'_> {
     fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
         if self.progress.is_stopped() { Ok(&[]) } else { self.input.fill_buf() }
     }

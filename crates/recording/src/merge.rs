@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use striate_process::part_file::{Existing, PartFile, remove_parts};
-use striate_trace::{Part, SeveralWriter};
+use striate_trace::{MultiProcessWriter, Part};
 
 use crate::error::RecordingError;
 use crate::recording::Recording;
@@ -16,13 +16,13 @@ pub fn merge(recording: &Recording, into: &Path) -> Result<(), RecordingError> {
     written(into, |writer| {
         for process in recording.processes() {
             let failed = |error| RecordingError::write(into, error);
-            // What is held was written before damage, if there is any.
-            let held = process.held().unwrap_or_default();
+            // Preopened files were written before damage, if there is any.
+            let preopened = process.preopened().unwrap_or_default();
             let part = Part {
                 header: process.header(),
                 source: process.source(),
                 zero: process.trace().zero(),
-                held: &held,
+                preopened: &preopened,
             };
             writer.begin(&part).map_err(failed)?;
             let mut damage = process.damage().cloned();
@@ -61,7 +61,7 @@ pub(crate) fn refuse_within(recording: &Recording, into: &Path) -> Result<(), Re
 /// Makes a file of several traces, of which nothing is left if that fails.
 pub(crate) fn written(
     path: &Path,
-    fill: impl FnOnce(&mut SeveralWriter) -> Result<(), RecordingError>,
+    fill: impl FnOnce(&mut MultiProcessWriter) -> Result<(), RecordingError>,
 ) -> Result<(), RecordingError> {
     let failed = |error| RecordingError::write(path, error);
     if path.symlink_metadata().is_ok() {
@@ -71,7 +71,7 @@ pub(crate) fn written(
     remove_parts(path);
     let part = PartFile::create(path).map_err(failed)?;
     let file = part.file().try_clone().map_err(failed)?;
-    let mut writer = SeveralWriter::on(file, part.path().to_path_buf()).map_err(failed)?;
+    let mut writer = MultiProcessWriter::on(file, part.path().to_path_buf()).map_err(failed)?;
     fill(&mut writer)?;
     writer.finish().and_then(|()| part.finish(path, Existing::Refuse)).map_err(failed)
 }

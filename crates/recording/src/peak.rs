@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use striate_trace::Record;
 
-use crate::figures::{Moved, moved};
+use crate::figures::{MovedBytes, moved};
 
 /// Nanoseconds of a window.
 pub const WINDOW: u64 = 1_000_000_000;
@@ -60,7 +60,7 @@ impl PeakMeter {
 
     /// Takes a record into account, with times of the recording.
     pub fn add(&mut self, record: &Record) {
-        let Moved { read, written } = moved(record);
+        let MovedBytes { read, written } = moved(record);
         for (bytes, windows) in [(read, &mut self.read), (written, &mut self.written)] {
             if bytes > 0 {
                 windows.spread(self.window, bytes, record.start, record.duration);

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use striate_trace::{BlockInfo, Checked, Damage, Header, Held, Trace, TraceError, TraceFile};
+use striate_trace::{
+    BlockInfo, Checked, Damage, Header, PreopenedFile, Trace, TraceError, TraceFile,
+};
 
 use crate::error::RecordingError;
 use crate::filter::Filter;
@@ -104,8 +106,8 @@ impl Process {
     }
 
     /// Files that were open before the records begin, if it was cut from a longer one.
-    pub fn held(&self) -> Result<Vec<Held>, Damage> {
-        self.trace.held()
+    pub fn preopened(&self) -> Result<Vec<PreopenedFile>, Damage> {
+        self.trace.preopened()
     }
 
     /// Its command line as one text.

@@ -7,26 +7,23 @@
 
 #[path = "../../../fuzz/bodies/recording.rs"]
 mod bodies;
-#[path = "../../darshan/tests/writer/mod.rs"]
-mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_fuzzing::{Mutations, Seeds, assert_committed, drive, write_seeds};
+use striate_testing::darshan_log::{self, Order, Packed};
 use striate_trace::{
-    Call, Damage, Detail, Function, Header, Held, Origin, Part, Record, SeveralWriter, Subject,
-    TracedFile,
+    Call, Damage, Detail, Function, Header, MultiProcessWriter, Origin, Part, PreopenedFile,
+    Record, Subject, TracedFile,
 };
-
-use self::writer::{Order, Packed};
 
 const MUTANTS: usize = 1500;
 
 #[test]
 fn no_bytes_upset_a_file_of_several_traces() {
-    drive_target("several", 0x5EED_0081, |bytes, _| bodies::several(bytes));
+    drive_target("multi_process", 0x5EED_0081, |bytes, _| bodies::multi_process(bytes));
 }
 
 #[test]
@@ -47,14 +44,14 @@ fn no_bytes_upset_a_reader_of_darshan_logs() {
 /// The seed is also a witness that files of several traces are written as they were.
 #[test]
 fn the_seed_is_as_committed() {
-    assert_committed("several", &made_seeds());
+    assert_committed("multi_process", &made_seeds());
 }
 
 /// After seeds were added: `cargo test -p striate-recording --test fuzz_bodies -- --ignored`.
 #[test]
 #[ignore = "writes files: the seeds"]
 fn write_the_seeds() {
-    write_seeds("several", &made_seeds());
+    write_seeds("multi_process", &made_seeds());
     let mut logs = Seeds::new();
     // Those that are not packed let a fuzzer reach all records.
     for (minor, order, packed) in [
@@ -65,7 +62,7 @@ fn write_the_seeds() {
         (41, Order::Little, Packed::Not),
     ] {
         let name = format!("{minor}-{order:?}-{packed:?}").to_lowercase();
-        let log = writer::example(minor, order, packed);
+        let log = darshan_log::example(minor, order, packed);
         logs.insert(name, log.bytes());
     }
     write_seeds("darshan", &logs);
@@ -74,7 +71,7 @@ fn write_the_seeds() {
 fn made_seeds() -> Seeds {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("seed");
-    let mut writer = SeveralWriter::create(&path).unwrap();
+    let mut writer = MultiProcessWriter::create(&path).unwrap();
     for process in [7, 8] {
         let origin = Origin { process, parent: 1, rank: Some(process), ..Origin::default() };
         let header = Header { origin, clock: 1000, began: 2000, ..Header::default() };
@@ -83,9 +80,11 @@ fn made_seeds() -> Seeds {
             TracedFile { opener: process, number, path, flags: libc::O_RDWR }
         };
         let (position, size, descriptors) = (Some(5), None, vec![3, 4]);
-        let held = [Held { file: file(1), position, size, descriptors }];
+        let preopened = [PreopenedFile { file: file(1), position, size, descriptors }];
         let zero = (process == 8).then_some(-5);
-        writer.begin(&Part { header: &header, source: "a.trace", zero, held: &held }).unwrap();
+        writer
+            .begin(&Part { header: &header, source: "a.trace", zero, preopened: &preopened })
+            .unwrap();
         for n in 0..10_u64 {
             let file = Arc::new(file(n % 3));
             let call = match n {

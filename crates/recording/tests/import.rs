@@ -141,10 +141,13 @@ fn lines_of_strace_become_records() {
     assert_eq!(commands, ["prog -x a b", "prog -x a b", "true"]);
     assert_eq!(recording.processes()[1].header().origin.parent, 100);
     // The child inherited the file.
-    let held = recording.processes()[1].held().unwrap();
-    assert_eq!(held.len(), 1);
-    assert_eq!((held[0].descriptors.as_slice(), held[0].position), (&[3, 4, 50][..], Some(64)));
-    assert_eq!(recording.processes()[2].held().unwrap()[0].descriptors, [50]);
+    let preopened = recording.processes()[1].preopened().unwrap();
+    assert_eq!(preopened.len(), 1);
+    assert_eq!(
+        (preopened[0].descriptors.as_slice(), preopened[0].position),
+        (&[3, 4, 50][..], Some(64))
+    );
+    assert_eq!(recording.processes()[2].preopened().unwrap()[0].descriptors, [50]);
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn other_forms_of_strace_are_read() {
     assert_eq!(records.len(), 5);
     assert_eq!((imported_.elsewhere["write"], imported_.elsewhere["read"]), (1, 1));
     assert_eq!(imported_.skipped["sendto"], 1);
-    assert_eq!(recording.processes()[0].held().unwrap()[0].descriptors, [5]);
+    assert_eq!(recording.processes()[0].preopened().unwrap()[0].descriptors, [5]);
 
     // As it is written on standard error, without times, then with other times.
     let pids = "\
@@ -385,7 +388,7 @@ fn rows_of_dxt_become_records() {
     );
     assert_eq!(recording.began(), 1_700_000_000_000_000_000);
     // How files were opened is not told: all are known to be open.
-    assert_eq!(recording.processes()[0].held().unwrap().len(), 2);
+    assert_eq!(recording.processes()[0].preopened().unwrap().len(), 2);
 }
 
 #[test]

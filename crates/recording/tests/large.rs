@@ -4,40 +4,17 @@
 //! A million by default; `STRIATE_RECORDS=10000000` makes it ten.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use striate_recording::import::{ImportFormat, Options, import_from};
 use striate_recording::{Filter, Recording, Stats, cut, export, merge};
+use striate_testing::peak_memory::{PeakAllocator, peak_of};
 use striate_trace::{Call, Function, Header, Kind, Kinds, Origin, Record, TracedFile, Writer};
 
-/// Counts the bytes that are allocated.
-struct Counted;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all is left to the system's allocator.
-unsafe impl GlobalAlloc for Counted {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counted = Counted;
+static ALLOCATOR: PeakAllocator = PeakAllocator;
 
 /// What may be allocated at any time: blocks, windows and tables of four processes, not their
 /// records.
@@ -45,10 +22,7 @@ const BOUND: usize = 8 << 20;
 
 /// Runs something and checks how much it allocated.
 fn bounded<R>(what: &str, run: impl FnOnce() -> R) -> R {
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let result = run();
-    let most = MOST.load(Ordering::Relaxed) - before;
+    let (result, most) = peak_of(run);
     println!("{what}: {most} bytes allocated at most");
     assert!(most < BOUND, "{what}: {most} bytes allocated");
     result

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use striate_recording::{Filter, Owners, Recording, Stats, cut, export, filter, merge};
 use striate_trace::{
-    Call, Function, Header, Held, Kind, Kinds, Origin, Record, Trace, TraceError, TracedFile,
-    Writer,
+    Call, Function, Header, Kind, Kinds, Origin, PreopenedFile, Record, Trace, TraceError,
+    TracedFile, Writer,
 };
 use support::{Model, expected, file, recordings, written};
 
@@ -128,9 +128,9 @@ proptest! {
         prop_assert_eq!(all(&made), wanted.clone());
         // Every file is opened in the cut or known to be open.
         for (index, process) in made.processes().iter().enumerate() {
-            let held = process.held().unwrap();
+            let preopened = process.preopened().unwrap();
             let mut known: Vec<_> =
-                held.iter().map(|held| (held.file.opener, held.file.number)).collect();
+                preopened.iter().map(|preopened| (preopened.file.opener, preopened.file.number)).collect();
             let opens = |record: &Record| {
                 matches!(record.call, Call::Open { .. }) && record.outcome.is_ok()
             };
@@ -334,34 +334,34 @@ fn files_that_were_open_before_a_cut_are_known() {
     let directory = tempfile::tempdir().unwrap();
     let recording = one_process(directory.path(), &story());
     // The trace began at 1000: that is time 0.
-    let held = |name: &str, filter: Filter| {
+    let preopened = |name: &str, filter: Filter| {
         let path = directory.path().join(name);
         cut(&recording, &filter, &path).unwrap();
         let made = Recording::open(&path).unwrap();
         assert_eq!(made.began(), 5_000_001_000);
-        made.processes()[0].held().unwrap()
+        made.processes()[0].preopened().unwrap()
     };
-    let wanted = |position, size, descriptors: &[i32]| Held {
+    let wanted = |position, size, descriptors: &[i32]| PreopenedFile {
         file: (*file(7, 1)).clone(),
         position: Some(position),
         size: Some(size),
         descriptors: descriptors.to_vec(),
     };
     let from = |from| Filter { from: Some(from), ..Filter::default() };
-    assert_eq!(held("a", from(2500)), [wanted(10, 10, &[3])]);
-    assert_eq!(held("b", from(3500)), [wanted(30, 30, &[3, 5])]);
-    assert_eq!(held("c", from(4500)), [wanted(5, 30, &[3, 5])]);
-    assert_eq!(held("d", from(6500)), [wanted(13, 30, &[5])]);
-    assert_eq!(held("e", Filter::default()), []);
+    assert_eq!(preopened("a", from(2500)), [wanted(10, 10, &[3])]);
+    assert_eq!(preopened("b", from(3500)), [wanted(30, 30, &[3, 5])]);
+    assert_eq!(preopened("c", from(4500)), [wanted(5, 30, &[3, 5])]);
+    assert_eq!(preopened("d", from(6500)), [wanted(13, 30, &[5])]);
+    assert_eq!(preopened("e", Filter::default()), []);
     // The open is cut away by its kind: the file is as it was at the first read.
     let kinds = Some(Kinds::of(&[Kind::Read]));
-    assert_eq!(held("f", Filter { kinds, ..Filter::default() }), [wanted(5, 30, &[3, 5])]);
+    assert_eq!(preopened("f", Filter { kinds, ..Filter::default() }), [wanted(5, 30, &[3, 5])]);
     // What was cut once is known when it is cut again.
     let path = directory.path().join("c");
     let again = directory.path().join("again");
     cut(&Recording::open(&path).unwrap(), &from(5500), &again).unwrap();
     let again = Recording::open(&again).unwrap();
-    assert_eq!(again.processes()[0].held().unwrap(), [wanted(13, 30, &[3, 5])]);
+    assert_eq!(again.processes()[0].preopened().unwrap(), [wanted(13, 30, &[3, 5])]);
     assert_eq!(again.in_order().map(|(_, record)| record.start).collect::<Vec<_>>(), [6000, 7000]);
 }
 

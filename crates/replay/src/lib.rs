@@ -31,6 +31,6 @@ mod worker;
 
 pub use self::compare::{Difference, DifferenceKind};
 pub use self::error::ReplayError;
-pub use self::options::{Onto, Options, SHARE_OF_FREE, StoreAt, Timing, VectorMethod};
+pub use self::options::{Options, ReplayTarget, SHARE_OF_FREE, StoreAt, Timing, VectorMethod};
 pub use self::outcome::{FunctionFigures, Outcome};
 pub use self::replay::replay;

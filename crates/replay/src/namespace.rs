@@ -102,7 +102,7 @@ struct Name {
 
 /// What a call is about: files and names that order it among others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct About {
+pub(crate) struct CallSubjects {
     pub(crate) node: Option<NodeId>,
     pub(crate) other: Option<NodeId>,
     /// The names that the recorded ones lead to by symbolic links, if these are others.
@@ -115,7 +115,7 @@ const MOST_TRANSFER: u64 = 0x7fff_f000;
 
 /// What a recording needs on storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Need {
+pub(crate) struct StorageNeed {
     /// Bytes at a time, at most, on top of what was there before.
     pub(crate) written: u64,
     /// The file with most of them, and how many.
@@ -153,7 +153,7 @@ impl Namespace {
 
     /// What was there before, parents before what is in them; and a namespace of that, which learns
     /// no more.
-    pub(crate) fn learned(self) -> (Vec<Initial>, Self, Need) {
+    pub(crate) fn learned(self) -> (Vec<Initial>, Self, StorageNeed) {
         let need = self.need();
         let Self { directories, follows, nodes, .. } = self;
         let mut namespace = Self { follows, directories, ..Self::default() };
@@ -188,11 +188,11 @@ impl Namespace {
     }
 
     /// What is written, besides the files that were there before.
-    fn need(&self) -> Need {
+    fn need(&self) -> StorageNeed {
         let (node, most) = self.space.largest();
         let named = self.names.iter().find(|(_, name)| name.node == Some(node));
         let largest = named.map(|(path, _)| path.clone()).unwrap_or_default();
-        Need { written: self.space.most(), largest: (largest, most) }
+        StorageNeed { written: self.space.most(), largest: (largest, most) }
     }
 
     /// What a name stands for.

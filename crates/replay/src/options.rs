@@ -101,7 +101,7 @@ pub const SHARE_OF_FREE: u64 = 80;
 
 /// Where files are.
 #[derive(Clone, Debug)]
-pub enum Onto {
+pub enum ReplayTarget {
     /// In a new directory.
     Temporary {
         /// Where that is made; where the system has such directories if not said.
@@ -124,7 +124,7 @@ pub enum Onto {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where files are.
-    pub onto: Onto,
+    pub onto: ReplayTarget,
     /// The stages that calls pass through. Their rules are for paths as they were recorded.
     pub stack: Option<Arc<Configuration>>,
     /// When calls begin.
@@ -149,7 +149,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            onto: Onto::Temporary { within: None, keep: false },
+            onto: ReplayTarget::Temporary { within: None, keep: false },
             stack: None,
             timing: Timing::AsRecorded,
             trace: None,

@@ -15,10 +15,10 @@ use crate::namespace::{FileId, NodeId};
 use crate::progress::Progress;
 
 /// A worker and a number of its calls.
-pub(crate) type Point = (u32, u64);
+pub(crate) type CallPoint = (u32, u64);
 
 /// Points that a call waits for.
-pub(crate) type Points = SmallVec<[Point; 2]>;
+pub(crate) type CallPoints = SmallVec<[CallPoint; 2]>;
 
 /// What calls can be about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub(crate) enum Key {
 /// The last calls of a worker on something. Only the very last may not have ended when another
 /// begins.
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct WorkerLast {
     worker: u32,
     latest: (u64, u64),
     previous: (u64, u64),
@@ -44,14 +44,14 @@ struct Last {
 
 /// The last calls on something.
 #[derive(Clone, Debug, Default)]
-struct Lasts {
-    readers: SmallVec<[Last; 1]>,
-    writers: SmallVec<[Last; 1]>,
+struct LastCalls {
+    readers: SmallVec<[WorkerLast; 1]>,
+    writers: SmallVec<[WorkerLast; 1]>,
 }
 
 /// A call that is being planned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PlannedCall {
     /// Whose it is.
     pub(crate) worker: u32,
     /// How many calls the worker has done after it.
@@ -65,7 +65,7 @@ pub(crate) struct Place {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    lasts: HashMap<Key, Lasts>,
+    lasts: HashMap<Key, LastCalls>,
     /// What each worker has waited for already, by the other.
     seen: Vec<Vec<u64>>,
 }
@@ -79,9 +79,9 @@ impl Order {
     /// on others wait for it.
     pub(crate) fn place(
         &mut self,
-        at: Place,
+        at: PlannedCall,
         keys: SmallVec<[(Key, bool); 4]>,
-        points: &mut Points,
+        points: &mut CallPoints,
     ) {
         for (key, writes) in keys {
             let lasts = self.lasts.entry(key).or_default();
@@ -98,12 +98,12 @@ impl Order {
     }
 
     /// Others wait for this point as if a call that writes had ended there.
-    pub(crate) fn written(&mut self, key: Key, at: Place) {
+    pub(crate) fn written(&mut self, key: Key, at: PlannedCall) {
         note(&mut self.lasts.entry(key).or_default().writers, at);
     }
 
     /// Leaves out what the worker has waited for already.
-    pub(crate) fn reduce(&mut self, worker: u32, points: &mut Points) {
+    pub(crate) fn reduce(&mut self, worker: u32, points: &mut CallPoints) {
         points.sort_unstable();
         points.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
@@ -129,7 +129,7 @@ impl Order {
 
     /// Forgets what has been done.
     pub(crate) fn forget(&mut self, progress: &Progress) {
-        let pending = |last: &Last| last.latest.0 > progress.done(last.worker);
+        let pending = |last: &WorkerLast| last.latest.0 > progress.done(last.worker);
         self.lasts.retain(|_, lasts| {
             lasts.readers.retain(|last| pending(last));
             lasts.writers.retain(|last| pending(last));
@@ -144,19 +144,19 @@ impl Order {
     }
 }
 
-impl Last {
+impl WorkerLast {
     /// The last call of this worker that had ended when another began.
-    fn before(&self, at: Place) -> Option<u64> {
+    fn before(&self, at: PlannedCall) -> Option<u64> {
         let ended = [self.latest, self.previous].into_iter().find(|(_, end)| *end <= at.start);
         ended.map(|(count, _)| count).filter(|count| *count > 0 && self.worker != at.worker)
     }
 }
 
-fn note(lasts: &mut SmallVec<[Last; 1]>, at: Place) {
+fn note(lasts: &mut SmallVec<[WorkerLast; 1]>, at: PlannedCall) {
     let now = (at.count, at.end);
     match lasts.iter_mut().find(|last| last.worker == at.worker) {
         Some(last) => (last.previous, last.latest) = (last.latest, now),
-        None => lasts.push(Last { worker: at.worker, latest: now, previous: (0, 0) }),
+        None => lasts.push(WorkerLast { worker: at.worker, latest: now, previous: (0, 0) }),
     }
 }
 
@@ -166,15 +166,15 @@ mod tests {
 
     use super::*;
 
-    fn place(worker: u32, count: u64, start: u64, end: u64) -> Place {
-        Place { worker, count, start, end }
+    fn place(worker: u32, count: u64, start: u64, end: u64) -> PlannedCall {
+        PlannedCall { worker, count, start, end }
     }
 
     #[test]
     fn a_call_waits_for_what_had_ended() {
         let mut order = Order::new(4);
         let mut waits = |worker, count, start, end, writes| {
-            let mut points = Points::new();
+            let mut points = CallPoints::new();
             let keys = smallvec![(Key::Node(1), writes)];
             order.place(place(worker, count, start, end), keys, &mut points);
             points.into_vec()

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::options::Timing;
-use crate::order::Point;
+use crate::order::CallPoint;
 use crate::progress::Progress;
 
 /// Of so many tasks of a worker it is remembered when they ended.
@@ -36,7 +36,7 @@ pub(crate) struct Pace {
 
 /// When a call begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Begin {
+pub(crate) struct StartTime {
     /// By the clock of its thread: nanoseconds since the replay began.
     pub(crate) clock: u64,
     /// When it may begin; `None`: at once.
@@ -69,19 +69,19 @@ impl Pace {
 
     /// When a call begins that began at a time of the recording, and not before `floor` by the
     /// clocks.
-    pub(crate) fn begin(&self, start: u64, thread: usize, floor: u64) -> Begin {
+    pub(crate) fn begin(&self, start: u64, thread: usize, floor: u64) -> StartTime {
         let since = start.saturating_sub(self.first);
         let since = match self.timing {
             Timing::AsFast => {
                 self.zero();
-                return Begin { clock: 0, moment: None };
+                return StartTime { clock: 0, moment: None };
             }
             Timing::AsRecorded => since,
             Timing::Scale(factor) => (since as f64 * factor) as u64,
             Timing::Think => self.clock(start, thread).max(floor),
         };
         let moment = self.zero().checked_add(Duration::from_nanos(since));
-        Begin { clock: since, moment }
+        StartTime { clock: since, moment }
     }
 
     /// A call of a thread has ended by its clock, which ended at a time of the recording.
@@ -110,14 +110,14 @@ impl Pace {
     }
 
     /// A worker has done so many tasks, of which the last ended now by the clocks.
-    pub(crate) fn note(&self, (worker, count): Point, clock: u64) {
+    pub(crate) fn note(&self, (worker, count): CallPoint, clock: u64) {
         if let Some(ends) = self.ends.get(worker as usize) {
             ends[count as usize % REMEMBERED].store(clock, Ordering::SeqCst);
         }
     }
 
     /// When a task that is done ended by the clocks; 0 if that is forgotten.
-    pub(crate) fn end_of(&self, (worker, count): Point, progress: &Progress) -> u64 {
+    pub(crate) fn end_of(&self, (worker, count): CallPoint, progress: &Progress) -> u64 {
         let Some(ends) = self.ends.get(worker as usize) else { return 0 };
         let clock = ends[count as usize % REMEMBERED].load(Ordering::SeqCst);
         // The worker may be in the middle of the task after those that it has done.
@@ -149,7 +149,7 @@ mod tests {
         let pace = Pace::new(Timing::Think, 0, 1, 1);
         pace.ended(u64::MAX / 4, 0, 5);
         // It is far ahead of the recording, and stays so.
-        assert_eq!(pace.begin(1000, 0, 0), Begin { clock: 0, moment: Some(pace.zero()) });
+        assert_eq!(pace.begin(1000, 0, 0), StartTime { clock: 0, moment: Some(pace.zero()) });
     }
 
     #[test]

@@ -16,10 +16,10 @@ use striate_trace::Record;
 use crate::fix::Fix;
 use crate::namespace::NodeId;
 use crate::options::Options;
-use crate::order::{Key, Order, Place, Point, Points};
+use crate::order::{CallPoint, CallPoints, Key, Order, PlannedCall};
 use crate::progress::Progress;
 use crate::survey::{Files, Survey, Thread};
-use crate::task::{Call, Inbox, Task, What};
+use crate::task::{Call, Inbox, Task, TaskKind};
 
 /// Every so many calls it is forgotten what has been done.
 const FORGET: u64 = 1 << 14;
@@ -30,10 +30,10 @@ const MOST_ENDS: usize = 64;
 /// A point of time to which a thread may be tied: when something ended, whose drift counts, and
 /// what has to be done.
 #[derive(Clone, Copy, Debug)]
-struct Tie {
+struct TimeTie {
     end: u64,
     thread: usize,
-    point: Point,
+    point: CallPoint,
 }
 
 /// A process of which calls are planned.
@@ -41,7 +41,7 @@ struct Tie {
 struct LiveProcess {
     left: u64,
     /// The last that ended of its calls, so far.
-    latest: Option<Tie>,
+    latest: Option<TimeTie>,
     /// What it wrote.
     written: HashSet<NodeId>,
 }
@@ -63,9 +63,9 @@ pub(crate) struct Planner<'r> {
     /// Of each thread, when its last call ended, and how many calls are left.
     threads: Vec<(Option<u64>, u64)>,
     /// Threads of a process that have ended.
-    ended_threads: HashMap<ProcessIndex, Vec<Tie>>,
+    ended_threads: HashMap<ProcessIndex, Vec<TimeTie>>,
     /// Children of a process, by its number, that have ended.
-    ended_children: HashMap<u32, Vec<Tie>>,
+    ended_children: HashMap<u32, Vec<TimeTie>>,
     thinks: bool,
 }
 
@@ -124,7 +124,7 @@ impl<'r> Planner<'r> {
 
     fn plan(&mut self, process: ProcessIndex, thread: Thread, record: Record, number: u64) {
         let end = record.start.saturating_add(record.duration);
-        let mut after = Points::new();
+        let mut after = CallPoints::new();
         let mut anchor = thread.index;
         if !self.live.contains_key(&process) {
             anchor = self.start(process, thread, record.start).unwrap_or(anchor);
@@ -157,18 +157,18 @@ impl<'r> Planner<'r> {
             }));
             if live.latest.is_none_or(|latest| latest.end <= end) {
                 let point = (place.worker, place.count);
-                live.latest = Some(Tie { end, thread: thread.index, point });
+                live.latest = Some(TimeTie { end, thread: thread.index, point });
             }
         }
         self.order.place(place, keys, &mut after);
         let index = thread.index;
         let call = Call { record, number, thread: index, anchor, files, fixes, link };
-        self.put(thread.worker, Task { process, after, what: What::Call(Box::new(call)) });
+        self.put(thread.worker, Task { process, after, what: TaskKind::Call(Box::new(call)) });
 
         let (last, left) = &mut self.threads[index];
         (*last, *left) = (Some(end), left.saturating_sub(1));
         if *left == 0 && self.thinks {
-            let tie = Tie { end, thread: index, point: (place.worker, place.count) };
+            let tie = TimeTie { end, thread: index, point: (place.worker, place.count) };
             push(self.ended_threads.entry(process).or_default(), tie);
         }
         if self.live.get(&process).is_some_and(|live| live.left == 0) {
@@ -181,7 +181,7 @@ impl<'r> Planner<'r> {
         let life = self.survey.processes[process].clone();
         let live = LiveProcess { left: life.records, latest: None, written: HashSet::new() };
         self.live.insert(process, live);
-        let mut after = Points::new();
+        let mut after = CallPoints::new();
         // Its other threads may begin at once.
         let mut keys = SmallVec::new();
         keys.push((Key::Process(process), true));
@@ -205,13 +205,13 @@ impl<'r> Planner<'r> {
         let parents = parent.and_then(|parent| self.live.get(&parent)?.latest);
         let later = [parents, tie.filter(|tie| Some(tie.thread) != parents.map(|tie| tie.thread))];
         let later = later.map(|tie| tie.map(|tie| (tie.thread, tie.end)));
-        self.put(thread.worker, Task { process, after, what: What::Start { parent, later } });
+        self.put(thread.worker, Task { process, after, what: TaskKind::Start { parent, later } });
         tie.map(|tie| tie.thread)
     }
 
     /// What a thread was waiting for between its calls: a thread or a child that ended meanwhile. A
     /// new thread was started after the last call of its process.
-    fn tie(&self, process: ProcessIndex, thread: Thread, start: u64) -> Option<Tie> {
+    fn tie(&self, process: ProcessIndex, thread: Thread, start: u64) -> Option<TimeTie> {
         let Some(before) = self.threads[thread.index].0 else {
             return self.live.get(&process)?.latest.filter(|tie| tie.end <= start);
         };
@@ -227,24 +227,24 @@ impl<'r> Planner<'r> {
         let Some(live) = self.live.remove(&process) else { return };
         let end = live.latest.map_or(0, |latest| latest.end);
         let place = self.next_place(thread.worker, u64::MAX, end);
-        let mut after = Points::new();
+        let mut after = CallPoints::new();
         self.order.place(place, smallvec![(Key::Process(process), true)], &mut after);
         for node in live.written {
             self.order.written(Key::Node(node), place);
         }
         let last = live.latest.map_or(thread.index, |latest| latest.thread);
-        self.put(thread.worker, Task { process, after, what: What::End(last, end) });
+        self.put(thread.worker, Task { process, after, what: TaskKind::End(last, end) });
         self.ended_threads.remove(&process);
         if let Some(latest) = live.latest.filter(|_| self.thinks) {
-            let tie = Tie { point: (place.worker, place.count), ..latest };
+            let tie = TimeTie { point: (place.worker, place.count), ..latest };
             push(self.ended_children.entry(self.number(process).1).or_default(), tie);
         }
     }
 
-    fn next_place(&mut self, worker: u32, start: u64, end: u64) -> Place {
+    fn next_place(&mut self, worker: u32, start: u64, end: u64) -> PlannedCall {
         let count = &mut self.counts[worker as usize];
         *count += 1;
-        Place { worker, count: *count, start, end }
+        PlannedCall { worker, count: *count, start, end }
     }
 
     fn put(&mut self, worker: u32, task: Task) {
@@ -256,7 +256,7 @@ impl<'r> Planner<'r> {
     }
 }
 
-fn push(ties: &mut Vec<Tie>, tie: Tie) {
+fn push(ties: &mut Vec<TimeTie>, tie: TimeTie) {
     if ties.len() >= MOST_ENDS {
         ties.remove(0);
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::order::Point;
+use crate::order::CallPoint;
 
 /// How often a waiting worker looks whether to give up.
 const LOOK: Duration = Duration::from_millis(50);
@@ -69,7 +69,7 @@ impl Progress {
 
     /// Waits until a worker is so far; not if all is to end, and not for ever if nothing moves any
     /// more.
-    pub(crate) fn wait(&self, (number, count): Point, stop: &AtomicBool, patience: Duration) {
+    pub(crate) fn wait(&self, (number, count): CallPoint, stop: &AtomicBool, patience: Duration) {
         let Some(worker) = self.workers.get(number as usize) else { return };
         if worker.done.load(Ordering::SeqCst) >= count {
             return;

@@ -7,7 +7,7 @@ use striate_recording::Recording;
 use crate::backend::{Backend, Root, StackBackend, StoreBackend};
 use crate::contents::limit_memory;
 use crate::error::ReplayError;
-use crate::options::{Onto, Options};
+use crate::options::{Options, ReplayTarget};
 use crate::outcome::Outcome;
 use crate::pace::Pace;
 use crate::plan::Planner;
@@ -25,21 +25,21 @@ const STACK: usize = 512 << 10;
 pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, ReplayError> {
     let watched = recording.progress();
     watched.begin("reading", recording.records_count());
-    let follows_links = !matches!(options.onto, Onto::Store { .. });
+    let follows_links = !matches!(options.onto, ReplayTarget::Store { .. });
     let mut survey = Survey::of(recording, options.most_workers, follows_links, &options.stop)?;
     if !options.stop.load(Ordering::Relaxed) {
         space_limit::check(&survey.initial, &survey.need, options)?;
     }
     let backend: Box<dyn Backend> = match &options.onto {
-        Onto::Temporary { within, keep } => {
+        ReplayTarget::Temporary { within, keep } => {
             let root = Root::temporary(within.as_deref(), *keep)?;
             Box::new(StackBackend::new(recording, options, root, survey.inheritors.clone())?)
         }
-        Onto::Directory(path) => {
+        ReplayTarget::Directory(path) => {
             let root = Root::existing(path)?;
             Box::new(StackBackend::new(recording, options, root, survey.inheritors.clone())?)
         }
-        Onto::Store { at, method } => {
+        ReplayTarget::Store { at, method } => {
             if options.stack.is_some() || options.trace.is_some() {
                 return Err(ReplayError::Unfit("a store has no stack: neither stages nor a trace"));
             }

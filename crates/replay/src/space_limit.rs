@@ -3,28 +3,30 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::ReplayError;
-use crate::namespace::{FileType, Initial, Need};
-use crate::options::{Onto, Options, SHARE_OF_FREE, StoreAt};
+use crate::namespace::{FileType, Initial, StorageNeed};
+use crate::options::{Options, ReplayTarget, SHARE_OF_FREE, StoreAt};
 
 /// Refuses a recording whose files take more than they may.
 pub(crate) fn check(
     initial: &[Initial],
-    need: &Need,
+    need: &StorageNeed,
     options: &Options,
 ) -> Result<(), ReplayError> {
     let need = with_initial(initial, need, options);
     let (free, place) = match (&options.onto, options.most_space) {
         (_, Some(limit)) => return compare(need, limit, None, PathBuf::new()),
-        (Onto::Temporary { within, .. }, None) => {
+        (ReplayTarget::Temporary { within, .. }, None) => {
             let place = within.clone().unwrap_or_else(std::env::temp_dir);
             (free_in(&place), place)
         }
-        (Onto::Directory(place) | Onto::Store { at: StoreAt::Directory(place), .. }, None) => {
-            (free_in(place), place.clone())
-        }
-        (Onto::Store { at: StoreAt::Memory, .. }, None) => (free_memory(), "memory".into()),
+        (
+            ReplayTarget::Directory(place)
+            | ReplayTarget::Store { at: StoreAt::Directory(place), .. },
+            None,
+        ) => (free_in(place), place.clone()),
+        (ReplayTarget::Store { at: StoreAt::Memory, .. }, None) => (free_memory(), "memory".into()),
         // Servers say it when they are full.
-        (Onto::Store { at: StoreAt::Servers(_), .. }, None) => return Ok(()),
+        (ReplayTarget::Store { at: StoreAt::Servers(_), .. }, None) => return Ok(()),
     };
     match free {
         Some(free) => compare(need, free / 100 * SHARE_OF_FREE, Some(free), place),
@@ -33,10 +35,10 @@ pub(crate) fn check(
 }
 
 /// Adds what was there before, which is written first, unless it is there.
-fn with_initial(initial: &[Initial], need: &Need, options: &Options) -> Need {
+fn with_initial(initial: &[Initial], need: &StorageNeed, options: &Options) -> StorageNeed {
     let mut need = need.clone();
     let root = match &options.onto {
-        Onto::Directory(root) => Some(root.as_path()),
+        ReplayTarget::Directory(root) => Some(root.as_path()),
         _ => None,
     };
     for Initial { path, file_type, .. } in initial {
@@ -56,8 +58,13 @@ fn with_initial(initial: &[Initial], need: &Need, options: &Options) -> Need {
     need
 }
 
-fn compare(need: Need, limit: u64, free: Option<u64>, place: PathBuf) -> Result<(), ReplayError> {
-    let Need { written: needed, largest } = need;
+fn compare(
+    need: StorageNeed,
+    limit: u64,
+    free: Option<u64>,
+    place: PathBuf,
+) -> Result<(), ReplayError> {
+    let StorageNeed { written: needed, largest } = need;
     if needed <= limit {
         return Ok(());
     }

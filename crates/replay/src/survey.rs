@@ -10,7 +10,7 @@ use striate_trace::{Call, Record};
 
 use crate::error::ReplayError;
 use crate::fix::Fix;
-use crate::namespace::{FileId, Initial, Namespace, Need};
+use crate::namespace::{FileId, Initial, Namespace, StorageNeed};
 
 /// A recorded thread.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct Survey {
     pub(crate) initial: Vec<Initial>,
     pub(crate) namespace: Namespace,
     /// What files take on storage.
-    pub(crate) need: Need,
+    pub(crate) need: StorageNeed,
     /// Processes that inherit a file.
     pub(crate) inheritors: HashMap<FileId, Vec<ProcessIndex>>,
     /// Directories that come and go: calls below them are ordered after that.
@@ -72,7 +72,7 @@ impl Survey {
             span: (u64::MAX, 0),
             initial: Vec::new(),
             namespace: Namespace::default(),
-            need: Need::default(),
+            need: StorageNeed::default(),
             inheritors: HashMap::new(),
             changing: HashSet::new(),
         };

@@ -9,7 +9,7 @@ use striate_trace::Record;
 
 use crate::fix::Fix;
 use crate::namespace::FileId;
-use crate::order::Points;
+use crate::order::CallPoints;
 
 /// A call, with all that its worker has to know.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Call {
 
 /// What is to be done.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum TaskKind {
     /// A process begins.
     Start {
         /// Its parent, if that is recorded and goes on.
@@ -54,9 +54,9 @@ pub(crate) struct Task {
     /// For which process.
     pub(crate) process: ProcessIndex,
     /// What has to be done before.
-    pub(crate) after: Points,
+    pub(crate) after: CallPoints,
     /// What.
-    pub(crate) what: What,
+    pub(crate) what: TaskKind,
 }
 
 /// Tasks that wait for their worker.

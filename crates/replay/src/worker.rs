@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::outcome::{FunctionFigures, Outcome};
 use crate::pace::Pace;
 use crate::progress::Progress;
-use crate::task::{Call, Inbox, Task, What};
+use crate::task::{Call, Inbox, Task, TaskKind};
 
 /// What workers share.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl<'r> Worker<'r> {
             floor = pace.end_of(point, progress).max(floor);
         }
         let clock = match task.what {
-            What::Start { parent, later } => {
+            TaskKind::Start { parent, later } => {
                 let settled = backend.start(task.process, parent);
                 let took = *settled.as_ref().unwrap_or(&0);
                 self.tally.settling += took;
@@ -103,7 +103,7 @@ impl<'r> Worker<'r> {
                 // Workers that wait for this go by their own clocks.
                 0
             }
-            What::End(thread, end) => {
+            TaskKind::End(thread, end) => {
                 let begin = Instant::now();
                 let ended = backend.end(task.process);
                 let took = begin.elapsed().as_nanos() as u64;
@@ -112,7 +112,7 @@ impl<'r> Worker<'r> {
                 self.failed(task.process, ended.err());
                 pace.ended_process(end, thread, took)
             }
-            What::Call(call) => self.call(task.process, &call, floor),
+            TaskKind::Call(call) => self.call(task.process, &call, floor),
         };
         pace.note((self.number, self.done + 1), clock);
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, Timing, replay};
+use striate_replay::{Options, Outcome, ReplayTarget, Timing, replay};
 use striate_stack::Function;
 use support::{Story, close, file, open, read, stat, write};
 
@@ -17,7 +17,7 @@ const MADE: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
 
 fn thinking(recording: &Recording, root: &Path, stack: Option<&str>) -> Outcome {
     let stack = stack.map(|text| Arc::new(striate_stages::parse_stack(text).unwrap()));
-    let onto = Onto::Directory(root.to_path_buf());
+    let onto = ReplayTarget::Directory(root.to_path_buf());
     let options = Options { onto, stack, timing: Timing::Think, ..Options::default() };
     let outcome = replay(recording, &options).unwrap();
     assert_eq!(outcome.differences_count(), 0, "{:#?}", outcome.first_differences);

@@ -6,36 +6,12 @@
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, StoreAt, Timing, VectorMethod, replay};
-
-/// Counts the bytes that are allocated.
-struct Counted;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all is left to the system's allocator.
-unsafe impl GlobalAlloc for Counted {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use striate_replay::{Options, ReplayTarget, StoreAt, Timing, VectorMethod, replay};
+use striate_testing::peak_memory::{PeakAllocator, peak_of};
 
 #[global_allocator]
-static ALLOCATOR: Counted = Counted;
+static ALLOCATOR: PeakAllocator = PeakAllocator;
 
 /// Calls that are planned ahead, and tables.
 const BOUND: usize = 48 << 20;
@@ -48,16 +24,13 @@ fn many_calls_take_bounded_memory() {
     support::write_many(&path, calls);
     let recording = Recording::open(&path).unwrap();
     let roots = ["first", "second"].map(|name| directory.path().join(name));
-    let [first, second] = roots.map(Onto::Directory);
-    let store = Onto::Store { at: StoreAt::Memory, method: VectorMethod::List };
+    let [first, second] = roots.map(ReplayTarget::Directory);
+    let store = ReplayTarget::Store { at: StoreAt::Memory, method: VectorMethod::List };
     for (onto, timing) in
         [(store, Timing::AsFast), (first, Timing::AsFast), (second, Timing::Think)]
     {
-        let before = NOW.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
         let options = Options { onto, timing, ..Options::default() };
-        let outcome = replay(&recording, &options).unwrap();
-        let most = MOST.load(Ordering::Relaxed) - before;
+        let (outcome, most) = peak_of(|| replay(&recording, &options).unwrap());
         println!(
             "{timing:?}: {most} bytes allocated at most, {} ns a call",
             outcome.time_passed / calls

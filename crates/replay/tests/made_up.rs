@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, StoreAt, Timing, VectorMethod, replay};
+use striate_replay::{Options, Outcome, ReplayTarget, StoreAt, Timing, VectorMethod, replay};
 use striate_stack::{Configuration, Function};
 use striate_trace::Call;
 use support::{Story, close, file, made_up, open, read, stat, write};
 
 fn onto(root: &Path) -> Options {
     let timing = Timing::AsFast;
-    Options { onto: Onto::Directory(root.to_path_buf()), timing, ..Options::default() }
+    Options { onto: ReplayTarget::Directory(root.to_path_buf()), timing, ..Options::default() }
 }
 
 fn assert_same(outcome: &Outcome) {
@@ -272,7 +272,7 @@ fn a_replay_can_be_stopped() {
     let place = tempfile::tempdir().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let within = Some(place.path().to_path_buf());
-    let onto = Onto::Temporary { within, keep: false };
+    let onto = ReplayTarget::Temporary { within, keep: false };
     let options = Options { onto, stop: Arc::clone(&stop), ..Options::default() };
     let recording = story.recording();
     let outcome = std::thread::scope(|scope| {
@@ -308,7 +308,7 @@ fn stores_come_out_the_same() {
     let recording = made_up(42, 2, 2, 1200).story.recording();
     let directory = tempfile::tempdir().unwrap();
     for at in [StoreAt::Memory, StoreAt::Directory(directory.path().to_path_buf())] {
-        let onto = Onto::Store { at, method: VectorMethod::List };
+        let onto = ReplayTarget::Store { at, method: VectorMethod::List };
         let options = Options { onto, timing: Timing::AsFast, ..Options::default() };
         let outcome = replay(&recording, &options).unwrap();
         assert_same(&outcome);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use striate_process::Origin;
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, ReplayError, Timing, replay};
+use striate_replay::{Options, Outcome, ReplayError, ReplayTarget, Timing, replay};
 use striate_stack::Function;
 use striate_trace::{Call, Header, Record, RecordedCall, Subject, TracedFile, Writer};
 
@@ -51,7 +51,7 @@ fn replayed(
     root: &Path,
     most_space: Option<u64>,
 ) -> Result<Outcome, ReplayError> {
-    let onto = Onto::Directory(root.to_path_buf());
+    let onto = ReplayTarget::Directory(root.to_path_buf());
     let options = Options { onto, timing: Timing::AsFast, most_space, ..Options::default() };
     replay(recording, &options)
 }

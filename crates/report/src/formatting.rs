@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
+use striate_calendar::utc;
 use striate_datatype::Bytes;
 pub(crate) use striate_datatype::{counted_as as counted, grouped};
-
-use crate::calendar::utc;
 
 /// A size with its unit.
 pub(crate) fn size(bytes: u64) -> String {

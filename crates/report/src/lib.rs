@@ -10,7 +10,6 @@
 
 pub mod advice;
 mod aggregate;
-pub mod calendar;
 pub mod compare;
 pub mod darshan;
 mod distinct;

@@ -10,7 +10,7 @@ use crate::advice::Finding;
 use crate::darshan::DarshanLog;
 use crate::durations::Durations;
 use crate::mpi_io::MpiIo;
-use crate::what_if::Answer;
+use crate::what_if::StackTrial;
 
 /// What [`Model::format`] says.
 pub const FORMAT: &str = "striate report";
@@ -403,7 +403,7 @@ pub struct Model {
     /// What stands out, the most important first.
     pub findings: Vec<Finding>,
     /// What was measured with stacks.
-    pub what_if: Vec<Answer>,
+    pub what_if: Vec<StackTrial>,
     /// Processes by rank and beginning.
     pub processes: Vec<ProcessRow>,
     /// Processes that are not listed: those with the least time in calls.

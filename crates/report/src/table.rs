@@ -70,7 +70,7 @@ impl Table {
         };
         let mut shown: Vec<Shown> = all.iter().map(natural).collect();
         let Some(width) = width.filter(|width| total(&shown) > *width) else {
-            return self.block(&shown, Long::InOneLine);
+            return self.block(&shown, CellOverflow::InOneLine);
         };
         self.break_names(&mut shown, width);
         let mut left_out = Vec::new();
@@ -83,7 +83,7 @@ impl Table {
         self.narrow(&mut shown, width);
         let mut text = String::new();
         for block in blocks(&shown, width) {
-            text.push_str(&self.block(&block, Long::InSeveral));
+            text.push_str(&self.block(&block, CellOverflow::InSeveral));
         }
         if !left_out.is_empty() {
             let _ = writeln!(text, "  --wide shows more: {}", left_out.join(", "));
@@ -129,13 +129,13 @@ impl Table {
     }
 
     /// The lines of some columns.
-    fn block(&self, shown: &[Shown], long: Long) -> String {
+    fn block(&self, shown: &[Shown], long: CellOverflow) -> String {
         let mut text = String::new();
         let cells = |cells: &[String]| -> Vec<Vec<String>> {
             let cell = |one: &Shown| (cells.get(one.column).map_or("", String::as_str), one.width);
             let lines = |(cell, width)| match long {
-                Long::InOneLine => vec![String::from(cell)],
-                Long::InSeveral => broken(cell, width),
+                CellOverflow::InOneLine => vec![String::from(cell)],
+                CellOverflow::InSeveral => broken(cell, width),
             };
             shown.iter().map(cell).map(lines).collect()
         };
@@ -169,7 +169,7 @@ impl Table {
 
 /// What becomes of cells that are wider than their column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Long {
+enum CellOverflow {
     /// They move the rest of their line.
     InOneLine,
     /// They are broken.

@@ -52,7 +52,7 @@ impl Measured {
 
 /// A stack that was tried, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct StackTrial {
     /// The stack.
     #[serde(flatten)]
     pub candidate: Candidate,
@@ -99,8 +99,8 @@ pub fn candidates(model: &Model) -> Vec<Candidate> {
 pub fn measure(model: &mut Model, candidates: Vec<Candidate>, by: &mut dyn Measure) {
     for candidate in candidates {
         let answer = match by.measure(&candidate) {
-            Ok(measured) => Answer { candidate, measured: Some(measured), failed: None },
-            Err(reason) => Answer { candidate, measured: None, failed: Some(reason) },
+            Ok(measured) => StackTrial { candidate, measured: Some(measured), failed: None },
+            Err(reason) => StackTrial { candidate, measured: None, failed: Some(reason) },
         };
         model.what_if.push(answer);
     }

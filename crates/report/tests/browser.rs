@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use chromium::Browser;
 use scenario::{CREATE, MS, READ, Scenario, US};
 use serde_json::Value;
-use striate_report::what_if::{Answer, Candidate, Measured};
+use striate_report::what_if::{Candidate, Measured, StackTrial};
 use striate_report::{Model, page};
 
 /// Four ranks with small writes, reads, and files with names that want to be more than names.
@@ -45,7 +45,7 @@ fn model() -> Model {
         rounds: 3,
         place: "/scratch".into(),
     };
-    model.what_if.push(Answer { candidate, measured: Some(measured), failed: None });
+    model.what_if.push(StackTrial { candidate, measured: Some(measured), failed: None });
     model
 }
 

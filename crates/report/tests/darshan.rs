@@ -3,15 +3,11 @@
 //! that it does not ship.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../darshan/tests/writer/mod.rs"]
-mod writer;
-
 use std::path::{Path, PathBuf};
 
 use striate_report::compare::{self, Input};
 use striate_report::{Options, darshan, page, text};
-
-use self::writer::{Order, Packed, example};
+use striate_testing::darshan_log::{self, Order, Packed, example};
 
 fn written(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = directory.join(name);
@@ -64,8 +60,8 @@ fn the_page_and_the_text_show_what_darshan_users_look_for() {
 fn counters_alone_make_a_report_that_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let mut log = example(21, Order::Big, Packed::Bzip2);
-    log.modules.retain(|module| module.number < writer::DXT_POSIX);
-    log.partial = 1 << writer::POSIX;
+    log.modules.retain(|module| module.number < darshan_log::DXT_POSIX);
+    log.partial = 1 << darshan_log::POSIX;
     let path = written(directory.path(), "job.darshan", &log.bytes());
     let (model, made) = darshan::read(&path, &Options::default()).unwrap();
     assert!(made.is_none() && model.findings.is_empty());
@@ -99,7 +95,7 @@ fn two_logs_are_compared() {
     let first = example(21, Order::Little, Packed::Zlib);
     let mut second = first.clone();
     second.modules[0].parts.pop();
-    let open = |name: &str, log: &writer::LogImage| {
+    let open = |name: &str, log: &darshan_log::LogImage| {
         Input::open(&written(directory.path(), name, &log.bytes())).unwrap()
     };
     let found = compare::compare(&open("a.darshan", &first), &open("b.darshan", &second)).unwrap();
@@ -200,7 +196,7 @@ mod peers {
         for (path, log) in logs {
             same(&path, &all[path.to_str().unwrap()]);
             // The package is built without bzip2: what it reads in the same log with zlib counts.
-            let bytes = writer::LogImage { packed: Packed::Bzip2, ..log }.bytes();
+            let bytes = darshan_log::LogImage { packed: Packed::Bzip2, ..log }.bytes();
             let twin = written(directory.path(), "twin.darshan", &bytes);
             same(&twin, &all[path.to_str().unwrap()]);
         }
@@ -209,11 +205,13 @@ mod peers {
     /// A log with the extended traces of Darshan 3.2: the package (3.5.0) does not read those with
     /// threads. Components of layouts that are not used make it read memory that it has freed:
     /// there are none.
-    fn known_to_the_package(mut log: writer::LogImage) -> writer::LogImage {
+    fn known_to_the_package(mut log: darshan_log::LogImage) -> darshan_log::LogImage {
         if log.minor == 41 {
-            let layouts = log.modules.iter_mut().find(|module| module.number == writer::LUSTRE);
-            layouts.unwrap().parts = vec![writer::layout(log.order, 12, 2, 0)];
-            let is_traces = |module: &writer::ModuleImage| module.number >= writer::DXT_POSIX;
+            let layouts =
+                log.modules.iter_mut().find(|module| module.number == darshan_log::LUSTRE);
+            layouts.unwrap().parts = vec![darshan_log::layout(log.order, 12, 2, 0)];
+            let is_traces =
+                |module: &darshan_log::ModuleImage| module.number >= darshan_log::DXT_POSIX;
             log.modules.retain(|module| !is_traces(module));
             let older = example(21, log.order, log.packed).modules;
             log.modules.extend(older.into_iter().filter(is_traces));

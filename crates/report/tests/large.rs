@@ -3,39 +3,16 @@
 //! 300,000 calls by default; `STRIATE_RECORDS=10000000` makes it ten millions.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use striate_recording::Recording;
 use striate_report::{Options, page, report};
+use striate_testing::peak_memory::{PeakAllocator, peak_of};
 use striate_trace::{Call, Function, Header, Origin, Record, TracedFile, Writer};
 
-/// Counts the bytes that are allocated.
-struct CountedAllocator;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: all is left to the system's allocator.
-unsafe impl GlobalAlloc for CountedAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: CountedAllocator = CountedAllocator;
+static ALLOCATOR: PeakAllocator = PeakAllocator;
 
 /// Tables of files, processes and time.
 const BOUND: usize = 64 << 20;
@@ -83,12 +60,12 @@ fn many_calls_and_files_take_bounded_memory() {
     let mut writer = Writer::create(path.clone(), &header).unwrap();
     (0..count).for_each(|n| writer.write(&record(n)).unwrap());
     writer.finish().unwrap();
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let recording = Recording::open(&path).unwrap();
-    let model = report(&recording, &Options::default());
-    let page = page::render(&model);
-    let most = MOST.load(Ordering::Relaxed) - before;
+    let ((model, page), most) = peak_of(|| {
+        let recording = Recording::open(&path).unwrap();
+        let model = report(&recording, &Options::default());
+        let page = page::render(&model);
+        (model, page)
+    });
     println!("{most} bytes allocated at most, a page of {} bytes", page.len());
     assert_eq!(model.totals.sums.calls.all(), count);
     assert!(most < BOUND, "{most} bytes allocated");

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::descriptors;
 use crate::memory::Memory;
-use crate::op::{Action, End, Of, Op, Outcome, StatInto, Target};
+use crate::op::{Action, CopyEndpoint, FileOrName, Op, Outcome, StatInto, Target};
 use crate::open_file::OpenFile;
 
 /// Bytes that a call can take at most: Linux takes no more either.
@@ -219,10 +219,10 @@ fn transfer(
     }
 }
 
-fn stat(of: Of<'_>, flags: i32, into: &mut StatInto<'_>) -> Outcome {
+fn stat(of: FileOrName<'_>, flags: i32, into: &mut StatInto<'_>) -> Outcome {
     let (directory, path, flags) = match of {
-        Of::File(file) => (file.raw_descriptor(), c"", flags | libc::AT_EMPTY_PATH),
-        Of::Name(target) => (target.directory, target.path, flags),
+        FileOrName::File(file) => (file.raw_descriptor(), c"", flags | libc::AT_EMPTY_PATH),
+        FileOrName::Name(target) => (target.directory, target.path, flags),
     };
     let [directory, flags] = [directory, flags].map(arg);
     let path = path.as_ptr() as c_long;
@@ -242,9 +242,9 @@ fn stat(of: Of<'_>, flags: i32, into: &mut StatInto<'_>) -> Outcome {
 }
 
 /// The kernel has the position of an end that is used at its position.
-fn position_to_kernel(end: &End<'_>) -> Result<(), Errno> {
+fn position_to_kernel(end: &CopyEndpoint<'_>) -> Result<(), Errno> {
     match end {
-        End { file: Some(file), at: None, .. } => file.give_free_position_back(),
+        CopyEndpoint { file: Some(file), at: None, .. } => file.give_free_position_back(),
         _ => Ok(()),
     }
 }
@@ -253,7 +253,7 @@ fn pointer(at: &mut Option<i64>) -> c_long {
     at.as_mut().map_or(0, |at| std::ptr::from_mut(at) as c_long)
 }
 
-fn copy_range(from: End<'_>, to: End<'_>, length: usize) -> Outcome {
+fn copy_range(from: CopyEndpoint<'_>, to: CopyEndpoint<'_>, length: usize) -> Outcome {
     let mut at = [from, to].map(|end| end.at.map(|at| at as i64));
     let [source, sink] = &mut at;
     let args = [
@@ -267,7 +267,7 @@ fn copy_range(from: End<'_>, to: End<'_>, length: usize) -> Outcome {
     call(libc::SYS_copy_file_range, args)
 }
 
-fn send_file(from: End<'_>, to: End<'_>, length: usize) -> Outcome {
+fn send_file(from: CopyEndpoint<'_>, to: CopyEndpoint<'_>, length: usize) -> Outcome {
     let mut at = from.at.map(|at| at as i64);
     call(
         libc::SYS_sendfile,

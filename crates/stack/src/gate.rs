@@ -103,13 +103,13 @@ pub(crate) struct Gate {
 /// While it lives, this thread is within a stack: what the process does from here on, it does for
 /// itself.
 #[derive(Debug)]
-pub struct Within<'s> {
+pub struct StackGuard<'s> {
     /// The count of the thread; where it is, it stays while the thread lives.
     thread_state: *const Cell<u32>,
     slot: Option<&'s GateSlot>,
 }
 
-impl Drop for Within<'_> {
+impl Drop for StackGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         // In this order: a signal handler in between must not find the slot taken and itself
@@ -141,10 +141,10 @@ pub fn stay_within() {
 }
 
 /// Marks this thread as within a stack without waiting at its gate, for work that touches no stage.
-pub fn mark_within() -> Within<'static> {
+pub fn mark_within() -> StackGuard<'static> {
     thread_state::with(|thread_state| {
         thread_state.within.set(thread_state.within.get() + 1);
-        Within { thread_state: &raw const thread_state.within, slot: None }
+        StackGuard { thread_state: &raw const thread_state.within, slot: None }
     })
 }
 
@@ -163,27 +163,27 @@ impl Gate {
 
     /// Marks this thread as within the stack; it waits at the gate unless it was within before.
     #[inline]
-    pub(crate) fn enter(&self) -> Within<'_> {
+    pub(crate) fn enter(&self) -> StackGuard<'_> {
         thread_state::with(|thread_state| {
             let within = thread_state.within.get();
             thread_state.within.set(within + 1);
             // A thread that is inside has passed the gate already; to wait there again could be for
             // ever.
             let slot = (within == 0).then(|| self.pass(thread_state));
-            Within { thread_state: &raw const thread_state.within, slot }
+            StackGuard { thread_state: &raw const thread_state.within, slot }
         })
     }
 
     /// The same for a call of the program; `None` if it comes from within, or from a process other
     /// than `process` on memory that was lent to it.
     #[inline]
-    pub(crate) fn enter_from_outside(&self, process: &AtomicU32) -> Option<Within<'_>> {
+    pub(crate) fn enter_from_outside(&self, process: &AtomicU32) -> Option<StackGuard<'_>> {
         thread_state::with(|thread_state| {
             if thread_state.within.get() > 0 && !take_back(thread_state, process) {
                 return None;
             }
             thread_state.within.set(1);
-            Some(Within {
+            Some(StackGuard {
                 thread_state: &raw const thread_state.within,
                 slot: Some(self.pass(thread_state)),
             })

@@ -37,11 +37,11 @@ pub use self::configuration::{
     Configuration, ConfigurationError, PlannedPaths, PlannedStage, StageTable, StageType,
 };
 pub use self::executor::perform;
-pub use self::gate::{Within, is_within, lend, mark_within, stay_within};
+pub use self::gate::{StackGuard, is_within, lend, mark_within, stay_within};
 pub use self::loss::{LOSS_STATUS, Loss};
 pub use self::memory::Memory;
 pub use self::notice::{Announced, Completed};
-pub use self::op::{Action, End, Of, Op, Outcome, StatInto, Target};
+pub use self::op::{Action, CopyEndpoint, FileOrName, Op, Outcome, StatInto, Target};
 pub use self::open_file::{Cursor, OpenFile, replace_descriptor};
 pub use self::route::{Paths, Route};
 pub use self::stack::{MOST_STAGES, Placed, Stack};

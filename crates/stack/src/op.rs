@@ -30,7 +30,7 @@ pub struct Target<'a> {
 
 /// What a [`Action::Stat`] or [`Action::Notice`] is about.
 #[derive(Clone, Copy, Debug)]
-pub enum Of<'a> {
+pub enum FileOrName<'a> {
     /// An open file.
     File(&'a Arc<OpenFile>),
     /// A name.
@@ -65,7 +65,7 @@ impl StatInto<'_> {
 
 /// One end of an [`Action::CopyRange`] or [`Action::SendFile`].
 #[derive(Clone, Copy, Debug)]
-pub struct End<'a> {
+pub struct CopyEndpoint<'a> {
     /// The open file, if it is one that stages may see.
     pub file: Option<&'a Arc<OpenFile>>,
     /// The descriptor.
@@ -158,7 +158,7 @@ pub enum Action<'a> {
     /// Ask for size, times and the like.
     Stat {
         /// Of what.
-        of: Of<'a>,
+        of: FileOrName<'a>,
         /// `AT_…`
         flags: i32,
         /// Where the answer goes.
@@ -225,18 +225,18 @@ pub enum Action<'a> {
     /// Copy bytes from file to file. The outcome is how many.
     CopyRange {
         /// From where.
-        from: End<'a>,
+        from: CopyEndpoint<'a>,
         /// Where to.
-        to: End<'a>,
+        to: CopyEndpoint<'a>,
         /// How many at most.
         length: usize,
     },
     /// Send bytes of a file. The outcome is how many.
     SendFile {
         /// From where.
-        from: End<'a>,
+        from: CopyEndpoint<'a>,
         /// Where to.
-        to: End<'a>,
+        to: CopyEndpoint<'a>,
         /// How many at most.
         length: usize,
     },
@@ -245,7 +245,7 @@ pub enum Action<'a> {
     /// open the file.
     Notice {
         /// With what.
-        of: Of<'a>,
+        of: FileOrName<'a>,
     },
 }
 
@@ -265,11 +265,11 @@ impl<'a> Action<'a> {
             | Self::Duplicate { file, .. }
             | Self::Control { file, .. }
             | Self::Map { file, .. }
-            | Self::Stat { of: Of::File(file), .. }
-            | Self::Notice { of: Of::File(file) } => Some(*file),
+            | Self::Stat { of: FileOrName::File(file), .. }
+            | Self::Notice { of: FileOrName::File(file) } => Some(*file),
             Self::CopyRange { from, .. } | Self::SendFile { from, .. } => from.file,
-            Self::Stat { of: Of::Name(_), .. }
-            | Self::Notice { of: Of::Name(_) }
+            Self::Stat { of: FileOrName::Name(_), .. }
+            | Self::Notice { of: FileOrName::Name(_) }
             | Self::Rename { .. }
             | Self::Unlink { .. }
             | Self::MakeDirectory { .. }
@@ -292,8 +292,8 @@ impl<'a> Action<'a> {
             | Self::Duplicate { file, .. }
             | Self::Control { file, .. }
             | Self::Map { file, .. }
-            | Self::Stat { of: Of::File(file), .. }
-            | Self::Notice { of: Of::File(file) } => Some(file),
+            | Self::Stat { of: FileOrName::File(file), .. }
+            | Self::Notice { of: FileOrName::File(file) } => Some(file),
             _ => None,
         }
     }

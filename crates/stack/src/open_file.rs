@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use smallvec::SmallVec;
 use striate_process::lock::{Lock, Locked, lock};
 
-use crate::route::Route;
+use crate::route::{FileRoutes, Route};
 
 /// What the kernel calls an open file description: what one `open` made, whichever descriptors of
 /// this process stand for it.
@@ -44,8 +44,8 @@ struct StageState {
 
 impl OpenFile {
     /// A file that is about to be opened.
-    pub(crate) fn new(path: &Path, flags: i32, routes: [Route; 2], stages: usize) -> Self {
-        let [full, open_to_others] = routes;
+    pub(crate) fn new(path: &Path, flags: i32, routes: FileRoutes, stages: usize) -> Self {
+        let FileRoutes { full, open_to_others } = routes;
         Self {
             path: path.to_path_buf(),
             flags: AtomicI32::new(flags),

@@ -1,5 +1,5 @@
-//! [`Route`]: the stages that want operations on a file, by kind; [`Paths`]: the files of a stack
-//! or a stage.
+//! [`Route`]: the stages that want operations on a file, by kind; [`FileRoutes`]: both routes of an
+//! open file; [`Paths`]: the files of a stack or a stage.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,16 @@ use striate_calls::{Kind, Kinds};
 /// For each kind of operation the stages that want it, as bits in the order of the stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route([u32; Kind::COUNT]);
+
+/// The routes of an open file.
+#[derive(Debug)]
+pub(crate) struct FileRoutes {
+    /// All stages that want it.
+    pub(crate) full: Route,
+    /// What is left when other processes may see the file: stages that hold something back see
+    /// only what they have to learn of shared files.
+    pub(crate) open_to_others: Route,
+}
 
 impl Route {
     /// No stage wants anything.

@@ -12,12 +12,12 @@ use striate_calls::layer::LayerCall;
 use striate_calls::{Detail, Function, Kind, Kinds};
 use striate_process::{StartupStderr, clock, limits};
 
-use crate::gate::{self, Gate, Within};
+use crate::gate::{self, Gate, StackGuard};
 use crate::loss;
 use crate::notice::{Announced, Announcing, Completed};
 use crate::op::{Action, Op, Outcome, Target};
 use crate::open_file::OpenFile;
-use crate::route::{Paths, Route};
+use crate::route::{FileRoutes, Paths, Route};
 use crate::stage::{Next, Stage};
 
 /// How many stages a stack has at most.
@@ -139,26 +139,26 @@ impl Stack {
 
     /// The stages that want operations on an absolute path.
     pub fn route(&self, path: &Path) -> Route {
-        self.routes(path)[0].clone()
+        self.routes(path).full
     }
 
     /// The same, and without those that hold something back.
-    fn routes(&self, path: &Path) -> [Route; 2] {
-        let mut routes = [Route::NONE; 2];
+    fn routes(&self, path: &Path) -> FileRoutes {
+        let mut routes = FileRoutes { full: Route::NONE, open_to_others: Route::NONE };
         let rooted = self.beneath_root(path);
         let path = rooted.as_deref().unwrap_or(path);
         let seen = if self.paths.cover(path) { self.stages.len() } else { self.watchers };
         for (place, placed) in self.stages.iter().enumerate().take(seen) {
             if placed.paths.cover(path) {
                 let kinds = placed.stage.kinds();
-                routes[0].add(place, kinds);
+                routes.full.add(place, kinds);
                 // A stage that holds something back has to learn of the close, shared or not.
                 let left = if placed.stage.holds_back() {
                     placed.stage.kinds_of_shared().and(kinds)
                 } else {
                     kinds
                 };
-                routes[1].add(place, left);
+                routes.open_to_others.add(place, left);
             }
         }
         routes
@@ -172,7 +172,7 @@ impl Stack {
 
     /// Enters the stack.
     #[inline]
-    pub fn enter(&self) -> Within<'_> {
+    pub fn enter(&self) -> StackGuard<'_> {
         self.gate.enter()
     }
 
@@ -180,7 +180,7 @@ impl Stack {
     /// from a child process on this one's memory ([`lend`](crate::lend)): then the stack has no
     /// part in it.
     #[inline]
-    pub fn enter_from_outside(&self) -> Option<Within<'_>> {
+    pub fn enter_from_outside(&self) -> Option<StackGuard<'_>> {
         self.gate.enter_from_outside(&self.process)
     }
 
@@ -197,7 +197,7 @@ impl Stack {
 
     /// Lets an operation of the program, which has entered, pass through the stages that want it.
     #[inline]
-    pub fn call_within(&self, _entered: &Within<'_>, op: &mut Op<'_>) -> Outcome {
+    pub fn call_within(&self, _entered: &StackGuard<'_>, op: &mut Op<'_>) -> Outcome {
         Next::new(self, 0).call(op)
     }
 
@@ -263,7 +263,7 @@ impl Stack {
         mode: u32,
     ) -> Option<Result<Arc<OpenFile>, Errno>> {
         let routes = self.routes(target.absolute);
-        if routes[0].is_empty() || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
+        if routes.full.is_empty() || flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
             return None;
         }
         // The open of a pipe may block, and devices are not for stages.
@@ -295,7 +295,7 @@ impl Stack {
                 route.add(place, placed.stage.kinds());
             }
         }
-        let routes = [route.clone(), route];
+        let routes = FileRoutes { full: route.clone(), open_to_others: route };
         let file = Arc::new(OpenFile::new(target.absolute, flags, routes, self.stages.len()));
         let action = Action::Open { file: &file, target, flags, mode };
         let descriptor = self.call(&mut Op::on(&file, function, action))?;

@@ -91,15 +91,15 @@ use striate_calls::{Kind, Kinds};
 use striate_process::lock::lock;
 use striate_process::origin::run_directory;
 use striate_stack::classification::{Interference, Meaning, Scope, State};
-use striate_stack::{Action, Classification, Loss, Next, Of, Op, OpenFile, Outcome, Stage};
+use striate_stack::{Action, Classification, FileOrName, Loss, Next, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
 use self::buffered_file::{CombineHandle, Content};
-pub(crate) use self::container::{Container, Found, is_called_so};
+pub(crate) use self::container::{Container, ContainerEntry, is_called_so};
 use self::identities::Identities;
 pub(crate) use self::log::NOTE;
 pub use self::log::is_own_log;
-use self::log::{Log, NotAdded};
+use self::log::{AppendError, Log};
 use self::materialize::Materializer;
 use self::state::CombineState;
 use crate::umask::Umask;
@@ -251,14 +251,14 @@ impl Combine {
     fn store(&self, state: &mut CombineState, id: u64, next: Next<'_>) -> Result<(), Errno> {
         match state.store(id) {
             Ok(()) => return Ok(()),
-            Err(NotAdded::Full) if self.options.unpack => {
+            Err(AppendError::Full) if self.options.unpack => {
                 let others: Vec<u64> =
                     state.named().into_iter().filter(|other| *other != id).collect();
                 self.materialize(state, &others, next)?;
                 state.reset_log();
             }
-            Err(NotAdded::Full) => self.seal(state)?,
-            Err(NotAdded::Failed(_)) => {}
+            Err(AppendError::Full) => self.seal(state)?,
+            Err(AppendError::Failed(_)) => {}
         }
         if state.buffered.contains_key(&id) && state.store(id).is_err() {
             self.materialize(state, &[id], next)?;
@@ -274,27 +274,7 @@ fn open_handle<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f Combin
 
 impl Stage for Combine {
     fn kinds(&self) -> Kinds {
-        Kinds::of(&[
-            Kind::Open,
-            Kind::Close,
-            Kind::Read,
-            Kind::Write,
-            Kind::Seek,
-            Kind::Sync,
-            Kind::Truncate,
-            Kind::Allocate,
-            Kind::Stat,
-            Kind::Rename,
-            Kind::Unlink,
-            Kind::MakeDirectory,
-            Kind::ReadDirectory,
-            Kind::Duplicate,
-            Kind::Control,
-            Kind::Map,
-            Kind::CopyRange,
-            Kind::SendFile,
-            Kind::Notice,
-        ])
+        Kinds::ALL
     }
 
     fn classification(&self) -> Classification {
@@ -304,10 +284,11 @@ impl Stage for Combine {
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         match &op.action {
             Action::Open { .. } => self.open(op, next),
-            Action::Stat { of: Of::Name(_), .. } => self.stat_name(op, next),
+            Action::Stat { of: FileOrName::Name(_), .. } => self.stat_name(op, next),
             Action::Rename { .. } => self.rename(op, next),
             Action::Unlink { .. } => self.unlink(op, next),
-            Action::MakeDirectory { target, .. } | Action::Notice { of: Of::Name(target) } => {
+            Action::MakeDirectory { target, .. }
+            | Action::Notice { of: FileOrName::Name(target) } => {
                 self.before(*target, op.function, next)?;
                 next.call(op)
             }

@@ -162,18 +162,18 @@ impl Call<'_> {
             (Action::Read { .. }, Ok(moved)) => {
                 add::<ALONE>(&shard.reads[bucket(moved)], 1);
                 add::<ALONE>(&cell.bytes, moved);
-                add::<ALONE>(&shard.moved[0], moved);
+                add::<ALONE>(&shard.bytes_read, moved);
                 read = moved;
             }
             (Action::Write { .. }, Ok(moved)) => {
                 add::<ALONE>(&shard.writes[bucket(moved)], 1);
                 add::<ALONE>(&cell.bytes, moved);
-                add::<ALONE>(&shard.moved[1], moved);
+                add::<ALONE>(&shard.bytes_written, moved);
                 written = moved;
             }
             (Action::CopyRange { from, to, .. } | Action::SendFile { from, to, .. }, Ok(bytes)) => {
                 add::<ALONE>(&cell.bytes, bytes);
-                for (end, moved) in [from, to].into_iter().zip(&shard.moved) {
+                for (end, moved) in [(from, &shard.bytes_read), (to, &shard.bytes_written)] {
                     if end.file.is_some() {
                         add::<ALONE>(moved, bytes);
                     }

@@ -43,7 +43,7 @@ struct FaultOptions {
 
 /// Which operations are hit, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum When {
+enum FaultSchedule {
     Nth(u64),
     Every(u64),
     /// So many of 2⁶⁴.
@@ -53,7 +53,7 @@ enum When {
     },
 }
 
-impl When {
+impl FaultSchedule {
     fn hits(self, number: u64) -> bool {
         match self {
             Self::Nth(nth) => number == nth,
@@ -75,7 +75,7 @@ const fn mixed(number: u64) -> u64 {
 #[derive(Debug)]
 pub(super) struct Fault {
     kinds: Kinds,
-    when: When,
+    when: FaultSchedule,
     /// `None`: fewer bytes are moved.
     error: Option<Errno>,
     times: u64,
@@ -92,11 +92,11 @@ impl Fault {
     fn new(table: Table) -> Result<Self, String> {
         let options: FaultOptions = options::read(table)?;
         let when = match (options.nth, options.every, options.probability) {
-            (Some(nth), None, None) if nth > 0 => When::Nth(nth),
-            (None, Some(every), None) if every > 0 => When::Every(every),
+            (Some(nth), None, None) if nth > 0 => FaultSchedule::Nth(nth),
+            (None, Some(every), None) if every > 0 => FaultSchedule::Every(every),
             (None, None, Some(p)) if (0.0..=1.0).contains(&p) => {
                 // The conversion saturates, so that 1 is (nearly) all.
-                When::Chance { of_all: (p * 2f64.powi(64)) as u64, seed: options.seed }
+                FaultSchedule::Chance { of_all: (p * 2f64.powi(64)) as u64, seed: options.seed }
             }
             _ => {
                 return Err("say one of nth (from 1), every (from 1), probability (0 to 1)".into());

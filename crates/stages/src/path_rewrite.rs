@@ -80,7 +80,7 @@ use serde::Deserialize;
 use striate_calls::{Kind, Kinds};
 use striate_process::lock::lock;
 use striate_stack::classification::{Interference, Meaning, Scope, State};
-use striate_stack::{Action, Classification, Loss, Next, Of, Op, OpenFile, Outcome, Stage};
+use striate_stack::{Action, Classification, FileOrName, Loss, Next, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
 use self::claim::Base;
@@ -168,26 +168,7 @@ fn left<'f>(file: &'f Arc<OpenFile>, next: Next<'_>) -> Option<&'f FileState> {
 
 impl Stage for PathRewrite {
     fn kinds(&self) -> Kinds {
-        Kinds::of(&[
-            Kind::Open,
-            Kind::Close,
-            Kind::Read,
-            Kind::Write,
-            Kind::Seek,
-            Kind::Sync,
-            Kind::Truncate,
-            Kind::Allocate,
-            Kind::Stat,
-            Kind::Rename,
-            Kind::Unlink,
-            Kind::ReadDirectory,
-            Kind::Duplicate,
-            Kind::Control,
-            Kind::Map,
-            Kind::CopyRange,
-            Kind::SendFile,
-            Kind::Notice,
-        ])
+        Kinds::ALL.without(Kind::MakeDirectory)
     }
 
     fn classification(&self) -> Classification {
@@ -198,10 +179,10 @@ impl Stage for PathRewrite {
         match &op.action {
             Action::Open { .. } => self.open(op, next),
             Action::Close { .. } => self.close(op, next),
-            Action::Stat { of: Of::Name(_), .. } => self.stat_name(op, next),
+            Action::Stat { of: FileOrName::Name(_), .. } => self.stat_name(op, next),
             Action::Rename { .. } => self.rename(op, next),
             Action::Unlink { .. } => self.unlink(op, next),
-            Action::Notice { of: Of::Name(target) } => {
+            Action::Notice { of: FileOrName::Name(target) } => {
                 let elsewhere = self.before(*target, op.function, next)?;
                 next.call(op).map(|outcome| outcome | elsewhere)
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use striate_calls::Function;
-use striate_stack::{Action, Cursor, Next, Of, Op, OpenFile, Outcome, StatInto};
+use striate_stack::{Action, Cursor, FileOrName, Next, Op, OpenFile, Outcome, StatInto};
 
 /// Up to here no file system that we know says that an offset is too far. Beyond, it is asked.
 pub(crate) const FAR: u64 = 1 << 43;
@@ -107,7 +107,7 @@ pub(crate) fn size(file: &Arc<OpenFile>, next: Next<'_>) -> Outcome {
     // SAFETY: all of it are numbers, for which zero is a value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     let into = StatInto::Stat(&mut stat);
-    let action = Action::Stat { of: Of::File(file), flags: 0, into };
+    let action = Action::Stat { of: FileOrName::File(file), flags: 0, into };
     next.call(&mut Op::on(file, Function::Fstat, action))?;
     Ok(stat.st_size as u64)
 }

@@ -52,10 +52,12 @@ use serde::Deserialize;
 use striate_calls::{Function, Kind, Kinds};
 use striate_process::lock::Lock;
 use striate_stack::classification::{Interference, Meaning, Scope, State};
-use striate_stack::{Action, Classification, Memory, Next, Of, Op, OpenFile, Outcome, Stage};
+use striate_stack::{
+    Action, Classification, FileOrName, Memory, Next, Op, OpenFile, Outcome, Stage,
+};
 use toml::Table;
 
-use self::window::Ahead;
+use self::window::ReadAheadWindow;
 use super::inodes::{self, Identity, Inodes};
 use super::position::{self, CallPosition, forward_at};
 use super::size::Size;
@@ -123,7 +125,7 @@ struct Inode {
 #[derive(Debug)]
 struct ReadAheadHandle {
     inode: Arc<Inode>,
-    ahead: Lock<Ahead>,
+    ahead: Lock<ReadAheadWindow>,
     closed: AtomicBool,
 }
 
@@ -194,7 +196,7 @@ impl Stage for ReadAhead {
             }
             Action::Truncate { file, .. }
             | Action::Allocate { file, .. }
-            | Action::Notice { of: Of::File(file) } => {
+            | Action::Notice { of: FileOrName::File(file) } => {
                 let file = *file;
                 let outcome = next.call(op);
                 changed(Some(file), slot);
@@ -206,7 +208,7 @@ impl Stage for ReadAhead {
                 }
                 next.call(op)
             }
-            Action::Notice { of: Of::Name(_) } => {
+            Action::Notice { of: FileOrName::Name(_) } => {
                 if matches!(op.function, Function::Truncate | Function::Other) {
                     self.changes.fetch_add(1, Ordering::AcqRel);
                 }
@@ -261,7 +263,7 @@ impl ReadAhead {
         if flags & libc::O_TRUNC != 0 {
             inode.changed();
         }
-        let ahead = Lock::new(Ahead::default());
+        let ahead = Lock::new(ReadAheadWindow::default());
         file.set_state(slot, ReadAheadHandle { inode, ahead, closed: AtomicBool::new(false) });
     }
 
@@ -273,14 +275,14 @@ impl ReadAhead {
     }
 
     /// Gives the memory back.
-    fn release(&self, ahead: &mut Ahead) {
+    fn release(&self, ahead: &mut ReadAheadWindow) {
         ahead.offered = 0..0;
         self.used.fetch_sub(ahead.window.capacity(), Ordering::Relaxed);
         ahead.window = Vec::new();
     }
 
     /// Makes room for a window. Returns whether there is.
-    fn reserve(&self, ahead: &mut Ahead, length: usize) -> bool {
+    fn reserve(&self, ahead: &mut ReadAheadWindow, length: usize) -> bool {
         let more = length.saturating_sub(ahead.window.capacity());
         if more > 0 {
             self.release(ahead);
@@ -324,7 +326,7 @@ impl ReadAhead {
 
     fn read_range(
         &self,
-        ahead: &mut Ahead,
+        ahead: &mut ReadAheadWindow,
         handle: &ReadAheadHandle,
         op: &mut Op<'_>,
         range: &Range<u64>,
@@ -362,7 +364,7 @@ impl ReadAhead {
     /// Fills the window, and answers a read from it; `None` if that did not work out.
     fn fetch(
         &self,
-        ahead: &mut Ahead,
+        ahead: &mut ReadAheadWindow,
         op: &mut Op<'_>,
         range: &Range<u64>,
         wanted: &Range<u64>,

@@ -18,7 +18,7 @@ use crate::{combine, path_rewrite};
 
 /// What to do with what is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RecoveryMode {
     /// Bring it to where it belongs.
     Finish,
     /// Only say what there is.
@@ -105,7 +105,7 @@ impl fmt::Display for Report {
 /// were made, and so in and below each of `places`. Files of `path-rewrite` are found at its fast
 /// places. Containers that are to stay (`unpack = false`) are left alone; logs of such a stage that
 /// were not finished become containers.
-pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: Wanted) -> Report {
+pub fn recover(configuration: &Configuration, places: &[PathBuf], wanted: RecoveryMode) -> Report {
     let mut report = Report::default();
     for (name, options) in configuration.options() {
         match name {
@@ -142,7 +142,7 @@ pub fn finish_moves(configuration: &Configuration) -> Report {
             && let Ok(options) = options.clone().try_into::<path_rewrite::PathRewriteOptions>()
         {
             for place in FastPlace::of_rules(&options.rules) {
-                rewritten::recover_in(&place, Wanted::Finish, &mut report);
+                rewritten::recover_in(&place, RecoveryMode::Finish, &mut report);
             }
         }
     }

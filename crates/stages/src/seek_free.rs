@@ -52,7 +52,7 @@ struct SeekFree;
 
 /// What the program thinks of an open file.
 #[derive(Debug)]
-struct Believed {
+struct ProgramView {
     position: u64,
     size: u64,
 }
@@ -80,7 +80,7 @@ impl Stage for SeekFree {
 
     fn call(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let slot = next.slot();
-        let believed = |file: &'_ Arc<OpenFile>| file.state::<Lock<Believed>>(slot).is_some();
+        let believed = |file: &'_ Arc<OpenFile>| file.state::<Lock<ProgramView>>(slot).is_some();
         match &op.action {
             Action::Open { file, .. } => {
                 let file = *file;
@@ -88,7 +88,7 @@ impl Stage for SeekFree {
                 // SAFETY: it was just opened, and has no other user yet.
                 let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor as RawFd) };
                 let size = rustix::fs::fstat(fd).map_or(0, |stat| stat.st_size as u64);
-                file.set_state(slot, Lock::<_>::new(Believed { position: 0, size }));
+                file.set_state(slot, Lock::<_>::new(ProgramView { position: 0, size }));
                 Ok(descriptor)
             }
             Action::Read { file, .. } if believed(file) => read(op, next),
@@ -99,7 +99,7 @@ impl Stage for SeekFree {
             Action::Truncate { file, length } => {
                 let (file, length) = (*file, *length);
                 let outcome = next.call(op)?;
-                if let Some(believed) = file.state::<Lock<Believed>>(slot) {
+                if let Some(believed) = file.state::<Lock<ProgramView>>(slot) {
                     believed.lock().size = length;
                 }
                 Ok(outcome)
@@ -113,7 +113,9 @@ fn read(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
     let (function, route) = (op.function, op.route);
     let Action::Read { file, memory, at, flags } = &mut op.action else { return next.call(op) };
     let (file, flags) = (*file, *flags);
-    let Some(believed) = file.state::<Lock<Believed>>(next.slot()) else { return next.call(op) };
+    let Some(believed) = file.state::<Lock<ProgramView>>(next.slot()) else {
+        return next.call(op);
+    };
     let mut believed = believed.lock();
     let from = at.unwrap_or(believed.position);
     let wanted = believed.size.saturating_sub(from).min(memory.len() as u64) as usize;
@@ -136,7 +138,9 @@ fn read(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
 fn write(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
     let Action::Write { file, at, .. } = &mut op.action else { return next.call(op) };
     let file = *file;
-    let Some(believed) = file.state::<Lock<Believed>>(next.slot()) else { return next.call(op) };
+    let Some(believed) = file.state::<Lock<ProgramView>>(next.slot()) else {
+        return next.call(op);
+    };
     let mut believed = believed.lock();
     let given = at.take();
     let outcome = next.call(op);
@@ -154,7 +158,7 @@ fn write(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
 }
 
 fn seek(file: &OpenFile, offset: i64, whence: i32, slot: usize) -> Outcome {
-    let Some(believed) = file.state::<Lock<Believed>>(slot) else { return Err(Errno::BADF) };
+    let Some(believed) = file.state::<Lock<ProgramView>>(slot) else { return Err(Errno::BADF) };
     let mut believed = believed.lock();
     let size = believed.size as i64;
     let target = match whence {

@@ -2,14 +2,19 @@
 
 use rustix::io::Errno;
 use striate_calls::Function;
-use striate_stack::{Action, End, Memory, Next, Op, Outcome};
+use striate_stack::{Action, CopyEndpoint, Memory, Next, Op, Outcome};
 
 /// As much is copied at a time.
 const MOST: usize = 1 << 20;
 
 /// What `copy_file_range` does, by a read and writes: for files that a stage keeps on different
 /// file systems.
-pub(crate) fn copy_by_hand(from: End<'_>, to: End<'_>, length: usize, next: Next<'_>) -> Outcome {
+pub(crate) fn copy_by_hand(
+    from: CopyEndpoint<'_>,
+    to: CopyEndpoint<'_>,
+    length: usize,
+    next: Next<'_>,
+) -> Outcome {
     let (Some(source), Some(sink)) = (from.file, to.file) else { return Err(Errno::XDEV) };
     if sink.appends() {
         return Err(Errno::BADF);

@@ -37,7 +37,7 @@ const STICKY: u32 = 0o1000;
 /// A file or directory that is not trusted.
 #[derive(Debug, Error)]
 #[error("{} {reason}", .path.display())]
-pub(crate) struct Distrust {
+pub(crate) struct UntrustedPath {
     path: PathBuf,
     reason: Reason,
 }
@@ -73,7 +73,7 @@ enum Reason {
     System(Errno),
 }
 
-impl Distrust {
+impl UntrustedPath {
     fn new(path: &Path, reason: Reason) -> Self {
         Self { path: path.to_path_buf(), reason }
     }
@@ -97,8 +97,8 @@ impl Distrust {
     }
 }
 
-impl From<Distrust> for std::io::Error {
-    fn from(distrust: Distrust) -> Self {
+impl From<UntrustedPath> for std::io::Error {
+    fn from(distrust: UntrustedPath) -> Self {
         match distrust.reason {
             Reason::System(error) => error.into(),
             // The caller prints which file it is about.
@@ -118,22 +118,22 @@ fn permissions(stat: &Stat) -> u32 {
 
 /// Checks the way to a directory, and that it is the caller's alone to write to. Returns its path
 /// without links.
-pub(crate) fn check_directory(path: &Path) -> Result<PathBuf, Distrust> {
+pub(crate) fn check_directory(path: &Path) -> Result<PathBuf, UntrustedPath> {
     let resolved = check_way(path)?;
     let stat = look(&resolved)?;
     let (owner, caller, mode) = (stat.st_uid, caller(), permissions(&stat));
     if owner != caller {
-        return Err(Distrust::new(&resolved, Reason::Owner { owner, caller }));
+        return Err(UntrustedPath::new(&resolved, Reason::Owner { owner, caller }));
     }
     if mode & WRITE_OF_OTHERS != 0 {
-        return Err(Distrust::new(&resolved, Reason::Writable { mode }));
+        return Err(UntrustedPath::new(&resolved, Reason::Writable { mode }));
     }
     Ok(resolved)
 }
 
 /// Checks a directory in one that has passed [`check_directory`]: it is not a link, and no other
 /// user can look into it.
-pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
+pub(crate) fn check_private(path: &Path) -> Result<(), UntrustedPath> {
     let stat = look(path)?;
     let (owner, caller, mode) = (stat.st_uid, caller(), permissions(&stat));
     let reason = match FileType::from_raw_mode(stat.st_mode) {
@@ -143,58 +143,58 @@ pub(crate) fn check_private(path: &Path) -> Result<(), Distrust> {
         FileType::Directory => return Ok(()),
         _ => Reason::NotDirectory,
     };
-    Err(Distrust::new(path, reason))
+    Err(UntrustedPath::new(path, reason))
 }
 
 /// Checks an open file: a regular one with one name, owned by the caller, that no other user can
 /// write to.
-pub(crate) fn check_file(file: impl AsFd, path: &Path) -> Result<(), Distrust> {
+pub(crate) fn check_file(file: impl AsFd, path: &Path) -> Result<(), UntrustedPath> {
     let stat = check_regular(file, path)?;
     let (owner, caller, mode) = (stat.st_uid, caller(), permissions(&stat));
     if owner != caller {
-        return Err(Distrust::new(path, Reason::Owner { owner, caller }));
+        return Err(UntrustedPath::new(path, Reason::Owner { owner, caller }));
     }
     if mode & WRITE_OF_OTHERS != 0 {
-        return Err(Distrust::new(path, Reason::Writable { mode }));
+        return Err(UntrustedPath::new(path, Reason::Writable { mode }));
     }
     Ok(())
 }
 
 /// Checks that an open file is a regular one with one name at most.
-pub(crate) fn check_regular(file: impl AsFd, path: &Path) -> Result<Stat, Distrust> {
+pub(crate) fn check_regular(file: impl AsFd, path: &Path) -> Result<Stat, UntrustedPath> {
     let stat =
-        rustix::fs::fstat(file).map_err(|error| Distrust::new(path, Reason::System(error)))?;
+        rustix::fs::fstat(file).map_err(|error| UntrustedPath::new(path, Reason::System(error)))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Distrust::new(path, Reason::NotRegular));
+        return Err(UntrustedPath::new(path, Reason::NotRegular));
     }
     if stat.st_nlink > 1 {
-        return Err(Distrust::new(path, Reason::Names(stat.st_nlink)));
+        return Err(UntrustedPath::new(path, Reason::Names(stat.st_nlink)));
     }
     Ok(stat)
 }
 
 /// The error for a file of the wrong owner.
-pub(crate) fn of_another(path: &Path, owner: u32) -> Distrust {
-    Distrust::new(path, Reason::Owner { owner, caller: caller() })
+pub(crate) fn of_another(path: &Path, owner: u32) -> UntrustedPath {
+    UntrustedPath::new(path, Reason::Owner { owner, caller: caller() })
 }
 
 /// Opens a file without following a link or blocking, and checks it.
 pub(crate) fn open_file(path: &Path, flags: OFlags) -> std::io::Result<std::fs::File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags, Mode::empty()) {
-        Err(Errno::LOOP) => return Err(Distrust::new(path, Reason::Link).into()),
+        Err(Errno::LOOP) => return Err(UntrustedPath::new(path, Reason::Link).into()),
         opened => high(opened?),
     };
     check_file(&opened, path)?;
     Ok(opened.into())
 }
 
-fn look(path: &Path) -> Result<Stat, Distrust> {
-    rustix::fs::lstat(path).map_err(|error| Distrust::new(path, Reason::System(error)))
+fn look(path: &Path) -> Result<Stat, UntrustedPath> {
+    rustix::fs::lstat(path).map_err(|error| UntrustedPath::new(path, Reason::System(error)))
 }
 
 /// Follows a path from the root on, and checks that no other user can change where it leads.
-fn check_way(path: &Path) -> Result<PathBuf, Distrust> {
+fn check_way(path: &Path) -> Result<PathBuf, UntrustedPath> {
     let parts = |path: &Path| -> Vec<OsString> {
         let parts = path.components().filter_map(|part| match part {
             Component::Normal(name) => Some(name.to_owned()),
@@ -215,27 +215,27 @@ fn check_way(path: &Path) -> Result<PathBuf, Distrust> {
         let parent = look(&resolved)?;
         let (owner, mode) = (parent.st_uid, permissions(&parent));
         if owner != caller && owner != 0 {
-            return Err(Distrust::new(&resolved, Reason::Way { owner, caller }));
+            return Err(UntrustedPath::new(&resolved, Reason::Way { owner, caller }));
         }
         let is_shared = mode & WRITE_OF_OTHERS != 0;
         if is_shared && mode & STICKY == 0 {
-            return Err(Distrust::new(&resolved, Reason::Writable { mode }));
+            return Err(UntrustedPath::new(&resolved, Reason::Writable { mode }));
         }
         let next = resolved.join(name);
         let found = look(&next)?;
         let owner = found.st_uid;
         if is_shared && owner != caller && owner != 0 {
-            return Err(Distrust::new(&next, Reason::Way { owner, caller }));
+            return Err(UntrustedPath::new(&next, Reason::Way { owner, caller }));
         }
         match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => resolved = next,
             FileType::Symlink => {
                 links += 1;
                 if links > MOST_LINKS {
-                    return Err(Distrust::new(&next, Reason::Loop));
+                    return Err(UntrustedPath::new(&next, Reason::Loop));
                 }
                 let link = rustix::fs::readlink(&next, Vec::new())
-                    .map_err(|error| Distrust::new(&next, Reason::System(error)))?;
+                    .map_err(|error| UntrustedPath::new(&next, Reason::System(error)))?;
                 let link = PathBuf::from(OsString::from_vec(link.into_bytes()));
                 if link.is_absolute() {
                     resolved = PathBuf::from("/");
@@ -244,7 +244,7 @@ fn check_way(path: &Path) -> Result<PathBuf, Distrust> {
                     left.push_front(part);
                 }
             }
-            _ => return Err(Distrust::new(&next, Reason::NotDirectory)),
+            _ => return Err(UntrustedPath::new(&next, Reason::NotDirectory)),
         }
     }
     Ok(resolved)
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    fn refused<T: std::fmt::Debug>(outcome: Result<T, Distrust>, reason: &str) {
+    fn refused<T: std::fmt::Debug>(outcome: Result<T, UntrustedPath>, reason: &str) {
         let told = outcome.unwrap_err().to_string();
         assert!(told.contains(reason), "{told}");
     }

@@ -72,7 +72,7 @@ use striate_process::limits;
 use striate_process::lock::{Locked, lock};
 use striate_stack::classification::{Interference, Meaning, Scope, State};
 use striate_stack::{
-    Action, Classification, Loss, Next, Of, Op, OpenFile, Outcome, Stage, StatInto, Target,
+    Action, Classification, FileOrName, Loss, Next, Op, OpenFile, Outcome, Stage, StatInto, Target,
 };
 use toml::Table;
 
@@ -274,7 +274,7 @@ impl WriteBack {
                 let _ = self.settle_name(op, from, true, next);
                 next.call(op)
             }
-            Action::Notice { of: Of::Name(target) } => {
+            Action::Notice { of: FileOrName::Name(target) } => {
                 let target = *target;
                 let _ = self.settle_name(op, target, false, next);
                 next.call(op)
@@ -297,13 +297,13 @@ impl WriteBack {
     fn stat(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         let Action::Stat { of, .. } = &op.action else { return next.call(op) };
         match of {
-            Of::File(file) => match file.state::<WriteBackHandle>(next.slot()) {
+            FileOrName::File(file) => match file.state::<WriteBackHandle>(next.slot()) {
                 Some(handle) => {
                     self.stat_buffered(handle.buffer.lock(&self.shared, next), op, next)
                 }
                 None => next.call(op),
             },
-            Of::Name(_) => {
+            FileOrName::Name(_) => {
                 // Only then it is known which file it is.
                 let outcome = next.call(op)?;
                 let Action::Stat { into, .. } = &op.action else { return Ok(outcome) };
@@ -388,7 +388,7 @@ impl WriteBack {
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         let flags = if link_itself { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
         let into = StatInto::Stat(&mut stat);
-        let action = Action::Stat { of: Of::Name(target), flags, into };
+        let action = Action::Stat { of: FileOrName::Name(target), flags, into };
         let found = next.call(&mut Op { function: Function::Stat, route: op.route, action });
         if found.is_err() {
             return Ok(0);

@@ -12,7 +12,7 @@ use name_steps::{MADE, NameStep, NamesProgram, Observed, PathForm, make, read, t
 use striate_stack::{
     Configuration, Function, Kind, Kinds, Next, Op, Outcome, Placed, Stack, Stage,
 };
-use striate_stages::recover::{Fate, Wanted, recover, unpack};
+use striate_stages::recover::{Fate, RecoveryMode, recover, unpack};
 
 fn configuration(root: &Path, stage: &str) -> Configuration {
     let root = root.display();
@@ -83,13 +83,13 @@ fn containers_stay_and_are_seen_by_the_next_program() {
     third.finish(true).unwrap();
 
     // Unpacked elsewhere, and then where they belong.
-    let listed = unpack(&kept, None, Wanted::List).unwrap();
+    let listed = unpack(&kept, None, RecoveryMode::List).unwrap();
     let copy = place.path().join("copy");
-    let report = unpack(&kept, Some(&copy), Wanted::Finish).unwrap();
+    let report = unpack(&kept, Some(&copy), RecoveryMode::Finish).unwrap();
     assert_eq!((report.failures(), report.files.len()), (0, listed.files.len()));
     let below = copy.join(root.canonicalize().unwrap().strip_prefix("/").unwrap());
     assert_eq!(std::fs::read(below.join("a/f5")).unwrap(), b"another");
-    unpack(&kept, None, Wanted::Finish).unwrap();
+    unpack(&kept, None, RecoveryMode::Finish).unwrap();
     assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
     let expected = 20 - 1 + 1;
     assert_eq!(std::fs::read_dir(root.join("a")).unwrap().count(), expected);
@@ -113,11 +113,11 @@ fn what_cannot_be_written_out_stays_in_the_log() {
     assert!(program.finish(true).is_err());
     assert_eq!(std::fs::read(root.join("fine")).unwrap(), b"fine");
     let configuration = configuration(&root, &stage);
-    let report = recover(&configuration, &[], Wanted::Finish);
+    let report = recover(&configuration, &[], RecoveryMode::Finish);
     assert_eq!((report.files.len(), report.failures()), (1, 1));
     assert!(report.to_string().contains("a/lost"), "{report}");
     std::fs::create_dir(root.join("a")).unwrap();
-    let report = recover(&configuration, &[], Wanted::Finish);
+    let report = recover(&configuration, &[], RecoveryMode::Finish);
     assert!(matches!(report.files[0].fate, Fate::Finished), "{report}");
     assert_eq!(std::fs::read(root.join("a/lost")).unwrap(), b"not lost");
     assert_eq!(std::fs::read_dir(&logs).unwrap().count(), 0);
@@ -136,7 +136,7 @@ fn logs_in_use_are_left_alone() {
     program.open("y", PathForm::Absolute, libc::O_CREAT | libc::O_WRONLY, 0o600).unwrap();
     program.write(0, b"elsewhere", None).unwrap();
     let configuration = configuration(&root, &stages);
-    let report = recover(&configuration, std::slice::from_ref(&root), Wanted::Finish);
+    let report = recover(&configuration, std::slice::from_ref(&root), RecoveryMode::Finish);
     assert_eq!((report.files.len(), report.in_use.len()), (0, 2), "{report}");
     program.finish(true).unwrap();
     assert_eq!(std::fs::read(root.join("x")).unwrap(), b"held");

@@ -14,7 +14,7 @@ use std::sync::RwLock;
 use std::time::Duration;
 
 use name_steps::{NameStep, NamesProgram, PathForm};
-use striate_stages::recover::{Wanted, recover, unpack};
+use striate_stages::recover::{RecoveryMode, recover, unpack};
 
 const NAMES: u64 = 60;
 
@@ -189,15 +189,15 @@ fn kill_and_recover(configuration: &str) {
         killer.expect("the child has said something").join().unwrap();
         let places = [root.clone()];
         let no_start = STARTING.read().unwrap();
-        let listed = recover(&parsed, &places, Wanted::List);
-        let report = recover(&parsed, &places, Wanted::Finish);
+        let listed = recover(&parsed, &places, RecoveryMode::List);
+        let report = recover(&parsed, &places, RecoveryMode::Finish);
         assert_eq!(report.failures(), 0, "round {round}: {report}");
         assert!(report.in_use.is_empty(), "round {round}: {report}");
         assert_eq!(listed.files.len(), report.files.len());
-        assert!(recover(&parsed, &places, Wanted::Finish).files.is_empty());
+        assert!(recover(&parsed, &places, RecoveryMode::Finish).files.is_empty());
         let kept = text.contains("unpack = false");
         if kept {
-            let unpacked = unpack(far.path(), None, Wanted::Finish).unwrap();
+            let unpacked = unpack(far.path(), None, RecoveryMode::Finish).unwrap();
             assert_eq!(unpacked.failures(), 0, "round {round}: {unpacked}");
         }
         drop(no_start);

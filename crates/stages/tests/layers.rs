@@ -10,7 +10,9 @@ use program::Program;
 use proptest::prelude::*;
 use striate_process::Origin;
 use striate_stack::layer::{LayerCall, LayerFunction};
-use striate_trace::{Damage, Header, LayerRecord, Part, SeveralWriter, Trace, TraceFile, Writer};
+use striate_trace::{
+    Damage, Header, LayerRecord, MultiProcessWriter, Part, Trace, TraceFile, Writer,
+};
 
 fn header(process: u32) -> Header {
     let origin = Origin { process, rank: Some(process), ..Origin::default() };
@@ -65,9 +67,9 @@ proptest! {
 
         // The same in a file of several, copied and anew.
         let path = directory.path().join("several.trace");
-        let mut writer = SeveralWriter::create(&path).unwrap();
+        let mut writer = MultiProcessWriter::create(&path).unwrap();
         let headers = [header(1), header(2)];
-        let part = |n: usize| Part { header: &headers[n], source: "a", zero: None, held: &[] };
+        let part = |n: usize| Part { header: &headers[n], source: "a", zero: None, preopened: &[] };
         writer.begin(&part(0)).unwrap();
         for block in trace.layer_blocks().0 {
             writer.copy(&trace.stored(&block).unwrap()).unwrap();

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use name_steps::{NameStep, NamesProgram, Observed, PathForm, tree};
 use rustix::io::Errno;
 use striate_stack::{
-    Action, Configuration, Function, Kind, Kinds, Next, Of, Op, Outcome, Placed, Stack, Stage,
-    StatInto, Target,
+    Action, Configuration, FileOrName, Function, Kind, Kinds, Next, Op, Outcome, Placed, Stack,
+    Stage, StatInto, Target,
 };
-use striate_stages::recover::{Fate, Wanted, finish_moves, recover};
+use striate_stages::recover::{Fate, RecoveryMode, finish_moves, recover};
 
 const MADE: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 const THERE: i32 = libc::O_RDWR;
@@ -85,8 +85,8 @@ fn told(program: &NamesProgram, slot: usize, path: &Path) -> (u64, u64) {
     let file = program.file(slot);
     let route = program.stack.route(path);
     let mut all = Vec::new();
-    for of in [Of::File(file), Of::Name(target)] {
-        let route = if matches!(of, Of::File(_)) { file.route() } else { &route };
+    for of in [FileOrName::File(file), FileOrName::Name(target)] {
+        let route = if matches!(of, FileOrName::File(_)) { file.route() } else { &route };
         // SAFETY: numbers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: numbers.
@@ -239,12 +239,12 @@ fn what_others_wrote_is_not_overwritten() {
     assert_eq!((places.read("x"), places.fast().len()), (b"by another".to_vec(), 1));
     drop(program);
     let configuration = places.configuration("");
-    let report = recover(&configuration, &[], Wanted::Finish);
+    let report = recover(&configuration, &[], RecoveryMode::Finish);
     assert_eq!(report.failures(), 1, "{report}");
     assert!(matches!(report.files[0].fate, Fate::Failed(_)));
     // A user has looked at both, and keeps both.
     std::fs::rename(places.root.join("x"), places.root.join("y")).unwrap();
-    assert_eq!(recover(&configuration, &[], Wanted::Finish).failures(), 0);
+    assert_eq!(recover(&configuration, &[], RecoveryMode::Finish).failures(), 0);
     assert_eq!(places.read("y"), b"by another");
     assert_eq!(places.read("x"), b"under the stack");
     places.is_clean();
@@ -287,7 +287,7 @@ fn a_copy_that_was_interrupted_is_begun_again() {
     std::fs::write(&journal, format!("{body}end {sum:08x}\n")).unwrap();
     std::fs::write(places.root.join("x"), b"newer").unwrap();
     drop(program);
-    let report = recover(&places.configuration(""), &[], Wanted::Finish);
+    let report = recover(&places.configuration(""), &[], RecoveryMode::Finish);
     assert_eq!((report.failures(), report.files.len()), (0, 1), "{report}");
     assert_eq!(places.read("x"), b"newer bytes");
     places.is_clean();

@@ -13,7 +13,7 @@ use std::path::Path;
 use name_steps::random::{Dice, step};
 use name_steps::{NameStep, NamesProgram, Observed, PathForm, plain, tree};
 use rustix::io::Errno;
-use striate_stages::recover::{Wanted, recover};
+use striate_stages::recover::{RecoveryMode, recover};
 
 const NOBODY: u32 = 65534;
 
@@ -194,13 +194,13 @@ fn files_that_may_not_be_made_any_more_stay_in_the_log() {
     set_mode(&root.join("a"), 0o755);
     if rustix::process::geteuid().is_root() {
         // The superuser does not do what others have written down.
-        let report = recover(&configuration, &[], Wanted::Finish);
+        let report = recover(&configuration, &[], RecoveryMode::Finish);
         assert_eq!((report.files.len(), report.failures()), (0, 1), "{report}");
         assert!(report.to_string().contains("belongs to user 65534"), "{report}");
         assert!(!root.join("a/x").exists());
     }
     let _nobody = Nobody::new();
-    let report = recover(&configuration, &[], Wanted::Finish);
+    let report = recover(&configuration, &[], RecoveryMode::Finish);
     assert_eq!((report.files.len(), report.failures()), (1, 0), "{report}");
     assert_eq!(std::fs::read(root.join("a/x")).unwrap(), b"held");
     assert_eq!(std::fs::read_dir(&logs).unwrap().count(), 0);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use name_steps::{NamesProgram, PathForm, tree};
 use striate_stack::Configuration;
-use striate_stages::recover::{Report, Wanted, finish_moves, recover, unpack};
+use striate_stages::recover::{RecoveryMode, Report, finish_moves, recover, unpack};
 
 const NOBODY: u32 = 65534;
 const MADE: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
@@ -91,7 +91,7 @@ impl PlantedFiles {
     fn is_refused(&self, reason: &str) {
         let before = (tree(&self.fast), tree(&self.root));
         let reports = [
-            recover(&self.configuration, std::slice::from_ref(&self.root), Wanted::Finish),
+            recover(&self.configuration, std::slice::from_ref(&self.root), RecoveryMode::Finish),
             finish_moves(&self.configuration),
         ];
         for report in reports {
@@ -113,7 +113,8 @@ impl PlantedFiles {
     }
 
     fn is_recovered(&self) {
-        let report = recover(&self.configuration, std::slice::from_ref(&self.root), Wanted::Finish);
+        let report =
+            recover(&self.configuration, std::slice::from_ref(&self.root), RecoveryMode::Finish);
         assert_eq!(report.failures(), 0, "{report}");
         assert_eq!(std::fs::read(self.root.join("x")).unwrap(), b"planted");
         assert_eq!(tree(&self.fast).into_keys().collect::<Vec<_>>(), [] as [String; 0]);
@@ -160,7 +161,7 @@ fn a_directory_that_is_a_link_is_not_followed() {
     std::fs::rename(places.moves(), &elsewhere).unwrap();
     symlink(&elsewhere, places.moves()).unwrap();
     places.is_not_built(".striate-moves is a symbolic link");
-    let report = recover(&places.configuration, &[], Wanted::Finish);
+    let report = recover(&places.configuration, &[], RecoveryMode::Finish);
     assert!(report.to_string().contains("is a symbolic link"), "{report}");
     assert_eq!(std::fs::read(places.root.join("x")).unwrap(), b"");
     std::fs::remove_file(places.moves()).unwrap();
@@ -264,7 +265,7 @@ fn files_that_leave_what_a_rule_is_for_go_home_first() {
     // As if it was killed: there is nothing to be recovered.
     drop(program);
     assert_eq!(std::fs::read(outside.join("y")).unwrap(), b"planted");
-    let report = recover(&places.configuration, &[], Wanted::Finish);
+    let report = recover(&places.configuration, &[], RecoveryMode::Finish);
     assert_eq!((report.files.len(), report.failures()), (0, 0), "{report}");
     // A link that leads out: the file is made there.
     symlink(&outside, places.root.join("link")).unwrap();
@@ -289,15 +290,18 @@ fn logs_that_others_could_have_written_are_not_believed() {
     // Beside files, and where the stack says.
     let moved = places.root.join(&names[0]);
     let refused = |reason: &str| {
-        let report = recover(&places.configuration, &[], Wanted::Finish);
+        let report = recover(&places.configuration, &[], RecoveryMode::Finish);
         is_refused_as_log(&places, &report, reason);
         std::fs::rename(&log, &moved).unwrap();
-        let report =
-            recover(&places.configuration, std::slice::from_ref(&places.root), Wanted::Finish);
+        let report = recover(
+            &places.configuration,
+            std::slice::from_ref(&places.root),
+            RecoveryMode::Finish,
+        );
         is_refused_as_log(&places, &report, reason);
         std::fs::rename(&moved, &log).unwrap();
         // Nor does unpacking bring its files to where it says.
-        let told = unpack(&log, None, Wanted::Finish).unwrap_err().to_string();
+        let told = unpack(&log, None, RecoveryMode::Finish).unwrap_err().to_string();
         assert!(told.contains(reason), "{told}");
     };
     set_mode(&log, 0o622);
@@ -321,7 +325,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
         refused("belongs to user 65534, not to the caller (user 0)");
         // A caller that chooses the directory may have them.
         let into = places.fast.join("into");
-        let unpacked = unpack(&log, Some(&into), Wanted::Finish).unwrap();
+        let unpacked = unpack(&log, Some(&into), RecoveryMode::Finish).unwrap();
         assert_eq!((unpacked.files.len(), unpacked.failures()), (1, 0), "{unpacked}");
         let name = places.root.join("x");
         let name = name.strip_prefix("/").unwrap();
@@ -332,7 +336,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
         let first = name.iter().next().unwrap();
         std::fs::create_dir(&into).unwrap();
         symlink("/", into.join(first)).unwrap();
-        let unpacked = unpack(&log, Some(&into), Wanted::Finish).unwrap();
+        let unpacked = unpack(&log, Some(&into), RecoveryMode::Finish).unwrap();
         assert_eq!(unpacked.failures(), 1, "{unpacked}");
         std::fs::remove_dir_all(&into).unwrap();
     }
@@ -340,7 +344,7 @@ fn logs_that_others_could_have_written_are_not_believed() {
     let real = places.root.with_file_name("real");
     std::fs::rename(&places.root, &real).unwrap();
     symlink(&real, &places.root).unwrap();
-    let report = recover(&places.configuration, &[], Wanted::Finish);
+    let report = recover(&places.configuration, &[], RecoveryMode::Finish);
     assert_eq!(report.failures(), 1, "{report}");
     assert!(report.to_string().contains("leads to"), "{report}");
     assert!(!real.join("x").exists());

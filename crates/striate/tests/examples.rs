@@ -4,13 +4,12 @@
 //! not.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../comm/tests/job/mod.rs"]
-mod job;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[cfg(feature = "mpi")]
+use striate_testing::mpi_job;
 
 /// The directory of the examples' sources.
 fn sources() -> PathBuf {
@@ -75,8 +74,8 @@ fn processes_of_a_job_need_the_feature() {
 fn examples_verify_what_processes_wrote() {
     for name in names() {
         let directory = tempfile::tempdir().unwrap();
-        let mut job = job::mpiexec(job::ranks());
-        let ended = job::run(job.arg(program(&name)).arg(directory.path()));
+        let mut job = mpi_job::mpiexec(mpi_job::ranks());
+        let ended = mpi_job::run(job.arg(program(&name)).arg(directory.path()));
         assert!(ended.success, "{name}:\n{}", ended.output);
         // One rank speaks.
         assert_eq!(ended.output.matches("verified: ").count(), 1, "{name}:\n{}", ended.output);

@@ -9,10 +9,10 @@ pub(crate) const MAGIC: &[u8; 8] = b"STRTRACE";
 /// notice of ([`Content::RecordsWithoutResults`]), and the first of them without calls of layers.
 pub(crate) const VERSION: u32 = 5;
 /// Traces of several processes, one after the other; blocks of older traces may be among them.
-pub(crate) const VERSION_OF_SEVERAL: u32 = 6;
+pub(crate) const MULTI_PROCESS_VERSION: u32 = 6;
 /// Older versions of [`VERSION`].
 pub(crate) const OLDER_VERSIONS: [u32; 2] = [1, 3];
-/// Older versions of [`VERSION_OF_SEVERAL`].
+/// Older versions of [`MULTI_PROCESS_VERSION`].
 pub(crate) const OLDER_VERSIONS_OF_SEVERAL: [u32; 2] = [2, 4];
 /// Magic, version, and four bytes that are zero.
 pub(crate) const PREAMBLE: usize = 16;
@@ -36,7 +36,7 @@ pub(crate) enum Content {
     /// Where the last index is: the end of a complete trace.
     End = 4,
     /// Files that were open before the records begin.
-    Held = 5,
+    PreopenedFiles = 5,
     /// Where the traces of processes are.
     Processes = 6,
     /// Calls of layers above POSIX.
@@ -52,7 +52,7 @@ impl Content {
             2 => Some(Self::RecordsWithoutResults),
             3 => Some(Self::Index),
             4 => Some(Self::End),
-            5 => Some(Self::Held),
+            5 => Some(Self::PreopenedFiles),
             6 => Some(Self::Processes),
             7 => Some(Self::Layer),
             8 => Some(Self::Records),

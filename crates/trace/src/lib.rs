@@ -1,7 +1,7 @@
 //! The formats of traces and counters: what processes did with files, with writers and readers.
 //!
 //! `docs/trace-format.md` describes the format of traces. A trace is a file per process; those of
-//! several processes can be put into one file ([`TraceFile`], [`SeveralWriter`]). It consists of
+//! several processes can be put into one file ([`TraceFile`], [`MultiProcessWriter`]). It consists of
 //! blocks that can each be read alone: a block defines the paths and open files that it refers to.
 //! So the trace of a killed process is complete up to its last block, parts can be cut out, and a
 //! reader needs the memory of one block, or one per shard ([`Trace::in_order`]). Calls of layers
@@ -17,11 +17,11 @@ pub mod count;
 mod decoder;
 mod encoder;
 mod header;
-mod held;
 mod layer_codec;
 mod layer_records;
 mod multi_process;
 mod output;
+mod preopened;
 mod reader;
 mod source;
 mod time_order;
@@ -36,11 +36,11 @@ pub use self::block::{BlockInfo, StoredBlock};
 pub use self::call::{Call, Record, RecordedCall, Subject, TracedEnd, TracedFile};
 pub use self::encoder::{Encoder, Timed};
 pub use self::header::Header;
-pub use self::held::Held;
 pub use self::layer_codec::{LayerEncoder, LayerRecord};
 pub use self::layer_records::LayerRecords;
-pub use self::multi_process::{Part, SeveralWriter};
+pub use self::multi_process::{MultiProcessWriter, Part};
 pub use self::output::Output;
+pub use self::preopened::PreopenedFile;
 pub use self::reader::{Checked, Damage, Records, Trace, TraceError};
 #[doc(hidden)]
 pub use self::reader::{layer_records_in, records_in};

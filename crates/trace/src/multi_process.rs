@@ -1,4 +1,4 @@
-//! [`SeveralWriter`]: writes the traces of several processes into one file.
+//! [`MultiProcessWriter`]: writes the traces of several processes into one file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use crate::block::{
-    BlockHeader, BlockInfo, Content, MAGIC, PREAMBLE, StoredBlock, VERSION_OF_SEVERAL, checksum,
+    BlockHeader, BlockInfo, Content, MAGIC, MULTI_PROCESS_VERSION, PREAMBLE, StoredBlock, checksum,
 };
 use crate::call::Record;
 use crate::encoder::{Encoder, Timed};
 use crate::header::{Header, encode_zero};
-use crate::held::{self, Held};
 use crate::layer_codec::{FIRST_SHARD, LayerEncoder, LayerRecord};
+use crate::preopened::{self, PreopenedFile};
 use crate::reader::Damage;
-use crate::trace_file::{END_OF_SEVERAL, Entry, encode_table};
+use crate::trace_file::{Entry, MULTI_PROCESS_END, encode_table};
 use crate::varint;
 
 /// Entries of an index or a table that are kept in memory.
@@ -26,8 +26,8 @@ const MOST_ENTRIES: usize = 1024;
 /// Blocks that are filled at a time. If there are more shards, those that are begun are written as
 /// they are.
 const MOST_SHARDS: usize = 32;
-/// Files in one block of those that are held.
-const MOST_HELD: usize = 256;
+/// Preopened files in one block.
+const MOST_PREOPENED: usize = 256;
 
 /// A trace that becomes a part of a file.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +39,12 @@ pub struct Part<'a> {
     /// Time 0 of the recording it is cut from, by its own clock.
     pub zero: Option<i64>,
     /// Files that are open before its records begin.
-    pub held: &'a [Held],
+    pub preopened: &'a [PreopenedFile],
 }
 
 /// Writes traces one after the other into one file: [`begin`](Self::begin), then records or stored
 /// blocks, then the next. Memory is needed for the blocks of one process.
-pub struct SeveralWriter {
+pub struct MultiProcessWriter {
     path: PathBuf,
     file: BufWriter<File>,
     length: u64,
@@ -63,7 +63,7 @@ pub struct SeveralWriter {
     scratch: Vec<u8>,
 }
 
-impl fmt::Debug for SeveralWriter {
+impl fmt::Debug for MultiProcessWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SeveralWriter")
             .field("path", &self.path)
@@ -72,7 +72,7 @@ impl fmt::Debug for SeveralWriter {
     }
 }
 
-impl SeveralWriter {
+impl MultiProcessWriter {
     /// A new file; there must be none of that name.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
@@ -85,7 +85,7 @@ impl SeveralWriter {
         let mut file = BufWriter::with_capacity(256 << 10, file);
         let mut preamble = [0; PREAMBLE];
         preamble[..8].copy_from_slice(MAGIC);
-        preamble[8..12].copy_from_slice(&VERSION_OF_SEVERAL.to_le_bytes());
+        preamble[8..12].copy_from_slice(&MULTI_PROCESS_VERSION.to_le_bytes());
         file.write_all(&preamble)?;
         Ok(Self {
             path,
@@ -125,8 +125,8 @@ impl SeveralWriter {
         let mut header = part.header.encode();
         encode_zero(&mut header, part.zero);
         self.plain(Content::Header, &header)?;
-        for some in part.held.chunks(MOST_HELD) {
-            self.plain(Content::Held, &held::encode(some))?;
+        for some in part.preopened.chunks(MOST_PREOPENED) {
+            self.plain(Content::PreopenedFiles, &preopened::encode(some))?;
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl SeveralWriter {
         self.end_trace()?;
         self.write_index()?;
         self.write_table()?;
-        let mut content = [0; END_OF_SEVERAL];
+        let mut content = [0; MULTI_PROCESS_END];
         content[..8].copy_from_slice(&self.last_index.to_le_bytes());
         content[8..16].copy_from_slice(&self.records.to_le_bytes());
         content[16..].copy_from_slice(&self.last_table.to_le_bytes());

@@ -11,12 +11,12 @@ use crate::block::{BlockHeader, BlockInfo, Content, HEADER, StoredBlock};
 use crate::call::Record;
 use crate::decoder::Decoder;
 use crate::header::Header;
-use crate::held::{self, Held};
 use crate::layer_codec::{LayerDecoder, LayerRecord};
 use crate::layer_records::LayerRecords;
+use crate::preopened::{self, PreopenedFile};
 use crate::source::Source;
 use crate::time_order::{InOrder, ShardRecords};
-use crate::trace_file::{END_OF_SEVERAL, TraceFile};
+use crate::trace_file::{MULTI_PROCESS_END, TraceFile};
 use crate::varint::Input;
 
 /// Why a file cannot be read as a trace at all.
@@ -143,29 +143,25 @@ impl Trace {
         self.zero
     }
 
-    /// The damage that is known without looking at the blocks: that of the file it was merged from.
-    pub const fn known_damage(&self) -> Option<&Damage> {
-        self.damage.as_ref()
-    }
-
     /// The block at an offset of this trace.
     pub(crate) fn block_at(&self, at: u64) -> Result<Option<(BlockHeader, Vec<u8>)>, Damage> {
         if at >= self.end { Ok(None) } else { self.file.block(at) }
     }
 
     /// The files that were open when the records begin, if it was cut from another.
-    pub fn held(&self) -> Result<Vec<Held>, Damage> {
-        let (mut held, mut at) = (Vec::new(), self.body);
+    pub fn preopened(&self) -> Result<Vec<PreopenedFile>, Damage> {
+        let (mut preopened, mut at) = (Vec::new(), self.body);
         while let Some((header, content)) = self.block_at(at)? {
             match header.content {
-                Content::Held => held.extend(
-                    held::decode(&content).ok_or_else(|| Damage::new(at, "no list of files"))?,
+                Content::PreopenedFiles => preopened.extend(
+                    preopened::decode(&content)
+                        .ok_or_else(|| Damage::new(at, "no list of files"))?,
                 ),
                 _ => break,
             }
             at += header.size();
         }
-        Ok(held)
+        Ok(preopened)
     }
 
     /// Looks at all blocks without taking them apart.
@@ -225,7 +221,7 @@ impl Trace {
 
     /// The blocks as the index tells, if the file is complete.
     fn index(&self) -> Option<Vec<BlockInfo>> {
-        let end = HEADER as u64 + if self.alone { 16 } else { END_OF_SEVERAL as u64 };
+        let end = HEADER as u64 + if self.alone { 16 } else { MULTI_PROCESS_END as u64 };
         let (end, content) = self.file.block(self.file.len()?.checked_sub(end)?).ok()??;
         let mut content = Input(&content);
         let mut at = u64::from_le_bytes(content.fixed()?);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::block::{
-    Content, HEADER, MAGIC, OLDER_VERSIONS, OLDER_VERSIONS_OF_SEVERAL, PREAMBLE, VERSION,
-    VERSION_OF_SEVERAL,
+    Content, HEADER, MAGIC, MULTI_PROCESS_VERSION, OLDER_VERSIONS, OLDER_VERSIONS_OF_SEVERAL,
+    PREAMBLE, VERSION,
 };
 use crate::header::{Header, decode_zero};
 use crate::reader::{Damage, Trace, TraceError};
@@ -13,7 +13,7 @@ use crate::source::Source;
 use crate::varint::{Input, push, push_bytes};
 
 /// Bytes of the end of a file of several traces.
-pub(crate) const END_OF_SEVERAL: usize = 24;
+pub(crate) const MULTI_PROCESS_END: usize = 24;
 
 /// The traces in a file.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl TraceFile {
             opening
                 .trace(PREAMBLE as u64, u64::MAX, 0)
                 .map(|trace| Self { traces: vec![Trace { alone: true, ..trace }], damage: None })
-        } else if version == VERSION_OF_SEVERAL || OLDER_VERSIONS_OF_SEVERAL.contains(&version) {
+        } else if version == MULTI_PROCESS_VERSION || OLDER_VERSIONS_OF_SEVERAL.contains(&version) {
             Ok(opening.by_table().unwrap_or_else(|| opening.by_scan()))
         } else {
             return Err(TraceError::Version { path: opening.path, version });
@@ -98,7 +98,7 @@ impl Opening {
 
     /// The traces as the table at the end tells, if the file is complete.
     fn by_table(&self) -> Option<TraceFile> {
-        const END: u64 = (HEADER + END_OF_SEVERAL) as u64;
+        const END: u64 = (HEADER + MULTI_PROCESS_END) as u64;
         let (end, content) = self.source.block(self.source.len()?.checked_sub(END)?).ok()??;
         if end.content != Content::End {
             return None;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Ended, Image};
+use crate::{Ended, Image, LONGEST, Stack, run};
 
 /// What a script does, and what it leaves that is the same whenever it is run.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,50 @@ pub fn difference(native: &(Ended, Image), other: &(Ended, Image)) -> Vec<String
         told.push(format!("stderr: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n    ")));
     }
     told
+}
+
+/// Runs a script in the shell of a command, which says where; how it ended, and what it left below
+/// `work`.
+pub fn act(
+    script: Script,
+    mut shell: Command,
+    work: &Path,
+    environment: &[(&str, &Path)],
+) -> (Ended, Image) {
+    script.add_to(&mut shell);
+    shell.envs(environment.iter().copied());
+    let ended = run(&mut shell, LONGEST);
+    (ended, Image::of(work, script.ignored))
+}
+
+/// Checks that a script, which has been run without Striate, does the same with each stack: `with`
+/// runs it and says how it differed. `STRIATE_STACKS='count;trace'` tries only these stacks.
+pub fn same_with<'s>(
+    script: Script,
+    native: &(Ended, Image),
+    stacks: impl IntoIterator<Item = &'s Stack>,
+    mut with: impl FnMut(&Stack) -> Vec<String>,
+) {
+    let code = native.0.status.and_then(|status| status.code());
+    assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
+    let only = std::env::var("STRIATE_STACKS").ok();
+    let is_wanted = |stack: &Stack| {
+        only.as_ref().is_none_or(|only| only.split(';').any(|name| name == stack.name))
+    };
+    let mut failures = Vec::new();
+    for stack in stacks.into_iter().filter(|stack| is_wanted(stack)) {
+        let told = with(stack);
+        if !told.is_empty() {
+            failures.push(format!("with {}:\n  {}", stack.name, told.join("\n  ")));
+        }
+    }
+    assert!(failures.is_empty(), "{}:\n{}", script.file, failures.join("\n"));
+}
+
+/// Compiles the program of the script `mpi.sh` for an MPI.
+pub fn compile_ranks(mpi: &str, program: &Path) {
+    let mut compiler = Command::new(format!("mpicc.{mpi}"));
+    succeed(compiler.args(["-O1", "-o"]).arg(program).arg(directory().join("mpi.c")));
 }
 
 /// Runs a command that has to succeed.

@@ -21,11 +21,11 @@ const ENTRY: usize = 256;
 #[derive(Debug)]
 pub struct Descriptions {
     limit: usize,
-    remembered: Mutex<Remembered>,
+    remembered: Mutex<CachedType>,
 }
 
 #[derive(Debug)]
-struct Remembered {
+struct CachedType {
     types: LruCache<TypeId, (Arc<Datatype>, usize)>,
     bytes: usize,
 }
@@ -34,7 +34,7 @@ impl Descriptions {
     /// Remembers descriptions whose encodings, each with 256 bytes more, have `limit` bytes at
     /// most.
     pub fn new(limit: usize) -> Self {
-        let remembered = Remembered { types: LruCache::unbounded(), bytes: 0 };
+        let remembered = CachedType { types: LruCache::unbounded(), bytes: 0 };
         Self { limit, remembered: Mutex::new(remembered) }
     }
 
@@ -86,9 +86,9 @@ impl Descriptions {
 
 /// The datatypes that were sent to the server of a connection.
 #[derive(Debug)]
-pub struct Known(LruCache<TypeId, ()>);
+pub struct SentTypes(LruCache<TypeId, ()>);
 
-impl Known {
+impl SentTypes {
     /// Nothing was sent yet; keeps at most `limit` ids.
     pub fn new(limit: NonZeroUsize) -> Self {
         Self(LruCache::new(limit))
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_server_is_told_once() {
-        let mut known = Known::new(NonZeroUsize::new(2).unwrap());
+        let mut known = SentTypes::new(NonZeroUsize::new(2).unwrap());
         let [a, b, c] = [[1; 16], [2; 16], [3; 16]].map(TypeId);
         assert!(known.must_tell(a));
         assert!(!known.must_tell(a));

@@ -54,7 +54,7 @@ pub mod transport;
 pub use access::{Access, Bytes, Share};
 pub use checksum::checksum;
 pub use connection::Connection;
-pub use description::{Descriptions, Known};
+pub use description::{Descriptions, SentTypes};
 pub use error::{Malformed, WireError};
 pub use failure::{Failure, FailureCode};
 pub use frame::{FrameKind, Header};

@@ -27,7 +27,7 @@ use signal_hook::iterator::Signals;
 use striate_mount::{MountError, Mounted, Options, UnmountKind, Unmounter};
 use striate_store::remote::RemoteUrl;
 
-use self::ending::{Patience, SettlingBar};
+use self::ending::{SettlingBar, WaitLimit};
 use crate::run::directory::{self, RunDirectory};
 use crate::run::plan::Plan;
 use crate::run::summary::Summary;
@@ -132,7 +132,7 @@ struct Ready<'a> {
 
 /// What is told when it has ended.
 #[derive(Debug, Serialize)]
-struct Gone<'a> {
+struct UnmountReport<'a> {
     point: &'a Path,
     source: &'a str,
     /// Whether everything is on the source.
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &MountArgs, json: bool) -> Result<(), CommandError> {
     };
     let text = plan.text()?;
     let stack_file = args.stack.as_deref().map(named::lasting);
-    let patience = Patience::new(args.timeout, interrupted);
+    let patience = WaitLimit::new(args.timeout, interrupted);
     earlier::wait(source, (stack_file.as_deref(), &text), &patience)?;
     let stack = striate_stages::parse_stack(&text).and_then(|configuration| configuration.build());
     let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
@@ -233,7 +233,7 @@ fn serve(
     let by_signal = lock(&ending).take().map(JoinHandle::join).is_some();
     unmounter.notices().iter().for_each(|notice| say(notice));
     if json {
-        print_line(&Gone { point: &point, source, settled: ended.is_ok() })?;
+        print_line(&UnmountReport { point: &point, source, settled: ended.is_ok() })?;
     } else if by_signal && ended.is_ok() && !args.quiet {
         say(&format!("{} is unmounted, and everything is on {source}", point.display()));
     }

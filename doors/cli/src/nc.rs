@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use signal_watch::{Leaves, SignalWatch};
+use signal_watch::{Leftover, SignalWatch};
 use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
         NcCommand::Info(_) => Some("nothing was changed"),
         _ => None,
     }
-    .map(|told| SignalWatch::new(Leaves::Nothing(told)))
+    .map(|told| SignalWatch::new(Leftover::Nothing(told)))
     .transpose()?;
     match &args.command {
         NcCommand::Header(args) => dump::run_header(args, json),

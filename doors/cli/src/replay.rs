@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, ReplayError, StoreAt, Timing, VectorMethod};
+use striate_replay::{Options, Outcome, ReplayError, ReplayTarget, StoreAt, Timing, VectorMethod};
 
 use crate::document::Document;
 use crate::trace::bar::{RecordingBar, interrupted_by_signal};
@@ -122,12 +122,12 @@ fn what_is_left(outcome: &Outcome, args: &ReplayArgs) -> String {
     }
 }
 
-fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
+fn onto(args: &ReplayArgs) -> Result<ReplayTarget, CommandError> {
     if let Some(at) = &args.store {
-        return Ok(Onto::Store { at: at.clone(), method: args.method.unwrap_or_default() });
+        return Ok(ReplayTarget::Store { at: at.clone(), method: args.method.unwrap_or_default() });
     }
     let Some(root) = &args.root else {
-        return Ok(Onto::Temporary { within: None, keep: args.keep });
+        return Ok(ReplayTarget::Temporary { within: None, keep: args.keep });
     };
     let real = root.canonicalize().is_ok_and(|root| root == Path::new("/"));
     if real && !args.yes {
@@ -136,7 +136,7 @@ fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
             "say --yes as well if that is meant; without --root, a new directory is used",
         ));
     }
-    Ok(Onto::Directory(root.clone()))
+    Ok(ReplayTarget::Directory(root.clone()))
 }
 
 fn failed(error: ReplayError) -> CommandError {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A point in time, in milliseconds since 1970, as date and time of day of UTC.
 pub(crate) fn utc(milliseconds: u64) -> String {
-    striate_report::calendar::utc(milliseconds / 1000)
+    striate_calendar::utc(milliseconds / 1000)
 }
 
 /// A length of time by its two largest units: `3 d 4 h`, `5 min 7 s`, `12 s`.

@@ -1,11 +1,10 @@
 //! `striate bench array` as a command: its names, its document, and what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../../crates/comm/tests/job/mod.rs"]
-mod job;
-
 use std::process::{Command, Output};
+
+#[cfg(feature = "mpi")]
+use striate_testing::mpi_job;
 
 fn striate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_striate")).args(arguments).output().expect("it starts")
@@ -128,8 +127,8 @@ fn layouts_on_servers_of_which_one_is_slow() {
 #[test]
 fn layouts_of_processes() {
     let directory = tempfile::tempdir().unwrap();
-    let ranks = job::ranks().min(3);
-    let mut command = job::mpiexec(ranks);
+    let ranks = mpi_job::ranks().min(3);
+    let mut command = mpi_job::mpiexec(ranks);
     command.arg(env!("CARGO_BIN_EXE_striate"));
     command.args(["bench", "array", "coll-perf", "--edge", "6", "--servers", "3", "--repeat", "2"]);
     command.args(["--bandwidth", "4MiB", "--probe-size", "64KiB", "--json"]);

@@ -1,16 +1,14 @@
 //! `striate bench` on I/O servers: what is counted on the wire, limits, and that nothing is left.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../../crates/comm/tests/job/mod.rs"]
-mod job;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use striate_server::Embedded;
 use striate_store::remote::Client;
+#[cfg(feature = "mpi")]
+use striate_testing::mpi_job;
 
 fn striate(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
@@ -183,8 +181,8 @@ fn an_interrupted_benchmark_leaves_no_servers() {
 #[test]
 fn processes_share_the_servers_of_the_first() {
     let directory = tempfile::tempdir().unwrap();
-    let ranks = job::ranks().min(3);
-    let mut command = job::mpiexec(ranks);
+    let ranks = mpi_job::ranks().min(3);
+    let mut command = mpi_job::mpiexec(ranks);
     command.arg(env!("CARGO_BIN_EXE_striate"));
     command.args(["bench", "tile-reader", "--frames", "2", "--independent", "--servers", "4"]);
     command.args(["--contiguous", "--repeat", "1", "--json", "--dir"]).arg(directory.path());

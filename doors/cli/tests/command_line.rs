@@ -1,14 +1,12 @@
 //! The real binary, as people and scripts call it: answers, exit status, JSON, colours.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../../crates/comm/tests/job/mod.rs"]
-mod job;
-
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+#[cfg(feature = "mpi")]
+use striate_testing::mpi_job;
 
 fn striate(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
@@ -643,7 +641,7 @@ fn an_interrupted_benchmark_leaves_no_file() {
 /// The binary under the launcher of its MPI, with so many ranks at most.
 #[cfg(feature = "mpi")]
 fn mpiexec(ranks: usize, arguments: &[&str]) -> Output {
-    let mut command = job::mpiexec(ranks.min(job::ranks()));
+    let mut command = mpi_job::mpiexec(ranks.min(mpi_job::ranks()));
     command.arg(env!("CARGO_BIN_EXE_striate")).args(arguments);
     command.env("LC_ALL", "C.UTF-8").output().unwrap()
 }
@@ -676,7 +674,7 @@ fn bench_under_mpi_has_peers_and_one_voice() {
     let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let apis: Vec<_> = rows(&document, "read").iter().map(|row| row["api"].clone()).collect();
     assert!(apis.contains(&"mpiio-romio".into()) && apis.contains(&"striate".into()), "{apis:?}");
-    let ranks = job::ranks().min(3);
+    let ranks = mpi_job::ranks().min(3);
     assert!(document["rows"].as_array().unwrap().iter().all(|row| row["ranks"] == ranks));
     let ratios = document["ratios"].as_array().unwrap();
     assert!(ratios[0]["name"].as_str().unwrap().contains("over mpiio-"), "{ratios:?}");

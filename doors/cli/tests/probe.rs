@@ -2,10 +2,6 @@
 //! interrupted.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[cfg(feature = "mpi")]
-#[path = "../../../crates/comm/tests/job/mod.rs"]
-mod job;
-
 #[path = "servers/cluster.rs"]
 #[expect(dead_code, reason = "shared with other tests, which need more of it")]
 mod cluster;
@@ -17,6 +13,8 @@ use std::process::{Command, Output, Stdio};
 use cluster::{ChildProcess, Server, answer, striate, told, until};
 use rustix::process::Signal;
 use serde_json::Value;
+#[cfg(feature = "mpi")]
+use striate_testing::mpi_job;
 
 /// A probe with a cache of its own.
 fn probe(place: &Path, arguments: &[&str]) -> Command {
@@ -188,7 +186,7 @@ fn ranks_of_a_job_share_the_targets_and_one_speaks() {
     let names = ["a", "b", "c", "d", "e"];
     directories(place, &names);
     let job = |arguments: &[&str]| {
-        let mut command = job::mpiexec(3.min(job::ranks()));
+        let mut command = mpi_job::mpiexec(3.min(mpi_job::ranks()));
         command.arg(env!("CARGO_BIN_EXE_striate")).arg("probe").args(arguments);
         command.env("STRIATE_CACHE_DIR", place.join("cache")).current_dir(place);
         command
@@ -198,7 +196,7 @@ fn ranks_of_a_job_share_the_targets_and_one_speaks() {
     let output = finished(job(&arguments), 0);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let row = &document["rows"][0];
-    assert_eq!((&row["kept"], &row["ranks"]), (&5.into(), &3.min(job::ranks()).into()));
+    assert_eq!((&row["kept"], &row["ranks"]), (&5.into(), &3.min(mpi_job::ranks()).into()));
     assert!(names.into_iter().all(|name| is_empty(&place.join(name))));
     let output = job(&["a", "a"]).output().unwrap();
     assert!(!output.status.success());

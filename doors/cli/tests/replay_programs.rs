@@ -2,7 +2,7 @@
 //! same offsets, and leaves files of the same sizes.
 //!
 //! The feature `peers` says that the programs are installed: see `PACKAGES` in `./test`. The
-//! scripts are those of the preload door.
+//! scripts are those of the tests of doors.
 #![cfg(feature = "peers")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -13,12 +13,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, Timing, replay};
+use striate_replay::{Options, Outcome, ReplayTarget, Timing, replay};
 use striate_trace::{Call, Function};
-
-fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/unmodified/programs/scripts")
-}
+use striate_unmodified::scripts::{self, Script};
 
 /// A directory in memory, if there is a file system for that: programs here sync a lot.
 fn place() -> tempfile::TempDir {
@@ -27,7 +24,7 @@ fn place() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("round-trip-").tempdir_in(root).unwrap()
 }
 
-fn record(script: &str, place: &Path, environment: &[(&str, &Path)]) -> PathBuf {
+fn record(script: &'static str, place: &Path, environment: &[(&str, &Path)]) -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_striate"));
     let [work, tmp, home, traces] = ["work", "tmp", "home", "traces"].map(|name| place.join(name));
     for directory in [&work, &tmp, &home] {
@@ -38,17 +35,13 @@ fn record(script: &str, place: &Path, environment: &[(&str, &Path)]) -> PathBuf 
         .args(["run", "--quiet", "--trace"])
         .arg(&traces)
         .args(["--", "/bin/sh"])
-        .arg(scripts().join(script))
         .current_dir(&work)
         .env_remove("LD_PRELOAD")
-        .env("SCRIPTS", scripts())
         .env("TMPDIR", &tmp)
         .env("HOME", &home)
         .env("LC_ALL", "C")
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        // What MPI wants to hear before it runs for the superuser, as the tests do in containers.
-        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .envs(environment.iter().copied());
+    Script::new(script).add_to(&mut command);
     let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script} fails: {told}");
@@ -144,13 +137,13 @@ fn seen(recording: &Recording) -> BTreeMap<PathBuf, u64> {
     seen
 }
 
-fn round_trip(script: &str, environment: &[(&str, &Path)]) {
+fn round_trip(script: &'static str, environment: &[(&str, &Path)]) {
     let (place, again) = (place(), self::place());
     let traces = record(script, place.path(), environment);
     let recording = Recording::open(&traces).unwrap();
     let [root, trace] = ["root", "traces"].map(|name| again.path().join(name));
     let options = Options {
-        onto: Onto::Directory(root.clone()),
+        onto: ReplayTarget::Directory(root.clone()),
         timing: Timing::AsFast,
         trace: Some(trace.clone()),
         most_differences: 1000,
@@ -230,27 +223,7 @@ round_trips! { coreutils tar git sqlite rsync gcc python h5py netcdf }
 /// too.
 fn interpreter() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    PYTHON.get_or_init(|| {
-        let has_it = |python: &Path| {
-            let asked = Command::new(python).args(["-c", "import h5py"]).output();
-            asked.is_ok_and(|output| output.status.success())
-        };
-        if let Some(given) = std::env::var_os("STRIATE_PYTHON").map(PathBuf::from)
-            && has_it(&given)
-        {
-            return given;
-        }
-        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-h5py");
-        let python = home.join("bin/python");
-        if !has_it(&python) {
-            let mut made = Command::new("python3");
-            assert!(made.args(["-m", "venv", "--clear"]).arg(&home).status().unwrap().success());
-            let mut filled = Command::new(&python);
-            filled.args(["-m", "pip", "install", "--quiet", "h5py"]);
-            assert!(filled.status().unwrap().success());
-        }
-        python
-    })
+    PYTHON.get_or_init(|| scripts::python(Path::new(env!("CARGO_TARGET_TMPDIR"))))
 }
 
 #[test]
@@ -266,9 +239,6 @@ fn mpich() {
 fn ranks(mpi: &str, mpiexec: &str) {
     let made = tempfile::tempdir().unwrap();
     let program = made.path().join("ranks");
-    let source = scripts().join("mpi.c");
-    let mut compiler = Command::new(format!("mpicc.{mpi}"));
-    let compiled = compiler.args(["-O1", "-o"]).arg(&program).arg(source);
-    assert!(compiled.status().unwrap().success());
+    scripts::compile_ranks(mpi, &program);
     round_trip("mpi.sh", &[("PROGRAM", &program), ("MPIEXEC", Path::new(mpiexec))]);
 }

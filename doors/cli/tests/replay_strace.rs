@@ -10,7 +10,7 @@ use std::process::Command;
 
 use striate_recording::Recording;
 use striate_recording::import::{self, Imported};
-use striate_replay::{Onto, Options, Timing, replay};
+use striate_replay::{Options, ReplayTarget, Timing, replay};
 use striate_stack::Kind;
 
 /// What has to be among the calls of a recording, so that it is known to be one.
@@ -47,7 +47,7 @@ fn trip(script: &str, has: Has) -> Imported {
     assert!(recording.in_order().any(|(_, record)| record.call.kind() == Kind::Map));
 
     let options = Options {
-        onto: Onto::Directory(root),
+        onto: ReplayTarget::Directory(root),
         timing: Timing::AsFast,
         most_differences: 50,
         ..Options::default()

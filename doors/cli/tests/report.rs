@@ -1,9 +1,6 @@
 //! `striate report` and `striate compare` on the command line.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../../../crates/darshan/tests/writer/mod.rs"]
-mod writer;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,9 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use striate_process::Origin;
 use striate_stack::Function;
+use striate_testing::darshan_log::{self, Order, Packed, example};
 use striate_trace::{Call, Header, Record, TracedFile, Writer};
-
-use self::writer::{Order, Packed, example};
 
 fn striate(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_striate"));
@@ -184,7 +180,7 @@ fn a_darshan_log_is_reported_compared_and_imported() {
     assert!(text.contains("./model -n 2"), "{text}");
 
     let mut counters = log.clone();
-    counters.modules.retain(|module| module.number < writer::DXT_POSIX);
+    counters.modules.retain(|module| module.number < darshan_log::DXT_POSIX);
     fs::write(here.join("counters.darshan"), counters.bytes()).unwrap();
     for arguments in [
         &["trace", "import", "counters.darshan", "-o", "x.trace"][..],

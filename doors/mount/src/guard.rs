@@ -32,7 +32,7 @@ pub(crate) enum Guarded {
 
 /// What a directory was like before.
 #[derive(Debug, Serialize, Deserialize)]
-struct Before {
+struct GuardRecord {
     point: String,
     by: Guarded,
     mode: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Guard {
     point: PathBuf,
     /// Where it is kept what the directory was like.
     kept: PathBuf,
-    before: Option<Before>,
+    before: Option<GuardRecord>,
 }
 
 impl Guard {
@@ -60,7 +60,7 @@ impl Guard {
         let kept = made_directory()?.join(format!("{:x}-{}.guard", about.dev(), about.ino()));
         let before = fs::read_to_string(&kept).ok().and_then(|text| toml::from_str(&text).ok());
         let guard = Self { directory, point: point.into(), kept, before };
-        if let Some(Before { by: Guarded::Mode, mode, .. }) = guard.before {
+        if let Some(GuardRecord { by: Guarded::Mode, mode, .. }) = guard.before {
             // The program that mounts for users wants to be able to write to it.
             guard.set_mode(mode)?;
         }
@@ -88,7 +88,7 @@ impl Guard {
         });
         let by = if immutable.is_ok() { Guarded::Immutable } else { Guarded::Mode };
         let point = self.point.to_string_lossy().into_owned();
-        let before = Before { point, by, mode, process: std::process::id() };
+        let before = GuardRecord { point, by, mode, process: std::process::id() };
         let text = toml::to_string(&before).map_err(io::Error::other)?;
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -104,7 +104,7 @@ impl Guard {
     /// Puts it right, unless another mount guards it by now.
     pub(crate) fn lift(&self) -> io::Result<()> {
         let kept = fs::read_to_string(&self.kept).ok();
-        let kept: Option<Before> = kept.and_then(|text| toml::from_str(&text).ok());
+        let kept: Option<GuardRecord> = kept.and_then(|text| toml::from_str(&text).ok());
         let ours = kept.is_some_and(|before| before.process == std::process::id());
         if ours { self.release() } else { Ok(()) }
     }

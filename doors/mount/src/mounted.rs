@@ -100,7 +100,7 @@ impl ServerOptions {
 }
 
 /// The end of a backend, and what it has to report.
-pub(crate) trait Served: std::fmt::Debug + Send + Sync {
+pub(crate) trait MountedBackend: std::fmt::Debug + Send + Sync {
     /// No request is carried out any more. Waits for those that are.
     fn close(&self);
 
@@ -111,8 +111,8 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     fn notices(&self) -> Vec<String>;
 
     /// What is held back, as far as that is known.
-    fn held(&self) -> Held {
-        Held::default()
+    fn held(&self) -> Backlog {
+        Backlog::default()
     }
 
     /// The directory that is shown, if it is one.
@@ -123,14 +123,14 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
 
 /// What stages hold back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Backlog {
     /// Files that programs have closed.
     pub(crate) files: u64,
     /// Files that programs have open for writing.
     pub(crate) open: u64,
 }
 
-impl Served for SourceFs {
+impl MountedBackend for SourceFs {
     fn close(&self) {
         Self::close(self);
     }
@@ -147,10 +147,10 @@ impl Served for SourceFs {
         std::mem::take(&mut *lock(&self.notices))
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> Backlog {
         let open = |handle: &&Arc<Handle>| handle.is_staged() && handle.is_writable();
         let open = lock(&self.handles).values().filter(open).count() as u64;
-        Held { files: self.stack.buffered_files(), open }
+        Backlog { files: self.stack.buffered_files(), open }
     }
 
     fn directory(&self) -> Option<Arc<OwnedFd>> {
@@ -169,7 +169,7 @@ pub enum UnmountKind {
 
 #[derive(Debug)]
 struct Shared {
-    served: Arc<dyn Served>,
+    served: Arc<dyn MountedBackend>,
     point: PathBuf,
     /// `None` where it cannot be seen from here.
     mount: Option<MountId>,
@@ -235,7 +235,7 @@ impl Mounted {
         rustix::process::umask(Mode::empty());
         let requests = Requests(Arc::clone(&door));
         let shown = door.source.display().to_string();
-        let served = Arc::clone(&door) as Arc<dyn Served>;
+        let served = Arc::clone(&door) as Arc<dyn MountedBackend>;
         let setup = MountSetup {
             source: &shown,
             point,
@@ -269,7 +269,7 @@ impl Mounted {
         let waiting = private_mount::start(command, (&shown, &source), limits, &limits_of_program)?;
         let device = waiting.device.try_clone().map_err(MountError::Session)?;
         let requests = Requests(Arc::clone(&door));
-        let served = Arc::clone(&door) as Arc<dyn Served>;
+        let served = Arc::clone(&door) as Arc<dyn MountedBackend>;
         let setup = MountSetup {
             source: &shown,
             point: source,
@@ -316,7 +316,7 @@ impl Mounted {
     }
 
     fn begin<F: Filesystem>(
-        served: Arc<dyn Served>,
+        served: Arc<dyn MountedBackend>,
         requests: F,
         setup: &MountSetup<'_>,
     ) -> Result<Self, MountError> {
@@ -362,7 +362,7 @@ impl Mounted {
 
     /// Answers the requests of something that is mounted.
     fn attach<F: Filesystem>(
-        served: Arc<dyn Served>,
+        served: Arc<dyn MountedBackend>,
         requests: F,
         device: OwnedFd,
         setup: &MountSetup<'_>,

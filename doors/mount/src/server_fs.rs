@@ -27,7 +27,7 @@ use self::namespace::DirectorySnapshot;
 use self::nodes::{NodeKind, ServerNode, ServerNodes};
 use self::open_files::{GivenTime, InUse, OpenServerFile};
 use crate::error::MountError;
-use crate::mounted::Served;
+use crate::mounted::MountedBackend;
 use crate::sync::{lock, read, write};
 
 /// The longest name in a directory, as servers have it.
@@ -193,7 +193,7 @@ impl ServerFs {
     }
 }
 
-impl Served for ServerFs {
+impl MountedBackend for ServerFs {
     fn close(&self) {
         *write(&self.running) = false;
     }

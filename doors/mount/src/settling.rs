@@ -11,7 +11,7 @@ use crate::error::MountError;
 use crate::guard::Guard;
 use crate::mount_record::RecordWriter;
 use crate::mount_syscalls;
-use crate::mounted::Served;
+use crate::mounted::MountedBackend;
 use crate::settling_note::SettlingNote;
 
 /// Progress is told so often.
@@ -29,7 +29,7 @@ pub struct Settling {
 /// Writes what is held back. The record and the guard are given up when all is done, in whichever
 /// way.
 pub(crate) fn settle(
-    served: &dyn Served,
+    served: &dyn MountedBackend,
     mut record: Option<RecordWriter>,
     guard: Option<Guard>,
     show: &mut dyn FnMut(Settling),
@@ -70,7 +70,7 @@ pub(crate) fn settle(
 
 /// Writes what is held back, in another thread; tells every now and then how much is left.
 fn while_showing(
-    served: &dyn Served,
+    served: &dyn MountedBackend,
     held: u64,
     mut show: impl FnMut(Settling),
 ) -> Result<(), MountError> {

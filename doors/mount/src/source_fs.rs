@@ -42,7 +42,7 @@ use lru::LruCache;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use striate_stack::{
-    Action, Detail, Function, Kind, Of, Op, Outcome, Route, Stack, StatInto, Target,
+    Action, Detail, FileOrName, Function, Kind, Op, Outcome, Route, Stack, StatInto, Target,
 };
 
 use crate::source_fs::directory::DirectoryHandle;
@@ -288,7 +288,7 @@ impl SourceFs {
         }
         let action = match kind {
             Kind::ReadDirectory => Action::ReadDirectory { target },
-            _ => Action::Notice { of: Of::Name(target) },
+            _ => Action::Notice { of: FileOrName::Name(target) },
         };
         let mut op = Op { function, route: &dentry.route, action };
         let announced = self.stack.announce(&mut op);
@@ -306,7 +306,7 @@ impl SourceFs {
         let mut about = identity::empty();
         let into = StatInto::Statx { mask: identity::WANTED, buffer: &mut about };
         let flags = libc::AT_SYMLINK_NOFOLLOW;
-        let action = Action::Stat { of: Of::Name(dentry.target()), flags, into };
+        let action = Action::Stat { of: FileOrName::Name(dentry.target()), flags, into };
         self.call(function, &dentry.route, action)?;
         Ok(about)
     }
@@ -399,12 +399,12 @@ pub(crate) fn open_path(directory: &OwnedFd, name: &CStr) -> Result<(OwnedFd, li
 /// A path by which a descriptor can be opened again, and used where only paths are taken. It is of
 /// use for as long as the descriptor is there.
 #[derive(Debug)]
-pub(crate) struct Magic<'d> {
+pub(crate) struct ProcFdPath<'d> {
     path: CString,
     of: PhantomData<&'d OwnedFd>,
 }
 
-impl Deref for Magic<'_> {
+impl Deref for ProcFdPath<'_> {
     type Target = CStr;
 
     fn deref(&self) -> &CStr {
@@ -413,9 +413,9 @@ impl Deref for Magic<'_> {
 }
 
 /// The path of a descriptor.
-pub(crate) fn magic(descriptor: &OwnedFd) -> Magic<'_> {
+pub(crate) fn magic(descriptor: &OwnedFd) -> ProcFdPath<'_> {
     let path = CString::new(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
-    Magic { path: path.unwrap_or_default(), of: PhantomData }
+    ProcFdPath { path: path.unwrap_or_default(), of: PhantomData }
 }
 
 /// Where the kernel says that a descriptor's file is.

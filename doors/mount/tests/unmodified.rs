@@ -13,17 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use striate_unmodified::scripts::{self, Script, difference};
-use striate_unmodified::{Ended, Image, LONGEST, STACKS, Stack, run};
+use striate_unmodified::{Image, STACKS, Stack};
 use support::{Mount, command, renew};
-
-fn act(script: Script, below: &Path, environment: &[(&str, &Path)]) -> (Ended, Image) {
-    renew(below);
-    let mut command = command("/bin/sh", below);
-    script.add_to(&mut command);
-    command.envs(environment.iter().copied());
-    let ended = run(&mut command, LONGEST);
-    (ended, Image::of(&below.join("work"), script.ignored))
-}
 
 /// Runs a script without Striate and on mounts with all stacks.
 fn same_everywhere(script: Script, environment: &[(&str, &Path)]) {
@@ -36,30 +27,24 @@ fn same_with<'s>(
     script: Script,
     environment: &[(&str, &Path)],
 ) {
-    let only = std::env::var("STRIATE_STACKS").ok();
+    let act = |below: &Path| {
+        renew(below);
+        scripts::act(script, command("/bin/sh", below), &below.join("work"), environment)
+    };
     // Without Striate and with each stack in a directory of the same name, so that what they print
     // is the same.
     let mut mount = Mount::plain();
     mount.end();
-    let native = act(script, &mount.point(""), environment);
-    let code = native.0.status.and_then(|status| status.code());
-    assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
-    let mut failures = Vec::new();
-    for stack in stacks {
-        if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
-            continue;
-        }
+    let native = act(&mount.point(""));
+    scripts::same_with(script, &native, stacks, |stack| {
         mount.again(stack);
-        let mut told = difference(&native, &act(script, &mount.point(""), environment));
+        let mut told = difference(&native, &act(&mount.point("")));
         mount.end();
         let left = Image::of(&mount.source("work"), script.ignored);
         let left = native.1.difference(&left);
         told.extend(left.into_iter().take(5).map(|line| format!("on the source: {line}")));
-        if !told.is_empty() {
-            failures.push(format!("with {}:\n  {}", stack.name, told.join("\n  ")));
-        }
-    }
-    assert!(failures.is_empty(), "{}:\n{}", script.file, failures.join("\n"));
+        told
+    });
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) enum Direction {
 
 /// Where in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum FilePosition {
     /// At an offset that the call says, in etypes.
     Offset(MPI_Offset),
     /// At the rank's own pointer.
@@ -46,7 +46,7 @@ pub(crate) enum Coordination {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) direction: Direction,
-    pub(crate) at: At,
+    pub(crate) at: FilePosition,
     pub(crate) coordination: Coordination,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn carry_out(open: &mut Open, access: Access, buffer: Buffer) -> Outc
 fn transfer(
     open: &mut Open,
     direction: Direction,
-    at: At,
+    at: FilePosition,
     coordination: Coordination,
     buffer: Buffer,
 ) -> Outcome<u64> {
@@ -145,25 +145,25 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
             match access {
                 Access { coordination: Coordination::Independent, .. } => {}
                 // The other ranks synchronise for the pointer first.
-                Access { at: At::Shared, .. } => open.decline(&failure),
+                Access { at: FilePosition::Shared, .. } => open.decline(&failure),
                 Access { direction, .. } => open.decline_access(direction, &failure),
             }
             return Err(failure);
         }
     };
     open.details = CallDetails {
-        offset: if let At::Offset(offset) = access.at { Some(offset) } else { None },
+        offset: if let FilePosition::Offset(offset) = access.at { Some(offset) } else { None },
         length: memory.len(),
         count: buffer.count as u64,
         moved: 0,
     };
     let offset = match access.at {
-        At::Offset(offset) => Some(offset as u64),
-        At::Individual => None,
-        At::Shared if access.coordination == Coordination::Collective => {
+        FilePosition::Offset(offset) => Some(offset as u64),
+        FilePosition::Individual => None,
+        FilePosition::Shared if access.coordination == Coordination::Collective => {
             Some(open.file.take_ordered(etypes)?)
         }
-        At::Shared => Some(open.file.take_shared(etypes)?),
+        FilePosition::Shared => Some(open.file.take_shared(etypes)?),
     };
     Ok(Prepared { memory, offset })
 }
@@ -171,7 +171,7 @@ pub(crate) fn prepare(open: &mut Open, access: Access, buffer: Buffer) -> Outcom
 /// The memory of a call, and how many etypes it holds.
 #[inline]
 pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(UserMemory, u64)> {
-    if access.at != At::Shared {
+    if access.at != FilePosition::Shared {
         open.not_sequential()?;
     }
     if access.coordination == Coordination::Collective {
@@ -186,7 +186,7 @@ pub(crate) fn check(open: &Open, access: Access, buffer: Buffer) -> Outcome<(Use
         }
         _ => {}
     }
-    if let At::Offset(offset) = access.at
+    if let FilePosition::Offset(offset) = access.at
         && offset < 0
     {
         return Err(Failure::new(mpi::ERR_ARG, "the offset is negative"));

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::access::{Access, At, Coordination, Direction, blocking};
+use crate::access::{Access, Coordination, Direction, FilePosition, blocking};
 use crate::call_record;
 use crate::constants::{
     self as mpi, MPI_Count, MPI_Datatype, MPI_File, MPI_Offset, MPI_Request, MPI_Status,
@@ -53,12 +53,12 @@ macro_rules! blocking {
     ($($name:literal: $function:ident, $direction:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] (offset: MPI_Offset) (status: *mut MPI_Status) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { blocking(open, access!($direction, At::Offset(offset), $coordination), buffer, status) });
+            unsafe { blocking(open, access!($direction, FilePosition::Offset(offset), $coordination), buffer, status) });
     )*};
     ($($name:literal: $function:ident, $direction:ident, $at:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] () (status: *mut MPI_Status) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { blocking(open, access!($direction, At::$at, $coordination), buffer, status) });
+            unsafe { blocking(open, access!($direction, FilePosition::$at, $coordination), buffer, status) });
     )*};
 }
 
@@ -67,12 +67,12 @@ macro_rules! nonblocking {
     ($($name:literal: $function:ident, $direction:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] (offset: MPI_Offset) (request: *mut MPI_Request) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { start(open, access!($direction, At::Offset(offset), $coordination), buffer, request) });
+            unsafe { start(open, access!($direction, FilePosition::Offset(offset), $coordination), buffer, request) });
     )*};
     ($($name:literal: $function:ident, $direction:ident, $at:ident, $coordination:ident;)*) => {$(
         counted!($name [$function] () (request: *mut MPI_Request) |open, buffer|
             // SAFETY: what the program gave.
-            unsafe { start(open, access!($direction, At::$at, $coordination), buffer, request) });
+            unsafe { start(open, access!($direction, FilePosition::$at, $coordination), buffer, request) });
     )*};
 }
 
@@ -80,13 +80,13 @@ macro_rules! nonblocking {
 macro_rules! split {
     ($($first:literal $begin:ident, $second:literal $end:ident: $direction:ident, $at:ident;)*) => {$(
         counted!($first [$begin] () () |open, buffer|
-            begin(open, access!($direction, At::$at, Collective), buffer));
-        split!(end $second $end: access!($direction, At::$at, Collective));
+            begin(open, access!($direction, FilePosition::$at, Collective), buffer));
+        split!(end $second $end: access!($direction, FilePosition::$at, Collective));
     )*};
     ($($first:literal $begin:ident, $second:literal $end:ident: $direction:ident;)*) => {$(
         counted!($first [$begin] (offset: MPI_Offset) () |open, buffer|
-            begin(open, access!($direction, At::Offset(offset), Collective), buffer));
-        split!(end $second $end: access!($direction, At::Offset(0), Collective));
+            begin(open, access!($direction, FilePosition::Offset(offset), Collective), buffer));
+        split!(end $second $end: access!($direction, FilePosition::Offset(0), Collective));
     )*};
     (end $second:literal $end:ident: $access:expr) => {
         on_file! {

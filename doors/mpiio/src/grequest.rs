@@ -28,7 +28,7 @@ type Register = unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int;
 
 /// How the MPI polls requests.
 #[derive(Clone, Copy, Debug)]
-enum Means {
+enum PollMethod {
     /// Each request has a function that the MPI calls.
     Extended(ExtendedStart),
     /// The MPI calls one function for all.
@@ -56,22 +56,22 @@ unsafe impl Sync for Handle {}
 static PENDING: Mutex<Vec<Arc<Pending>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn means() -> Means {
-    static MEANS: OnceLock<Means> = OnceLock::new();
+fn means() -> PollMethod {
+    static MEANS: OnceLock<PollMethod> = OnceLock::new();
     *MEANS.get_or_init(|| {
         if let Some(start) = function(c"PMPIX_Grequest_start") {
             // SAFETY: the type of MPICH's extension.
-            return Means::Extended(unsafe { transmute::<*mut c_void, ExtendedStart>(start) });
+            return PollMethod::Extended(unsafe { transmute::<*mut c_void, ExtendedStart>(start) });
         }
         if let Some(register) = function(c"opal_progress_register") {
             // SAFETY: the type of Open MPI's function; the callback exists as long as the process.
             let register = unsafe { transmute::<*mut c_void, Register>(register) };
             // SAFETY: as above.
             if unsafe { register(progress) } == 0 {
-                return Means::Progress;
+                return PollMethod::Progress;
             }
         }
-        Means::None
+        PollMethod::None
     })
 }
 
@@ -83,7 +83,7 @@ fn function(name: &CStr) -> Option<*mut c_void> {
 
 /// Whether requests are looked at until they are done.
 pub(crate) fn are_polled() -> bool {
-    !matches!(means(), Means::None)
+    !matches!(means(), PollMethod::None)
 }
 
 impl Pending {
@@ -184,7 +184,7 @@ pub(crate) unsafe fn start(job: Arc<Job>, request: *mut MPI_Request) -> Outcome 
     // SAFETY: functions and state are as MPI demands; the state is freed with the request.
     let started = unsafe {
         match means() {
-            Means::Extended(start) if !done => {
+            PollMethod::Extended(start) if !done => {
                 start(query, free, cancel, poll, wait, state, request)
             }
             _ => ffi::MPI_Grequest_start(Some(query), Some(free), Some(cancel), state, request),

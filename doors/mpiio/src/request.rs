@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use striate_file::Request;
 
-use crate::access::{Access, At, Coordination, Direction, Prepared, carry_out, check, prepare};
+use crate::access::{
+    Access, Coordination, Direction, FilePosition, Prepared, carry_out, check, prepare,
+};
 use crate::call_record;
 use crate::constants::{self as mpi, MPI_Request, MPI_Status};
 use crate::errhandlers::raise;
@@ -181,9 +183,9 @@ fn begin_collective(open: &mut Open, access: Access, buffer: Buffer) -> State {
     open.tally.add(access, memory.len());
     let file = &mut open.file;
     let offset = match access.at {
-        At::Offset(offset) => offset as u64,
+        FilePosition::Offset(offset) => offset as u64,
         // There is no such call at the shared pointer.
-        At::Individual | At::Shared => {
+        FilePosition::Individual | FilePosition::Shared => {
             let position = file.position();
             file.seek(position + etypes);
             position

@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use crate::access::{Access, At, Direction, carry_out};
+use crate::access::{Access, Direction, FilePosition, carry_out};
 use crate::constants::{self as mpi, MPI_Status};
 use crate::errors::{Failure, Outcome};
 use crate::memory::Buffer;
@@ -28,9 +28,9 @@ impl SplitKind {
     /// The kind of an access; where exactly is of no importance.
     pub(crate) const fn of(access: Access) -> Self {
         let place = match access.at {
-            At::Offset(_) => PointerKind::At,
-            At::Individual => PointerKind::Individual,
-            At::Shared => PointerKind::Ordered,
+            FilePosition::Offset(_) => PointerKind::At,
+            FilePosition::Individual => PointerKind::Individual,
+            FilePosition::Shared => PointerKind::Ordered,
         };
         Self { direction: access.direction, place }
     }

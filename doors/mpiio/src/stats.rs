@@ -11,15 +11,61 @@ use striate_process::say;
 
 use crate::access::{Access, Coordination, Direction};
 
-/// Reads and writes, alone and together.
-const KINDS: [&str; 4] =
-    ["independent reads", "independent writes", "collective reads", "collective writes"];
-
 /// Calls and bytes of a kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallCount {
     calls: u64,
     bytes: u64,
+}
+
+/// Calls by what they do and which ranks take part.
+#[derive(Clone, Copy, Debug, Default)]
+struct CallCounts {
+    independent_reads: CallCount,
+    independent_writes: CallCount,
+    collective_reads: CallCount,
+    collective_writes: CallCount,
+}
+
+impl CallCounts {
+    #[inline]
+    fn of_mut(&mut self, access: Access) -> &mut CallCount {
+        match (access.coordination, access.direction) {
+            (Coordination::Independent, Direction::Read) => &mut self.independent_reads,
+            (Coordination::Independent, Direction::Write) => &mut self.independent_writes,
+            (Coordination::Collective, Direction::Read) => &mut self.collective_reads,
+            (Coordination::Collective, Direction::Write) => &mut self.collective_writes,
+        }
+    }
+
+    /// All kinds, in the order of the summary.
+    const fn named(&self) -> [(&'static str, CallCount); 4] {
+        [
+            ("independent reads", self.independent_reads),
+            ("independent writes", self.independent_writes),
+            ("collective reads", self.collective_reads),
+            ("collective writes", self.collective_writes),
+        ]
+    }
+
+    /// As a reduction takes them.
+    fn to_words(self) -> Vec<u64> {
+        self.named().iter().flat_map(|(_, count)| [count.calls, count.bytes]).collect()
+    }
+
+    /// From the words of [`to_words`](Self::to_words), which are taken away.
+    fn from_words(words: &mut impl Iterator<Item = u64>) -> Self {
+        let mut next = || CallCount {
+            calls: words.next().unwrap_or_default(),
+            bytes: words.next().unwrap_or_default(),
+        };
+        Self {
+            independent_reads: next(),
+            independent_writes: next(),
+            collective_reads: next(),
+            collective_writes: next(),
+        }
+    }
 }
 
 /// What the program asked of a file.
@@ -29,13 +75,13 @@ pub(crate) struct Tally {
     /// Whether a summary is wanted; the same on all ranks.
     wanted: bool,
     opened: Instant,
-    asked: [CallCount; KINDS.len()],
+    asked: CallCounts,
 }
 
 /// What all ranks did together.
 struct Summary {
     ranks: usize,
-    asked: Vec<CallCount>,
+    asked: CallCounts,
     methods: Vec<(Method, u64)>,
     /// Seconds in requests to the store, and in collective calls beside that.
     io: f64,
@@ -50,16 +96,14 @@ impl Tally {
             name: name.display().to_string(),
             wanted,
             opened: Instant::now(),
-            asked: [CallCount::default(); KINDS.len()],
+            asked: CallCounts::default(),
         }
     }
 
     /// One more call, for so many bytes.
     #[inline]
     pub(crate) fn add(&mut self, access: Access, bytes: u64) {
-        let direction = usize::from(access.direction == Direction::Write);
-        let asked = &mut self.asked
-            [direction + 2 * usize::from(access.coordination == Coordination::Collective)];
+        let asked = self.asked.of_mut(access);
         asked.calls += 1;
         asked.bytes += bytes;
     }
@@ -82,21 +126,17 @@ impl Tally {
     fn summary(&self, file: &mut File) -> Result<Summary, FileError> {
         let stats = file.stats_of_all()?.into_iter().sum();
         let usage = file.usage();
-        let mut words: Vec<u64> = self.asked.iter().flat_map(|a| [a.calls, a.bytes]).collect();
+        let mut words = self.asked.to_words();
         words.extend(Method::ALL.iter().map(|method| usage.calls(*method)));
         words.extend([usage.io.as_micros() as u64, usage.exchange.as_micros() as u64]);
         file.comm().allreduce_u64(Reduction::Sum, &mut words)?;
-        let (asked, rest) = words.split_at(2 * KINDS.len());
-        let (methods, times) = rest.split_at(Method::ALL.len());
-        let seconds = |n: usize| times.get(n).map_or(0.0, |time| *time as f64 / 1e6);
-        Ok(Summary {
-            ranks: file.comm().size(),
-            asked: asked.chunks_exact(2).map(|a| CallCount { calls: a[0], bytes: a[1] }).collect(),
-            methods: Method::ALL.into_iter().zip(methods.iter().copied()).collect(),
-            io: seconds(0),
-            exchange: seconds(1),
-            stats,
-        })
+        // Fields are taken from the words in the order in which they were put there.
+        let mut words = words.into_iter();
+        let asked = CallCounts::from_words(&mut words);
+        let methods = Method::ALL.into_iter().zip(&mut words).collect();
+        let mut seconds = || words.next().unwrap_or_default() as f64 / 1e6;
+        let (io, exchange) = (seconds(), seconds());
+        Ok(Summary { ranks: file.comm().size(), asked, methods, io, exchange, stats })
     }
 
     fn text(&self, all: &Summary) -> String {
@@ -104,8 +144,8 @@ impl Tally {
         let (ranks, open) = (all.ranks, self.opened.elapsed().as_secs_f64());
         // Writing to a string does not fail.
         let _ = writeln!(text, "striate-mpiio: {} ({ranks} ranks, open {open:.3} s)", self.name);
-        for (CallCount { calls, bytes }, kind) in all.asked.iter().zip(KINDS) {
-            if *calls > 0 {
+        for (kind, CallCount { calls, bytes }) in all.asked.named() {
+            if calls > 0 {
                 let _ = writeln!(text, "  {calls} {kind}, {bytes} bytes");
             }
         }
@@ -115,7 +155,7 @@ impl Tally {
             .collect();
         let _ = writeln!(text, "  methods: {}", used.join(", "));
         let Stats { operations, accessed, regions, read_back, read_backs, resent, .. } = all.stats;
-        let calls: u64 = all.asked.iter().map(|asked| asked.calls).sum();
+        let calls: u64 = all.asked.named().iter().map(|(_, asked)| asked.calls).sum();
         let factor = calls as f64 / operations.max(1) as f64;
         let _ = writeln!(
             text,

@@ -33,7 +33,7 @@ pub(crate) fn watch() {
 extern "C" fn before() {
     // Not for a stage that starts a process, or a signal in the middle of one: the copy gets on as
     // it can.
-    let Some(entered) = stack_entry::Entered::new() else { return };
+    let Some(entered) = stack_entry::StackEntry::new() else { return };
     let stack = entered.stack;
     drop(entered);
     // The C library takes this lock after us. A thread that has it may be about to enter the gate,
@@ -85,7 +85,7 @@ extern "C" fn in_child() {
 /// A child process is about to run on this one's memory, or as a copy that `pthread_atfork` does
 /// not tell of.
 pub(crate) fn before_lending() {
-    if let Some(entered) = stack_entry::Entered::new() {
+    if let Some(entered) = stack_entry::StackEntry::new() {
         stack_entry::share_all_within(&entered, Shared::All);
         drop(entered);
         lend();

@@ -17,7 +17,7 @@ use std::path::Path;
 use striate_stack::layer::{ForeignCall, LayerCall, LayerFunction, NO_OFFSET};
 
 use crate::path::may_be_there;
-use crate::stack_entry::{self, Entered, guarded};
+use crate::stack_entry::{self, StackEntry, guarded};
 
 /// See the module.
 #[unsafe(no_mangle)]
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn striate_preload_layer_call(start: u64, call: *co
     } else {
         c""
     };
-    let Some(entered) = Entered::by_name() else { return };
+    let Some(entered) = StackEntry::by_name() else { return };
     let Some(end) = entered.stack.layer_clock() else { return };
     let call = LayerCall {
         function,

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 pub(crate) const MOST: usize = libc::PATH_MAX as usize;
 
 /// Memory for a path. Threads may have small stacks.
-pub(crate) struct Room(SmallVec<[u8; 256]>);
+pub(crate) struct PathBuffer(SmallVec<[u8; 256]>);
 
-impl Room {
+impl PathBuffer {
     pub(crate) fn new() -> Self {
         Self(SmallVec::new())
     }
@@ -60,7 +60,11 @@ pub(crate) unsafe fn text<'a>(path: *const c_char) -> Option<&'a CStr> {
 
 /// A path from the root on, without `.`, `..` and `//`; links in it are not followed. `None` if it
 /// cannot be known: then the call is the kernel's, which knows what is wrong.
-pub(crate) fn absolute<'r>(directory: c_int, path: &CStr, room: &'r mut Room) -> Option<&'r Path> {
+pub(crate) fn absolute<'r>(
+    directory: c_int,
+    path: &CStr,
+    room: &'r mut PathBuffer,
+) -> Option<&'r Path> {
     let path = path.to_bytes();
     room.0.clear();
     if path.first() != Some(&b'/') {

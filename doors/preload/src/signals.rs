@@ -44,17 +44,17 @@ static LATE: AtomicI32 = AtomicI32::new(0);
 
 /// What the program thinks of a default that ours is in the place of: its flags and signals it
 /// blocks. Without a lock: handlers of the program may set dispositions too.
-struct Thought {
+struct ProgramDisposition {
     flags: AtomicI32,
     mask: AtomicU64,
 }
 
-static THOUGHT: [Thought; 32] =
-    [const { Thought { flags: AtomicI32::new(0), mask: AtomicU64::new(0) } }; 32];
+static PROGRAM_DISPOSITIONS: [ProgramDisposition; 32] =
+    [const { ProgramDisposition { flags: AtomicI32::new(0), mask: AtomicU64::new(0) } }; 32];
 
-impl Thought {
+impl ProgramDisposition {
     fn note(signal: c_int, disposition: &Disposition) {
-        if let Some(thought) = THOUGHT.get(signal as usize) {
+        if let Some(thought) = PROGRAM_DISPOSITIONS.get(signal as usize) {
             thought.flags.store(disposition.sa_flags, Ordering::Relaxed);
             // SAFETY: a set of signals starts with those that the kernel knows.
             let mask = unsafe { *(&raw const disposition.sa_mask).cast::<u64>() };
@@ -90,7 +90,7 @@ pub(crate) fn watch(_stack: &Stack) {
             let mut now: Disposition = zeroed();
             let asked = real::sigaction.get()(signal, null(), &raw mut now);
             if asked == 0 && now.sa_sigaction == libc::SIG_DFL {
-                Thought::note(signal, &now);
+                ProgramDisposition::note(signal, &now);
                 let ours = ours();
                 real::sigaction.get()(signal, &raw const ours, null_mut());
             }
@@ -104,13 +104,13 @@ pub(crate) fn asked(signal: c_int, wanted: &Disposition) -> Option<Disposition> 
     if !default || !is_fatal(signal) || !WATCHING.load(Ordering::Acquire) {
         return None;
     }
-    Thought::note(signal, wanted);
+    ProgramDisposition::note(signal, wanted);
     Some(ours())
 }
 
 /// What the program thinks a disposition is, if it is ours.
 pub(crate) fn thought(signal: c_int) -> Option<Disposition> {
-    let thought = THOUGHT.get(usize::try_from(signal).ok()?)?;
+    let thought = PROGRAM_DISPOSITIONS.get(usize::try_from(signal).ok()?)?;
     // SAFETY: a disposition is a structure of numbers; zero is the default. A set of signals starts
     // with those that the kernel knows.
     unsafe {
@@ -154,7 +154,7 @@ extern "C" fn take(signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
             signal,
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP
         );
-    let entered = stack_entry::Entered::new();
+    let entered = stack_entry::StackEntry::new();
     if let Some(entered) = entered {
         drop(entered);
         stack_entry::end();

@@ -1,4 +1,4 @@
-//! How hooks enter the stack: [`Entered`] is a call of the program that is within it, [`Call`] one
+//! How hooks enter the stack: [`StackEntry`] is a call of the program that is within it, [`Call`] one
 //! on an open file.
 
 use std::ffi::{CStr, c_char, c_int};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use striate_stack::{
-    Action, Announced, Detail, Function, Kind, LOSS_STATUS, Of, Op, OpenFile, Outcome, Route,
-    Stack, Target, Within,
+    Action, Announced, Detail, FileOrName, Function, Kind, LOSS_STATUS, Op, OpenFile, Outcome,
+    Route, Stack, StackGuard, Target,
 };
 
 use crate::descriptor_table::{self, TableFile};
-use crate::path::{self, Room};
+use crate::path::{self, PathBuffer};
 use crate::{errno, signals};
 
 /// The stack, once it is built. It is never taken down.
@@ -44,15 +44,15 @@ pub(crate) fn open_up(stack: Stack) -> &'static Stack {
 }
 
 /// A call of the program that is within the stack.
-pub(crate) struct Entered {
+pub(crate) struct StackEntry {
     pub(crate) stack: &'static Stack,
     errno: errno::SavedErrno,
     // Left after all else here, and before late signals come.
-    within: Within<'static>,
+    within: StackGuard<'static>,
     _late: LateSignals,
 }
 
-impl Entered {
+impl StackEntry {
     /// Enters. `None` if there is no stack, or if the call is not the program's.
     // Inlined, so that it is not passed through memory.
     #[inline(always)]
@@ -104,7 +104,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for StackEntry {
     #[inline(always)]
     fn drop(&mut self) {
         self.errno.restore();
@@ -131,7 +131,7 @@ pub(crate) fn guarded(act: impl FnOnce() -> Outcome) -> Outcome {
 pub(crate) struct Call {
     // Used within the stack, so left before it.
     file: TableFile,
-    entered: Entered,
+    entered: StackEntry,
 }
 
 impl Call {
@@ -153,7 +153,7 @@ impl Call {
 
     #[inline(always)]
     fn enter(descriptor: c_int) -> Option<Self> {
-        let entered = Entered::new()?;
+        let entered = StackEntry::new()?;
         let file = descriptor_table::get(descriptor)?;
         Some(Self { file, entered })
     }
@@ -166,7 +166,7 @@ impl Call {
 
     /// How it came in.
     #[inline]
-    pub(crate) fn entered(&self) -> &Entered {
+    pub(crate) fn entered(&self) -> &StackEntry {
         &self.entered
     }
 
@@ -185,7 +185,7 @@ impl Call {
         if !descriptor_table::wants(descriptor, kind) {
             return None;
         }
-        let entered = Entered::new()?;
+        let entered = StackEntry::new()?;
         let file = descriptor_table::get(descriptor)?;
         let route = file.route();
         if !route.wants(kind) {
@@ -242,16 +242,16 @@ pub(crate) fn with_name<R>(
     kind: Kind,
     directory: c_int,
     name: *const c_char,
-    act: impl FnOnce(Entered, Target<'_>, &Route) -> R,
+    act: impl FnOnce(StackEntry, Target<'_>, &Route) -> R,
 ) -> Option<R> {
     if !stack()?.wants(kind) {
         return None;
     }
     share_named(name);
-    let entered = Entered::by_name()?;
+    let entered = StackEntry::by_name()?;
     // SAFETY: the program's text stays while its call lasts.
     let path: &CStr = unsafe { path::text(name)? };
-    let mut room = Room::new();
+    let mut room = PathBuffer::new();
     let absolute = path::absolute(directory, path, &mut room)?;
     let route = entered.stack.route(absolute);
     route.wants(kind).then(|| act(entered, Target { directory, path, absolute }, &route))
@@ -267,7 +267,7 @@ fn share_named(name: *const c_char) {
 }
 
 /// What a function of the C library returns.
-pub(crate) trait Answer: Copy {
+pub(crate) trait ReturnValue: Copy {
     /// That it has failed.
     const FAILED: Self;
 
@@ -279,7 +279,7 @@ fn failed() -> Errno {
     Errno::from_raw_os_error(errno::get())
 }
 
-impl Answer for c_int {
+impl ReturnValue for c_int {
     const FAILED: Self = -1;
 
     fn outcome(self) -> Outcome {
@@ -287,7 +287,7 @@ impl Answer for c_int {
     }
 }
 
-impl Answer for isize {
+impl ReturnValue for isize {
     const FAILED: Self = -1;
 
     fn outcome(self) -> Outcome {
@@ -295,7 +295,7 @@ impl Answer for isize {
     }
 }
 
-impl Answer for i64 {
+impl ReturnValue for i64 {
     const FAILED: Self = -1;
 
     fn outcome(self) -> Outcome {
@@ -303,7 +303,7 @@ impl Answer for i64 {
     }
 }
 
-impl<T> Answer for *mut T {
+impl<T> ReturnValue for *mut T {
     const FAILED: Self = null_mut();
 
     fn outcome(self) -> Outcome {
@@ -315,7 +315,7 @@ impl<T> Answer for *mut T {
 
 /// What stages say to a call that they only have notice of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Consent {
+pub(crate) enum NoticePolicy {
     /// If they fail, it does.
     Needed,
     /// It is made in any case.
@@ -324,8 +324,8 @@ pub(crate) enum Consent {
 
 /// Makes a call on a name after stages have heard of it, if any wants that, and tells them what
 /// came of it.
-pub(crate) fn noticed_name<'d, R: Answer>(
-    (function, consent): (Function, Consent),
+pub(crate) fn noticed_name<'d, R: ReturnValue>(
+    (function, consent): (Function, NoticePolicy),
     (directory, name): (c_int, *const c_char),
     real: impl FnOnce() -> R,
     detail: impl FnOnce(R) -> Detail<&'d Path>,
@@ -338,8 +338,8 @@ pub(crate) fn noticed_name<'d, R: Answer>(
         return real();
     }
     share_named(name);
-    let mut room = Room::new();
-    let Some(entered) = Entered::by_name() else { return real() };
+    let mut room = PathBuffer::new();
+    let Some(entered) = StackEntry::by_name() else { return real() };
     // SAFETY: the program's text stays while its call lasts.
     let path = unsafe { path::text(name) };
     let Some(path) = path else {
@@ -358,7 +358,7 @@ pub(crate) fn noticed_name<'d, R: Answer>(
     let target = Target { directory, path, absolute };
     let action = match kind {
         Kind::ReadDirectory => Action::ReadDirectory { target },
-        _ => Action::Notice { of: Of::Name(target) },
+        _ => Action::Notice { of: FileOrName::Name(target) },
     };
     let mut op = Op { function, route: &route, action };
     let announced = entered.announce(&mut op);
@@ -368,8 +368,8 @@ pub(crate) fn noticed_name<'d, R: Answer>(
 
 /// The same for a call on an open file: `action` is what stages hear of, `before` what else is done
 /// before.
-pub(crate) fn noticed_file<'d, R: Answer>(
-    (function, consent): (Function, Consent),
+pub(crate) fn noticed_file<'d, R: ReturnValue>(
+    (function, consent): (Function, NoticePolicy),
     (descriptor, kind): (c_int, Kind),
     action: impl for<'f> FnOnce(&'f Arc<OpenFile>) -> Action<'f>,
     before: impl FnOnce(&Call),
@@ -390,29 +390,29 @@ pub(crate) fn noticed_file<'d, R: Answer>(
     drop(call);
     let answer = make_and_tell(&op, announced, consent, real, detail);
     // Whoever drops a file last is within the stack.
-    let entered = Entered::new();
+    let entered = StackEntry::new();
     drop(op);
     drop(file);
     drop(entered);
     answer
 }
 
-pub(crate) fn make_and_tell<'d, R: Answer>(
+pub(crate) fn make_and_tell<'d, R: ReturnValue>(
     op: &Op<'_>,
     announced: Announced,
-    consent: Consent,
+    consent: NoticePolicy,
     real: impl FnOnce() -> R,
     detail: impl FnOnce(R) -> Detail<&'d Path>,
 ) -> R {
     let answer = match announced.outcome {
-        Err(error) if consent == Consent::Needed => {
+        Err(error) if consent == NoticePolicy::Needed => {
             errno::fail(error);
             R::FAILED
         }
         _ => real(),
     };
     let outcome = answer.outcome();
-    if let Some(entered) = Entered::new() {
+    if let Some(entered) = StackEntry::new() {
         let _ = guarded(|| {
             entered.stack.completed(op, &detail(answer), announced, outcome);
             Ok(0)
@@ -422,7 +422,7 @@ pub(crate) fn make_and_tell<'d, R: Answer>(
 }
 
 /// Makes a call after stages have heard of it and the file of the descriptor was shared.
-pub(crate) fn shared<'d, R: Answer>(
+pub(crate) fn shared<'d, R: ReturnValue>(
     function: Function,
     descriptor: c_int,
     real: impl FnOnce() -> R,
@@ -439,9 +439,9 @@ pub(crate) fn shared<'d, R: Answer>(
         }
     };
     noticed_file(
-        (function, Consent::Implied),
+        (function, NoticePolicy::Implied),
         (descriptor, Kind::Notice),
-        |file| Action::Notice { of: Of::File(file) },
+        |file| Action::Notice { of: FileOrName::File(file) },
         share,
         real,
         detail,
@@ -452,7 +452,7 @@ pub(crate) fn shared<'d, R: Answer>(
 /// elsewhere.
 pub(crate) fn is_elsewhere(function: Function, name: *const c_char) -> Result<bool, Errno> {
     let told = with_name(Kind::Notice, libc::AT_FDCWD, name, |entered, target, route| {
-        let action = Action::Notice { of: Of::Name(target) };
+        let action = Action::Notice { of: FileOrName::Name(target) };
         entered.announce(&mut Op { function, route, action }).outcome
     });
     told.unwrap_or(Ok(0)).map(|told| told != 0)
@@ -466,7 +466,7 @@ pub(crate) fn announced_name(
     name: *const c_char,
 ) -> Result<(), Errno> {
     let told = with_name(Kind::Notice, directory, name, |entered, target, route| {
-        let action = Action::Notice { of: Of::Name(target) };
+        let action = Action::Notice { of: FileOrName::Name(target) };
         entered.announce(&mut Op { function, route, action }).outcome
     });
     told.unwrap_or(Ok(0)).map(|_| ())
@@ -509,17 +509,17 @@ impl Announcements {
     }
 
     /// Makes the call, whatever stages have said to it, and tells them the result.
-    pub(crate) fn make<R: Answer>(self, real: impl FnOnce() -> R) -> R {
+    pub(crate) fn make<R: ReturnValue>(self, real: impl FnOnce() -> R) -> R {
         let answer = real();
         if self.files.is_empty() {
             return answer;
         }
         let outcome = answer.outcome();
         // A file whose last reference is dropped is dropped within the stack.
-        let entered = Entered::new();
+        let entered = StackEntry::new();
         for (file, route, announced) in self.files {
             if let Some(entered) = &entered {
-                let action = Action::Notice { of: Of::File(&file) };
+                let action = Action::Notice { of: FileOrName::File(&file) };
                 let op = Op { function: self.function, route: &route, action };
                 let _ = guarded(|| {
                     entered.stack.completed(&op, &Detail::default(), announced, outcome);
@@ -545,7 +545,7 @@ pub(crate) fn share(function: Function, descriptor: c_int) {
 fn share_call(call: &Call, function: Function) -> Announced {
     let mut announced = Announced::unannounced();
     if call.file.route().wants(Kind::Notice) {
-        let action = Action::Notice { of: Of::File(&call.file) };
+        let action = Action::Notice { of: FileOrName::File(&call.file) };
         announced = call.entered.announce(&mut Op { function, route: call.file.route(), action });
     }
     if !call.file.is_shared() {
@@ -567,11 +567,11 @@ pub(crate) enum Shared {
 
 /// Shares open files; all else that is held back is written.
 pub(crate) fn share_all(which: Shared) {
-    let Some(entered) = Entered::new() else { return };
+    let Some(entered) = StackEntry::new() else { return };
     share_all_within(&entered, which);
 }
 
-pub(crate) fn share_all_within(entered: &Entered, which: Shared) {
+pub(crate) fn share_all_within(entered: &StackEntry, which: Shared) {
     share_open_files(entered.stack, which);
 }
 
@@ -601,7 +601,7 @@ fn closes_on_exec(descriptor: c_int) -> bool {
 
 /// Writes all that stages hold back; files stay as they are.
 pub(crate) fn settle_all() {
-    if let Some(entered) = Entered::new() {
+    if let Some(entered) = StackEntry::new() {
         let _ = guarded(|| entered.stack.settle_all());
     }
 }
@@ -609,7 +609,7 @@ pub(crate) fn settle_all() {
 /// The process ends: all that is held back is written, and stages print their reports. Later calls
 /// are not held back.
 pub(crate) fn end() {
-    let Some(entered) = Entered::new() else { return };
+    let Some(entered) = StackEntry::new() else { return };
     if !ENDING.swap(true, Ordering::SeqCst) {
         share_all_within(&entered, Shared::All);
         let _ = guarded(|| {
@@ -632,7 +632,7 @@ pub(crate) fn end_with(status: c_int) -> c_int {
 /// The process is about to become another program, which knows nothing of what could not be
 /// written.
 pub(crate) fn tell_losses() {
-    if let Some(entered) = Entered::new() {
+    if let Some(entered) = StackEntry::new() {
         let _ = guarded(|| {
             entered.stack.tell_losses();
             Ok(0)

@@ -110,7 +110,7 @@ impl BatteryDirectories {
         let report = striate_stages::recover::unpack(
             &self.at("kept"),
             None,
-            striate_stages::recover::Wanted::Finish,
+            striate_stages::recover::RecoveryMode::Finish,
         );
         assert_eq!(report.unwrap().failures(), 0);
         (ended, Image::of(&self.at("work"), |_| false))

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use stacks::{Image, Stack, Workspace};
-use striate_stages::recover::{self, Wanted};
+use striate_stages::recover::{self, RecoveryMode};
 
 /// Processes at a time.
 const PROCESSES: usize = 3;
@@ -293,7 +293,7 @@ fn at_a_time_under_path_rewrite_in_the_background() {
 fn recover(place: &Workspace, stack: &Stack) {
     let text = stack.text(place.seen(), place.beside()).unwrap();
     let report =
-        recover::recover(&striate_stages::parse_stack(&text).unwrap(), &[], Wanted::Finish);
+        recover::recover(&striate_stages::parse_stack(&text).unwrap(), &[], RecoveryMode::Finish);
     assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
 }
 

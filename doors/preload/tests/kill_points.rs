@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stacks::{Stack, Workspace};
-use striate_stages::recover::{self, Wanted};
+use striate_stages::recover::{self, RecoveryMode};
 use striate_unmodified::kills::Victim;
 
 /// As in `replacer.c`.
@@ -38,7 +38,7 @@ fn begin(place: &Workspace) {
 
 fn recover(place: &Workspace, text: &str) {
     let configuration = striate_stages::parse_stack(text).unwrap();
-    let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
+    let report = recover::recover(&configuration, &[place.work()], RecoveryMode::Finish);
     assert_eq!((report.failures(), report.in_use.len()), (0, 0), "{report}");
     place.unpack();
 }

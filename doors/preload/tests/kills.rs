@@ -17,7 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use stacks::{LONGEST, Stack, Workspace};
-use striate_stages::recover::{self, Wanted};
+use striate_stages::recover::{self, RecoveryMode};
 
 /// How many programs are killed in each test, if not said otherwise.
 const ROUNDS: u64 = 6;
@@ -230,7 +230,7 @@ fn check_files(told: &[Vec<String>], directory: &Path) {
 fn finish_what_is_left(place: &Workspace, stack: &Stack) {
     let text = stack.text(place.seen(), place.beside()).unwrap();
     let configuration = striate_stages::parse_stack(&text).unwrap();
-    let report = recover::recover(&configuration, &[place.work()], Wanted::Finish);
+    let report = recover::recover(&configuration, &[place.work()], RecoveryMode::Finish);
     assert_eq!(report.failures(), 0, "{report:?}");
 }
 

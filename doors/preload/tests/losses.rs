@@ -155,7 +155,7 @@ fn combine_tells_what_it_could_not_write() {
     assert!(told.contains("stack recover"), "{told}");
     let text = "[[stage]]\nkind = \"combine\"\nlimit = \"1MiB\"\n";
     let configuration = striate_stages::parse_stack(text).unwrap();
-    let wanted = striate_stages::recover::Wanted::Finish;
+    let wanted = striate_stages::recover::RecoveryMode::Finish;
     let report = striate_stages::recover::recover(&configuration, &[place.at("work")], wanted);
     assert_eq!(report.failures(), 0, "{report}");
     assert_eq!(fs::read(place.at("work/out")).unwrap().len() as u64, WRITTEN);

@@ -11,45 +11,20 @@
 mod stacks;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
-use stacks::{Ended, Image, LONGEST, Stack, Workspace, run};
-use striate_unmodified::scripts::{self, Script, difference, succeed};
+use stacks::{Stack, Workspace};
+use striate_unmodified::scripts::{self, Script, difference};
 
 /// Runs a script under all stacks, with more in its environment.
 fn same_everywhere(script: Script, environment: &[(&str, &Path)]) {
     let place = Workspace::new();
-    let native = act(script, &place, &Stack::NATIVE, environment);
-    let code = native.0.status.and_then(|status| status.code());
-    assert_eq!(code, Some(0), "{} fails without Striate: {}", script.file, native.0.stderr);
-    let only = std::env::var("STRIATE_STACKS").ok();
-    let mut failures = Vec::new();
-    for stack in stacks::STACKS {
-        if only.as_ref().is_some_and(|only| !only.split(';').any(|name| name == stack.name)) {
-            continue;
-        }
-        let other = act(script, &place, stack, environment);
-        let told = difference(&native, &other);
-        if !told.is_empty() {
-            failures.push(format!("under {}:\n  {}", stack.name, told.join("\n  ")));
-        }
-    }
-    assert!(failures.is_empty(), "{}:\n{}", script.file, failures.join("\n"));
-}
-
-fn act(
-    script: Script,
-    place: &Workspace,
-    stack: &Stack,
-    environment: &[(&str, &Path)],
-) -> (Ended, Image) {
-    place.renew();
-    let mut command = place.command("/bin/sh", stack);
-    script.add_to(&mut command);
-    command.envs(environment.iter().copied());
-    let ended = run(&mut command, LONGEST);
-    (ended, Image::of(&place.work(), script.ignored))
+    let act = |stack: &Stack| {
+        place.renew();
+        scripts::act(script, place.command("/bin/sh", stack), &place.work(), environment)
+    };
+    let native = act(&Stack::NATIVE);
+    scripts::same_with(script, &native, stacks::STACKS, |stack| difference(&native, &act(stack)));
 }
 
 #[test]
@@ -110,12 +85,7 @@ fn mpich() {
 fn ranks(mpi: &str, mpiexec: &str) {
     let made = tempfile::tempdir().unwrap();
     let program = made.path().join("ranks");
-    succeed(
-        Command::new(format!("mpicc.{mpi}"))
-            .args(["-O1", "-o"])
-            .arg(&program)
-            .arg(scripts::directory().join("mpi.c")),
-    );
+    scripts::compile_ranks(mpi, &program);
     same_everywhere(
         Script::new("mpi.sh"),
         &[("PROGRAM", &program), ("MPIEXEC", Path::new(mpiexec))],

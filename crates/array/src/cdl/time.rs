@@ -2,44 +2,39 @@
 //!
 //! A variable contains times if its attribute `units` is `UNIT since DATE`, or if another such
 //! variable names it as its bounds. The calendars are those of the CF conventions. The arithmetic
-//! is that of the cdtime library, in hours as floating point numbers and in the same order of
-//! operations, so that the last digits are equal.
+//! is that of the cdtime library: hours as floating point numbers, and the same order of operations,
+//! so that the last digits are equal.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use striate_calendar::{Calendar, Date};
+
 use super::number::special;
 use crate::format::{Header, Values, Variable};
 
-/// A calendar of the CF conventions.
+/// The calendar of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Calendar {
+enum CfCalendar {
     /// Julian up to 4 October 1582, Gregorian from the next day on, which is the 15th.
     Mixed,
-    Gregorian,
-    Julian,
-    NoLeap,
-    AllLeap,
-    Days360,
+    Plain(Calendar),
 }
 
 /// The names of calendars; a prefix is sufficient.
-const CALENDARS: [(&str, Calendar); 11] = [
-    ("gregorian", Calendar::Mixed),
-    ("standard", Calendar::Mixed),
-    ("proleptic_gregorian", Calendar::Gregorian),
-    ("noleap", Calendar::NoLeap),
-    ("no_leap", Calendar::NoLeap),
-    ("365_day", Calendar::NoLeap),
-    ("allleap", Calendar::AllLeap),
-    ("all_leap", Calendar::AllLeap),
-    ("366_day", Calendar::AllLeap),
-    ("360_day", Calendar::Days360),
-    ("julian", Calendar::Julian),
+const CALENDARS: [(&str, CfCalendar); 11] = [
+    ("gregorian", CfCalendar::Mixed),
+    ("standard", CfCalendar::Mixed),
+    ("proleptic_gregorian", CfCalendar::Plain(Calendar::Gregorian)),
+    ("noleap", CfCalendar::Plain(Calendar::NoLeap)),
+    ("no_leap", CfCalendar::Plain(Calendar::NoLeap)),
+    ("365_day", CfCalendar::Plain(Calendar::NoLeap)),
+    ("allleap", CfCalendar::Plain(Calendar::AllLeap)),
+    ("all_leap", CfCalendar::Plain(Calendar::AllLeap)),
+    ("366_day", CfCalendar::Plain(Calendar::AllLeap)),
+    ("360_day", CfCalendar::Plain(Calendar::Days360)),
+    ("julian", CfCalendar::Plain(Calendar::Julian)),
 ];
-
-/// Days before each month, in a year without a leap day.
-const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
@@ -54,118 +49,59 @@ enum Unit {
 /// A date, and the hour of the day with its fraction.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Moment {
-    year: i64,
-    month: i64,
-    day: i64,
+    date: Date,
     hour: f64,
 }
 
-/// The last day of the Julian calendar ends where the first of the Gregorian begins.
-const JULIAN_END: Moment = Moment { year: 1582, month: 10, day: 5, hour: 0.0 };
-const GREGORIAN_BEGIN: Moment = Moment { year: 1582, month: 10, day: 15, hour: 0.0 };
-/// The origin of differences.
-const ORIGIN: Moment = Moment { year: 1979, month: 1, day: 1, hour: 0.0 };
-
-/// Larger differences are not dates.
-const MOST_DAYS: f64 = 2_147_483_000.0;
-
-impl Calendar {
-    fn is_leap(self, year: i64) -> bool {
-        match self {
-            Self::AllLeap => true,
-            Self::NoLeap | Self::Days360 => false,
-            Self::Julian => year % 4 == 0,
-            Self::Mixed | Self::Gregorian => year % 4 == 0 && (year % 100 != 0 || year % 400 == 0),
-        }
-    }
-
-    fn days_in(self, year: i64) -> i64 {
-        match self {
-            Self::Days360 => 360,
-            _ => 365 + i64::from(self.is_leap(year)),
-        }
-    }
-
-    /// Days of 400 years.
-    const fn cycle(self) -> i64 {
-        match self {
-            Self::Days360 => 144_000,
-            Self::NoLeap => 146_000,
-            Self::AllLeap => 146_400,
-            Self::Julian => 146_100,
-            Self::Mixed | Self::Gregorian => 146_097,
-        }
+impl Moment {
+    const fn midnight(year: i64, month: i64, day: i64) -> Self {
+        Self { date: Date { year, month, day }, hour: 0.0 }
     }
 
     /// Hours since the beginning of 1970.
-    fn hours(self, moment: Moment) -> f64 {
-        let month = if (1..=12).contains(&moment.month) { moment.month } else { 1 };
-        let leap = i64::from(self.is_leap(moment.year) && month > 2);
-        let before = match self {
-            Self::Days360 => 30 * (month - 1),
-            _ => DAYS_BEFORE[month as usize - 1],
-        };
-        let of_year = before + moment.day + leap;
-        let (cycles, mut year) = ((moment.year - 1970).div_euclid(400), 1970);
-        year += 400 * cycles;
-        let mut days = cycles * self.cycle();
-        while year < moment.year {
-            days += self.days_in(year);
-            year += 1;
-        }
-        (days + of_year - 1) as f64 * 24.0 + moment.hour
+    fn hours(self, calendar: Calendar) -> f64 {
+        calendar.days(self.date) as f64 * 24.0 + self.hour
     }
 
     /// The moment `hours` after the beginning of 1970.
-    fn moment(self, hours: f64) -> Option<Moment> {
+    fn at(calendar: Calendar, hours: f64) -> Option<Self> {
         let days = (hours / 24.0).floor();
         if days.abs() > MOST_DAYS {
             return None;
         }
-        let mut left = days as i64;
-        let mut hour = hours - days * 24.0;
+        let (mut days, mut hour) = (days as i64, hours - days * 24.0);
         if hour >= 24.0 {
-            left += 1;
+            days += 1;
             hour -= 24.0;
         }
-        let mut year = 1970 + 400 * left.div_euclid(self.cycle());
-        left = left.rem_euclid(self.cycle());
-        while left >= self.days_in(year) {
-            left -= self.days_in(year);
-            year += 1;
-        }
-        let mut month = 1;
-        while month < 12 && left >= self.days_of_month(year, month) {
-            left -= self.days_of_month(year, month);
-            month += 1;
-        }
-        Some(Moment { year, month, day: left + 1, hour })
-    }
-
-    fn days_of_month(self, year: i64, month: i64) -> i64 {
-        match (self, month) {
-            (Self::Days360, _) | (_, 4 | 6 | 9 | 11) => 30,
-            (_, 2) => 28 + i64::from(self.is_leap(year)),
-            _ => 31,
-        }
+        Some(Self { date: calendar.date(days), hour })
     }
 
     /// Hours since [`ORIGIN`].
-    fn since_origin(self, moment: Moment) -> f64 {
-        self.hours(moment) - self.hours(ORIGIN)
+    fn since_origin(self, calendar: Calendar) -> f64 {
+        self.hours(calendar) - ORIGIN.hours(calendar)
     }
 
     /// The moment `hours` later.
-    fn later(self, moment: Moment, hours: f64) -> Option<Moment> {
-        let since = self.since_origin(moment) + hours;
-        self.moment(self.hours(ORIGIN) + since)
+    fn later(self, calendar: Calendar, hours: f64) -> Option<Self> {
+        let since = self.since_origin(calendar) + hours;
+        Self::at(calendar, ORIGIN.hours(calendar) + since)
     }
 }
+
+/// The last day of the Julian calendar ends where the first of the Gregorian begins.
+const JULIAN_END: Moment = Moment::midnight(1582, 10, 5);
+const GREGORIAN_BEGIN: Moment = Moment::midnight(1582, 10, 15);
+/// The origin of differences.
+const ORIGIN: Moment = Moment::midnight(1979, 1, 1);
+
+/// Larger differences are not dates.
+const MOST_DAYS: f64 = 2_147_483_000.0;
 
 /// The interpretation of a variable's values as dates.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Times {
-    calendar: Calendar,
+    calendar: CfCalendar,
     unit: Unit,
     base: Moment,
 }
@@ -175,8 +111,8 @@ impl Times {
     pub(super) fn of(variable: &Variable) -> Option<Self> {
         let units = text(variable, "units")?;
         let calendar = match text(variable, "calendar") {
-            None => Calendar::Mixed,
-            Some(name) if name.is_empty() => Calendar::Mixed,
+            None => CfCalendar::Mixed,
+            Some(name) if name.is_empty() => CfCalendar::Mixed,
             Some(name) => {
                 let name = name.to_ascii_lowercase();
                 // The calendar `none` has no dates.
@@ -184,7 +120,7 @@ impl Times {
                     return None;
                 }
                 let known = CALENDARS.iter().find(|(own, _)| own.starts_with(&name));
-                known.map_or(Calendar::Mixed, |(_, calendar)| *calendar)
+                known.map_or(CfCalendar::Mixed, |(_, calendar)| *calendar)
             }
         };
         let (unit, base) = parse(&units)?;
@@ -202,8 +138,8 @@ impl Times {
             Unit::Months(each) => return self.months_later(each, value).and_then(shown),
         };
         let moment = match self.calendar {
-            Calendar::Mixed => self.mixed(hours),
-            calendar => calendar.moment(calendar.hours(self.base) + hours),
+            CfCalendar::Mixed => self.mixed(hours),
+            CfCalendar::Plain(calendar) => Moment::at(calendar, self.base.hours(calendar) + hours),
         };
         moment.and_then(shown)
     }
@@ -219,18 +155,18 @@ impl Times {
     fn mixed(&self, hours: f64) -> Option<Moment> {
         let (julian, gregorian) = (Calendar::Julian, Calendar::Gregorian);
         if self.base < GREGORIAN_BEGIN {
-            let left = julian.since_origin(JULIAN_END) - julian.since_origin(self.base);
+            let left = JULIAN_END.since_origin(julian) - self.base.since_origin(julian);
             if hours <= left {
-                julian.later(self.base, hours)
+                self.base.later(julian, hours)
             } else {
-                gregorian.later(GREGORIAN_BEGIN, hours - left)
+                GREGORIAN_BEGIN.later(gregorian, hours - left)
             }
         } else {
-            let left = gregorian.since_origin(GREGORIAN_BEGIN) - gregorian.since_origin(self.base);
+            let left = GREGORIAN_BEGIN.since_origin(gregorian) - self.base.since_origin(gregorian);
             if hours > left {
-                gregorian.later(self.base, hours)
+                self.base.later(gregorian, hours)
             } else {
-                julian.later(JULIAN_END, hours - left)
+                JULIAN_END.later(julian, hours - left)
             }
         }
     }
@@ -238,8 +174,8 @@ impl Times {
     /// Whole months later, at the first of the month.
     fn months_later(&self, each: f64, value: f64) -> Option<Moment> {
         let calendar = match self.calendar {
-            Calendar::Mixed => Calendar::Gregorian,
-            calendar => calendar,
+            CfCalendar::Mixed => Calendar::Gregorian,
+            CfCalendar::Plain(calendar) => calendar,
         };
         if value == 0.0 {
             return Some(self.base);
@@ -248,10 +184,10 @@ impl Times {
         if months.abs() > MOST_DAYS {
             return None;
         }
-        let begin = calendar.moment(calendar.hours(self.base))?;
+        let begin = Moment::at(calendar, self.base.hours(calendar))?.date;
         let months = months as i64 + begin.month - 1;
         let (year, month) = (begin.year + months.div_euclid(12), months.rem_euclid(12) + 1);
-        Some(Moment { year, month, day: 1, hour: 0.0 })
+        Some(Moment::midnight(year, month, 1))
     }
 }
 
@@ -319,7 +255,7 @@ fn parse(units: &str) -> Option<(Unit, Moment)> {
 
 /// Parses `YEAR-MONTH-DAY HOUR:MINUTE:SECOND`, up to the first part that is not valid.
 fn moment_of(date: &str) -> Moment {
-    let mut moment = Moment { year: 0, month: 1, day: 1, hour: 0.0 };
+    let mut moment = Moment::midnight(0, 1, 1);
     let mut rest = date;
     let mut next = |before: &str| -> Option<i64> {
         rest = rest.strip_prefix(before)?.trim_start();
@@ -330,11 +266,11 @@ fn moment_of(date: &str) -> Moment {
         number.parse().ok()
     };
     let Some(year) = next("") else { return moment };
-    moment.year = year.clamp(-1_000_000, 1_000_000);
+    moment.date.year = year.clamp(-1_000_000, 1_000_000);
     let Some(month) = next("-") else { return moment };
-    moment.month = month;
+    moment.date.month = month;
     let Some(day) = next("-") else { return moment };
-    moment.day = day.clamp(-1000, 1000);
+    moment.date.day = day.clamp(-1000, 1000);
     let Some(hour) = next(" ").filter(|hour| (0..24).contains(hour)) else { return moment };
     moment.hour = hour as f64;
     let Some(minute) = next(":").filter(|minute| (0..60).contains(minute)) else { return moment };
@@ -357,7 +293,7 @@ const HOUR: f64 = MINUTE / 60.0;
 
 /// In the notation of ISO 8601, without trailing zero parts.
 fn shown(moment: Moment) -> Option<String> {
-    let Moment { year, month, day, hour } = moment;
+    let Moment { date: Date { year, month, day }, hour } = moment;
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(0.0..=24.0).contains(&hour) {
         return None;
     }
@@ -386,7 +322,7 @@ fn shown(moment: Moment) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn date(units: &str, calendar: Calendar, value: f64) -> String {
+    fn date(units: &str, calendar: CfCalendar, value: f64) -> String {
         let (unit, base) = parse(units).unwrap();
         Times { calendar, unit, base }.date(value).unwrap()
     }
@@ -394,22 +330,25 @@ mod tests {
     #[test]
     fn calendars_are_those_of_cf() {
         let days = "days since 2000-1-1";
-        assert_eq!(date(days, Calendar::Mixed, 59.0), "\"2000-02-29\"");
-        assert_eq!(date(days, Calendar::NoLeap, 59.0), "\"2000-03-01\"");
-        assert_eq!(date(days, Calendar::Days360, 59.5), "\"2000-02-30 12\"");
-        assert_eq!(date(days, Calendar::AllLeap, -307.0), "\"1999-02-29\"");
-        assert_eq!(date("days since 1582-10-15", Calendar::Mixed, -1.0), "\"1582-10-04\"");
-        assert_eq!(date("days since 1582-10-15", Calendar::Gregorian, -1.0), "\"1582-10-14\"");
-        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.5), "\"1582-10-15 12\"");
-        // For ncdump, the moment of the change is still Julian.
-        assert_eq!(date("days since 1582-10-04", Calendar::Mixed, 1.0), "\"1582-10-05\"");
-        assert_eq!(date("months since 1999-12-31", Calendar::Mixed, 2.0), "\"2000-02-01\"");
+        assert_eq!(date(days, CfCalendar::Mixed, 59.0), "\"2000-02-29\"");
+        assert_eq!(date(days, CfCalendar::Plain(Calendar::NoLeap), 59.0), "\"2000-03-01\"");
+        assert_eq!(date(days, CfCalendar::Plain(Calendar::Days360), 59.5), "\"2000-02-30 12\"");
+        assert_eq!(date(days, CfCalendar::Plain(Calendar::AllLeap), -307.0), "\"1999-02-29\"");
+        assert_eq!(date("days since 1582-10-15", CfCalendar::Mixed, -1.0), "\"1582-10-04\"");
         assert_eq!(
-            date("hours since 1990-01-01T12:00:00Z", Calendar::Mixed, 1.0),
+            date("days since 1582-10-15", CfCalendar::Plain(Calendar::Gregorian), -1.0),
+            "\"1582-10-14\""
+        );
+        assert_eq!(date("days since 1582-10-04", CfCalendar::Mixed, 1.5), "\"1582-10-15 12\"");
+        // For ncdump, the moment of the change is still Julian.
+        assert_eq!(date("days since 1582-10-04", CfCalendar::Mixed, 1.0), "\"1582-10-05\"");
+        assert_eq!(date("months since 1999-12-31", CfCalendar::Mixed, 2.0), "\"2000-02-01\"");
+        assert_eq!(
+            date("hours since 1990-01-01T12:00:00Z", CfCalendar::Mixed, 1.0),
             "\"1990-01-01 13\""
         );
         assert_eq!(
-            date("seconds since 1970-01-01", Calendar::Mixed, -5.0),
+            date("seconds since 1970-01-01", CfCalendar::Mixed, -5.0),
             "\"1969-12-31 23:59:55\""
         );
         assert!(
@@ -417,9 +356,9 @@ mod tests {
         );
     }
 
-    /// The twin: counts days one by one.
+    /// Whole days are exact in hours.
     #[test]
-    fn every_day_follows_the_one_before() {
+    fn every_midnight_is_found_again() {
         for calendar in [
             Calendar::Gregorian,
             Calendar::Julian,
@@ -427,19 +366,12 @@ mod tests {
             Calendar::AllLeap,
             Calendar::Days360,
         ] {
-            let mut expected = Moment { year: 1561, month: 1, day: 1, hour: 0.0 };
-            let mut hours = calendar.hours(expected);
+            let mut hours = Moment::midnight(1561, 1, 1).hours(calendar);
             for _ in 0..300_000 {
-                assert_eq!(calendar.moment(hours), Some(expected), "{calendar:?}");
-                assert_eq!(calendar.hours(expected).to_bits(), hours.to_bits());
+                let moment = Moment::at(calendar, hours).unwrap();
+                assert_eq!(moment.hour.to_bits(), 0.0_f64.to_bits(), "{calendar:?}");
+                assert_eq!(moment.hours(calendar).to_bits(), hours.to_bits(), "{calendar:?}");
                 hours += 24.0;
-                expected.day += 1;
-                if expected.day > calendar.days_of_month(expected.year, expected.month) {
-                    (expected.day, expected.month) = (1, expected.month + 1);
-                }
-                if expected.month > 12 {
-                    (expected.month, expected.year) = (1, expected.year + 1);
-                }
             }
         }
     }

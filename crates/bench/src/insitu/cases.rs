@@ -53,7 +53,7 @@ pub(super) static OVERHEADS: &[OverheadStack] = &[
 
 /// A way to do a task.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct TaskVariant {
     pub(super) name: &'static str,
     /// Without Striate, if there are none. `SLOW` and `FAST` stand for the places.
     pub(super) stages: Option<&'static str>,
@@ -61,7 +61,7 @@ pub(super) struct Way {
     pub(super) on_fast: bool,
 }
 
-impl Way {
+impl TaskVariant {
     const fn of(name: &'static str, stages: &'static str) -> Self {
         Self { name, stages: Some(stages), on_fast: false }
     }
@@ -109,7 +109,7 @@ pub(super) struct InsituCase {
     /// What it is called with the end of the process as a part of it: what is buffered beyond the
     /// last close is written then.
     pub(super) to_the_end: Option<&'static str>,
-    pub(super) ways: &'static [Way],
+    pub(super) ways: &'static [TaskVariant],
     /// Which way is compared with which other, and what it should gain.
     pub(super) comparisons: &'static [(&'static str, &'static str, Option<f64>)],
 }
@@ -157,13 +157,14 @@ macro_rules! on_slow_storage {
     };
 }
 
-const SLOW: Way = Way::of("without", on_slow_storage!(""));
+const SLOW: TaskVariant = TaskVariant::of("without", on_slow_storage!(""));
 const WRITE_BACK: &str = "[[stage]]\nkind = \"write-back\"\n";
-const WRITE_BACK_ON_SLOW: Way =
-    Way::of("write-back", on_slow_storage!("[[stage]]\nkind = \"write-back\"\n"));
+const WRITE_BACK_ON_SLOW: TaskVariant =
+    TaskVariant::of("write-back", on_slow_storage!("[[stage]]\nkind = \"write-back\"\n"));
 
-const LOCAL_WAYS: &[Way] = &[Way::NATIVE, Way::of("write-back", WRITE_BACK)];
-const SLOW_WAYS: &[Way] = &[SLOW, WRITE_BACK_ON_SLOW];
+const LOCAL_WAYS: &[TaskVariant] =
+    &[TaskVariant::NATIVE, TaskVariant::of("write-back", WRITE_BACK)];
+const SLOW_WAYS: &[TaskVariant] = &[SLOW, WRITE_BACK_ON_SLOW];
 
 pub(super) static CASES: &[InsituCase] = &[
     InsituCase {
@@ -210,8 +211,8 @@ pub(super) static CASES: &[InsituCase] = &[
         to_the_end: Some("16 KiB files to the end of the process, 200 µs"),
         ways: &[
             SLOW,
-            Way::of("combine", on_slow_storage!("[[stage]]\nkind = \"combine\"\n")),
-            Way::of(
+            TaskVariant::of("combine", on_slow_storage!("[[stage]]\nkind = \"combine\"\n")),
+            TaskVariant::of(
                 "container",
                 on_slow_storage!(
                     "[[stage]]\nkind = \"combine\"\nunpack = false\ndirectory = \"SLOW/data\"\n"
@@ -233,7 +234,7 @@ pub(super) static CASES: &[InsituCase] = &[
         to_the_end: None,
         ways: &[
             SLOW,
-            Way::of("read-ahead", on_slow_storage!("[[stage]]\nkind = \"read-ahead\"\n")),
+            TaskVariant::of("read-ahead", on_slow_storage!("[[stage]]\nkind = \"read-ahead\"\n")),
         ],
         comparisons: &[("read-ahead", "without", Some(2.0))],
     },
@@ -244,9 +245,9 @@ pub(super) static CASES: &[InsituCase] = &[
         count: 400,
         to_the_end: None,
         ways: &[
-            Way::NATIVE,
-            Way { on_fast: true, name: "on the fast place", ..Way::NATIVE },
-            Way::of(
+            TaskVariant::NATIVE,
+            TaskVariant { on_fast: true, name: "on the fast place", ..TaskVariant::NATIVE },
+            TaskVariant::of(
                 "path-rewrite",
                 "[[stage]]\nkind = \"path-rewrite\"\nbackground = true\nrules = [{ from = \"SLOW\", to = \"FAST\" }]\n",
             ),
@@ -263,8 +264,8 @@ pub(super) static CASES: &[InsituCase] = &[
         count: 16 << 10,
         to_the_end: None,
         ways: &[
-            Way::NATIVE,
-            Way::of(
+            TaskVariant::NATIVE,
+            TaskVariant::of(
                 "seek-free",
                 "[[stage]]\nkind = \"seek-free\"\ni_accept_destroyed_files = true\n",
             ),

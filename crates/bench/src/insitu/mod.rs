@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::io::ScratchDirectory;
 pub use cases::case_names;
-use cases::{InsituCase, Places, Way};
+use cases::{InsituCase, Places, TaskVariant};
 use overhead::Function;
 pub use task::Task;
 
@@ -194,7 +194,7 @@ fn measure_overhead(
 ) -> Result<Overhead, InsituError> {
     let name = function.name();
     let task = Task::Overhead { function, rounds: options.rounds, file: places.fast_file() };
-    let way = Way { name, stages: Some(stack.stages), on_fast: false };
+    let way = TaskVariant { name, stages: Some(stack.stages), on_fast: false };
     let output = ask(options, places, stack.name, &way, &task)?.0;
     let mut samples: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
     for line in output.lines() {
@@ -294,7 +294,7 @@ fn measure_way(
     options: &InsituOptions,
     places: &Places,
     case: &'static InsituCase,
-    way: &Way,
+    way: &TaskVariant,
 ) -> Result<[f64; 2], InsituError> {
     let home = if way.on_fast { places.fast.path() } else { places.slow.path() };
     let target = home.join("data");
@@ -344,7 +344,7 @@ fn ask(
     options: &InsituOptions,
     places: &Places,
     case: &'static str,
-    way: &Way,
+    way: &TaskVariant,
     task: &Task,
 ) -> Result<(String, f64), InsituError> {
     let failed = |reason: String| InsituError::Worker { case, way: way.name, reason };

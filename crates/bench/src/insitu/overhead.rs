@@ -52,14 +52,14 @@ impl Function {
     }
 }
 
-type Placed = unsafe extern "C" fn(c_int, *mut c_void, size_t, off_t) -> ssize_t;
+type PositionedFn = unsafe extern "C" fn(c_int, *mut c_void, size_t, off_t) -> ssize_t;
 type Plain = unsafe extern "C" fn(c_int, *const c_void, size_t) -> ssize_t;
 type Seek = unsafe extern "C" fn(c_int, off_t, c_int) -> off_t;
 
 /// A function, as something that can be called.
 #[derive(Clone, Copy)]
 enum CFunction {
-    Placed(Placed),
+    Positioned(PositionedFn),
     Plain(Plain),
     Seek(Seek),
 }
@@ -68,13 +68,13 @@ impl CFunction {
     /// The one that this program got when it was loaded.
     fn bound(function: Function) -> Self {
         match function {
-            Function::Pread => Self::Placed(libc::pread),
+            Function::Pread => Self::Positioned(libc::pread),
             // SAFETY: the two differ in whether the memory may be changed, which makes no
             // difference to a call.
-            Function::Pwrite => Self::Placed(unsafe {
+            Function::Pwrite => Self::Positioned(unsafe {
                 std::mem::transmute::<
                     unsafe extern "C" fn(c_int, *const c_void, size_t, off_t) -> ssize_t,
-                    Placed,
+                    PositionedFn,
                 >(libc::pwrite)
             }),
             Function::Write => Self::Plain(libc::write),
@@ -106,7 +106,7 @@ impl CFunction {
         unsafe {
             Ok(match function {
                 Function::Pread | Function::Pwrite => {
-                    Self::Placed(std::mem::transmute::<*mut c_void, Placed>(symbol))
+                    Self::Positioned(std::mem::transmute::<*mut c_void, PositionedFn>(symbol))
                 }
                 Function::Write => Self::Plain(std::mem::transmute::<*mut c_void, Plain>(symbol)),
                 Function::Lseek => Self::Seek(std::mem::transmute::<*mut c_void, Seek>(symbol)),
@@ -123,7 +123,7 @@ impl CFunction {
         // SAFETY: the memory is there, and as large as is said.
         unsafe {
             match black_box(self) {
-                Self::Placed(call) => {
+                Self::Positioned(call) => {
                     for _ in 0..BLOCK {
                         least = least.min(call(descriptor, memory, BYTES, 0));
                     }

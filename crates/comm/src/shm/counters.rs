@@ -19,7 +19,7 @@ pub struct Counters {
 }
 
 #[repr(C, align(64))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 impl Counters {
     /// Bytes of memory that so many numbers take.
@@ -41,7 +41,7 @@ impl Counters {
     pub fn event(&self) -> &EventCount {
         // SAFETY: the first line of the section, which is aligned to a line, and used as an event
         // only.
-        unsafe { &self.section.as_ptr().cast::<Line<EventCount>>().as_ref().0 }
+        unsafe { &self.section.as_ptr().cast::<CacheLine<EventCount>>().as_ref().0 }
     }
 
     /// A number.
@@ -54,11 +54,11 @@ impl Counters {
         self.lines().iter().map(|line| &line.0)
     }
 
-    fn lines(&self) -> &[Line<AtomicU64>] {
+    fn lines(&self) -> &[CacheLine<AtomicU64>] {
         // SAFETY: the lines behind the first; inside of the section, aligned, and used as atomics
         // only.
         unsafe {
-            let first = self.section.as_ptr().cast::<Line<AtomicU64>>().add(1);
+            let first = self.section.as_ptr().cast::<CacheLine<AtomicU64>>().add(1);
             std::slice::from_raw_parts(first.as_ptr(), self.count)
         }
     }

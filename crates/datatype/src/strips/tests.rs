@@ -85,7 +85,7 @@ proptest! {
         let ty = every(b, inner.true_extent() as i64 + t, &inner);
         let left = Cell::new(u64::MAX);
         let search = Search { period, width: 1, left: &left };
-        let Shadow { start, len } = search.shadow(ty.root());
+        let ResidueInterval { start, len } = search.shadow(ty.root());
         prop_assert!(start < period && 0 < len && len <= period);
         for run in ty.flatten(1).unwrap() {
             for offset in run.offset as u64..run.end() as u64 {

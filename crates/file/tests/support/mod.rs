@@ -2,19 +2,36 @@
 //! their plain twins.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
-#[path = "../../../datatype/tests/twin/mod.rs"]
-pub mod twin;
-
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use striate_comm::Threads;
+use striate_comm::{Comm, Threads};
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Distribution, Order};
-use striate_file::View;
-use twin::Twin;
+use striate_file::{FileError, View};
+use striate_testing::type_map::TypeMap;
+
+/// Runs `body` as ranks on one node, on two, on one without shared memory, and as one rank; with a
+/// directory of its own each.
+pub fn on_all_jobs(
+    what: &'static str,
+    body: impl Fn(&Arc<dyn Comm>, &Path) -> Result<(), FileError> + Sync,
+) {
+    let _watchdog = Watchdog::new(Duration::from_secs(180), what);
+    let jobs = [
+        Threads::new(4),
+        Threads::on_nodes(&[0, 0, 1, 1]),
+        Threads::new(4).without_node_memory(),
+        Threads::new(1),
+    ];
+    for job in jobs {
+        let directory = tempfile::tempdir().unwrap();
+        job.try_run(|comm| body(&comm, directory.path())).unwrap();
+    }
+}
 
 /// `SplitMix64`: the same numbers from the same seed, everywhere and for ever.
 #[derive(Clone, Debug)]
@@ -155,7 +172,7 @@ pub struct PlainView {
 
 impl PlainView {
     pub fn new(displacement: u64, etype: u64, filetype: &Notation) -> Self {
-        let twin = Twin::of(filetype);
+        let twin = TypeMap::of(filetype);
         let unit = Datatype::bytes(etype).unwrap();
         let view = View::new(displacement, &unit, &filetype.build().unwrap())
             .unwrap_or_else(|error| panic!("{filetype:?} at {displacement}: {error}"));
@@ -190,7 +207,7 @@ impl PlainView {
 }
 
 /// Whether the twin can be a view, by looking at every byte of some copies.
-fn is_view(twin: &Twin) -> bool {
+fn is_view(twin: &TypeMap) -> bool {
     let copies = twin.copies(3);
     !twin.offsets.is_empty()
         && copies[0] >= 0
@@ -205,7 +222,7 @@ pub fn random_notation(random: &mut Random, unit: u64, depth: u32, ascending: bo
         return leaf(random);
     }
     let of = Box::new(random_notation(random, unit, depth - 1, ascending));
-    let extent = Twin::of(&of).extent().unsigned_abs().max(1);
+    let extent = TypeMap::of(&of).extent().unsigned_abs().max(1);
     let step = |random: &mut Random| {
         let step = random.from(0, 4) as i64;
         if !ascending && random.percent(30) { -step } else { step }
@@ -322,7 +339,7 @@ pub fn random_views(random: &mut Random, ranks: usize) -> Vec<Option<PlainView>>
                         order,
                         of: leaf(),
                     };
-                    let some = !Twin::of(&darray).offsets.is_empty();
+                    let some = !TypeMap::of(&darray).offsets.is_empty();
                     some.then(|| PlainView::new(displacement, unit, &darray))
                 })
                 .collect()
@@ -406,7 +423,7 @@ fn cells_of(random: &mut Random, owners: &[Option<u64>], rank: u64, unit: u64) -
 pub fn any_view(random: &mut Random, unit: u64) -> PlainView {
     for _ in 0..20 {
         let notation = random_notation(random, unit, 3, true);
-        let twin = Twin::of(&notation);
+        let twin = TypeMap::of(&notation);
         if is_view(&twin) && twin.offsets.len() < 2000 {
             return PlainView::new(random.mostly_small(0, 2000), unit, &notation);
         }
@@ -446,7 +463,7 @@ impl PlainMemory {
         }
         for _ in 0..20 {
             let notation = random_notation(random, unit, 3, false);
-            let twin = Twin::of(&notation);
+            let twin = TypeMap::of(&notation);
             let size = twin.offsets.len() as u64;
             if size == 0 || size > len {
                 continue;
@@ -469,7 +486,7 @@ impl PlainMemory {
     }
 
     fn of(random: &mut Random, notation: &Notation, count: u64) -> Option<Self> {
-        let offsets = Twin::of(notation).copies(count);
+        let offsets = TypeMap::of(notation).copies(count);
         let (low, high) = (*offsets.iter().min()?, *offsets.iter().max()?);
         let mut sorted = offsets.clone();
         sorted.sort_unstable();

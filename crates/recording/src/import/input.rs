@@ -29,7 +29,7 @@ pub(super) struct Input<'p> {
 }
 
 /// An input from its beginning, after its first lines were looked at.
-pub(super) type Whole<'p> = Chain<Cursor<Vec<u8>>, BufReader<Input<'p>>>;
+pub(super) type RewoundInput<'p> = Chain<Cursor<Vec<u8>>, BufReader<Input<'p>>>;
 
 impl<'p> Input<'p> {
     pub(super) fn open(path: &Path, progress: &'p Progress) -> io::Result<Self> {
@@ -42,12 +42,12 @@ impl<'p> Input<'p> {
     pub(super) fn looked_at<T>(
         self,
         look: impl FnOnce(&mut dyn BufRead) -> io::Result<T>,
-    ) -> io::Result<(T, Whole<'p>)> {
+    ) -> io::Result<(T, RewoundInput<'p>)> {
         let keeps = self.waits;
         let input = BufReader::with_capacity(BUFFER, self);
-        let mut first = First { input, seen: Vec::new(), keeps };
+        let mut first = InputStart { input, seen: Vec::new(), keeps };
         let found = look(&mut first)?;
-        let First { input, seen, .. } = first;
+        let InputStart { input, seen, .. } = first;
         if keeps {
             return Ok((found, Cursor::new(seen).chain(input)));
         }
@@ -91,13 +91,13 @@ impl Read for Input<'_> {
 
 /// The beginning of an input, which is kept if it cannot be read again.
 #[derive(Debug)]
-struct First<'p> {
+struct InputStart<'p> {
     input: BufReader<Input<'p>>,
     seen: Vec<u8>,
     keeps: bool,
 }
 
-impl Read for First<'_> {
+impl Read for InputStart<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(into)?;
         self.consume(count);
@@ -105,7 +105,7 @@ impl Read for First<'_> {
     }
 }
 
-impl BufRead for First<'_> {
+impl BufRead for InputStart<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.seen.len() > LOOKED_AT_BYTES { Ok(&[]) } else { self.input.fill_buf() }
     }

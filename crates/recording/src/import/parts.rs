@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use striate_trace::{
-    Header, Held, Part, Record, SeveralWriter, Trace, TraceFile, TracedFile, Writer,
+    Header, MultiProcessWriter, Part, PreopenedFile, Record, Trace, TraceFile, TracedFile, Writer,
 };
 
 use crate::error::RecordingError;
@@ -29,7 +29,7 @@ pub(super) struct Parts {
     /// Locked as long as this lives.
     _lock: File,
     count: usize,
-    made: Vec<(PathBuf, Vec<Held>)>,
+    made: Vec<(PathBuf, Vec<PreopenedFile>)>,
 }
 
 /// A trace whose records come in the order in which calls ended.
@@ -43,7 +43,7 @@ pub(super) struct Growing {
 /// end.
 #[derive(Debug, Default)]
 pub(super) struct Unsorted {
-    processes: BTreeMap<u32, (Header, BTreeMap<u64, Held>)>,
+    processes: BTreeMap<u32, (Header, BTreeMap<u64, PreopenedFile>)>,
     run: Vec<(u32, Record)>,
     runs: Vec<PathBuf>,
 }
@@ -96,8 +96,12 @@ impl Parts {
     }
 
     /// Ends a trace, with the files that were open before it.
-    pub(super) fn end(&mut self, growing: Growing, held: Vec<Held>) -> Result<(), RecordingError> {
-        self.made[growing.place].1 = held;
+    pub(super) fn end(
+        &mut self,
+        growing: Growing,
+        preopened: Vec<PreopenedFile>,
+    ) -> Result<(), RecordingError> {
+        self.made[growing.place].1 = preopened;
         growing.writer.finish().map_err(|error| self.failed(error))
     }
 
@@ -126,7 +130,7 @@ impl Parts {
                 sorted.entry(trace.header().origin.process).or_default().push(trace);
             }
         }
-        for (header, held) in unsorted.processes.into_values() {
+        for (header, preopened) in unsorted.processes.into_values() {
             let mut growing = self.begin(&header)?;
             let traces = sorted.remove(&header.origin.process).unwrap_or_default();
             let mut runs: Vec<_> = traces.iter().map(|trace| trace.records().peekable()).collect();
@@ -145,7 +149,7 @@ impl Parts {
                 let record = record.map_err(|damage| self.failed(std::io::Error::other(damage)))?;
                 self.write(&mut growing, &record)?;
             }
-            self.end(growing, held.into_values().collect())?;
+            self.end(growing, preopened.into_values().collect())?;
         }
         unsorted.runs.iter().for_each(|path| drop(std::fs::remove_file(path)));
         Ok(())
@@ -156,10 +160,11 @@ impl Parts {
         let name = self.into.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_default();
         written(&self.into, |writer| {
-            for (path, held) in &self.made {
+            for (path, preopened) in &self.made {
                 for trace in TraceFile::open(path)?.traces {
                     let failed = |error| self.failed(error);
-                    let part = Part { header: trace.header(), source: &name, zero: None, held };
+                    let part =
+                        Part { header: trace.header(), source: &name, zero: None, preopened };
                     writer.begin(&part).map_err(failed)?;
                     for block in trace.blocks().0 {
                         let stored = trace.stored(&block);
@@ -223,24 +228,25 @@ impl Unsorted {
         &mut self,
         process: u32,
         header: impl FnOnce() -> Header,
-    ) -> &mut BTreeMap<u64, Held> {
+    ) -> &mut BTreeMap<u64, PreopenedFile> {
         &mut self.processes.entry(process).or_insert_with(|| (header(), BTreeMap::new())).1
     }
 
     /// A process that is there has a file open from the beginning, to be read and written.
     pub(super) fn hold(&mut self, process: u32, file: &TracedFile) {
-        if let Some((_, held)) = self.processes.get_mut(&process)
-            && !held.contains_key(&file.number)
+        if let Some((_, preopened)) = self.processes.get_mut(&process)
+            && !preopened.contains_key(&file.number)
         {
             let (file, number) = (file.clone(), file.number);
-            let known = Held { file, position: Some(0), size: None, descriptors: Vec::new() };
-            held.insert(number, known);
+            let known =
+                PreopenedFile { file, position: Some(0), size: None, descriptors: Vec::new() };
+            preopened.insert(number, known);
         }
     }
 
     fn end_run(&mut self, path: PathBuf) -> std::io::Result<()> {
         self.run.sort_by_key(|(process, record)| (*process, end_and_start(record)));
-        let mut writer = SeveralWriter::create(&path)?;
+        let mut writer = MultiProcessWriter::create(&path)?;
         self.runs.push(path);
         let mut current = None;
         for (process, record) in self.run.drain(..) {
@@ -248,7 +254,7 @@ impl Unsorted {
                 && let Some((header, _)) = self.processes.get(&process)
             {
                 current = Some(process);
-                writer.begin(&Part { header, source: "", zero: None, held: &[] })?;
+                writer.begin(&Part { header, source: "", zero: None, preopened: &[] })?;
             }
             writer.write(0, &record)?;
         }

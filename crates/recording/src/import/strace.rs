@@ -17,7 +17,7 @@ use std::path::Path;
 use striate_trace::{Function, Header, Origin, Record, RecordedCall};
 
 use self::kernel::{Kernel, Shares};
-use self::line::{Body, Ended, Returned, StraceLine, Time};
+use self::line::{Body, FinishedCall, Returned, StraceLine, Time};
 use super::parts::Parts;
 use super::{Imported, next_line};
 use crate::error::RecordingError;
@@ -31,7 +31,7 @@ const ONLY: u32 = 1;
 pub(super) fn is_line(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
     match StraceLine::new(&text) {
-        Some(StraceLine { body: Body::Call(call), .. }) => Ended::new(call).is_some(),
+        Some(StraceLine { body: Body::Call(call), .. }) => FinishedCall::new(call).is_some(),
         Some(StraceLine { body: Body::Unfinished(_), time, .. }) => time != Time::Unknown,
         _ => false,
     }
@@ -56,7 +56,7 @@ pub(super) fn import(
 
 /// A call that has begun.
 #[derive(Debug)]
-struct Begun {
+struct UnfinishedCall {
     start: u64,
     text: String,
 }
@@ -68,7 +68,7 @@ struct StraceImporter<'p> {
     kernel: Kernel,
     /// The time of the line before.
     now: u64,
-    begun: HashMap<u32, Begun>,
+    begun: HashMap<u32, UnfinishedCall>,
     /// Lines of tasks of which it is not known yet which call made them.
     waiting: HashMap<u32, Vec<(u64, Vec<u8>)>>,
     /// The number of the task that has none in some lines.
@@ -207,7 +207,7 @@ impl<'p> StraceImporter<'p> {
             Body::Note => {}
             Body::Exited => self.exited(task)?,
             Body::Unfinished(text) => {
-                let begun = Begun { start: time, text: text.to_owned() };
+                let begun = UnfinishedCall { start: time, text: text.to_owned() };
                 if self.begun.insert(task, begun).is_some() {
                     self.imported.unended += 1;
                 }
@@ -236,7 +236,7 @@ impl<'p> StraceImporter<'p> {
         number: u64,
         bytes: &[u8],
     ) -> Result<(), RecordingError> {
-        let Some(ended) = Ended::new(text) else {
+        let Some(ended) = FinishedCall::new(text) else {
             self.imported.malformed(number, bytes);
             return Ok(());
         };
@@ -281,7 +281,12 @@ impl<'p> StraceImporter<'p> {
     }
 
     /// A call that makes tasks has returned.
-    fn made(&mut self, task: u32, ended: &Ended<'_>, text: &str) -> Result<(), RecordingError> {
+    fn made(
+        &mut self,
+        task: u32,
+        ended: &FinishedCall<'_>,
+        text: &str,
+    ) -> Result<(), RecordingError> {
         let Returned::Value(child) = ended.returned else { return Ok(()) };
         let Some(child) = u32::try_from(child).ok().filter(|child| *child != 0) else {
             return Ok(());
@@ -338,9 +343,9 @@ impl<'p> StraceImporter<'p> {
     fn exec(&mut self, task: u32, command: Vec<String>) -> Result<(), RecordingError> {
         let id = self.kernel.tasks.get(&task).map(|task| task.process);
         if let Some(process) = id.and_then(|id| self.kernel.processes.get_mut(&id)) {
-            let held = std::mem::take(&mut process.held);
+            let preopened = std::mem::take(&mut process.preopened);
             if let Some(growing) = process.growing.take() {
-                self.parts.end(growing, held)?;
+                self.parts.end(growing, preopened)?;
             }
         }
         self.kernel.exec(task, command);
@@ -360,7 +365,7 @@ impl<'p> StraceImporter<'p> {
         if let Some(process) = self.kernel.exit(task)
             && let Some(growing) = process.growing
         {
-            self.parts.end(growing, process.held)?;
+            self.parts.end(growing, process.preopened)?;
         }
         self.started.remove(&task);
         Ok(())
@@ -382,7 +387,7 @@ impl<'p> StraceImporter<'p> {
         processes.sort_unstable_by_key(|(id, _)| *id);
         for (_, process) in processes {
             if let Some(growing) = process.growing {
-                self.parts.end(growing, process.held)?;
+                self.parts.end(growing, process.preopened)?;
             }
         }
         Ok(self.imported)
@@ -405,4 +410,4 @@ fn shares(text: &str) -> Option<Shares> {
 }
 
 /// What a call becomes.
-type Made = (Function, RecordedCall, Result<u64, i32>);
+type ConvertedCall = (Function, RecordedCall, Result<u64, i32>);

@@ -32,7 +32,7 @@ pub(super) struct ReplayedProcess {
 
 /// What is to be closed.
 #[derive(Debug)]
-pub(super) struct Closing {
+pub(super) struct ClosingDescriptor {
     pub(super) file: Arc<OpenFile>,
     pub(super) descriptor: RawFd,
     /// Whether the file goes on to be used by other descriptors.
@@ -92,7 +92,7 @@ impl ReplayedProcess {
     }
 
     /// Takes a descriptor away, to be closed.
-    pub(super) fn close(&self, id: FileId, recorded: i32, last: bool) -> Option<Closing> {
+    pub(super) fn close(&self, id: FileId, recorded: i32, last: bool) -> Option<ClosingDescriptor> {
         let known = |opened: &OpenDescriptors| {
             opened.descriptors.iter().position(|(number, _)| *number == recorded)
         };
@@ -122,7 +122,7 @@ impl ReplayedProcess {
         if !goes_on {
             files.remove(&id);
         }
-        Some(Closing { file, descriptor, goes_on, others })
+        Some(ClosingDescriptor { file, descriptor, goes_on, others })
     }
 }
 

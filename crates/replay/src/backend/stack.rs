@@ -71,9 +71,9 @@ impl StackBackend {
         let mut held = HashMap::new();
         for (index, process) in recording.processes().iter().enumerate() {
             // What cannot be read is among the complaints.
-            for held_file in process.held().unwrap_or_default() {
-                let file = &held_file.file;
-                held.insert((index, file.opener, file.number), held_file.position.unwrap_or(0));
+            for preopened in process.preopened().unwrap_or_default() {
+                let file = &preopened.file;
+                held.insert((index, file.opener, file.number), preopened.position.unwrap_or(0));
             }
         }
         let null = Path::new("/dev/null");

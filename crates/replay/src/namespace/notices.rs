@@ -7,7 +7,7 @@ use striate_recording::ProcessIndex;
 use striate_stack::{Detail, Function};
 use striate_trace::{Call, Record, RecordedCall, Subject, TracedFile};
 
-use super::{About, Namespace, Node};
+use super::{CallSubjects, Namespace, Node};
 use crate::fix::Fix;
 
 /// Whether a path is one by which the kernel shows the descriptors of processes.
@@ -23,7 +23,7 @@ impl Namespace {
         &mut self,
         process: ProcessIndex,
         record: &Record,
-        about: &mut About,
+        about: &mut CallSubjects,
         until: u64,
     ) -> Option<Fix> {
         let Call::Notice { of, detail } = &record.call else { return None };
@@ -42,7 +42,7 @@ impl Namespace {
         record: &Record,
         file: &TracedFile,
         detail: &Detail<Arc<Path>>,
-        about: &mut About,
+        about: &mut CallSubjects,
         until: u64,
     ) -> Option<Fix> {
         let moved = record.outcome.ok()?;
@@ -78,7 +78,7 @@ impl Namespace {
         record: &Record,
         name: &Path,
         detail: &Detail<Arc<Path>>,
-        about: &mut About,
+        about: &mut CallSubjects,
         until: u64,
     ) -> Option<Fix> {
         let start = record.start;
@@ -186,7 +186,7 @@ impl Namespace {
     fn observe_new_name(
         &mut self,
         to: &Path,
-        about: &mut About,
+        about: &mut CallSubjects,
         until: u64,
         start: u64,
     ) -> Option<Fix> {
@@ -204,7 +204,7 @@ impl Namespace {
         process: ProcessIndex,
         record: &Record,
         of: &Subject<Arc<TracedFile>, Arc<Path>>,
-        about: &mut About,
+        about: &mut CallSubjects,
         until: u64,
     ) {
         let Subject::Name(path) = of else { return };

@@ -8,7 +8,7 @@ use striate_recording::ProcessIndex;
 use striate_stack::Function;
 use striate_trace::{Call, Record, Subject, TracedFile};
 
-use super::{About, FileId, Name, Namespace, Node, NodeId};
+use super::{CallSubjects, FileId, Name, Namespace, Node, NodeId};
 use crate::fix::Fix;
 
 /// What is in a directory of which is only known that it is not empty.
@@ -22,7 +22,7 @@ impl Namespace {
         record: &Record,
         file: Option<FileId>,
         to: Option<FileId>,
-    ) -> (About, Vec<Fix>) {
+    ) -> (CallSubjects, Vec<Fix>) {
         if let Some(id) = file {
             self.observe_position(id, record);
         }
@@ -73,7 +73,7 @@ impl Namespace {
         record: &Record,
         file: Option<FileId>,
         to: Option<FileId>,
-    ) -> (About, Option<Fix>) {
+    ) -> (CallSubjects, Option<Fix>) {
         let until = record.start.saturating_add(record.duration);
         let traced = record.call.file();
         let node = match (&record.call, file, traced) {
@@ -81,7 +81,7 @@ impl Namespace {
             (_, Some(id), Some(file)) => Some(self.opened(id, file)),
             _ => None,
         };
-        let mut about = About { node, ..About::default() };
+        let mut about = CallSubjects { node, ..CallSubjects::default() };
         let mut fix = None;
         match (&record.call, record.outcome) {
             (Call::Open { path, flags, size, .. }, outcome) => {
@@ -171,7 +171,7 @@ impl Namespace {
         &mut self,
         record: &Record,
         to: Option<FileId>,
-        about: &mut About,
+        about: &mut CallSubjects,
     ) -> Option<Fix> {
         let until = record.start.saturating_add(record.duration);
         let node = about.node?;
@@ -244,7 +244,7 @@ impl Namespace {
         path: &Path,
         flags: i32,
         record: &Record,
-        about: &mut About,
+        about: &mut CallSubjects,
     ) -> Option<Fix> {
         about.node = self.node(path);
         let removes_directory = flags & libc::AT_REMOVEDIR != 0;
@@ -279,7 +279,7 @@ impl Namespace {
         &mut self,
         path: &Path,
         record: &Record,
-        about: &mut About,
+        about: &mut CallSubjects,
     ) -> Option<Fix> {
         let (node, fix) = self.there_directory(path, record.start);
         about.node = Some(node);
@@ -301,7 +301,12 @@ impl Namespace {
         }
     }
 
-    fn observe_mkdir(&mut self, path: &Path, record: &Record, about: &mut About) -> Option<Fix> {
+    fn observe_mkdir(
+        &mut self,
+        path: &Path,
+        record: &Record,
+        about: &mut CallSubjects,
+    ) -> Option<Fix> {
         match record.outcome {
             Ok(_) => {
                 let until = record.start.saturating_add(record.duration);
@@ -398,7 +403,7 @@ impl Namespace {
         (size, mode): (Option<u64>, Option<u32>),
         outcome: Result<u64, i32>,
         start: u64,
-        about: &mut About,
+        about: &mut CallSubjects,
     ) -> Option<Fix> {
         let file_type = mode.map(|mode| mode & libc::S_IFMT);
         let path = match (of, outcome) {
@@ -445,11 +450,11 @@ impl Namespace {
         flags: u32,
         start: u64,
         until: u64,
-    ) -> (About, Option<Fix>) {
+    ) -> (CallSubjects, Option<Fix>) {
         self.beneath(to);
         let (node, fix) = self.there(from, None, start);
         let other = self.node(to);
-        let about = About { node: Some(node), other, ..About::default() };
+        let about = CallSubjects { node: Some(node), other, ..CallSubjects::default() };
         if from == to {
             return (about, fix);
         }

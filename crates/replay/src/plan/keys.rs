@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use striate_stack::Function;
 use striate_trace::{Call, Record, Subject};
 
-use crate::namespace::{About, FileId};
+use crate::namespace::{CallSubjects, FileId};
 use crate::order::Key;
 
 /// Things that a call is about, and whether it writes them.
@@ -17,7 +17,7 @@ pub(super) type Keys = SmallVec<[(Key, bool); 4]>;
 pub(super) fn keys(
     record: &Record,
     files: [Option<FileId>; 2],
-    about: &About,
+    about: &CallSubjects,
     changing: &HashSet<PathBuf>,
 ) -> Keys {
     let mut keys = Keys::new();

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use striate_process::Origin;
 use striate_recording::Recording;
 use striate_stack::Function;
-use striate_trace::{Call, Header, Part, Record, RecordedCall, SeveralWriter, Subject, TracedFile};
+use striate_trace::{
+    Call, Header, MultiProcessWriter, Part, Record, RecordedCall, Subject, TracedFile,
+};
 
 /// A recording that is being written.
 #[derive(Default)]
@@ -48,7 +50,7 @@ impl Story {
 
     /// Writes it to a file.
     pub fn write(mut self, path: &Path) {
-        let mut writer = SeveralWriter::create(path).unwrap();
+        let mut writer = MultiProcessWriter::create(path).unwrap();
         for (number, parent, records) in &mut self.processes {
             let clock = records.iter().map(|record| record.start).min().unwrap_or(0);
             let header = Header {
@@ -62,7 +64,7 @@ impl Story {
                 clock,
                 ..Header::default()
             };
-            let part = Part { header: &header, source: "story", zero: None, held: &[] };
+            let part = Part { header: &header, source: "story", zero: None, preopened: &[] };
             writer.begin(&part).unwrap();
             records.sort_by_key(|record| record.start + record.duration);
             for record in records {
@@ -302,10 +304,10 @@ pub fn made_up(seed: u64, processes: u32, threads: u32, calls: usize) -> Model {
 
 /// Writes a recording of so many calls: four threads write and read a file each and one together.
 pub fn write_many(path: &Path, calls: u64) {
-    let mut writer = SeveralWriter::create(path).unwrap();
+    let mut writer = MultiProcessWriter::create(path).unwrap();
     let origin = Origin { process: 10, host: "here".into(), ..Origin::default() };
     let header = Header { origin, began: 1_000_000_000, ..Header::default() };
-    writer.begin(&Part { header: &header, source: "many", zero: None, held: &[] }).unwrap();
+    writer.begin(&Part { header: &header, source: "many", zero: None, preopened: &[] }).unwrap();
     let mut files = Vec::new();
     let mut clock = 0;
     let mut record = |thread: u64, function, outcome, call| {

@@ -1,7 +1,7 @@
 //! Rules about reads and writes.
 
 use super::{Case, Finding, STAGE_NS, Severity, of_time, stacks};
-use crate::aggregate::{Mark, Small};
+use crate::aggregate::{Mark, SmallTransfers};
 use crate::formatting::{counted, grouped, part, percent, size, time};
 use crate::model::{SizeRow, Transfers};
 
@@ -99,7 +99,7 @@ const USUAL_RATE: f64 = (1u64 << 30) as f64;
 
 /// What is saved if only so many requests are left, and all others are answered from memory; and
 /// how that was estimated. `large` are the requests of 64 KiB and more in the same direction.
-fn saved(small: &Small, large: Transfers, one: &str, many: &str) -> (f64, String) {
+fn saved(small: &SmallTransfers, large: Transfers, one: &str, many: &str) -> (f64, String) {
     let transfers = &small.transfers;
     let left = small.requests.min(transfers.calls);
     let gone = transfers.time_ns as f64 * (1.0 - part(left, transfers.calls));

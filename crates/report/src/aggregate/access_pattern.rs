@@ -5,7 +5,7 @@
 
 /// How a transfer follows those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follows {
+pub(crate) enum AccessOrder {
     /// It is the first.
     First,
     /// It goes on where one before ended.
@@ -34,7 +34,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// The next transfer.
-    pub(crate) fn next(&mut self, offset: u64, length: u64) -> Follows {
+    pub(crate) fn next(&mut self, offset: u64, length: u64) -> AccessOrder {
         let first = self.clock == 0;
         self.clock = self.clock.saturating_add(1);
         let used = |stream: &&mut Stream| stream.used > 0;
@@ -48,13 +48,13 @@ impl Streams {
             self.streams.iter_mut().filter(used).find(|stream| stream.end == offset)
         {
             go_on(stream);
-            return Follows::Sequential;
+            return AccessOrder::Sequential;
         }
         let strided =
             |stream: &&mut Stream| stream.stride != 0 && distance(stream) == stream.stride;
         if let Some(stream) = self.streams.iter_mut().filter(used).find(strided) {
             go_on(stream);
-            return Follows::Strided(stream.stride.unsigned_abs());
+            return AccessOrder::Strided(stream.stride.unsigned_abs());
         }
         // Somewhere else: the second transfer of a stride, perhaps, so the latest stream goes on
         // with it if it has none yet; otherwise the stream that was used longest ago
@@ -69,7 +69,7 @@ impl Streams {
                 }
             }
         }
-        if first { Follows::First } else { Follows::Random }
+        if first { AccessOrder::First } else { AccessOrder::Random }
     }
 }
 
@@ -77,14 +77,14 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn follow(transfers: &[(u64, u64)]) -> Vec<Follows> {
+    fn follow(transfers: &[(u64, u64)]) -> Vec<AccessOrder> {
         let mut streams = Streams::default();
         transfers.iter().map(|(offset, length)| streams.next(*offset, *length)).collect()
     }
 
     #[test]
     fn what_follows_is_recognised() {
-        use Follows::{First, Random, Sequential, Strided};
+        use AccessOrder::{First, Random, Sequential, Strided};
         assert_eq!(follow(&[(0, 10), (10, 5), (15, 1)]), [First, Sequential, Sequential]);
         assert_eq!(
             follow(&[(0, 10), (100, 10), (200, 10), (300, 10)]),
@@ -108,7 +108,8 @@ mod tests {
             state >> 24
         };
         let noise: Vec<_> = (0..1000).map(|_| (random(), 8)).collect();
-        let random = follow(&noise).iter().filter(|follows| **follows == Follows::Random).count();
+        let random =
+            follow(&noise).iter().filter(|follows| **follows == AccessOrder::Random).count();
         assert!(random > 990, "{random}");
     }
 }

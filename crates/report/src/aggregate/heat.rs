@@ -16,7 +16,14 @@ const FIRST_ROW: u64 = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct HeatMap {
     row_bytes: u64,
-    cells: HashMap<(u32, u32), [u64; 2]>,
+    cells: HashMap<(u32, u32), MovedBytes>,
+}
+
+/// Bytes that were moved in a square.
+#[derive(Clone, Copy, Debug, Default)]
+struct MovedBytes {
+    read: u64,
+    written: u64,
 }
 
 impl Default for HeatMap {
@@ -40,17 +47,17 @@ impl HeatMap {
             let from = (row * self.row_bytes).max(offset);
             let until = (row + 1).saturating_mul(self.row_bytes).saturating_sub(1).min(last);
             let cell = self.cells.entry((column, row as u32)).or_default();
-            cell[usize::from(written)] += until - from + 1;
+            *(if written { &mut cell.written } else { &mut cell.read }) += until - from + 1;
         }
     }
 
     fn coarser(&mut self) {
         self.row_bytes *= 2;
-        let mut cells: HashMap<_, [u64; 2]> = HashMap::with_capacity(self.cells.len());
-        for ((column, row), [read, written]) in self.cells.drain() {
+        let mut cells: HashMap<_, MovedBytes> = HashMap::with_capacity(self.cells.len());
+        for ((column, row), MovedBytes { read, written }) in self.cells.drain() {
             let cell = cells.entry((column, row / 2)).or_default();
-            cell[0] += read;
-            cell[1] += written;
+            cell.read += read;
+            cell.written += written;
         }
         self.cells = cells;
     }
@@ -61,12 +68,8 @@ impl HeatMap {
 
     /// The squares, column by column.
     pub(crate) fn finish(self, column_ns: u64) -> Heat {
-        let cell = |((column, row), [read, written]): ((u32, u32), [u64; 2])| Cell {
-            column,
-            row,
-            read,
-            written,
-        };
+        let cell =
+            |((column, row), MovedBytes { read, written })| Cell { column, row, read, written };
         let mut cells: Vec<Cell> = self.cells.into_iter().map(cell).collect();
         cells.sort_unstable_by_key(|cell| (cell.column, cell.row));
         Heat { column_ns, columns: COLUMNS, row_bytes: self.row_bytes, rows: ROWS, cells }

@@ -43,7 +43,7 @@ impl Transfers {
 
 /// Small reads or writes that a stage could put together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Small {
+pub(crate) struct SmallTransfers {
     pub(crate) transfers: Transfers,
     /// Requests that would be left.
     pub(crate) requests: u64,
@@ -81,9 +81,9 @@ impl Mark {
 /// Sums over calls of the whole recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Indicators {
-    pub(crate) small_writes: Small,
+    pub(crate) small_writes: SmallTransfers,
     /// Small reads that follow each other.
-    pub(crate) small_reads: Small,
+    pub(crate) small_reads: SmallTransfers,
     /// Small and middling requests that follow nothing.
     pub(crate) random_reads: Transfers,
     pub(crate) random_writes: Transfers,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use striate_trace::TracedFile;
 
-use super::access_pattern::{Follows, Streams};
+use super::access_pattern::{AccessOrder, Streams};
 use super::indicators::{BLOCK, SMALL, WASTE, WINDOW};
 use crate::model::Transfers;
 
@@ -51,7 +51,7 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     /// A write; counts the blocks that write-back would make of small ones.
-    pub(crate) fn wrote(&mut self, offset: u64, length: u64, time_ns: u64) -> Follows {
+    pub(crate) fn wrote(&mut self, offset: u64, length: u64, time_ns: u64) -> AccessOrder {
         self.writes += 1;
         self.bytes_written += length;
         self.write_ns += time_ns;
@@ -77,13 +77,13 @@ impl OpenFile {
 
     /// A read. Whether it is a small one that read-ahead could foresee, and whether that begins a
     /// window.
-    pub(crate) fn read(&mut self, offset: u64, length: u64) -> (Follows, Option<bool>) {
+    pub(crate) fn read(&mut self, offset: u64, length: u64) -> (AccessOrder, Option<bool>) {
         self.reads += 1;
         let follows = self.reading.next(offset, length);
         let foreseen = match follows {
-            Follows::Sequential => true,
-            Follows::Strided(stride) => stride <= length.saturating_mul(WASTE),
-            Follows::First | Follows::Random => false,
+            AccessOrder::Sequential => true,
+            AccessOrder::Strided(stride) => stride <= length.saturating_mul(WASTE),
+            AccessOrder::First | AccessOrder::Random => false,
         };
         if length >= SMALL || !foreseen {
             return (follows, None);

@@ -6,9 +6,9 @@ use std::path::Path;
 use striate_recording::{Owners, PeakMeter, Process, Recording};
 use striate_trace::{Call, Function, LayerRecord, Record, TracedFile};
 
-use super::access_pattern::Follows;
+use super::access_pattern::AccessOrder;
 use super::calls::{class, count_size, is_about_names, path, size_row, sums};
-use super::files::Files;
+use super::files::{FileStats, Files};
 use super::heat::COLUMNS;
 use super::in_flight::InFlight;
 use super::indicators::{Indicators, Mark, PAGE, SMALL};
@@ -17,7 +17,7 @@ use super::process::Processes;
 use super::time_bins::{BINS, spread, width};
 use super::{Evidence, Options};
 use crate::durations::Durations;
-use crate::model::{FunctionRow, Model, Rate, SizeRow, Sums, Totals};
+use crate::model::{FunctionRow, Model, Rate, SizeRow, Sums, Totals, Transfers};
 
 /// Requests below this that follow nothing are told: larger ones take longer than what it costs to
 /// get there.
@@ -317,7 +317,7 @@ impl<'r> Pass<'r> {
         // Where a write to the end goes is not recorded, but is known if no other process writes.
         let offset = offset.unwrap_or(stats.size);
         stats.wrote(who, offset, moved, time);
-        let follows = self.open_files.get(key).wrote(offset, moved, time);
+        let order = self.open_files.get(key).wrote(offset, moved, time);
         if file.flags & O_DSYNC != 0 {
             self.indicators.durable_writes.add(moved, time);
             stats.mark(Mark::Syncs, time);
@@ -329,18 +329,7 @@ impl<'r> Pass<'r> {
                 stats.mark(Mark::Unaligned, time);
             }
         }
-        match follows {
-            Follows::First => {}
-            Follows::Sequential => stats.sequential += 1,
-            Follows::Strided(_) => stats.strided += 1,
-            Follows::Random => {
-                stats.random += 1;
-                if moved < MIDDLING {
-                    self.indicators.random_writes.add(moved, time);
-                    stats.mark(Mark::Random, time);
-                }
-            }
-        }
+        count_order(stats, order, &mut self.indicators.random_writes, moved, time);
         let column = (record.start / self.column_ns) as u32;
         self.files.heat(path, column, offset, moved, true);
     }
@@ -355,7 +344,7 @@ impl<'r> Pass<'r> {
             return;
         }
         let path = file.path.as_path();
-        let (follows, foreseen) = self.open_files.get(key).read(offset, moved);
+        let (order, foreseen) = self.open_files.get(key).read(offset, moved);
         let stats = self.files.get(path, who);
         stats.size = stats.size.max(offset.saturating_add(moved));
         if let Some(begins_window) = foreseen {
@@ -369,18 +358,7 @@ impl<'r> Pass<'r> {
             self.indicators.read_back.add(moved, time);
             stats.mark(Mark::ReadBack, time);
         }
-        match follows {
-            Follows::First => {}
-            Follows::Sequential => stats.sequential += 1,
-            Follows::Strided(_) => stats.strided += 1,
-            Follows::Random => {
-                stats.random += 1;
-                if moved < MIDDLING {
-                    self.indicators.random_reads.add(moved, time);
-                    stats.mark(Mark::Random, time);
-                }
-            }
-        }
+        count_order(stats, order, &mut self.indicators.random_reads, moved, time);
         let column = (record.start / self.column_ns) as u32;
         self.files.heat(path, column, offset, moved, false);
     }
@@ -427,5 +405,28 @@ impl<'r> Pass<'r> {
             ..Model::default()
         };
         (model, Evidence { indicators: self.indicators, files: self.files })
+    }
+}
+
+/// Counts a transfer by its order among those before it on the same open file; short ones at random
+/// places count as `random` as well.
+fn count_order(
+    stats: &mut FileStats,
+    order: AccessOrder,
+    random: &mut Transfers,
+    moved: u64,
+    time: u64,
+) {
+    match order {
+        AccessOrder::First => {}
+        AccessOrder::Sequential => stats.sequential += 1,
+        AccessOrder::Strided(_) => stats.strided += 1,
+        AccessOrder::Random => {
+            stats.random += 1;
+            if moved < MIDDLING {
+                random.add(moved, time);
+                stats.mark(Mark::Random, time);
+            }
+        }
     }
 }

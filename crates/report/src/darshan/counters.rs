@@ -9,7 +9,7 @@ use striate_darshan::{
 use super::{
     DarshanLog, LayerRow, LayoutRow, ModuleRow, MountRow, RanksRow, SharingRow, SizeCount,
 };
-use crate::model::{FileRow, Rest, Sums, Totals};
+use crate::model::{ByClass, FileRow, Rest, Sums, Totals};
 
 /// Files that are told apart; what more of them do is added up together.
 const MOST_FILES: usize = 1_000_000;
@@ -91,7 +91,7 @@ impl Counted {
             if log.header.region(layer.module).length == 0 {
                 continue;
             }
-            let mut row = Adding::new(layer);
+            let mut row = LayerSum::new(layer);
             let read = log.counters(layer.module, &mut |record| {
                 row.add(record, layer, &mut files);
             });
@@ -257,7 +257,7 @@ fn ns(seconds: f64) -> u64 {
 }
 
 /// A layer while records are added.
-struct Adding {
+struct LayerSum {
     module: Module,
     row: LayerRow,
     values: Vec<i64>,
@@ -267,7 +267,7 @@ struct Adding {
     ids: HashSet<u64>,
 }
 
-impl Adding {
+impl LayerSum {
     fn new(layer: &Layer) -> Self {
         let row = LayerRow { layer: layer.module.name(), ..LayerRow::default() };
         Self {
@@ -301,9 +301,9 @@ impl Adding {
             Module::MPI_IO => mpi_io(record, file),
             _ => stdio(record, file),
         };
-        self.row.read_ns = self.row.read_ns.saturating_add(times[0]);
-        self.row.write_ns = self.row.write_ns.saturating_add(times[1]);
-        self.row.metadata_ns = self.row.metadata_ns.saturating_add(times[2]);
+        self.row.read_ns = self.row.read_ns.saturating_add(times.read);
+        self.row.write_ns = self.row.write_ns.saturating_add(times.write);
+        self.row.metadata_ns = self.row.metadata_ns.saturating_add(times.metadata);
         self.common_sizes(record);
         if record.rank < 0 {
             self.shared(record);
@@ -393,7 +393,7 @@ impl Adding {
 }
 
 /// Adds a record of the POSIX layer to its file; times in reads, writes and everything else.
-fn posix(record: &FileRecord, file: &mut FileSums) -> [u64; 3] {
+fn posix(record: &FileRecord, file: &mut FileSums) -> ByClass {
     use Posix::{
         BytesRead, BytesWritten, Fdsyncs, Fsyncs, MaxByteRead, MaxByteWritten, Mmaps, Opens, Reads,
         RenameSources, Seeks, Stats, Writes,
@@ -405,19 +405,20 @@ fn posix(record: &FileRecord, file: &mut FileSums) -> [u64; 3] {
     let others = [Opens, Seeks, Stats, Mmaps, RenameSources];
     sums.calls.metadata = others.into_iter().map(value).fold(0, u64::saturating_add);
     (sums.bytes_read, sums.bytes_written) = (value(BytesRead), value(BytesWritten));
-    let times = [PosixTime::ReadTime, PosixTime::WriteTime, PosixTime::MetaTime]
-        .map(|time| ns(time.of(record)));
-    [sums.time_ns.read, sums.time_ns.write, sums.time_ns.metadata] = times;
+    let time_ns = |time: PosixTime| ns(time.of(record));
+    sums.time_ns.read = time_ns(PosixTime::ReadTime);
+    sums.time_ns.write = time_ns(PosixTime::WriteTime);
+    sums.time_ns.metadata = time_ns(PosixTime::MetaTime);
     file.sums.add(&sums);
     file.beneath = true;
     file.opens = file.opens.saturating_add(value(Opens));
     file.stats = file.stats.saturating_add(value(Stats));
     file.size = file.size.max(end(MaxByteRead.of(record), value(BytesRead)));
     file.size = file.size.max(end(MaxByteWritten.of(record), value(BytesWritten)));
-    times
+    sums.time_ns
 }
 
-fn stdio(record: &FileRecord, file: &mut FileSums) -> [u64; 3] {
+fn stdio(record: &FileRecord, file: &mut FileSums) -> ByClass {
     use Stdio::{
         BytesRead, BytesWritten, Flushes, MaxByteRead, MaxByteWritten, Opens, Reads, Seeks, Writes,
     };
@@ -427,18 +428,19 @@ fn stdio(record: &FileRecord, file: &mut FileSums) -> [u64; 3] {
     sums.calls.metadata =
         [Opens, Seeks, Flushes].into_iter().map(value).fold(0, u64::saturating_add);
     (sums.bytes_read, sums.bytes_written) = (value(BytesRead), value(BytesWritten));
-    let times = [StdioTime::ReadTime, StdioTime::WriteTime, StdioTime::MetaTime]
-        .map(|time| ns(time.of(record)));
-    [sums.time_ns.read, sums.time_ns.write, sums.time_ns.metadata] = times;
+    let time_ns = |time: StdioTime| ns(time.of(record));
+    sums.time_ns.read = time_ns(StdioTime::ReadTime);
+    sums.time_ns.write = time_ns(StdioTime::WriteTime);
+    sums.time_ns.metadata = time_ns(StdioTime::MetaTime);
     file.sums.add(&sums);
     file.beneath = true;
     file.opens = file.opens.saturating_add(value(Opens));
     file.size = file.size.max(end(MaxByteRead.of(record), value(BytesRead)));
     file.size = file.size.max(end(MaxByteWritten.of(record), value(BytesWritten)));
-    times
+    sums.time_ns
 }
 
-fn mpi_io(record: &FileRecord, file: &mut FileSums) -> [u64; 3] {
+fn mpi_io(record: &FileRecord, file: &mut FileSums) -> ByClass {
     use MpiIo::{
         BytesRead, BytesWritten, CollOpens, CollReads, CollWrites, IndepOpens, IndepReads,
         IndepWrites, NbReads, NbWrites, SplitReads, SplitWrites, Syncs, Views,
@@ -453,11 +455,12 @@ fn mpi_io(record: &FileRecord, file: &mut FileSums) -> [u64; 3] {
     sums.calls.sync = value(Syncs);
     sums.calls.metadata = all(&[IndepOpens, CollOpens, Views]);
     (sums.bytes_read, sums.bytes_written) = (value(BytesRead), value(BytesWritten));
-    let times = [MpiIoTime::ReadTime, MpiIoTime::WriteTime, MpiIoTime::MetaTime]
-        .map(|time| ns(time.of(record)));
-    [sums.time_ns.read, sums.time_ns.write, sums.time_ns.metadata] = times;
+    let time_ns = |time: MpiIoTime| ns(time.of(record));
+    sums.time_ns.read = time_ns(MpiIoTime::ReadTime);
+    sums.time_ns.write = time_ns(MpiIoTime::WriteTime);
+    sums.time_ns.metadata = time_ns(MpiIoTime::MetaTime);
     file.above.add(&sums);
-    times
+    sums.time_ns
 }
 
 /// The end of the highest byte that was moved; Darshan has 0 both for the first byte and for none.

@@ -128,7 +128,7 @@ fn range(row: &SizeRow) -> String {
 }
 
 /// What is shown of transfers, and how.
-type Of = fn(&Transfers) -> u64;
+type TransferFigure = fn(&Transfers) -> u64;
 type Text = fn(u64) -> String;
 
 /// Requests by size.
@@ -137,7 +137,7 @@ pub(super) fn sizes(model: &Model) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let views: [(&str, Of, Text); 3] = [
+    let views: [(&str, TransferFigure, Text); 3] = [
         ("calls", |transfers| transfers.calls, grouped),
         ("bytes", |transfers| transfers.bytes, size),
         ("time", |transfers| transfers.time_ns, time),

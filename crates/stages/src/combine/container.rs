@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use striate_stack::descriptors::high;
 
-use super::entry::{DEAD, FIRST, HEADER, Header, LOG_MAGIC, Said, VERSION};
+use super::entry::{DEAD, FIRST, HEADER, Header, LOG_MAGIC, NameState, VERSION};
 use super::log::{LogPosition, PREFIX, SEALED};
 use crate::trust;
 
@@ -26,8 +26,8 @@ pub(crate) struct Container {
 
 /// What an entry says.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(super) said: Said,
+pub(crate) struct ContainerEntry {
+    pub(super) said: NameState,
     pub(super) at: LogPosition,
     pub(super) time: u64,
     /// The path of the file.
@@ -37,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) modified: (i64, u32),
 }
 
-impl Found {
+impl ContainerEntry {
     /// The path of the file.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.join(OsStr::from_bytes(&self.name))
@@ -50,7 +50,7 @@ impl Found {
 
     /// Whether it is a file, and not the word that it is gone.
     pub(crate) fn is_file(&self) -> bool {
-        self.said == Said::File
+        self.said == NameState::File
     }
 
     /// When it was added, as logs count.
@@ -141,8 +141,8 @@ impl Container {
 
     /// What counts in it, in the order in which it came. It ends where an entry is torn: the file
     /// of that one was not closed. With `whole`, the bytes of each are checked.
-    pub(crate) fn entries(&self, whole: bool) -> io::Result<Vec<Found>> {
-        let mut found: Vec<Found> = Vec::new();
+    pub(crate) fn entries(&self, whole: bool) -> io::Result<Vec<ContainerEntry>> {
+        let mut found: Vec<ContainerEntry> = Vec::new();
         let mut replaced = Vec::new();
         let mut visit = |at: u64| -> io::Result<Option<u64>> {
             let Some((header, entry)) = self.entry(at, whole)? else { return Ok(None) };
@@ -188,7 +188,7 @@ impl Container {
         Ok((count == Some(words.len() as u64)).then_some(words))
     }
 
-    fn entry(&self, at: u64, whole: bool) -> io::Result<Option<(Header, Found)>> {
+    fn entry(&self, at: u64, whole: bool) -> io::Result<Option<(Header, ContainerEntry)>> {
         let end = if self.index == 0 { self.length } else { self.index };
         let Some(room) = end.checked_sub(at).filter(|room| *room >= HEADER as u64) else {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Container {
         }
         let (directory, name) = body[..names].split_at(header.directory);
         let data = at + (HEADER + names) as u64;
-        let found = Found {
+        let found = ContainerEntry {
             said: header.said,
             at: LogPosition { entry: at, data, length: header.data },
             time: header.time,
@@ -217,7 +217,7 @@ impl Container {
     }
 
     /// The bytes of a file in it.
-    pub(crate) fn read(&self, found: &Found) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, found: &ContainerEntry) -> io::Result<Vec<u8>> {
         self.read_at(found.at)
     }
 
@@ -228,7 +228,7 @@ impl Container {
     }
 
     /// An entry does not count any more.
-    pub(crate) fn kill(&self, found: &Found) -> io::Result<()> {
+    pub(crate) fn kill(&self, found: &ContainerEntry) -> io::Result<()> {
         self.file.write_all_at(&DEAD.to_le_bytes(), found.at.entry + 4)
     }
 

@@ -11,7 +11,7 @@ use striate_process::lock::lock;
 use striate_stack::Next;
 
 use super::buffered_file::{BufferedFile, Content};
-use super::container::{Container, Found, is_called_so};
+use super::container::{Container, ContainerEntry, is_called_so};
 use super::identities::new_inode;
 use super::state::{CombineState, c_name};
 use super::{Combine, CombineOptions};
@@ -64,7 +64,7 @@ impl Combine {
         let recent = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as i64 };
         seen.changed = changed.filter(|_| now > recent);
         let Ok(list) = std::fs::read_dir(directory) else { return };
-        let mut entries: Vec<(Arc<Container>, Found)> = Vec::new();
+        let mut entries: Vec<(Arc<Container>, ContainerEntry)> = Vec::new();
         for path in list.filter_map(Result::ok).map(|entry| entry.path()) {
             let is_container = path.file_name().is_some_and(is_called_so);
             if !is_container || seen.read.contains(&path) {
@@ -131,7 +131,7 @@ fn take_up(
     state: &mut CombineState,
     seen: &mut SeenContainers,
     container: &Arc<Container>,
-    found: &Found,
+    found: &ContainerEntry,
 ) {
     let Ok(directory) = Directory::open(&found.directory) else { return };
     let key = (directory.identity(), found.name.clone());

@@ -7,8 +7,8 @@ use striate_calls::Function;
 use striate_process::limits;
 use striate_process::lock::lock;
 use striate_stack::{
-    Action, Cursor, End, Memory, Next, Of, Op, OpenFile, Outcome, StatInto, perform,
-    replace_descriptor,
+    Action, CopyEndpoint, Cursor, FileOrName, Memory, Next, Op, OpenFile, Outcome, StatInto,
+    perform, replace_descriptor,
 };
 
 use super::buffered_file::{BufferedFile, CombineHandle, is_answerable};
@@ -19,7 +19,7 @@ use super::{Combine, open_handle};
 struct NeedsFile;
 
 /// The outcome, or that the file has to be a real one first.
-type Here = Result<Outcome, NeedsFile>;
+type CombineResult = Result<Outcome, NeedsFile>;
 
 /// Flags that `F_SETFL` changes.
 const CHANGEABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
@@ -87,7 +87,7 @@ impl Combine {
         file: &Arc<OpenFile>,
         handle: &CombineHandle,
         next: Next<'_>,
-    ) -> Here {
+    ) -> CombineResult {
         let id = handle.id;
         // The position first: the holder of the lock never waits for a position.
         let at = match &op.action {
@@ -196,7 +196,13 @@ impl Combine {
         if end > limit { Err(NeedsFile) } else { Ok(end as usize) }
     }
 
-    fn write(&self, state: &mut CombineState, id: u64, memory: &Memory<'_>, at: u64) -> Here {
+    fn write(
+        &self,
+        state: &mut CombineState,
+        id: u64,
+        memory: &Memory<'_>,
+        at: u64,
+    ) -> CombineResult {
         if memory.is_empty() {
             return Ok(Ok(0));
         }
@@ -248,7 +254,7 @@ impl Combine {
             return next.call(op);
         };
         let (from, to, length) = (*from, *to, *length);
-        let buffered = |end: End<'_>| {
+        let buffered = |end: CopyEndpoint<'_>| {
             let handle = end.file.and_then(|file| open_handle(file, next));
             handle.is_some_and(|handle| !handle.is_materialized())
         };
@@ -274,7 +280,7 @@ impl Combine {
         // SAFETY: a structure of numbers.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         let into = StatInto::Stat(&mut stat);
-        let action = Action::Stat { of: Of::File(file), flags: 0, into };
+        let action = Action::Stat { of: FileOrName::File(file), flags: 0, into };
         self.data(&mut Op::on(file, Function::Fstat, action), next).ok()?;
         u64::try_from(stat.st_size).ok()
     }
@@ -282,8 +288,8 @@ impl Combine {
     /// Copies into a buffered file; `None` if that is not possible here.
     fn copy_here(
         &self,
-        from: End<'_>,
-        to: End<'_>,
+        from: CopyEndpoint<'_>,
+        to: CopyEndpoint<'_>,
         length: usize,
         next: Next<'_>,
     ) -> Option<Outcome> {
@@ -341,7 +347,7 @@ fn read(
     Ok(memory.fill(0, rest) as u64)
 }
 
-fn seek(position: i64, size: i64, offset: i64, whence: i32) -> Here {
+fn seek(position: i64, size: i64, offset: i64, whence: i32) -> CombineResult {
     let from = match whence {
         libc::SEEK_SET => 0,
         libc::SEEK_CUR => position,
@@ -354,7 +360,7 @@ fn seek(position: i64, size: i64, offset: i64, whence: i32) -> Here {
     })
 }
 
-fn control(file: &Arc<OpenFile>, command: i32, argument: i32) -> Here {
+fn control(file: &Arc<OpenFile>, command: i32, argument: i32) -> CombineResult {
     match command {
         libc::F_GETFL => Ok(Ok(((file.flags() & !NOT_TOLD) | LARGE) as u64)),
         libc::F_SETFL if argument & libc::O_DIRECT == 0 => {

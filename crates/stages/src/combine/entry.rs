@@ -34,7 +34,7 @@ const CHECKSUM: usize = 80;
 
 /// What an entry says of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum NameState {
     /// It is a file with this content.
     File,
     /// It is not there any more.
@@ -44,7 +44,7 @@ pub(super) enum Said {
 /// A file as it goes into a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRecord<'a> {
-    pub(super) said: Said,
+    pub(super) said: NameState,
     /// The path of its directory.
     pub(super) directory: &'a [u8],
     pub(super) name: &'a [u8],
@@ -83,7 +83,7 @@ impl LogRecord<'_> {
         put(40, &self.modified.0.to_le_bytes());
         put(48, &self.modified.1.to_le_bytes());
         put(52, &self.mode.to_le_bytes());
-        put(56, &(if self.said == Said::File { 1u32 } else { 2 }).to_le_bytes());
+        put(56, &(if self.said == NameState::File { 1u32 } else { 2 }).to_le_bytes());
         put(60, &(self.directory.len() as u32).to_le_bytes());
         put(64, &(self.name.len() as u32).to_le_bytes());
         put(72, &(self.data.len() as u64).to_le_bytes());
@@ -105,7 +105,7 @@ pub(super) struct Header {
     pub(super) replaces: u64,
     pub(super) modified: (i64, u32),
     pub(super) mode: u32,
-    pub(super) said: Said,
+    pub(super) said: NameState,
     pub(super) directory: usize,
     pub(super) name: usize,
     pub(super) data: usize,
@@ -119,8 +119,8 @@ impl Header {
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));
         let short = |at: usize| u32::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));
         let said = match short(56) {
-            1 => Said::File,
-            2 => Said::Removed,
+            1 => NameState::File,
+            2 => NameState::Removed,
             _ => return None,
         };
         let header = Self {

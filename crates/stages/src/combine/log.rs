@@ -56,7 +56,7 @@ pub(super) struct LogPosition {
 
 /// Why something was not added.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotAdded {
+pub(super) enum AppendError {
     /// The log is as large as it may be.
     Full,
     /// The kernel says no.
@@ -240,16 +240,20 @@ impl Log {
     }
 
     /// Adds an entry. When this returns, a kill of the process does not lose it.
-    pub(super) fn append(&mut self, entry: &LogRecord<'_>) -> Result<LogPosition, NotAdded> {
+    pub(super) fn append(&mut self, entry: &LogRecord<'_>) -> Result<LogPosition, AppendError> {
         let (at, length) = (self.end, entry.length());
         let end = at + length;
         // There has to be room for the index, too.
         if end + index_length(self.entries.len() + 1) > self.capacity {
-            return Err(NotAdded::Full);
+            return Err(AppendError::Full);
         }
         if self.base.is_some() && end > self.allocated && !self.grow(end) {
             // The disk is full, or the descriptor is gone. What is there stays mapped.
-            return Err(if at == FIRST { NotAdded::Failed(Errno::NOSPC) } else { NotAdded::Full });
+            return Err(if at == FIRST {
+                AppendError::Failed(Errno::NOSPC)
+            } else {
+                AppendError::Full
+            });
         }
         let header = entry.header(self.generation);
         if let Some(base) = self.base {
@@ -277,7 +281,9 @@ impl Log {
                 bytes.extend_from_slice(part);
             }
             bytes.resize(length as usize, 0);
-            self.file.write_all_at(&bytes, at).map_err(|error| NotAdded::Failed(errno(&error)))?;
+            self.file
+                .write_all_at(&bytes, at)
+                .map_err(|error| AppendError::Failed(errno(&error)))?;
         }
         self.end = end;
         self.entries.push(at);

@@ -12,7 +12,9 @@ use rustix::fs::{AtFlags, Mode, Timespec, Timestamps};
 use rustix::io::Errno;
 use striate_calls::Function;
 use striate_process::reopen::Identity;
-use striate_stack::{Action, Memory, Next, Of, Op, OpenFile, Outcome, StatInto, stay_within};
+use striate_stack::{
+    Action, FileOrName, Memory, Next, Op, OpenFile, Outcome, StatInto, stay_within,
+};
 
 use super::buffered_file::{BufferedFile, CombineHandle, Time};
 use super::identities::Identities;
@@ -66,7 +68,7 @@ impl Job<'_> {
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         let into = StatInto::Stat(&mut stat);
         let flags = libc::AT_SYMLINK_NOFOLLOW;
-        let action = Action::Stat { of: Of::Name(target), flags, into };
+        let action = Action::Stat { of: FileOrName::Name(target), flags, into };
         let route = file.full_route();
         next.call(&mut Op { function: Function::Fstatat, route, action })?;
         Ok(Some((stat.st_dev, stat.st_ino)))

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use striate_calls::Function;
 use striate_process::limits;
 use striate_process::lock::lock;
-use striate_stack::{Action, Next, Of, Op, OpenFile, Outcome, Target};
+use striate_stack::{Action, FileOrName, Next, Op, OpenFile, Outcome, Target};
 
 use super::Combine;
 use super::buffered_file::{BufferedFile, Content, file_time, is_answerable};
@@ -125,7 +125,7 @@ impl Combine {
         if !self.holds_names() {
             return self.forward(op, next);
         }
-        let Action::Stat { of: Of::Name(target), flags, into } = &mut op.action else {
+        let Action::Stat { of: FileOrName::Name(target), flags, into } = &mut op.action else {
             return next.call(op);
         };
         let (target, flags) = (*target, *flags);

@@ -14,8 +14,8 @@ use striate_stack::descriptors::high;
 use striate_stack::{OpenFile, StatInto};
 
 use super::buffered_file::{BufferedFile, CombineHandle, Content};
-use super::entry::{LogRecord, Said};
-use super::log::{Log, NotAdded, now};
+use super::entry::{LogRecord, NameState};
+use super::log::{AppendError, Log, now};
 use crate::dentry::{Dentry, DentryKey, Directory};
 
 /// Directories are kept open for buffered files in no more than so many of them.
@@ -226,11 +226,11 @@ impl CombineState {
     }
 
     /// Puts the bytes of a file into the log: from now on a kill does not lose them.
-    pub(super) fn store(&mut self, id: u64) -> Result<(), NotAdded> {
+    pub(super) fn store(&mut self, id: u64) -> Result<(), AppendError> {
         let Some(buffered) = self.buffered.get(&id) else { return Ok(()) };
         let Content::Memory(bytes) = &buffered.content else { return Ok(()) };
         let entry = LogRecord {
-            said: Said::File,
+            said: NameState::File,
             directory: buffered.directory.path().as_os_str().as_bytes(),
             name: buffered.name.to_bytes(),
             mode: buffered.mode,
@@ -309,16 +309,16 @@ impl CombineState {
         id: u64,
         place: &Dentry,
         directory: Arc<Directory>,
-    ) -> Result<(), NotAdded> {
+    ) -> Result<(), AppendError> {
         let Some(buffered) = self.buffered.get(&id) else { return Ok(()) };
         let name = place.name().to_owned();
         if let Some(at) = buffered.stored {
             // What the last close left goes under the new name; what was written since stays where
             // it is.
-            let log = self.log.as_mut().ok_or(NotAdded::Failed(Errno::IO))?;
+            let log = self.log.as_mut().ok_or(AppendError::Failed(Errno::IO))?;
             let stored = log.bytes(at)?.into_owned();
             let entry = LogRecord {
-                said: Said::File,
+                said: NameState::File,
                 directory: directory.path().as_os_str().as_bytes(),
                 name: name.to_bytes(),
                 mode: buffered.mode,
@@ -358,9 +358,9 @@ impl CombineState {
     }
 
     /// Says in the log that a name is gone, which an earlier container has.
-    fn note_removed(&mut self, buffered: &BufferedFile) -> Result<(), NotAdded> {
+    fn note_removed(&mut self, buffered: &BufferedFile) -> Result<(), AppendError> {
         let entry = LogRecord {
-            said: Said::Removed,
+            said: NameState::Removed,
             directory: buffered.directory.path().as_os_str().as_bytes(),
             name: buffered.name.to_bytes(),
             mode: 0,
@@ -427,7 +427,7 @@ impl CombineState {
     }
 }
 
-impl From<Errno> for NotAdded {
+impl From<Errno> for AppendError {
     fn from(error: Errno) -> Self {
         Self::Failed(error)
     }
@@ -440,7 +440,7 @@ fn log<'l>(
     directory: Option<&Path>,
     capacity: u64,
     run: Option<&Path>,
-) -> Result<&'l mut Log, NotAdded> {
+) -> Result<&'l mut Log, AppendError> {
     if log.is_none() {
         let directory = match directory {
             Some(path) => Directory::open(path).or_else(|_| {
@@ -451,7 +451,7 @@ fn log<'l>(
         };
         *log = Some(Log::create(directory, capacity, run)?);
     }
-    log.as_mut().ok_or(NotAdded::Failed(Errno::IO))
+    log.as_mut().ok_or(AppendError::Failed(Errno::IO))
 }
 
 /// The name of a file as C has it.

@@ -4,13 +4,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::container::Container;
-use super::entry::{FIRST, LogRecord, Said};
-use super::log::{Log, NotAdded};
+use super::entry::{FIRST, LogRecord, NameState};
+use super::log::{AppendError, Log};
 use crate::dentry::Directory;
 
 fn entry<'a>(name: &'a str, data: &'a [u8], time: u64) -> LogRecord<'a> {
     LogRecord {
-        said: Said::File,
+        said: NameState::File,
         directory: b"/some/where",
         name: name.as_bytes(),
         mode: 0o640,
@@ -75,7 +75,7 @@ fn a_log_has_an_end() {
     for name in ["a", "b", "c"] {
         log.append(&entry(name, &data, 1)).unwrap();
     }
-    assert_eq!(log.append(&entry("d", &data, 1)), Err(NotAdded::Full));
+    assert_eq!(log.append(&entry("d", &data, 1)), Err(AppendError::Full));
     log.append(&entry("e", b"small", 1)).unwrap();
     assert_eq!(names(&Container::open(&log.path()).unwrap()), ["a", "b", "c", "e"]);
     log.unlink().unwrap();

@@ -20,7 +20,7 @@ use striate_stack::descriptor_table::{self, SharedDescriptor};
 use striate_stack::descriptors::high;
 
 use super::fast_place::FastPlace;
-use crate::trust::{self, Distrust};
+use crate::trust::{self, UntrustedPath};
 
 /// How the files there end.
 const LOCK: &str = "lock";
@@ -46,13 +46,13 @@ impl PartialEq for Base {
 
 impl Base {
     /// Those of a file beneath a fast place, which is there and believed.
-    pub(crate) fn new(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, Distrust> {
+    pub(crate) fn new(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, UntrustedPath> {
         let directory = place.moves()?;
         Ok(Self { place: Arc::clone(place), directory, identity })
     }
 
     /// The same; the place is made if it is not there.
-    pub(crate) fn made(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, Distrust> {
+    pub(crate) fn made(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, UntrustedPath> {
         place.make()?;
         Self::new(place, identity)
     }
@@ -318,12 +318,12 @@ impl Creating {
 
 /// Waiting for others, which has an end.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct BoundedWait {
     begun: Instant,
     pause: Duration,
 }
 
-impl Patience {
+impl BoundedWait {
     /// As long as any process moves a file.
     const MOST: Duration = Duration::from_secs(600);
 

@@ -11,7 +11,7 @@ use rustix::process::Resource;
 use striate_stack::descriptors::high;
 
 use super::claim::Base;
-use super::journal::Was;
+use super::journal::FormerDestination;
 use super::moving::path_by;
 
 /// Bytes are copied in pieces of this size, where the kernel does not copy by itself.
@@ -19,7 +19,11 @@ const PIECE: usize = 1 << 20;
 
 /// Makes a file all that another is, and makes it durable. `there` is what stands at the
 /// destination: permissions and owner that it was given meanwhile are those that count.
-pub(crate) fn fill(source: &File, copy: &File, there: Option<(&Was, &Stat)>) -> io::Result<()> {
+pub(crate) fn fill(
+    source: &File,
+    copy: &File,
+    there: Option<(&FormerDestination, &Stat)>,
+) -> io::Result<()> {
     let data = source.metadata()?;
     copy.set_len(0)?;
     copy_data(source, copy, data.len())?;
@@ -37,7 +41,7 @@ pub(crate) fn fill(source: &File, copy: &File, there: Option<(&Was, &Stat)>) -> 
 pub(crate) fn give(
     file: &File,
     data: &std::fs::Metadata,
-    there: Option<(&Was, &Stat)>,
+    there: Option<(&FormerDestination, &Stat)>,
 ) -> io::Result<()> {
     let (mode, user, group) = match there {
         Some((was, now)) if was.was_given(now) => (now.st_mode, now.st_uid, now.st_gid),
@@ -97,7 +101,7 @@ pub(crate) fn fetch(handle: BorrowedFd<'_>, stat: &Stat, base: &Base) -> io::Res
     };
     rustix::fs::futimens(&copy, &times)?;
     copy.sync_all()?;
-    let (was, now) = (Was::new(stat), rustix::fs::fstat(&source)?);
+    let (was, now) = (FormerDestination::new(stat), rustix::fs::fstat(&source)?);
     if was.is_same(&now) && !was.was_given(&now) { Ok(()) } else { Err(Errno::AGAIN.into()) }
 }
 

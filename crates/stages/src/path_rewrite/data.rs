@@ -9,21 +9,21 @@ use striate_calls::Function;
 use striate_process::lock::lock;
 use striate_stack::descriptors::{borrow, high_copy};
 use striate_stack::{
-    Action, End, Next, Op, OpenFile, Outcome, StatInto, Target, replace_descriptor,
+    Action, CopyEndpoint, Next, Op, OpenFile, Outcome, StatInto, Target, replace_descriptor,
 };
 
-use super::claim::Patience;
-use super::journal::{Course, Journal, Was};
+use super::claim::BoundedWait;
+use super::journal::{FormerDestination, Journal, MoveState};
 use super::mover::move_home;
-use super::moving::{Refused, fill_placeholder, open_data, open_whatever_its_mode};
-use super::state::{FileState, Moved, RewriteHandle, RewrittenFile, note};
+use super::moving::{MoveRefusal, fill_placeholder, open_data, open_whatever_its_mode};
+use super::state::{FileState, MovedFile, RewriteHandle, RewrittenFile, note};
 use super::{PathRewrite, left};
 use crate::transfer::copy_by_hand;
 
 /// Flags that `F_SETFL` changes.
 const CHANGEABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME | libc::O_DIRECT;
 
-impl Moved {
+impl MovedFile {
     /// Keeps it where it is, while its bytes are used.
     pub(super) fn keep(&self) -> RwLockReadGuard<'_, ()> {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
@@ -40,7 +40,12 @@ impl Moved {
 }
 
 /// Lets a `stat` of bytes at a fast place say what the file is at its destination, where this is.
-pub(super) fn disguise(into: &mut StatInto<'_>, handle: BorrowedFd<'_>, there: &Stat, was: &Was) {
+pub(super) fn disguise(
+    into: &mut StatInto<'_>,
+    handle: BorrowedFd<'_>,
+    there: &Stat,
+    was: &FormerDestination,
+) {
     let given = was.was_given(there);
     match into {
         StatInto::Stat(stat) => {
@@ -161,8 +166,8 @@ impl PathRewrite {
             if entry.is_closed() && background {
                 // It is for recovery after a crash; the data are found without it as well.
                 let _ = note(&moved.base, |journal| {
-                    if journal.course == Course::Open {
-                        journal.course = Course::Closed;
+                    if journal.course == MoveState::Open {
+                        journal.course = MoveState::Closed;
                     }
                 });
             }
@@ -178,7 +183,7 @@ impl PathRewrite {
     /// What is known of a file, if it is still elsewhere.
     pub(super) fn with_entry<T>(
         &self,
-        moved: &Arc<Moved>,
+        moved: &Arc<MovedFile>,
         what: impl FnOnce(&mut RewrittenFile) -> T,
     ) -> Option<T> {
         lock(&self.shared.state).entry(moved).map(what)
@@ -187,8 +192,8 @@ impl PathRewrite {
     /// Moves a file to its destination, even if the program has it open: then its bytes go into
     /// what stands for it there, and so do its descriptors. If other processes use it, it stays
     /// where it is.
-    pub(super) fn bring_home(&self, moved: &Arc<Moved>, next: Next<'_>) -> Result<(), Errno> {
-        let mut patience = Patience::new();
+    pub(super) fn bring_home(&self, moved: &Arc<MovedFile>, next: Next<'_>) -> Result<(), Errno> {
+        let mut patience = BoundedWait::new();
         let mut state = loop {
             let mut state = lock(&self.shared.state);
             let Some(entry) = state.entry(moved) else { return Ok(()) };
@@ -227,7 +232,11 @@ impl PathRewrite {
 }
 
 /// Copies the bytes of a file to its destination, and lets descriptors stand for it there.
-fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result<(), Refused> {
+fn replace_all(
+    moved: &MovedFile,
+    files: &[Arc<OpenFile>],
+    next: Next<'_>,
+) -> Result<(), MoveRefusal> {
     for file in files {
         if let Some(FileState::Moved(handle)) = left(file, next) {
             let inner = handle.inner(file);
@@ -239,7 +248,7 @@ fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result
         Some(journal) => journal,
         // It has no name, so it need not be found.
         None => Journal {
-            course: Course::Copying,
+            course: MoveState::Copying,
             placeholder: moved.placeholder(),
             was: moved.was,
             destination: moved.fast.clone(),
@@ -247,8 +256,8 @@ fn replace_all(moved: &Moved, files: &[Arc<OpenFile>], next: Next<'_>) -> Result
         },
     };
     let there = rustix::fs::fstat(moved.handle()?)?;
-    if journal.course != Course::Copying && journal.was.was_written(&there) {
-        return Err(Refused::Changed(journal.destination));
+    if journal.course != MoveState::Copying && journal.was.was_written(&there) {
+        return Err(MoveRefusal::Changed(journal.destination));
     }
     let data = open_data(&moved.base, &moved.was)?;
     fill_placeholder(&moved.base, &mut journal, &data, moved.handle()?.as_fd())?;
@@ -274,7 +283,7 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         return next.call(op);
     };
     let (mut from, mut to, length) = (*from, *to, *length);
-    let handle = |end: &End<'_>| match end.file.and_then(|file| file.state(next.slot())) {
+    let handle = |end: &CopyEndpoint<'_>| match end.file.and_then(|file| file.state(next.slot())) {
         Some(FileState::Moved(handle)) => Some(Arc::clone(&handle.moved)),
         _ => None,
     };
@@ -309,7 +318,7 @@ pub(super) fn transfer(op: &mut Op<'_>, next: Next<'_>) -> Outcome {
 }
 
 /// Opens what stands for a file at its destination, as the program has the file open.
-fn open_there(moved: &Moved, file: &Arc<OpenFile>, next: Next<'_>) -> Result<OwnedFd, Errno> {
+fn open_there(moved: &MovedFile, file: &Arc<OpenFile>, next: Next<'_>) -> Result<OwnedFd, Errno> {
     let flags = file.flags() & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOFOLLOW);
     let opened = open_whatever_its_mode(moved.handle()?.as_fd(), |path| {
         let target = Target { directory: libc::AT_FDCWD, path, absolute: file.path() };
@@ -338,7 +347,7 @@ fn as_inner<'a>(op: &mut Op<'a>, handle: &'a RewriteHandle, next: Next<'_>) -> O
 }
 
 /// A descriptor that was made while the others were replaced goes with them.
-fn follow(file: &Arc<OpenFile>, descriptor: RawFd, moved: &Moved) -> Result<(), Errno> {
+fn follow(file: &Arc<OpenFile>, descriptor: RawFd, moved: &MovedFile) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(borrow(descriptor))?;
     if (stat.st_dev, stat.st_ino) == moved.identity && file.raw_descriptor() != descriptor {
         let first = rustix::fs::fstat(file.descriptor()?)?;

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Rule;
 use crate::dentry::Directory;
-use crate::trust::{self, Distrust};
+use crate::trust::{self, UntrustedPath};
 
 /// The directory beneath a fast place.
 pub(crate) const MOVES: &str = ".striate-moves";
@@ -65,7 +65,7 @@ impl FastPlace {
     }
 
     /// An error if it is there and is not to be believed.
-    pub(crate) fn check(&self) -> Result<(), Distrust> {
+    pub(crate) fn check(&self) -> Result<(), UntrustedPath> {
         match self.moves() {
             Err(distrust) if !distrust.is_absent() => Err(distrust),
             _ => Ok(()),
@@ -73,7 +73,7 @@ impl FastPlace {
     }
 
     /// Where the files are. The place is believed; the directory is, if it is there.
-    pub(crate) fn moves(&self) -> Result<PathBuf, Distrust> {
+    pub(crate) fn moves(&self) -> Result<PathBuf, UntrustedPath> {
         let place = if let Some(place) = self.believed.get() {
             place
         } else {
@@ -98,13 +98,13 @@ impl FastPlace {
     }
 
     /// Where the files are; what is not there is made.
-    pub(crate) fn make(&self) -> Result<PathBuf, Distrust> {
+    pub(crate) fn make(&self) -> Result<PathBuf, UntrustedPath> {
         self.try_make().inspect_err(|distrust| {
             self.refusal.get_or_init(|| distrust.to_string());
         })
     }
 
-    fn try_make(&self) -> Result<PathBuf, Distrust> {
+    fn try_make(&self) -> Result<PathBuf, UntrustedPath> {
         let moves = match self.moves() {
             Err(distrust) if distrust.is_absent() => {
                 let _ = DirBuilder::new().recursive(true).mode(0o700).create(&self.to);

@@ -42,7 +42,7 @@ const FIRST_LINE: &str = "striate-move 2";
 
 /// What has become of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum MoveState {
     /// It is open.
     Open,
     /// It was closed.
@@ -53,7 +53,7 @@ pub(crate) enum Course {
     Naming,
 }
 
-impl Course {
+impl MoveState {
     const ALL: [(Self, &str); 4] = [
         (Self::Open, "open"),
         (Self::Closed, "closed"),
@@ -72,14 +72,14 @@ impl Course {
 
 /// What stood at the destination when a file went to the fast place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Was {
+pub(crate) struct FormerDestination {
     size: u64,
     changed: (i64, i64),
     /// Permissions, user and group.
     rights: (u32, u32, u32),
 }
 
-impl Was {
+impl FormerDestination {
     /// What is there now.
     pub(crate) fn new(stat: &Stat) -> Self {
         let changed = (stat.st_mtime, stat.st_mtime_nsec as i64);
@@ -121,10 +121,10 @@ fn rights(stat: &Stat) -> (u32, u32, u32) {
 /// Where a file belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
-    pub(crate) course: Course,
+    pub(crate) course: MoveState,
     /// What stands at the destination meanwhile.
     pub(crate) placeholder: Identity,
-    pub(crate) was: Was,
+    pub(crate) was: FormerDestination,
     pub(crate) destination: PathBuf,
     /// The destination after a rename that is under way.
     pub(crate) maybe: Option<PathBuf>,
@@ -134,7 +134,8 @@ impl Journal {
     /// As text.
     pub(crate) fn to_text(&self) -> String {
         let (device, inode) = self.placeholder;
-        let Was { size, changed: (seconds, more), rights: (mode, user, group) } = self.was;
+        let FormerDestination { size, changed: (seconds, more), rights: (mode, user, group) } =
+            self.was;
         let mut text = format!(
             "{FIRST_LINE}\nstate {}\ninode {device} {inode}\n\
              was {size} {seconds} {more} {mode} {user} {group}\ndestination {}\n",
@@ -160,13 +161,13 @@ impl Journal {
             return None;
         }
         let mut line = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let course = Course::of(line("state")?)?;
+        let course = MoveState::of(line("state")?)?;
         let (device, inode) = line("inode")?.split_once(' ')?;
         let placeholder = (device.parse().ok()?, inode.parse().ok()?);
         let numbers: Vec<i64> =
             line("was")?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
         let [size, seconds, more, mode, user, group] = numbers.try_into().ok()?;
-        let was = Was {
+        let was = FormerDestination {
             size: size as u64,
             changed: (seconds, more),
             rights: (mode as u32, user as u32, group as u32),
@@ -213,8 +214,8 @@ impl Journal {
 
     /// What stands at the destination is still there: no copy has got its name.
     pub(crate) fn unname(&mut self) {
-        if self.course == Course::Naming {
-            self.course = Course::Closed;
+        if self.course == MoveState::Naming {
+            self.course = MoveState::Closed;
         }
     }
 
@@ -277,9 +278,10 @@ mod tests {
     #[test]
     fn a_journal_is_read_as_it_was_written_or_not_at_all() {
         let strange = PathBuf::from(OsStr::from_bytes(b"/slow/a%b\nc\xff/end 1"));
-        let was = Was { size: 1 << 40, changed: (-1, 5), rights: (0o100_644, u32::MAX, 7) };
+        let was =
+            FormerDestination { size: 1 << 40, changed: (-1, 5), rights: (0o100_644, u32::MAX, 7) };
         let journal = Journal {
-            course: Course::Copying,
+            course: MoveState::Copying,
             placeholder: (7, 1 << 60),
             was,
             destination: strange.clone(),
@@ -287,9 +289,9 @@ mod tests {
         };
         let text = journal.to_text();
         assert_eq!(Journal::parse(&text), Some(journal.clone()));
-        let short = Journal { maybe: None, course: Course::Closed, ..journal };
+        let short = Journal { maybe: None, course: MoveState::Closed, ..journal };
         assert_eq!(Journal::parse(&short.to_text()), Some(short.clone()));
-        let mut named = Journal { course: Course::Naming, ..short.clone() };
+        let mut named = Journal { course: MoveState::Naming, ..short.clone() };
         assert_eq!(Journal::parse(&named.to_text()), Some(named.clone()));
         named.unname();
         assert_eq!(named, short);

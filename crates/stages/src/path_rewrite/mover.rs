@@ -9,9 +9,9 @@ use striate_process::lock::lock;
 use striate_stack::descriptor_table::{close_unused, has_own_table, leave_table};
 use striate_stack::stay_within;
 
-use super::claim::Patience;
-use super::moving::{Refused, commit, give_up, prepare};
-use super::state::{Moved, SharedState};
+use super::claim::BoundedWait;
+use super::moving::{MoveRefusal, commit, give_up, prepare};
+use super::state::{MovedFile, SharedState};
 use crate::threads::without_signals;
 
 /// As many files wait for the thread at most: they have descriptors.
@@ -19,8 +19,8 @@ const MOST_WAITING: usize = 64;
 
 /// Moves a file that is not open to its destination, unless another process uses it: that one moves
 /// it then. If it is opened meanwhile, it stays, and its next close moves it.
-pub(super) fn move_home(shared: &SharedState, moved: &Arc<Moved>) -> Result<(), Errno> {
-    let told = |refused: Refused| {
+pub(super) fn move_home(shared: &SharedState, moved: &Arc<MovedFile>) -> Result<(), Errno> {
+    let told = |refused: MoveRefusal| {
         // Standard error is the program's; at the end it is tried again and said by one of its
         // threads.
         if !has_own_table() {
@@ -28,7 +28,7 @@ pub(super) fn move_home(shared: &SharedState, moved: &Arc<Moved>) -> Result<(), 
         }
         refused.errno()
     };
-    let mut patience = Patience::new();
+    let mut patience = BoundedWait::new();
     loop {
         let opened = {
             let mut state = lock(&shared.state);
@@ -87,7 +87,7 @@ pub(super) fn move_home(shared: &SharedState, moved: &Arc<Moved>) -> Result<(), 
                 return Ok(());
             }
             // It was opened, and perhaps closed again.
-            Ok(false) | Err(Refused::Renamed) => moved.claim_in_common(),
+            Ok(false) | Err(MoveRefusal::Renamed) => moved.claim_in_common(),
             Err(refused) => {
                 moved.claim_in_common();
                 return Err(told(refused));
@@ -111,7 +111,7 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct Work {
-    waiting: VecDeque<Arc<Moved>>,
+    waiting: VecDeque<Arc<MovedFile>>,
     busy: bool,
     /// Whether there is a thread.
     runs: bool,
@@ -125,7 +125,7 @@ impl Mover {
     }
 
     /// Queues a file to be moved. Returns whether it will be.
-    pub(super) fn take(&self, moved: &Arc<Moved>) -> bool {
+    pub(super) fn take(&self, moved: &Arc<MovedFile>) -> bool {
         let mut work = lock(&self.queue.work);
         if work.waiting.len() >= MOST_WAITING || work.fails {
             return false;

@@ -24,13 +24,13 @@ use striate_stack::descriptors::{high, high_copy};
 
 use super::claim::{Base, Claim};
 use super::copying::{fill, give};
-use super::journal::{Course, Journal, Was};
+use super::journal::{FormerDestination, Journal, MoveState};
 use crate::dentry::Directory;
-use crate::trust::{self, Distrust};
+use crate::trust::{self, UntrustedPath};
 
 /// A file is not moved.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum MoveRefusal {
     /// Another process has written to what stands at the destination, or has replaced it.
     Changed(PathBuf),
     /// It was renamed or removed meanwhile: one has to begin again.
@@ -39,30 +39,30 @@ pub(crate) enum Refused {
     /// directories.
     Outside(String),
     /// Its bytes are not believed.
-    Distrusted(Distrust),
+    Distrusted(UntrustedPath),
     /// The system says so.
     System(Errno),
 }
 
-impl From<Errno> for Refused {
+impl From<Errno> for MoveRefusal {
     fn from(error: Errno) -> Self {
         Self::System(error)
     }
 }
 
-impl From<Distrust> for Refused {
-    fn from(distrust: Distrust) -> Self {
+impl From<UntrustedPath> for MoveRefusal {
+    fn from(distrust: UntrustedPath) -> Self {
         if distrust.is_absent() { Self::System(Errno::NOENT) } else { Self::Distrusted(distrust) }
     }
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for MoveRefusal {
     fn from(error: io::Error) -> Self {
         Self::System(errno(&error))
     }
 }
 
-impl Refused {
+impl MoveRefusal {
     /// What a `close` says of it.
     pub(crate) fn errno(&self) -> Errno {
         match self {
@@ -80,13 +80,18 @@ impl Refused {
 pub(crate) enum Ready {
     /// It only needs its name, in this directory; itself if there is no copy of this name.
     /// What is there to be replaced has to be as it `was`.
-    ToBeNamed { directory: Arc<Directory>, name: CString, copy: Option<CString>, was: Option<Was> },
+    ToBeNamed {
+        directory: Arc<Directory>,
+        name: CString,
+        copy: Option<CString>,
+        was: Option<FormerDestination>,
+    },
     /// It is there, or it has no name.
     Done,
 }
 
 /// What stands at the destination.
-enum There {
+enum CopyDestination {
     /// What is to be replaced or filled, and its name, if that is known.
     Placeholder(OwnedFd, Option<(Arc<Directory>, CString)>),
     /// Nothing.
@@ -97,24 +102,24 @@ enum There {
 
 /// Brings the bytes to the file system of the destination, and makes them durable. `handle` stands
 /// for what is at the destination, if it is known. The caller has claimed the file alone.
-pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Ready, Refused> {
+pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Ready, MoveRefusal> {
     let Some(mut journal) = Journal::read(base)? else { return Ok(Ready::Done) };
     let source = match open_data(base, &journal.was) {
         Ok(source) => source,
-        Err(Refused::System(Errno::NOENT)) => return Ok(Ready::Done),
+        Err(MoveRefusal::System(Errno::NOENT)) => return Ok(Ready::Done),
         Err(refused) => return Err(refused),
     };
     let (directory, name, there) = match find(base, &journal, handle)? {
-        There::Done => {
+        CopyDestination::Done => {
             remove_copy(base, &journal);
             return Ok(Ready::Done);
         }
-        There::Nothing(directory, name) => (directory, name, None),
-        There::Placeholder(handle, named) => {
+        CopyDestination::Nothing(directory, name) => (directory, name, None),
+        CopyDestination::Placeholder(handle, named) => {
             let there = rustix::fs::fstat(&handle)?;
-            let is_half = journal.course == Course::Copying;
+            let is_half = journal.course == MoveState::Copying;
             if !is_half && journal.was.was_written(&there) {
-                return Err(Refused::Changed(journal.destination));
+                return Err(MoveRefusal::Changed(journal.destination));
             }
             let data = source.metadata()?;
             // Changing the owner needs rights, and takes permissions with it.
@@ -163,7 +168,7 @@ pub(crate) fn prepare(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<Rea
 }
 
 /// Gives a file that is ready its name at the destination, in place of what stands there.
-pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
+pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), MoveRefusal> {
     if let Ready::ToBeNamed { directory, name, copy, was } = ready {
         let fast = base.data();
         let (from, old) = match copy {
@@ -172,21 +177,21 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), Refused> {
         };
         if let Some(was) = was {
             let stat = rustix::fs::statat(&**directory, name, AtFlags::SYMLINK_NOFOLLOW);
-            let stat = stat.map_err(|_| Refused::Renamed)?;
+            let stat = stat.map_err(|_| MoveRefusal::Renamed)?;
             // A link that was made meanwhile has to stay with it.
             if (stat.st_dev, stat.st_ino) != base.identity() || stat.st_nlink > 1 {
-                return Err(Refused::Renamed);
+                return Err(MoveRefusal::Renamed);
             }
             // At the last moment.
             if was.was_written(&stat) {
-                return Err(Refused::Changed(directory.path_to(name)));
+                return Err(MoveRefusal::Changed(directory.path_to(name)));
             }
         }
         if copy.is_some() {
             // A fast place that is full may not have room for it. Then the copy is still known as
             // long as no process changes it.
             let _ = Journal::change(base, |journal| {
-                journal.course = Course::Naming;
+                journal.course = MoveState::Naming;
                 journal.destination = directory.path_to(name);
             });
         }
@@ -224,7 +229,7 @@ pub(crate) fn remove_copy(base: &Base, journal: &Journal) {
 }
 
 /// Moves a file to its destination, if no process uses it.
-pub(crate) fn move_unused(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<(), Refused> {
+pub(crate) fn move_unused(base: &Base, handle: Option<BorrowedFd<'_>>) -> Result<(), MoveRefusal> {
     match Claim::alone(base) {
         Ok(Some(claim)) => move_claimed(base, claim, handle),
         // Its user moves it.
@@ -245,11 +250,11 @@ pub(crate) fn move_claimed(
     base: &Base,
     claim: Claim,
     handle: Option<BorrowedFd<'_>>,
-) -> Result<(), Refused> {
+) -> Result<(), MoveRefusal> {
     loop {
         let ready = prepare(base, handle)?;
         match commit(&ready, base).inspect_err(|_| give_up(&ready, base)) {
-            Err(Refused::Renamed) => {}
+            Err(MoveRefusal::Renamed) => {}
             Err(refused) => return Err(refused),
             Ok(()) => break,
         }
@@ -264,17 +269,17 @@ pub(crate) fn fill_placeholder(
     journal: &mut Journal,
     source: &File,
     handle: BorrowedFd<'_>,
-) -> Result<(), Refused> {
+) -> Result<(), MoveRefusal> {
     let there = rustix::fs::fstat(handle)?;
     let copy = File::from(high(open_whatever_its_mode(handle, |path| {
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
     })?));
-    if journal.course != Course::Copying {
+    if journal.course != MoveState::Copying {
         // What is there is about to be overwritten: from here on the bytes at the fast place are
         // the only ones.
         source.sync_all()?;
-        journal.course = Course::Copying;
-        Journal::change(base, |journal| journal.course = Course::Copying)?;
+        journal.course = MoveState::Copying;
+        Journal::change(base, |journal| journal.course = MoveState::Copying)?;
         Journal::sync(base)?;
     }
     fill(source, &copy, Some((&journal.was, &there)))?;
@@ -282,7 +287,7 @@ pub(crate) fn fill_placeholder(
 }
 
 /// Opens the bytes at the fast place. They belong to the caller, or to the owner of the file.
-pub(crate) fn open_data(base: &Base, was: &Was) -> Result<File, Refused> {
+pub(crate) fn open_data(base: &Base, was: &FormerDestination) -> Result<File, MoveRefusal> {
     let data = base.data();
     let path = CString::new(data.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     let handle = open_handle(CWD, &path)?;
@@ -356,11 +361,11 @@ fn split(path: &Path) -> Result<Option<(Arc<Directory>, CString)>, Errno> {
 
 /// The same for what a journal says: only where a rule of the fast place is for. The directory is
 /// the one that was looked at, even if it is replaced meanwhile.
-fn said_place(base: &Base, path: &Path) -> Result<Option<(Arc<Directory>, CString)>, Refused> {
+fn said_place(base: &Base, path: &Path) -> Result<Option<(Arc<Directory>, CString)>, MoveRefusal> {
     let found = split(path)?;
     match &found {
         Some((directory, _)) if !base.place().covers(directory) => {
-            Err(Refused::Outside(base.place().sources()))
+            Err(MoveRefusal::Outside(base.place().sources()))
         }
         _ => Ok(found),
     }
@@ -384,7 +389,11 @@ fn look(base: &Base, place: Option<(Arc<Directory>, CString)>) -> Result<Destina
 }
 
 /// Looks for what stands at the destination.
-fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Result<There, Refused> {
+fn find(
+    base: &Base,
+    journal: &Journal,
+    handle: Option<BorrowedFd<'_>>,
+) -> Result<CopyDestination, MoveRefusal> {
     if let Some(handle) = handle {
         return Ok(find_by_handle(base, handle)?);
     }
@@ -399,30 +408,30 @@ fn find(base: &Base, journal: &Journal, handle: Option<BorrowedFd<'_>>) -> Resul
             DestinationEntry::Placeholder(found, ..)
                 if is_named && !journal.was.is_same(&rustix::fs::fstat(&found)?) => {}
             DestinationEntry::Placeholder(found, directory, name) => {
-                return Ok(There::Placeholder(found, Some((directory, name))));
+                return Ok(CopyDestination::Placeholder(found, Some((directory, name))));
             }
             // The process ended after the copy had got its name.
-            DestinationEntry::Other if is_copy() => return Ok(There::Done),
+            DestinationEntry::Other if is_copy() => return Ok(CopyDestination::Done),
             DestinationEntry::Other => {}
             DestinationEntry::Nothing(directory, name) => free = free.or(Some((directory, name))),
         }
     }
     match free {
-        _ if is_named || base.may_be_gone() => Ok(There::Done),
-        Some((directory, name)) => Ok(There::Nothing(directory, name)),
-        None => Err(Refused::Changed(journal.destination.clone())),
+        _ if is_named || base.may_be_gone() => Ok(CopyDestination::Done),
+        Some((directory, name)) => Ok(CopyDestination::Nothing(directory, name)),
+        None => Err(MoveRefusal::Changed(journal.destination.clone())),
     }
 }
 
 /// Whether the bytes of a file are not needed any more: its copy got its name, or it has lost its
 /// last one; as far as that can be known.
 pub(crate) fn is_obsolete(base: &Base, journal: &Journal) -> bool {
-    matches!(find(base, journal, None), Ok(There::Done))
+    matches!(find(base, journal, None), Ok(CopyDestination::Done))
 }
 
 /// Whether the copy of a file has got its name. Then the hidden one is not there any more.
-fn was_named(base: &Base, journal: &Journal) -> Result<bool, Refused> {
-    if journal.course != Course::Naming {
+fn was_named(base: &Base, journal: &Journal) -> Result<bool, MoveRefusal> {
+    if journal.course != MoveState::Naming {
         return Ok(false);
     }
     let Some((directory, _)) = said_place(base, &journal.destination)? else { return Ok(false) };
@@ -431,20 +440,20 @@ fn was_named(base: &Base, journal: &Journal) -> Result<bool, Refused> {
 }
 
 /// The same with a handle. The kernel knows its name, also after a rename.
-fn find_by_handle(base: &Base, handle: BorrowedFd<'_>) -> Result<There, Errno> {
+fn find_by_handle(base: &Base, handle: BorrowedFd<'_>) -> Result<CopyDestination, Errno> {
     let mut before = None;
     loop {
         if rustix::fs::fstat(handle)?.st_nlink == 0 {
-            return Ok(There::Done);
+            return Ok(CopyDestination::Done);
         }
         let path = rustix::fs::readlink(path_by(handle)?.as_c_str(), Vec::new())?;
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(path.as_bytes()));
         if let DestinationEntry::Placeholder(found, directory, name) = look(base, split(&path)?)? {
-            return Ok(There::Placeholder(found, Some((directory, name))));
+            return Ok(CopyDestination::Placeholder(found, Some((directory, name))));
         }
         // It is being renamed, or this name was removed and there are others.
         if before.as_ref() == Some(&path) {
-            return Ok(There::Placeholder(high_copy(handle)?, None));
+            return Ok(CopyDestination::Placeholder(high_copy(handle)?, None));
         }
         before = Some(path);
     }

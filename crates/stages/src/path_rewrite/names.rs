@@ -14,13 +14,13 @@ use striate_calls::Function;
 use striate_process::lock::lock;
 use striate_process::reopen::Identity;
 use striate_stack::descriptors::{borrow, high};
-use striate_stack::{Action, Next, Of, Op, Outcome, StatInto, Target};
+use striate_stack::{Action, FileOrName, Next, Op, Outcome, StatInto, Target};
 
 use super::PathRewrite;
-use super::claim::{Base, Claim, Creating, Patience};
+use super::claim::{Base, BoundedWait, Claim, Creating};
 use super::data::disguise;
-use super::journal::{Journal, Was};
-use super::moving::{Refused, let_go, move_unused};
+use super::journal::{FormerDestination, Journal};
+use super::moving::{MoveRefusal, let_go, move_unused};
 use super::state::{RewriteState, note};
 use crate::dentry::{Dentry, EntryType};
 
@@ -30,14 +30,14 @@ const ELSEWHERE: u64 = 1;
 
 /// A file at a fast place that this process looks at for a moment.
 #[derive(Debug)]
-pub(super) struct Visit {
+pub(super) struct BriefClaim {
     pub(super) base: Base,
     /// What stands for it at its destination.
     pub(super) handle: OwnedFd,
     pub(super) claim: Option<Claim>,
 }
 
-impl Visit {
+impl BriefClaim {
     /// Its name was removed, or was to be: is there any left?
     fn may_be_nameless(&self) {
         if rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink > 0) {
@@ -46,13 +46,13 @@ impl Visit {
     }
 
     /// Moves it to its destination, if no other process uses it.
-    fn move_home(mut self) -> Result<(), Refused> {
+    fn move_home(mut self) -> Result<(), MoveRefusal> {
         drop(self.claim.take());
         move_unused(&self.base, Some(self.handle.as_fd()))
     }
 }
 
-impl Drop for Visit {
+impl Drop for BriefClaim {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             drop(claim);
@@ -67,7 +67,7 @@ enum NameOwner {
     /// This process uses its file, which is elsewhere.
     Ours(Base),
     /// Another process does, or did.
-    Others(Visit),
+    Others(BriefClaim),
     /// Its file is not elsewhere.
     Not,
 }
@@ -75,7 +75,7 @@ enum NameOwner {
 impl NameOwner {
     fn base(&self) -> Option<&Base> {
         match self {
-            Self::Ours(base) | Self::Others(Visit { base, .. }) => Some(base),
+            Self::Ours(base) | Self::Others(BriefClaim { base, .. }) => Some(base),
             Self::Not => None,
         }
     }
@@ -120,7 +120,7 @@ impl PathRewrite {
         target: Target<'_>,
         follow: bool,
         identity: Identity,
-    ) -> Result<Option<Visit>, Errno> {
+    ) -> Result<Option<BriefClaim>, Errno> {
         for place in &self.places {
             let Ok(base) = Base::new(place, identity) else { continue };
             let Some(claim) = Claim::common(&base, false)? else { continue };
@@ -136,7 +136,7 @@ impl PathRewrite {
             let found = handle.and_then(|handle| Ok((rustix::fs::fstat(&handle)?, high(handle))));
             return match found {
                 Ok((stat, handle)) if (stat.st_dev, stat.st_ino) == identity => {
-                    Ok(Some(Visit { base, handle, claim: Some(claim) }))
+                    Ok(Some(BriefClaim { base, handle, claim: Some(claim) }))
                 }
                 _ => {
                     let_go(&base, claim);
@@ -182,10 +182,10 @@ impl PathRewrite {
     }
 
     pub(super) fn stat_name(&self, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
-        let mut patience = Patience::new();
+        let mut patience = BoundedWait::new();
         loop {
             let outcome = next.call(op)?;
-            let Action::Stat { of: Of::Name(target), flags, into } = &mut op.action else {
+            let Action::Stat { of: FileOrName::Name(target), flags, into } = &mut op.action else {
                 return Ok(outcome);
             };
             let mode = match into {
@@ -250,7 +250,7 @@ impl PathRewrite {
             self.mover.wait();
             return next.call(op);
         }
-        let mut patience = Patience::new();
+        let mut patience = BoundedWait::new();
         loop {
             let mut state = lock(&self.shared.state);
             let alone = self.names_alone();
@@ -283,7 +283,7 @@ impl PathRewrite {
                 self.before(target, op.function, next)?;
             }
         }
-        let mut patience = Patience::new();
+        let mut patience = BoundedWait::new();
         loop {
             let mut state = lock(&self.shared.state);
             let both = self.names_alone().and_then(|alone| {
@@ -355,7 +355,7 @@ impl PathRewrite {
         if answered {
             return Ok(0);
         }
-        let mut patience = Patience::new();
+        let mut patience = BoundedWait::new();
         loop {
             let state = lock(&self.shared.state);
             let known = self.known(&state, target, true);
@@ -395,12 +395,12 @@ fn of<'a>(target: Target<'a>, flags: i32, into: &'a mut StatInto<'_>) -> Action<
         StatInto::Stat(stat) => StatInto::Stat(stat),
         StatInto::Statx { mask, buffer } => StatInto::Statx { mask: *mask, buffer },
     };
-    Action::Stat { of: Of::Name(target), flags, into }
+    Action::Stat { of: FileOrName::Name(target), flags, into }
 }
 
 fn stat_visited(
     function: Function,
-    visit: &Visit,
+    visit: &BriefClaim,
     flags: i32,
     into: &mut StatInto<'_>,
     next: Next<'_>,
@@ -414,7 +414,7 @@ fn stat_visited(
     let seen = next.call(&mut op)?;
     let there = rustix::fs::fstat(&visit.handle)?;
     let journal = Journal::read(&visit.base).ok().flatten();
-    let was = journal.map_or(Was::new(&there), |journal| journal.was);
+    let was = journal.map_or(FormerDestination::new(&there), |journal| journal.was);
     disguise(into, visit.handle.as_fd(), &there, &was);
     Ok(seen)
 }

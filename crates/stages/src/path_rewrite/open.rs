@@ -15,12 +15,12 @@ use striate_stack::descriptors::{borrow, high_copy};
 use striate_stack::{Action, Next, Op, OpenFile, Outcome, Target};
 
 use super::PathRewrite;
-use super::claim::{Base, Claim, Creating, Patience};
+use super::claim::{Base, BoundedWait, Claim, Creating};
 use super::copying::{fetch, set_rights};
 use super::fast_place::FastPlace;
-use super::journal::{Course, Journal, Was};
+use super::journal::{FormerDestination, Journal, MoveState};
 use super::moving::{let_go, move_unused, open_handle};
-use super::state::{FileState, Moved, RewriteHandle, RewriteState, RewrittenFile, note};
+use super::state::{FileState, MovedFile, RewriteHandle, RewriteState, RewrittenFile, note};
 use crate::dentry::{Dentry, Directory, EntryType};
 
 /// What cannot be rewritten.
@@ -31,7 +31,7 @@ fn is_writable(flags: i32) -> bool {
 }
 
 /// What came of an attempt.
-enum Tried {
+enum OpenAttempt {
     Done(Outcome),
     /// Another process was faster, or is working on the file: look again.
     Again,
@@ -57,16 +57,16 @@ impl PathRewrite {
             return next.call(op);
         }
         let wanted = OpenRequest { file, target, flags, mode };
-        let mut patience = Patience::new();
+        let mut patience = BoundedWait::new();
         loop {
             let (flags, claim) = match self.try_open(wanted, next) {
-                Tried::Done(outcome) => return outcome,
-                Tried::Again => {
+                OpenAttempt::Done(outcome) => return outcome,
+                OpenAttempt::Again => {
                     patience.wait()?;
                     continue;
                 }
-                Tried::UnmovedFile(claim) => (flags, claim),
-                Tried::Made(claim) => (flags & !libc::O_EXCL, claim),
+                OpenAttempt::UnmovedFile(claim) => (flags, claim),
+                OpenAttempt::Made(claim) => (flags & !libc::O_EXCL, claim),
             };
             let action = Action::Open { file, target, flags, mode };
             let opened = next.call(&mut Op { function: op.function, route: op.route, action });
@@ -100,9 +100,9 @@ impl PathRewrite {
         opened
     }
 
-    fn try_open(&self, wanted: OpenRequest<'_>, next: Next<'_>) -> Tried {
+    fn try_open(&self, wanted: OpenRequest<'_>, next: Next<'_>) -> OpenAttempt {
         let OpenRequest { target, flags, .. } = wanted;
-        let Some(place) = Dentry::of(target) else { return Tried::UnmovedFile(None) };
+        let Some(place) = Dentry::of(target) else { return OpenAttempt::UnmovedFile(None) };
         let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
         let found = if exclusive || flags & libc::O_NOFOLLOW != 0 {
             let what = place.what();
@@ -110,7 +110,7 @@ impl PathRewrite {
         } else {
             place.followed()
         };
-        let Some((place, what)) = found else { return Tried::UnmovedFile(None) };
+        let Some((place, what)) = found else { return OpenAttempt::UnmovedFile(None) };
         let fast = self.fast_place(target.absolute).filter(|_| is_writable(flags));
         // A link may lead out of what the rule is for: from there nothing would be brought back.
         let fast =
@@ -123,7 +123,7 @@ impl PathRewrite {
             (EntryType::File, fast) if !exclusive => {
                 self.open_there(&mut state, fast, &place, wanted, next)
             }
-            _ => Tried::UnmovedFile(None),
+            _ => OpenAttempt::UnmovedFile(None),
         }
     }
 
@@ -135,21 +135,21 @@ impl PathRewrite {
         place: &Dentry,
         wanted: OpenRequest<'_>,
         next: Next<'_>,
-    ) -> Tried {
-        let Ok(stat) = place.stat() else { return Tried::Again };
+    ) -> OpenAttempt {
+        let Ok(stat) = place.stat() else { return OpenAttempt::Again };
         let identity = (stat.st_dev, stat.st_ino);
         if let Some(entry) = state.entries.get_mut(&identity) {
-            return Tried::Done(open_again(entry, wanted, next));
+            return OpenAttempt::Done(open_again(entry, wanted, next));
         }
         if state.is_claimed(identity) {
-            return Tried::UnmovedFile(None);
+            return OpenAttempt::UnmovedFile(None);
         }
         match self.visit(wanted.target, wanted.flags & libc::O_NOFOLLOW == 0, identity) {
-            Err(Errno::AGAIN) => return Tried::Again,
-            Err(error) => return Tried::Done(Err(error)),
+            Err(Errno::AGAIN) => return OpenAttempt::Again,
+            Err(error) => return OpenAttempt::Done(Err(error)),
             Ok(Some(mut visit)) => {
-                let Some(claim) = visit.claim.take() else { return Tried::Again };
-                let Ok(handle) = high_copy(visit.handle.as_fd()) else { return Tried::Again };
+                let Some(claim) = visit.claim.take() else { return OpenAttempt::Again };
+                let Ok(handle) = high_copy(visit.handle.as_fd()) else { return OpenAttempt::Again };
                 return join(state, visit.base.clone(), claim, handle, wanted, next);
             }
             Ok(None) => {}
@@ -161,28 +161,28 @@ impl PathRewrite {
                     || Base::new(place, identity).is_ok_and(|base| base.has_data())
             };
             if self.places.iter().any(may_go) {
-                return Tried::Again;
+                return OpenAttempt::Again;
             }
         }
-        let Some(fast) = fast else { return Tried::UnmovedFile(None) };
-        let Ok(base) = Base::made(fast, identity) else { return Tried::UnmovedFile(None) };
+        let Some(fast) = fast else { return OpenAttempt::UnmovedFile(None) };
+        let Ok(base) = Base::made(fast, identity) else { return OpenAttempt::UnmovedFile(None) };
         let claim = match Claim::common(&base, true) {
             Ok(Some(claim)) => claim,
-            Err(Errno::AGAIN) => return Tried::Again,
+            Err(Errno::AGAIN) => return OpenAttempt::Again,
             // The fast place cannot have it.
-            Ok(None) | Err(_) => return Tried::UnmovedFile(None),
+            Ok(None) | Err(_) => return OpenAttempt::UnmovedFile(None),
         };
         if base.has_data() {
             let_go(&base, claim);
-            return Tried::Again;
+            return OpenAttempt::Again;
         }
         let wants = wanted.flags & libc::O_TRUNC != 0 || self.options.existing;
         if !wants || state.is_open(identity) || !claim.make_alone() {
-            return Tried::UnmovedFile(Some((base, claim)));
+            return OpenAttempt::UnmovedFile(Some((base, claim)));
         }
         let Ok((directory, handle)) = handle_of(place, identity) else {
             let_go(&base, claim);
-            return Tried::Again;
+            return OpenAttempt::Again;
         };
         // The kernel says whether the program may, and empties it.
         let path = directory.path_to(place.name());
@@ -192,10 +192,10 @@ impl PathRewrite {
             next.open(target, flags | libc::O_CLOEXEC, 0).and_then(|file| next.close(&file));
         if asked.is_err() {
             claim.make_common();
-            return Tried::UnmovedFile(Some((base, claim)));
+            return OpenAttempt::UnmovedFile(Some((base, claim)));
         }
-        let begun = Begun { base, claim, handle, path: &path, made: false };
-        rewrite(state, begun, wanted, next).unwrap_or_else(Tried::UnmovedFile)
+        let begun = ClaimedFile { base, claim, handle, path: &path, made: false };
+        rewrite(state, begun, wanted, next).unwrap_or_else(OpenAttempt::UnmovedFile)
     }
 }
 
@@ -206,40 +206,40 @@ fn create(
     place: &Dentry,
     wanted: OpenRequest<'_>,
     next: Next<'_>,
-) -> Tried {
+) -> OpenAttempt {
     let _creating = match Creating::begin(fast) {
         Ok(creating) => creating,
-        Err(Errno::AGAIN) => return Tried::Again,
-        Err(_) => return Tried::UnmovedFile(None),
+        Err(Errno::AGAIN) => return OpenAttempt::Again,
+        Err(_) => return OpenAttempt::UnmovedFile(None),
     };
-    let Ok(directory) = place.open_directory() else { return Tried::UnmovedFile(None) };
+    let Ok(directory) = place.open_directory() else { return OpenAttempt::UnmovedFile(None) };
     let path = directory.path_to(place.name());
     let target = directory.target(place.name(), &path);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     let made = match next.open(target, flags, wanted.mode) {
         Ok(made) => made,
         // Another process was faster.
-        Err(Errno::EXIST) if wanted.flags & libc::O_EXCL == 0 => return Tried::Again,
-        Err(error) => return Tried::Done(Err(error)),
+        Err(Errno::EXIST) if wanted.flags & libc::O_EXCL == 0 => return OpenAttempt::Again,
+        Err(error) => return OpenAttempt::Done(Err(error)),
     };
     let stat = made.descriptor().and_then(rustix::fs::fstat);
     let stat = match next.close(&made).and(stat) {
         Ok(stat) => stat,
-        Err(error) => return Tried::Done(Err(error)),
+        Err(error) => return OpenAttempt::Done(Err(error)),
     };
     let identity = (stat.st_dev, stat.st_ino);
-    let Ok((_, handle)) = handle_of(place, identity) else { return Tried::Made(None) };
-    let Ok(base) = Base::new(fast, identity) else { return Tried::Made(None) };
-    let Ok(Some(claim)) = Claim::common(&base, true) else { return Tried::Made(None) };
+    let Ok((_, handle)) = handle_of(place, identity) else { return OpenAttempt::Made(None) };
+    let Ok(base) = Base::new(fast, identity) else { return OpenAttempt::Made(None) };
+    let Ok(Some(claim)) = Claim::common(&base, true) else { return OpenAttempt::Made(None) };
     if base.has_data() {
         // Another process has found it, and was faster.
         return join(state, base, claim, handle, wanted, next);
     }
     if !claim.make_alone() {
-        return Tried::Made(Some((base, claim)));
+        return OpenAttempt::Made(Some((base, claim)));
     }
-    let begun = Begun { base, claim, handle, path: &path, made: true };
-    rewrite(state, begun, wanted, next).unwrap_or_else(Tried::Made)
+    let begun = ClaimedFile { base, claim, handle, path: &path, made: true };
+    rewrite(state, begun, wanted, next).unwrap_or_else(OpenAttempt::Made)
 }
 
 /// A handle of what is at a place, if it is still the same.
@@ -255,7 +255,7 @@ fn handle_of(place: &Dentry, identity: Identity) -> Result<(Arc<Directory>, Owne
 }
 
 /// A file whose destination is known, and that is claimed alone.
-struct Begun<'a> {
+struct ClaimedFile<'a> {
     base: Base,
     claim: Claim,
     handle: OwnedFd,
@@ -267,16 +267,16 @@ struct Begun<'a> {
 /// Makes the file at the fast place; an error if that cannot have it.
 fn rewrite(
     state: &mut RewriteState,
-    begun: Begun<'_>,
+    begun: ClaimedFile<'_>,
     wanted: OpenRequest<'_>,
     next: Next<'_>,
-) -> Result<Tried, Option<(Base, Claim)>> {
-    let Begun { base, claim, handle, path, made } = begun;
+) -> Result<OpenAttempt, Option<(Base, Claim)>> {
+    let ClaimedFile { base, claim, handle, path, made } = begun;
     let opened = || -> Result<_, Errno> {
         let stat = rustix::fs::fstat(&handle)?;
-        let was = Was::new(&stat);
+        let was = FormerDestination::new(&stat);
         let (placeholder, destination) = (base.identity(), path.to_path_buf());
-        let course = Course::Open;
+        let course = MoveState::Open;
         let journal = Journal { course, placeholder, was, destination, maybe: None };
         let once = libc::O_CREAT | libc::O_EXCL;
         if made || wanted.flags & libc::O_TRUNC != 0 {
@@ -299,7 +299,7 @@ fn rewrite(
         return Err(Some((base, claim)));
     };
     claim.make_common();
-    Ok(Tried::Done(enter(state, (base, claim), (handle, was), opened, wanted, next)))
+    Ok(OpenAttempt::Done(enter(state, (base, claim), (handle, was), opened, wanted, next)))
 }
 
 /// Brings a file that is at its destination to the fast place. A process that is killed on the way
@@ -325,7 +325,7 @@ fn fetch_whole(
 fn enter(
     state: &mut RewriteState,
     (base, claim): (Base, Claim),
-    there: (OwnedFd, Was),
+    there: (OwnedFd, FormerDestination),
     (inner, descriptor): (Arc<OpenFile>, u64),
     wanted: OpenRequest<'_>,
     next: Next<'_>,
@@ -333,7 +333,7 @@ fn enter(
     let identity = rustix::fs::fstat(borrow(descriptor as RawFd))?;
     let identity = (identity.st_dev, identity.st_ino);
     let route = inner.route().clone();
-    let moved = Arc::new(Moved::new(base, identity, there, claim, route)?);
+    let moved = Arc::new(MovedFile::new(base, identity, there, claim, route)?);
     wanted.file.set_state(
         next.slot(),
         FileState::Moved(RewriteHandle { moved: Arc::clone(&moved), inner }),
@@ -353,21 +353,21 @@ fn join(
     handle: OwnedFd,
     wanted: OpenRequest<'_>,
     next: Next<'_>,
-) -> Tried {
+) -> OpenAttempt {
     // It is written from now on; a process that was killed before its copy got its name has left an
     // old one.
     let _ = note(&base, Journal::unname);
     let opened = open_fast(&base, wanted.flags & !(libc::O_CREAT | libc::O_EXCL), 0, next);
     let was = Journal::read(&base).ok().flatten().map(|journal| journal.was);
-    let was = was.or_else(|| Some(Was::new(&rustix::fs::fstat(&handle).ok()?)));
+    let was = was.or_else(|| Some(FormerDestination::new(&rustix::fs::fstat(&handle).ok()?)));
     match (opened, was) {
         (Ok(opened), Some(was)) => {
-            Tried::Done(enter(state, (base, claim), (handle, was), opened, wanted, next))
+            OpenAttempt::Done(enter(state, (base, claim), (handle, was), opened, wanted, next))
         }
         (opened, _) => {
             drop(claim);
             let _ = move_unused(&base, Some(handle.as_fd()));
-            Tried::Done(opened.map(|(_, descriptor)| descriptor))
+            OpenAttempt::Done(opened.map(|(_, descriptor)| descriptor))
         }
     }
 }

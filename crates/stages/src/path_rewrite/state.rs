@@ -1,4 +1,4 @@
-//! [`Moved`]: a file at a fast place; [`SharedState`]: all of them that this process uses.
+//! [`MovedFile`]: a file at a fast place; [`SharedState`]: all of them that this process uses.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -19,8 +19,8 @@ use striate_stack::{OpenFile, Route};
 
 use super::claim::{Base, Claim};
 use super::fast_place::FastPlace;
-use super::journal::{Journal, Was};
-use super::moving::{Refused, let_go, move_unused, remove_copy};
+use super::journal::{FormerDestination, Journal};
+use super::moving::{MoveRefusal, let_go, move_unused, remove_copy};
 
 /// What the stage leaves with an open file.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) enum FileState {
 /// An open file that is elsewhere.
 #[derive(Debug)]
 pub(super) struct RewriteHandle {
-    pub(super) moved: Arc<Moved>,
+    pub(super) moved: Arc<MovedFile>,
     /// The same open file as the next stages know it: by its name at the fast place.
     pub(super) inner: Arc<OpenFile>,
 }
@@ -53,7 +53,7 @@ impl RewriteHandle {
 
 /// A file that is not at its destination.
 #[derive(Debug)]
-pub(super) struct Moved {
+pub(super) struct MovedFile {
     pub(super) base: Base,
     /// Where its bytes are.
     pub(super) fast: PathBuf,
@@ -63,7 +63,7 @@ pub(super) struct Moved {
     /// Stands for what is at its destination meanwhile, whatever its name is.
     handle: SharedDescriptor,
     /// What was there at first.
-    pub(super) was: Was,
+    pub(super) was: FormerDestination,
     /// That this process uses it, as long as it does.
     claim: Mutex<Option<Claim>>,
     /// The stages that want operations on it at the fast place.
@@ -77,11 +77,11 @@ pub(super) struct Moved {
     durable: AtomicU64,
 }
 
-impl Moved {
+impl MovedFile {
     pub(super) fn new(
         base: Base,
         identity: Identity,
-        (handle, was): (OwnedFd, Was),
+        (handle, was): (OwnedFd, FormerDestination),
         claim: Claim,
         route: Route,
     ) -> Result<Self, Errno> {
@@ -168,7 +168,7 @@ impl Moved {
     }
 
     /// This process does not use it any more. The last process moves it.
-    pub(super) fn release(&self) -> Result<(), Refused> {
+    pub(super) fn release(&self) -> Result<(), MoveRefusal> {
         drop(lock(&self.claim).take());
         move_unused(&self.base, Some(self.handle()?.as_fd()))
     }
@@ -180,8 +180,8 @@ impl Moved {
     }
 
     /// Says why it is not moved, once, if that is something to be settled by people.
-    pub(super) fn tell(&self, refused: &Refused, stderr: &StartupStderr) {
-        if let Refused::Changed(path) = refused
+    pub(super) fn tell(&self, refused: &MoveRefusal, stderr: &StartupStderr) {
+        if let MoveRefusal::Changed(path) = refused
             && !self.reported.swap(true, Ordering::Relaxed)
         {
             stderr.say(&format!(
@@ -197,7 +197,7 @@ impl Moved {
 /// What is known of a file that is elsewhere.
 #[derive(Debug)]
 pub(super) struct RewrittenFile {
-    pub(super) moved: Arc<Moved>,
+    pub(super) moved: Arc<MovedFile>,
     /// Its open files, as the program knows them.
     pub(super) open: Vec<Weak<OpenFile>>,
     /// How many are being closed just now.
@@ -213,7 +213,7 @@ pub(super) struct RewrittenFile {
 }
 
 impl RewrittenFile {
-    pub(super) fn new(moved: Arc<Moved>) -> Self {
+    pub(super) fn new(moved: Arc<MovedFile>) -> Self {
         Self {
             moved,
             open: Vec::new(),
@@ -264,12 +264,12 @@ pub(super) struct RewriteState {
 
 impl RewriteState {
     /// All that are elsewhere.
-    pub(super) fn all(&self) -> Vec<Arc<Moved>> {
+    pub(super) fn all(&self) -> Vec<Arc<MovedFile>> {
         self.entries.values().map(|entry| Arc::clone(&entry.moved)).collect()
     }
 
     /// What is known of a file, if it is still elsewhere.
-    pub(super) fn entry(&mut self, moved: &Arc<Moved>) -> Option<&mut RewrittenFile> {
+    pub(super) fn entry(&mut self, moved: &Arc<MovedFile>) -> Option<&mut RewrittenFile> {
         let entry = self.entries.get_mut(&moved.placeholder())?;
         Arc::ptr_eq(&entry.moved, moved).then_some(entry)
     }
@@ -281,7 +281,7 @@ impl RewriteState {
     }
 
     /// Forgets a file.
-    pub(super) fn take(&mut self, moved: &Arc<Moved>) {
+    pub(super) fn take(&mut self, moved: &Arc<MovedFile>) {
         if self.entry(moved).is_some() {
             self.entries.remove(&moved.placeholder());
         }

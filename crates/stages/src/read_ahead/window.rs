@@ -1,4 +1,4 @@
-//! [`Ahead`]: the bytes that were read ahead of an open file.
+//! [`ReadAheadWindow`]: the bytes that were read ahead of an open file.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const COPY: f64 = 0.1;
 
 /// What was read ahead of an open file.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct ReadAheadWindow {
     pub(super) pattern: Pattern,
     pub(super) window: Vec<u8>,
     /// Where the window starts in the file.
@@ -31,7 +31,7 @@ pub(super) struct Ahead {
     losses: u32,
 }
 
-impl Ahead {
+impl ReadAheadWindow {
     /// Gives out what was read ahead.
     pub(super) fn give(&mut self, memory: &mut Memory<'_>, range: &Range<u64>) -> u64 {
         let place = (range.start - self.start) as usize..(range.end - self.start) as usize;
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn windows_that_do_not_gain_are_left_alone_for_a_while() {
-        let mut ahead = Ahead::default();
+        let mut ahead = ReadAheadWindow::default();
         // An interruption does not make reads slow.
         for time in [90_000.0, 10_000.0, 99_000_000.0, 10_000.0] {
             ahead.note_plain(time);

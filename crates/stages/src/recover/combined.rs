@@ -10,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 
-use super::{Fate, Recovered, Report, Wanted, walk};
-use crate::combine::{Container, Found, is_called_so};
+use super::{Fate, Recovered, RecoveryMode, Report, walk};
+use crate::combine::{Container, ContainerEntry, is_called_so};
 use crate::dentry::Directory;
 use crate::trust;
 
@@ -20,7 +20,7 @@ pub(super) fn recover_in(
     root: &Path,
     below: bool,
     unpack: bool,
-    wanted: Wanted,
+    wanted: RecoveryMode,
     report: &mut Report,
 ) {
     let mut visit = |directory: &Path, report: &mut Report| {
@@ -44,7 +44,7 @@ pub(super) fn recover_in(
 pub(super) fn recover_log(
     path: &Path,
     unpack: bool,
-    wanted: Wanted,
+    wanted: RecoveryMode,
     report: &mut Report,
 ) -> io::Result<()> {
     // A planted log would make the caller write with its rights.
@@ -52,7 +52,7 @@ pub(super) fn recover_log(
     if begun.metadata()?.len() == 0 {
         // The process ended when it had just begun.
         let lock = FlockOperation::NonBlockingLockExclusive;
-        if wanted == Wanted::Finish && rustix::fs::flock(&begun, lock).is_ok() {
+        if wanted == RecoveryMode::Finish && rustix::fs::flock(&begun, lock).is_ok() {
             std::fs::remove_file(path)?;
         }
         return Ok(());
@@ -72,7 +72,7 @@ pub(super) fn recover_log(
         last.insert(entry.path(), place);
     }
     let source = match wanted {
-        Wanted::Finish if !unpack => container.seal()?,
+        RecoveryMode::Finish if !unpack => container.seal()?,
         _ => path.to_path_buf(),
     };
     let mut directories: Vec<PathBuf> = Vec::new();
@@ -83,9 +83,9 @@ pub(super) fn recover_log(
         let counts = entry.is_file() && last.get(&destination) == Some(&place);
         let fate = match wanted {
             _ if !counts => continue,
-            Wanted::List => Fate::Found,
-            Wanted::Finish if !unpack => Fate::Finished,
-            Wanted::Finish => match write_home(&container, entry, &mut last_directory) {
+            RecoveryMode::List => Fate::Found,
+            RecoveryMode::Finish if !unpack => Fate::Finished,
+            RecoveryMode::Finish => match write_home(&container, entry, &mut last_directory) {
                 Ok(()) => Fate::Finished,
                 Err(error) => Fate::Failed(error),
             },
@@ -98,7 +98,7 @@ pub(super) fn recover_log(
         let source = source.clone();
         report.files.push(Recovered { destination, source, length, closed: true, fate });
     }
-    if wanted == Wanted::List || !unpack {
+    if wanted == RecoveryMode::List || !unpack {
         return Ok(());
     }
     directories.sort();
@@ -125,7 +125,7 @@ pub(super) fn recover_log(
 /// last one: many are in one.
 fn write_home(
     container: &Container,
-    entry: &Found,
+    entry: &ContainerEntry,
     last: &mut Option<Directory>,
 ) -> io::Result<()> {
     let directory = match last.take() {
@@ -136,7 +136,12 @@ fn write_home(
 }
 
 /// Makes a file of an entry in a directory, durable and at once.
-fn write(container: &Container, entry: &Found, directory: &Directory, mode: u32) -> io::Result<()> {
+fn write(
+    container: &Container,
+    entry: &ContainerEntry,
+    directory: &Directory,
+    mode: u32,
+) -> io::Result<()> {
     let name = CString::new(entry.name.clone())?;
     if name.is_empty() || name.as_bytes().contains(&b'/') || name.as_c_str() == c".." {
         return Err(io::Error::other("the log names no file"));
@@ -171,11 +176,11 @@ fn write(container: &Container, entry: &Found, directory: &Directory, mode: u32)
 /// directory with some, which are then taken in the order in which they were written. With `into`,
 /// files go below that directory, under their whole paths, and the containers stay: then they may
 /// be another user's. Files of other users' containers do not go anywhere else.
-pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Result<Report> {
+pub fn unpack(container: &Path, into: Option<&Path>, wanted: RecoveryMode) -> io::Result<Report> {
     let mut report = Report::default();
     let mut containers = Vec::new();
     let open = |path: &Path| match (into, wanted) {
-        (None, Wanted::Finish) => Container::open(path),
+        (None, RecoveryMode::Finish) => Container::open(path),
         _ => Container::open_foreign(path),
     };
     if container.is_dir() {
@@ -214,8 +219,8 @@ pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Resu
         let destination = into.map_or_else(|| path.clone(), |into| below(into, &path));
         let container = &containers[*place];
         let fate = match wanted {
-            Wanted::List => Fate::Found,
-            Wanted::Finish => {
+            RecoveryMode::List => Fate::Found,
+            RecoveryMode::Finish => {
                 let written = match into {
                     // Not with permissions that make others run it as the caller.
                     Some(into) => directory_below(into, &entry.directory).and_then(|directory| {
@@ -234,7 +239,7 @@ pub fn unpack(container: &Path, into: Option<&Path>, wanted: Wanted) -> io::Resu
         let length = entry.length() as u64;
         report.files.push(Recovered { destination, source, length, closed: true, fate });
     }
-    if wanted == Wanted::Finish && into.is_none() && report.failures() == 0 {
+    if wanted == RecoveryMode::Finish && into.is_none() && report.failures() == 0 {
         for container in containers {
             if !report.in_use.iter().any(|path| path == container.path()) {
                 container.remove()?;

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::combined::recover_log;
-use super::{Report, Wanted};
+use super::{RecoveryMode, Report};
 use crate::combine::NOTE;
 
 /// A log that a process has left.
@@ -39,7 +39,7 @@ fn leftover_log(note: &Path) -> Option<LeftoverLog> {
     std::fs::symlink_metadata(&path).ok()?;
     let mut report = Report::default();
     // What cannot be read is there all the same, and `recover` says why it cannot be read.
-    let _ = recover_log(&path, true, Wanted::List, &mut report);
+    let _ = recover_log(&path, true, RecoveryMode::List, &mut report);
     if !report.in_use.is_empty() {
         return None;
     }

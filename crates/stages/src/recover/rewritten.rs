@@ -6,15 +6,15 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::{Fate, Recovered, Report, Wanted};
+use super::{Fate, Recovered, RecoveryMode, Report};
 use crate::path_rewrite::claim::{Base, Claim};
 use crate::path_rewrite::fast_place::FastPlace;
-use crate::path_rewrite::journal::{Course, Journal};
-use crate::path_rewrite::moving::{Refused, is_obsolete, move_claimed};
+use crate::path_rewrite::journal::{Journal, MoveState};
+use crate::path_rewrite::moving::{MoveRefusal, is_obsolete, move_claimed};
 use crate::trust;
 
 /// Looks for what is beneath a fast place.
-pub(super) fn recover_in(place: &Arc<FastPlace>, wanted: Wanted, report: &mut Report) {
+pub(super) fn recover_in(place: &Arc<FastPlace>, wanted: RecoveryMode, report: &mut Report) {
     if let Err(distrust) = place.check() {
         return report.unreadable.push(distrust.into_parts());
     }
@@ -34,12 +34,12 @@ pub(super) fn recover_in(place: &Arc<FastPlace>, wanted: Wanted, report: &mut Re
             }
         }
     }
-    if wanted == Wanted::Finish {
+    if wanted == RecoveryMode::Finish {
         Base::clean(place);
     }
 }
 
-fn recover_file(base: &Base, claim: Claim, wanted: Wanted, report: &mut Report) {
+fn recover_file(base: &Base, claim: Claim, wanted: RecoveryMode, report: &mut Report) {
     let found = Journal::read(base).map(|journal| {
         let length = std::fs::metadata(base.data()).map(|data| data.len()).ok();
         journal.zip(length).filter(|(journal, _)| !is_obsolete(base, journal))
@@ -49,16 +49,16 @@ fn recover_file(base: &Base, claim: Claim, wanted: Wanted, report: &mut Report) 
         Err(error) => return report.unreadable.push((base.journal(), error)),
     };
     let fate = match wanted {
-        Wanted::List => Fate::Found,
-        Wanted::Finish => match move_claimed(base, claim, None) {
+        RecoveryMode::List => Fate::Found,
+        RecoveryMode::Finish => match move_claimed(base, claim, None) {
             Ok(()) => Fate::Finished,
-            Err(Refused::Changed(_)) => Fate::Failed(io::Error::other(
+            Err(MoveRefusal::Changed(_)) => Fate::Failed(io::Error::other(
                 "something else is there now, or was written to it; the file is left where it is",
             )),
-            Err(Refused::Outside(sources)) => Fate::Failed(io::Error::other(format!(
+            Err(MoveRefusal::Outside(sources)) => Fate::Failed(io::Error::other(format!(
                 "it is not below a directory that the stack has a rule for ({sources}), so it is not believed"
             ))),
-            Err(Refused::Distrusted(distrust)) => Fate::Failed(io::Error::other(distrust)),
+            Err(MoveRefusal::Distrusted(distrust)) => Fate::Failed(io::Error::other(distrust)),
             Err(refused) => Fate::Failed(refused.errno().into()),
         },
     };
@@ -68,7 +68,7 @@ fn recover_file(base: &Base, claim: Claim, wanted: Wanted, report: &mut Report) 
             destination: journal.destination,
             source: base.data(),
             length,
-            closed: matches!(journal.course, Course::Closed | Course::Naming),
+            closed: matches!(journal.course, MoveState::Closed | MoveState::Naming),
             fate,
         });
     }

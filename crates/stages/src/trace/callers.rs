@@ -22,12 +22,12 @@ pub(super) struct Callers(Mutex<CallerTable>);
 struct CallerTable {
     /// The process of a thread, or 0 if there is none any more.
     threads: HashMap<u32, u32>,
-    processes: HashMap<u32, Used>,
+    processes: HashMap<u32, CallerShards>,
     time: u64,
 }
 
 #[derive(Debug)]
-struct Used {
+struct CallerShards {
     shards: Arc<Shards>,
     last: u64,
 }
@@ -67,7 +67,7 @@ impl Callers {
             }
         }
         let shards = Arc::new(make(origin(process)));
-        known.processes.insert(process, Used { shards: Arc::clone(&shards), last: now });
+        known.processes.insert(process, CallerShards { shards: Arc::clone(&shards), last: now });
         drop(known);
         if let Some(ended) = ended {
             ended.shards.finish();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use striate_process::clock;
-use striate_stack::{Action, Completed, End, Next, Of, Op, OpenFile, Outcome, StatInto, notice};
+use striate_stack::{
+    Action, Completed, CopyEndpoint, FileOrName, Next, Op, OpenFile, Outcome, StatInto, notice,
+};
 use striate_trace::{Call, Detail, Subject, Timed, TracedEnd, TracedFile};
 
 use super::{Recorder, TracedState};
 
-type Told<'c> = Call<&'c TracedFile, &'c Path>;
+type BorrowedCall<'c> = Call<&'c TracedFile, &'c Path>;
 
 /// A read or write, as it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +27,7 @@ pub(super) struct Transfer {
 
 impl Transfer {
     #[inline]
-    pub(super) const fn call(self, file: &TracedFile) -> Told<'_> {
+    pub(super) const fn call(self, file: &TracedFile) -> BorrowedCall<'_> {
         let Self { placed, offset, length, flags, parts, .. } = self;
         if self.reads {
             Call::Read { file, placed, offset, length, flags, parts }
@@ -91,19 +93,23 @@ impl Recorder {
         self.known(file, slot).map(|known| &known.file)
     }
 
-    fn subject<'a>(&self, of: Of<'a>, slot: usize) -> Option<Subject<&'a TracedFile, &'a Path>> {
+    fn subject<'a>(
+        &self,
+        of: FileOrName<'a>,
+        slot: usize,
+    ) -> Option<Subject<&'a TracedFile, &'a Path>> {
         Some(match of {
-            Of::File(file) => Subject::File(self.file(file, slot)?),
-            Of::Name(target) => Subject::Name(target.absolute),
+            FileOrName::File(file) => Subject::File(self.file(file, slot)?),
+            FileOrName::Name(target) => Subject::Name(target.absolute),
         })
     }
 
-    fn end<'a>(&self, end: &End<'a>, slot: usize) -> TracedEnd<&'a TracedFile> {
+    fn end<'a>(&self, end: &CopyEndpoint<'a>, slot: usize) -> TracedEnd<&'a TracedFile> {
         let file = end.file.and_then(|file| self.file(file, slot));
         TracedEnd { file, descriptor: end.descriptor, at: end.at }
     }
 
-    fn recorded_call<'a>(&self, action: &Action<'a>, slot: usize) -> Option<Told<'a>> {
+    fn recorded_call<'a>(&self, action: &Action<'a>, slot: usize) -> Option<BorrowedCall<'a>> {
         Some(match action {
             // These are told elsewhere, since they are many.
             Action::Read { .. } | Action::Write { .. } => return None,
@@ -200,7 +206,7 @@ fn told_by(into: &StatInto<'_>) -> (u64, u32) {
 }
 
 /// Bytes were moved at the position of an end.
-fn moved(end: &End<'_>, slot: usize, outcome: Result<u64, Errno>) {
+fn moved(end: &CopyEndpoint<'_>, slot: usize, outcome: Result<u64, Errno>) {
     if let (Some(file), None, Ok(count)) = (end.file, end.at, outcome)
         && let Some(known) = file.state::<TracedState>(slot)
     {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use striate_stack::classification::{Interference, Meaning, Scope, State};
 use striate_stack::{
-    Action, Classification, End, Function, Kinds, Memory, Next, Of, Op, OpenFile, Outcome, Paths,
-    Placed, Stack, Stage, StatInto, Target,
+    Action, Classification, CopyEndpoint, FileOrName, Function, Kinds, Memory, Next, Op, OpenFile,
+    Outcome, Paths, Placed, Stack, Stage, StatInto, Target,
 };
 
 /// A stage that does nothing: with it a stack is the kernel.
@@ -205,7 +205,7 @@ impl NamesProgram {
 
     fn notice(&self, path: &str, function: Function) -> Outcome {
         self.on_name(path, PathForm::Absolute, function, |target| Action::Notice {
-            of: Of::Name(target),
+            of: FileOrName::Name(target),
         })
     }
 
@@ -309,7 +309,7 @@ impl NamesProgram {
                 self.stat(|into| {
                     self.with_target(path, *way, |target| {
                         let route = stack.route(target.absolute);
-                        let action = Action::Stat { of: Of::Name(target), flags, into };
+                        let action = Action::Stat { of: FileOrName::Name(target), flags, into };
                         stack.call(&mut Op { function: Function::Stat, route: &route, action })
                     })
                 })
@@ -444,7 +444,7 @@ impl NamesProgram {
             NameStep::Fstat(number) => {
                 let file = get(number);
                 self.stat(|into| {
-                    let action = Action::Stat { of: Of::File(file), flags: 0, into };
+                    let action = Action::Stat { of: FileOrName::File(file), flags: 0, into };
                     stack.call(&mut Op::on(file, Function::Fstat, action))
                 })
             }
@@ -455,7 +455,7 @@ impl NamesProgram {
             }
             NameStep::Fchmod(number, mode) => {
                 let file = get(number);
-                let action = Action::Notice { of: Of::File(file) };
+                let action = Action::Notice { of: FileOrName::File(file) };
                 let noticed = stack.call(&mut Op::on(file, Function::Chmod, action));
                 // SAFETY: a descriptor of the program.
                 let done = || result(unsafe { libc::fchmod(file.raw_descriptor(), *mode) }.into());
@@ -478,7 +478,7 @@ impl NamesProgram {
             NameStep::Copy(from, to, length) => {
                 let end = |number: &usize| {
                     let file = get(number);
-                    End { file: Some(file), descriptor: file.raw_descriptor(), at: None }
+                    CopyEndpoint { file: Some(file), descriptor: file.raw_descriptor(), at: None }
                 };
                 let (from, to) = (end(from), end(to));
                 if from.descriptor == to.descriptor {

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Memory, Of, Op, OpenFile, Outcome, Stack, StatInto, Target};
+use striate_stack::{
+    Action, FileOrName, Function, Memory, Op, OpenFile, Outcome, Stack, StatInto, Target,
+};
 
 /// A program whose calls pass through a stack.
 pub struct Program {
@@ -63,7 +65,7 @@ impl Program {
         // SAFETY: numbers.
         let mut buffer: libc::stat = unsafe { std::mem::zeroed() };
         let into = StatInto::Stat(&mut buffer);
-        let action = Action::Stat { of: Of::Name(target), flags: 0, into };
+        let action = Action::Stat { of: FileOrName::Name(target), flags: 0, into };
         let route = self.stack.route(path);
         self.stack.call(&mut Op { function: Function::Stat, route: &route, action })
     }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use striate_stack::{
-    Action, End, Function, Memory, Of, Op, OpenFile, Outcome, Stack, StatInto, Target,
+    Action, CopyEndpoint, FileOrName, Function, Memory, Op, OpenFile, Outcome, Stack, StatInto,
+    Target,
 };
 
 use super::plain::{Plain, System, Value, path, value, vectors};
@@ -82,8 +83,8 @@ impl Door {
             return None;
         }
         let [(a, at), (b, to_at)] = [end(&from), end(&to)];
-        let from = End { file: from.0.as_ref(), descriptor: a, at };
-        let to = End { file: to.0.as_ref(), descriptor: b, at: to_at };
+        let from = CopyEndpoint { file: from.0.as_ref(), descriptor: a, at };
+        let to = CopyEndpoint { file: to.0.as_ref(), descriptor: b, at: to_at };
         let (function, action) = if sends {
             (Function::Sendfile, Action::SendFile { from, to, length })
         } else {
@@ -195,7 +196,7 @@ impl System for Door {
             // SAFETY: all of it are numbers.
             let mut stat: libc::stat = unsafe { std::mem::zeroed() };
             let into = StatInto::Stat(&mut stat);
-            let action = Action::Stat { of: Of::File(&file), flags: 0, into };
+            let action = Action::Stat { of: FileOrName::File(&file), flags: 0, into };
             self.on(&file, Function::Fstat, action)?;
             Ok((stat.st_size as u64, stat.st_nlink))
         }, self.plain.fstat(fd))
@@ -207,7 +208,7 @@ impl System for Door {
         let into = StatInto::Stat(&mut stat);
         self.with_name(name, |target| {
             let route = self.stack.route(target.absolute);
-            let action = Action::Stat { of: Of::Name(target), flags: 0, into };
+            let action = Action::Stat { of: FileOrName::Name(target), flags: 0, into };
             let function = Function::Stat;
             value_of(self.stack.call(&mut Op { function, route: &route, action }))
         })?;
@@ -220,7 +221,7 @@ impl System for Door {
         let into = StatInto::Statx { mask: libc::STATX_BASIC_STATS, buffer: &mut buffer };
         self.with_name(name, |target| {
             let route = self.stack.route(target.absolute);
-            let action = Action::Stat { of: Of::Name(target), flags: 0, into };
+            let action = Action::Stat { of: FileOrName::Name(target), flags: 0, into };
             let function = Function::Statx;
             value_of(self.stack.call(&mut Op { function, route: &route, action }))
         })?;
@@ -247,7 +248,9 @@ impl System for Door {
     }
 
     fn truncate_name(&self, name: &str, length: i64) -> Value {
-        self.on_name(name, Function::Truncate, |target| Action::Notice { of: Of::Name(target) })?;
+        self.on_name(name, Function::Truncate, |target| Action::Notice {
+            of: FileOrName::Name(target),
+        })?;
         self.plain.truncate_name(name, length)
     }
 

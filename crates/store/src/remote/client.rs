@@ -142,8 +142,8 @@ impl Client {
             }
             open.retain(|call| call.failed.is_some());
             let at = |prospect| open.iter().position(|call| call.prospect() == Some(prospect));
-            let given_up = match at(Prospect::None) {
-                None => at(Prospect::Later).filter(|_| !attempts.again()),
+            let given_up = match at(RetryPolicy::None) {
+                None => at(RetryPolicy::Later).filter(|_| !attempts.again()),
                 hopeless => hopeless,
             };
             if let Some(given_up) = given_up
@@ -168,12 +168,12 @@ struct Call {
 /// An attempt that failed.
 struct FailedAttempt {
     error: CallError,
-    prospect: Prospect,
+    prospect: RetryPolicy,
 }
 
 /// What can be hoped for after a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Prospect {
+enum RetryPolicy {
     /// A new connection may do: the old one had ended unnoticed.
     Now,
     /// It may be better after a while.
@@ -187,7 +187,7 @@ impl Call {
         Self { index, repeatable: false, under_way: None, failed: None }
     }
 
-    fn prospect(&self) -> Option<Prospect> {
+    fn prospect(&self) -> Option<RetryPolicy> {
         self.failed.as_ref().map(|failed| failed.prospect)
     }
 
@@ -201,7 +201,8 @@ impl Call {
         };
         match taken {
             Err(error) => {
-                let prospect = if error.is_passing() { Prospect::Later } else { Prospect::None };
+                let prospect =
+                    if error.is_passing() { RetryPolicy::Later } else { RetryPolicy::None };
                 self.failed = Some(FailedAttempt { error, prospect });
             }
             Ok(mut link) => match link.send(request) {
@@ -221,9 +222,9 @@ impl Call {
     fn fail(&mut self, link: &PooledLink, error: CallError) {
         let harmless = self.repeatable || error.is_refusal();
         let prospect = match () {
-            () if harmless && link.is_reused() && error.is_end() => Prospect::Now,
-            () if harmless && error.is_passing() => Prospect::Later,
-            () => Prospect::None,
+            () if harmless && link.is_reused() && error.is_end() => RetryPolicy::Now,
+            () if harmless && error.is_passing() => RetryPolicy::Later,
+            () => RetryPolicy::None,
         };
         self.failed = Some(FailedAttempt { error, prospect });
     }

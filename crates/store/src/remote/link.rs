@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use striate_wire::{Connection, Known, Message, Reply, Request, Transport, WireError, greet};
+use striate_wire::{Connection, Message, Reply, Request, SentTypes, Transport, WireError, greet};
 
 use super::error::CallError;
 use super::options::ClientOptions;
@@ -23,7 +23,7 @@ const KNOWN: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 #[derive(Debug)]
 pub(super) struct Link {
     connection: Connection<Transport>,
-    known: Known,
+    known: SentTypes,
     last_id: u64,
     patience: Duration,
     broken: bool,
@@ -45,7 +45,7 @@ impl Link {
         transport.set_patience(Some(patience), Some(patience))?;
         let mut link = Self {
             connection: Connection::new(transport),
-            known: Known::new(KNOWN),
+            known: SentTypes::new(KNOWN),
             last_id: 0,
             patience,
             broken: false,
@@ -61,7 +61,7 @@ impl Link {
     }
 
     /// The datatypes that were sent to the server over this link.
-    pub(super) fn known(&mut self) -> &mut Known {
+    pub(super) fn known(&mut self) -> &mut SentTypes {
         &mut self.known
     }
 

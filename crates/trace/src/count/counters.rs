@@ -88,8 +88,10 @@ pub struct Counters {
     pub own: f64,
     /// Calls of layers above POSIX, by their places.
     layers: BTreeMap<usize, Calls>,
-    /// Bytes that were moved out of files, and into files.
-    moved: (u64, u64),
+    /// Bytes that were moved out of files: by reads, and by copies within the kernel.
+    pub bytes_read: u64,
+    /// Bytes that were moved into files: by writes, and by copies within the kernel.
+    pub bytes_written: u64,
 }
 
 impl Counters {
@@ -180,9 +182,8 @@ impl Counters {
             }
         }
         self.own += wide(shard, std::mem::offset_of!(Shard, own)) as f64 * tick;
-        let moved = std::mem::offset_of!(Shard, moved);
-        grow(&mut self.moved.0, wide(shard, moved));
-        grow(&mut self.moved.1, wide(shard, moved + 8));
+        grow(&mut self.bytes_read, wide(shard, std::mem::offset_of!(Shard, bytes_read)));
+        grow(&mut self.bytes_written, wide(shard, std::mem::offset_of!(Shard, bytes_written)));
     }
 
     /// Adds those of other processes.
@@ -209,8 +210,8 @@ impl Counters {
             self.endings.entry(name.clone()).or_default().add(*endings);
         }
         self.own += other.own;
-        grow(&mut self.moved.0, other.moved.0);
-        grow(&mut self.moved.1, other.moved.1);
+        grow(&mut self.bytes_read, other.bytes_read);
+        grow(&mut self.bytes_written, other.bytes_written);
     }
 
     /// The functions that were called, with their calls, by their numbers. Those that this program
@@ -226,12 +227,6 @@ impl Counters {
         self.layers
             .iter()
             .map(move |(place, calls)| (LayerSort::ALL[place % sorts], *place >= sorts, *calls))
-    }
-
-    /// Bytes that were moved out of files and into files: by reads, by writes, and by copies within
-    /// the kernel, which do both.
-    pub const fn moved(&self) -> (u64, u64) {
-        self.moved
     }
 
     /// The calls of all functions that do the same.

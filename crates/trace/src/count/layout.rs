@@ -108,8 +108,10 @@ pub struct Shard {
     pub own: AtomicU64,
     /// Files that were written before there were any have zeros here.
     pub layers: [FunctionCell; LAYERS],
-    /// Bytes that were moved out of files, and into files. Zeros in older files, too.
-    pub moved: [AtomicU64; 2],
+    /// Bytes that were moved out of files. Zero in older files, too.
+    pub bytes_read: AtomicU64,
+    /// Bytes that were moved into files. Zero in older files, too.
+    pub bytes_written: AtomicU64,
     pub(crate) unused: [AtomicU64; 69],
 }
 

@@ -18,8 +18,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = self.0;
         let all = counters.all();
-        let (read, written) = counters.moved();
-        let [read, written] = [Bytes(read), Bytes(written)];
+        let (read, written) = (Bytes(counters.bytes_read), Bytes(counters.bytes_written));
         let [ranges, sent] =
             [Kind::CopyRange, Kind::SendFile].map(|kind| counters.of_kind(kind).bytes);
         let copied = ranges.saturating_add(sent);

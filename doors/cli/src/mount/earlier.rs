@@ -8,7 +8,7 @@ use std::path::Path;
 
 use striate_mount::{Ended, FoundNote, FoundRecord};
 
-use super::ending::{self, Leftovers, Patience};
+use super::ending::{self, Leftovers, WaitLimit};
 use super::say;
 use crate::CommandError;
 
@@ -17,7 +17,7 @@ use crate::CommandError;
 pub(crate) fn wait(
     source: &Path,
     (stack, configuration): (Option<&Path>, &str),
-    patience: &Patience,
+    patience: &WaitLimit,
 ) -> Result<(), CommandError> {
     for mut listed in of_source(source) {
         if listed.is_live() && listed.is_settling() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use striate_mount::{Ended, FoundRecord, Record, Settling, State};
 use striate_stack::Configuration;
-use striate_stages::recover::{Wanted, recover};
+use striate_stages::recover::{RecoveryMode, recover};
 
 use crate::CommandError;
 use crate::number::{counted, grouped};
@@ -20,13 +20,13 @@ const NAMED: usize = 20;
 
 /// For how long something is waited for.
 #[derive(Clone, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimit {
     until: Option<Instant>,
     /// Set by a signal.
     interrupted: Arc<AtomicBool>,
 }
 
-impl Patience {
+impl WaitLimit {
     pub(crate) fn new(seconds: Option<f64>, interrupted: Arc<AtomicBool>) -> Self {
         let until = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         Self { until, interrupted }
@@ -79,7 +79,7 @@ impl SettlingBar {
 }
 
 /// Waits for the end of a mount, until everything is on the source.
-pub(super) fn wait(listed: &mut FoundRecord, patience: &Patience) -> Result<Ended, CommandError> {
+pub(super) fn wait(listed: &mut FoundRecord, patience: &WaitLimit) -> Result<Ended, CommandError> {
     let mut bar = SettlingBar::new();
     let mut ended = None;
     let waited = patience.until(|| {
@@ -160,7 +160,7 @@ pub(super) fn remedy(stack: &str, source: &str) -> String {
 
 /// Files that stages have left elsewhere.
 pub(super) fn found(configuration: &Configuration, source: &Path) -> Vec<String> {
-    let report = recover(configuration, &[PathBuf::from(source)], Wanted::List);
+    let report = recover(configuration, &[PathBuf::from(source)], RecoveryMode::List);
     let unreadable = report.unreadable.iter();
     let unreadable = unreadable.map(|(path, error)| format!("{}: {error}", path.display()));
     report.files.iter().map(ToString::to_string).chain(unreadable).collect()

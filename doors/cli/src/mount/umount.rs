@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use striate_mount::{Ended, FoundRecord, MountEntry};
 
-use super::ending::{self, Leftovers, Patience};
+use super::ending::{self, Leftovers, WaitLimit};
 use super::{say, timeout};
 use crate::document::Document;
 use crate::{CommandError, signals, terminal};
@@ -61,7 +61,7 @@ struct UnmountRow {
 }
 
 pub(crate) fn run(args: &UmountArgs, json: bool) -> Result<(), CommandError> {
-    let patience = Patience::new(args.timeout, signals::flag()?);
+    let patience = WaitLimit::new(args.timeout, signals::flag()?);
     let mut rows = Vec::new();
     let mut result = Ok(());
     for point in &args.points {
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &UmountArgs, json: bool) -> Result<(), CommandError> {
 
 /// Waits for the end of what is, or was, mounted at a point.
 pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(), CommandError> {
-    let patience = Patience::new(timeout, signals::flag()?);
+    let patience = WaitLimit::new(timeout, signals::flag()?);
     let point = striate_mount::absolute(point);
     let found = striate_mount::found_at(&point).filter(MountEntry::is_ours);
     let listed = records(&point, found.as_ref());
@@ -172,7 +172,7 @@ fn unmount(point: &Path, found: &MountEntry, lazy: bool) -> Result<(), CommandEr
 /// Waits until mounts have ended, and tells how.
 fn ended(
     listed: Vec<FoundRecord>,
-    patience: &Patience,
+    patience: &WaitLimit,
     json: bool,
     rows: &mut Vec<UnmountRow>,
 ) -> Result<(), CommandError> {

@@ -17,7 +17,7 @@ use striate_comm::Comm;
 use values::Tolerance;
 
 use super::missing_values::MissingValues;
-use super::signal_watch::{Leaves, SignalWatch};
+use super::signal_watch::{Leftover, SignalWatch};
 use super::{RanksArgs, open};
 use crate::document::Document;
 use crate::number::grouped;
@@ -108,7 +108,8 @@ enum Difference {
 }
 
 pub(crate) fn run(args: &NcCompareArgs, json: bool) -> Result<(), CommandError> {
-    let interrupt = SignalWatch::new(Leaves::Nothing("the datasets are not compared to the end"))?;
+    let interrupt =
+        SignalWatch::new(Leftover::Nothing("the datasets are not compared to the end"))?;
     let found = ranks::run(args.ranks.count(), |comm| compare(args, comm, interrupt.bar()))?;
     drop(interrupt);
     let Some(found) = found else { return Ok(()) };

@@ -133,7 +133,7 @@ fn precision(text: &str) -> Result<Precision, String> {
 
 pub(crate) fn run_header(args: &HeaderArgs, json: bool) -> Result<(), CommandError> {
     let options = cdl::DumpOptions { data: Data::None, ..cdl::DumpOptions::default() };
-    let how = How { name: args.name.as_deref(), raw: args.raw, ..How::default() };
+    let how = DumpSettings { name: args.name.as_deref(), raw: args.raw, ..DumpSettings::default() };
     print(&args.file, how, &options, json)
 }
 
@@ -152,17 +152,18 @@ pub(crate) fn run(args: &DumpArgs, json: bool) -> Result<(), CommandError> {
         available: Vec::new(),
     };
     let what = match (args.kind, args.xml) {
-        (true, _) => What::Kind,
-        (_, true) => What::Xml,
-        _ => What::Cdl,
+        (true, _) => DumpFormat::Kind,
+        (_, true) => DumpFormat::Xml,
+        _ => DumpFormat::Cdl,
     };
-    let how = How { name: args.name.as_deref(), raw: args.raw, lenient: args.lenient, what };
+    let how =
+        DumpSettings { name: args.name.as_deref(), raw: args.raw, lenient: args.lenient, what };
     print(&args.file, how, &options, json)
 }
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum What {
+enum DumpFormat {
     #[default]
     Cdl,
     Xml,
@@ -171,21 +172,21 @@ enum What {
 
 /// How a dataset is opened and shown.
 #[derive(Clone, Copy, Debug, Default)]
-struct How<'a> {
+struct DumpSettings<'a> {
     /// What it is called, if not after the file.
     name: Option<&'a str>,
     raw: bool,
     lenient: bool,
-    what: What,
+    what: DumpFormat,
 }
 
 fn print(
     file: &Path,
-    how: How<'_>,
+    how: DumpSettings<'_>,
     options: &cdl::DumpOptions,
     json: bool,
 ) -> Result<(), CommandError> {
-    let How { name, raw, lenient, what } = how;
+    let DumpSettings { name, raw, lenient, what } = how;
     let name = name.map_or_else(|| cdl::name_of(file), ToOwned::to_owned);
     let missing = ranks::run(1, |comm| {
         let mut dataset = if raw { open_raw(comm, file)? } else { open(comm, file)? };
@@ -195,7 +196,7 @@ fn print(
         let mut options = options.clone();
         let missing = match options.data {
             Data::None => None,
-            _ if what != What::Cdl => None,
+            _ if what != DumpFormat::Cdl => None,
             _ => MissingValues::of(file, &dataset)?.filter(|_| !lenient),
         };
         if let Some(missing) = &missing {
@@ -213,12 +214,12 @@ fn print(
             Dataset::values(&mut dataset, variable, &Slab::new(start, count))
         };
         let printed = match what {
-            What::Cdl => cdl::dump(&header, &name, &options, &mut read, &mut out),
-            What::Xml => {
+            DumpFormat::Cdl => cdl::dump(&header, &name, &options, &mut read, &mut out),
+            DumpFormat::Xml => {
                 let location = file.to_string_lossy();
                 cdl::ncml(&header, &location, &options, &mut out).map_err(CdlError::from)
             }
-            What::Kind => writeln!(out, "{}", header.format.kind()).map_err(CdlError::from),
+            DumpFormat::Kind => writeln!(out, "{}", header.format.kind()).map_err(CdlError::from),
         };
         printed.and_then(|()| Ok(out.flush()?)).or_else(|error| ended(file, error))?;
         Ok(missing)

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use striate_array::{ArrayError, DatasetFiles, IfExists};
 
-use super::signal_watch::{Leaves, SignalWatch};
+use super::signal_watch::{Leftover, SignalWatch};
 use super::{failed, place};
 use crate::document::Document;
 use crate::fs::Location;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
         args.from.display(),
         to.display()
     );
-    let _interrupt = SignalWatch::new(Leaves::Unfinished(told))?;
+    let _interrupt = SignalWatch::new(Leftover::Unfinished(told))?;
     let cannot = |error: ArrayError| {
         let attempted = format!("cannot rename {}", args.from.display());
         match error {

@@ -11,7 +11,7 @@ use striate_array::{ArrayError, DatasetFiles, DatasetKind, Ownership, PartitionF
 use striate_file::File;
 
 use super::failed;
-use super::signal_watch::{Leaves, SignalWatch};
+use super::signal_watch::{Leftover, SignalWatch};
 use crate::document::Document;
 use crate::number::counted;
 use crate::{CommandError, ranks, terminal};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &NcRmArgs, json: bool) -> Result<(), CommandError> {
         return Ok(());
     }
     let told = "not everything was removed; the same command with --force goes on".to_owned();
-    let _interrupt = SignalWatch::new(Leaves::Unfinished(told))?;
+    let _interrupt = SignalWatch::new(Leftover::Unfinished(told))?;
     let mut rows = Vec::new();
     let mut first = None;
     for dataset in &args.datasets {

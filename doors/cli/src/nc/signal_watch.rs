@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_millis(600);
 
 /// What a command leaves if it ends now.
 #[derive(Clone, Debug)]
-pub(super) enum Leaves {
+pub(super) enum Leftover {
     /// Nothing that has to be removed; a sentence says so.
     Nothing(&'static str),
     /// Something that is consistent as it is; a sentence describes it.
@@ -36,7 +36,7 @@ pub(super) enum Leaves {
 struct Shared {
     stop: Arc<AtomicBool>,
     ended: AtomicBool,
-    leaves: Mutex<Leaves>,
+    leaves: Mutex<Leftover>,
     bar: ProgressBar,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct SignalWatch(Arc<Shared>);
 
 impl SignalWatch {
     /// From now on a signal ends the command.
-    pub(super) fn new(leaves: Leaves) -> Result<Self, CommandError> {
+    pub(super) fn new(leaves: Leftover) -> Result<Self, CommandError> {
         let cannot = |error| CommandError::failed("cannot listen to signals", error, "");
         let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(cannot)?;
         let shared = Arc::new(Shared {
@@ -76,7 +76,7 @@ impl SignalWatch {
     }
 
     /// From now on something else is left.
-    pub(super) fn leaves(&self, leaves: Leaves) {
+    pub(super) fn leaves(&self, leaves: Leftover) {
         *self.0.leaves() = leaves;
     }
 
@@ -85,7 +85,7 @@ impl SignalWatch {
     pub(super) fn between<T>(
         &self,
         work: impl FnOnce() -> Result<T, CommandError>,
-        after: Leaves,
+        after: Leftover,
     ) -> Result<T, CommandError> {
         let mut leaves = self.0.leaves();
         let done = work()?;
@@ -102,14 +102,14 @@ impl Drop for SignalWatch {
 }
 
 impl Shared {
-    fn leaves(&self) -> MutexGuard<'_, Leaves> {
+    fn leaves(&self) -> MutexGuard<'_, Leftover> {
         self.leaves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the process, unless the command does so by itself.
     fn end(&self, signal: i32) {
         self.stop.store(true, Ordering::SeqCst);
-        let in_order = !matches!(*self.leaves(), Leaves::Nothing(_));
+        let in_order = !matches!(*self.leaves(), Leftover::Nothing(_));
         let limit = Instant::now() + GRACE;
         while in_order && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(5));
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-impl Leaves {
+impl Leftover {
     /// Clears up what can be cleared up in no time, and says what is left.
     fn told(&self) -> String {
         match self {

@@ -25,7 +25,7 @@ use striate_process::part_file::Existing;
 
 use super::batches::{VariablePart, batches};
 use super::missing_values::MissingValues;
-use super::signal_watch::{Leaves, SignalWatch};
+use super::signal_watch::{Leftover, SignalWatch};
 use super::{failed, info, open, store, validate};
 use crate::{CommandError, ranks};
 
@@ -76,7 +76,7 @@ pub(super) fn run(
     ranks: u64,
     options: impl Fn() -> Result<Options, CommandError> + Sync,
 ) -> Result<Option<TransferRow>, CommandError> {
-    let interrupt = SignalWatch::new(Leaves::Nothing("nothing was written"))?;
+    let interrupt = SignalWatch::new(Leftover::Nothing("nothing was written"))?;
     let start = Instant::now();
     let done = ranks::run(ranks, |comm| {
         let mut options = options()?;
@@ -154,7 +154,7 @@ fn transfer(
     let probe = to.partition_probe().and_then(|report| report.lines().next()).map(str::to_owned);
     to.close().map_err(failed)?;
     if comm.rank() == 0 {
-        let complete = Leaves::Unfinished(format!("{} is complete", work.destination.display()));
+        let complete = Leftover::Unfinished(format!("{} is complete", work.destination.display()));
         interrupt.between(|| target.finish(comm.as_ref()), complete)?;
     } else {
         target.finish(comm.as_ref())?;

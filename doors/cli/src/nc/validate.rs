@@ -11,7 +11,7 @@ use striate_array::format::{DecodeError, Header, Problem, validate};
 use striate_comm::Threads;
 use striate_store::Store;
 
-use super::signal_watch::{Leaves, SignalWatch};
+use super::signal_watch::{Leftover, SignalWatch};
 use super::{of_netcdf_4, open_partial, store};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::is_printing_rank() {
         return Ok(());
     }
-    let interrupt = SignalWatch::new(Leaves::Nothing("not all files were looked at"))?;
+    let interrupt = SignalWatch::new(Leftover::Nothing("not all files were looked at"))?;
     let bar = interrupt.bar();
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

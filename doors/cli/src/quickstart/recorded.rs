@@ -158,7 +158,7 @@ fn access(
     sender: Sender<Record>,
 ) -> Result<(), FileError> {
     let rank = comm.rank() as u64;
-    let clerk = Clerk::new(path, rank, number * workload.ranks() + rank, sender);
+    let clerk = RequestRecorder::new(path, rank, number * workload.ranks() + rank, sender);
     let options = PosixOptions { read: true, write: true, create: true, ..PosixOptions::default() };
     let start = now();
     let opened = PosixFile::open(path, &options);
@@ -187,7 +187,7 @@ fn access(
 
 /// Writes down what a rank asks of one file.
 #[derive(Clone, Debug)]
-struct Clerk {
+struct RequestRecorder {
     file: Arc<TracedFile>,
     path: Arc<Path>,
     thread: u32,
@@ -195,7 +195,7 @@ struct Clerk {
     sender: Sender<Record>,
 }
 
-impl Clerk {
+impl RequestRecorder {
     fn new(path: &Path, rank: u64, number: u64, sender: Sender<Record>) -> Self {
         let flags = (rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE).bits() as i32;
         let opener = std::process::id();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use striate_recording::Recording;
-use striate_replay::{Onto, Options, Outcome, Timing, replay};
+use striate_replay::{Options, Outcome, ReplayTarget, Timing, replay};
 use striate_report::Model;
 use striate_report::what_if::{self, Candidate, Measured};
 use striate_stack::Configuration;
@@ -144,7 +144,7 @@ impl<'r> Repeating<'r> {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let options = Options {
-            onto: Onto::Temporary { within: Some(self.place.clone()), keep: false },
+            onto: ReplayTarget::Temporary { within: Some(self.place.clone()), keep: false },
             stack,
             timing: Timing::Think,
             most_differences: 0,

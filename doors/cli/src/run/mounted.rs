@@ -20,7 +20,7 @@ use super::plan::Plan;
 use super::summary::Summary;
 use super::{RunArgs, leftovers, watch};
 use crate::CommandError;
-use crate::mount::ending::{Patience, SettlingBar};
+use crate::mount::ending::{SettlingBar, WaitLimit};
 use crate::mount::{earlier, failed};
 use crate::stack::{named, refused};
 
@@ -44,7 +44,7 @@ pub(super) fn run(args: &RunArgs, over: &Path, json: bool) -> Result<ExitCode, C
     let stack = striate_stages::parse_stack(&text).and_then(|configuration| configuration.build());
     let stack_file = args.stack.as_deref().map(named::lasting);
     // A signal still ends this process by itself.
-    let patience = Patience::new(None, Arc::default());
+    let patience = WaitLimit::new(None, Arc::default());
     earlier::wait(&source, (stack_file.as_deref(), &text), &patience)?;
     let unbuilt = |error| refused(args.stack.as_deref().unwrap_or(Path::new("the stack")), &error);
     let stack = stack.map_err(unbuilt)?;
@@ -146,7 +146,7 @@ fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
         }
     });
     let mut bar = SettlingBar::new();
-    let patience = Patience::new(Some(SILENCE), Arc::default());
+    let patience = WaitLimit::new(Some(SILENCE), Arc::default());
     let in_use = Arc::new(AtomicBool::new(true));
     let still = Arc::clone(&in_use);
     let reminder = std::thread::spawn(move || {

@@ -26,24 +26,24 @@ const LONGEST: usize = 1 << 16;
 
 /// Why calls of a program are not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Why {
+pub(crate) enum UnseenReason {
     Static,
     Go,
 }
 
 /// A program whose calls were not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unseen {
+pub(crate) struct UnseenProgram {
     pub(crate) program: PathBuf,
-    pub(crate) why: Why,
+    pub(crate) why: UnseenReason,
 }
 
-impl Unseen {
+impl UnseenProgram {
     /// What is told of it.
     pub(crate) fn sentence(&self) -> String {
         let why = match self.why {
-            Why::Static => "is linked statically",
-            Why::Go => "is a Go program",
+            UnseenReason::Static => "is linked statically",
+            UnseenReason::Go => "is a Go program",
         };
         format!(
             "{} {why} and made its calls by itself: none of them was seen; \
@@ -57,7 +57,7 @@ impl Unseen {
 #[derive(Debug)]
 pub(super) struct Watch {
     over: Sender<()>,
-    thread: Option<JoinHandle<BTreeMap<PathBuf, Why>>>,
+    thread: Option<JoinHandle<BTreeMap<PathBuf, UnseenReason>>>,
 }
 
 impl Watch {
@@ -85,15 +85,15 @@ impl Watch {
     }
 
     /// The programs whose calls were not seen.
-    pub(super) fn end(self) -> Vec<Unseen> {
+    pub(super) fn end(self) -> Vec<UnseenProgram> {
         drop(self.over);
         let found = self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        found.into_iter().map(|(program, why)| Unseen { program, why }).collect()
+        found.into_iter().map(|(program, why)| UnseenProgram { program, why }).collect()
     }
 }
 
 /// Notes the programs of all processes below one.
-fn look_at_children(process: u32, known: &mut BTreeMap<PathBuf, Option<Why>>) {
+fn look_at_children(process: u32, known: &mut BTreeMap<PathBuf, Option<UnseenReason>>) {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
     for task in tasks.into_iter().flatten().flatten() {
         let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
@@ -121,7 +121,7 @@ fn in_path(program: &OsStr) -> Option<PathBuf> {
 }
 
 /// Whether calls of a program, or of the interpreter of a script, are not seen.
-fn of_program(path: &Path) -> Option<Why> {
+fn of_program(path: &Path) -> Option<UnseenReason> {
     let mut file = BufReader::new(File::open(path).ok()?);
     if !file.fill_buf().ok()?.starts_with(b"#!") {
         return of_file(path).ok()?;
@@ -144,7 +144,7 @@ const INTERPRETER: u32 = 3;
 const NOTES: u32 = 4;
 
 /// Whether calls of an executable file are not seen.
-fn of_file(path: &Path) -> io::Result<Option<Why>> {
+fn of_file(path: &Path) -> io::Result<Option<UnseenReason>> {
     let is_loader = |name: &OsStr| name.as_bytes().starts_with(b"ld-") || name == "ld.so";
     if path.file_name().is_some_and(is_loader) {
         return Ok(None);
@@ -155,11 +155,11 @@ fn of_file(path: &Path) -> io::Result<Option<Why>> {
         let mut notes = vec![0; (segment.length as usize).min(LONGEST)];
         let read = file.read_at(&mut notes, segment.offset)?;
         if has_go_note(&notes[..read]) {
-            return Ok(Some(Why::Go));
+            return Ok(Some(UnseenReason::Go));
         }
     }
     let is_dynamic = segments.iter().any(|segment| segment.kind == INTERPRETER);
-    Ok((!is_dynamic).then_some(Why::Static))
+    Ok((!is_dynamic).then_some(UnseenReason::Static))
 }
 
 /// The program headers of an ELF file of a little-endian machine; `None` if it is something else.
@@ -245,10 +245,10 @@ mod tests {
         let go = b"\x04\0\0\0\x05\0\0\0\x04\0\0\0Go\0\0ident\0\0\0";
         let both = [&gnu[..], go].concat();
         assert_eq!(why(&elf(&[interpreter, (NOTES, gnu)])), None);
-        assert_eq!(why(&elf(&[(NOTES, gnu)])), Some(Why::Static));
-        assert_eq!(why(&elf(&[])), Some(Why::Static));
-        assert_eq!(why(&elf(&[(NOTES, &both)])), Some(Why::Go));
-        assert_eq!(why(&elf(&[interpreter, (NOTES, go)])), Some(Why::Go));
+        assert_eq!(why(&elf(&[(NOTES, gnu)])), Some(UnseenReason::Static));
+        assert_eq!(why(&elf(&[])), Some(UnseenReason::Static));
+        assert_eq!(why(&elf(&[(NOTES, &both)])), Some(UnseenReason::Go));
+        assert_eq!(why(&elf(&[interpreter, (NOTES, go)])), Some(UnseenReason::Go));
         assert_eq!(why(b"#!/bin/sh\n"), None);
         assert_eq!(why(b"\x7fELF"), None);
         // Damaged ones are nothing to fail on.

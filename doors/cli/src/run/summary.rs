@@ -11,7 +11,7 @@ use striate_datatype::{Bytes, counted};
 use striate_recording::{Filter, PeakRates, Recording, Stats};
 use striate_trace::count::{Calls, Counters, Report};
 
-use super::own_calls::Unseen;
+use super::own_calls::UnseenProgram;
 use super::watch;
 use crate::document::Document;
 use crate::output::write_whole;
@@ -28,7 +28,7 @@ pub(crate) struct Summary {
     trace: Option<Trace>,
     status: ExitStatus,
     /// Programs whose calls were not seen.
-    unseen: Vec<Unseen>,
+    unseen: Vec<UnseenProgram>,
     /// What processes have left elsewhere, and how to get it.
     pub(super) left: String,
 }
@@ -143,7 +143,7 @@ impl Summary {
     }
 
     /// The same, with programs whose calls were not seen.
-    pub(crate) fn with(self, unseen: Vec<Unseen>) -> Self {
+    pub(crate) fn with(self, unseen: Vec<UnseenProgram>) -> Self {
         Self { unseen, ..self }
     }
 
@@ -225,8 +225,8 @@ impl Summary {
                 processes: counters.processes.iter().map(process).collect(),
                 calls: all.calls,
                 failed: all.errors,
-                bytes_read: counters.moved().0,
-                bytes_written: counters.moved().1,
+                bytes_read: counters.bytes_read,
+                bytes_written: counters.bytes_written,
                 files: recorded.map(|recorded| recorded.files),
                 peak: recorded.map(|recorded| recorded.peak),
                 seconds: all.seconds,

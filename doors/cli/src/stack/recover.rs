@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use striate_stages::recover::{Fate, Recovered, Report, Wanted, recover};
+use striate_stages::recover::{Fate, Recovered, RecoveryMode, Report, recover};
 
 use super::read;
 use crate::document::Document;
@@ -39,8 +39,8 @@ pub(crate) fn run(args: &RecoverArgs, json: bool) -> Result<(), CommandError> {
 }
 
 /// Whether things are to be done, or only listed.
-pub(super) const fn wanted(list: bool) -> Wanted {
-    if list { Wanted::List } else { Wanted::Finish }
+pub(super) const fn wanted(list: bool) -> RecoveryMode {
+    if list { RecoveryMode::List } else { RecoveryMode::Finish }
 }
 
 /// A file that was found, or something else; a row of the JSON document.

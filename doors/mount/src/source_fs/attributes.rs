@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{Request, TimeOrNow};
 use rustix::io::Errno;
-use striate_stack::{Action, Detail, Function, Kind, Of, Op};
+use striate_stack::{Action, Detail, FileOrName, Function, Kind, Op};
 
 use crate::backend::AttributeChange;
 use crate::source_fs::handle::Handle;
@@ -84,7 +84,7 @@ impl SourceFs {
             let (descriptor, file, announced) = reached?;
             let done = act(&descriptor);
             if let Some(announced) = announced {
-                let op = Op::on(&file, function, Action::Notice { of: Of::File(&file) });
+                let op = Op::on(&file, function, Action::Notice { of: FileOrName::File(&file) });
                 let outcome = done.as_ref().map(|_| 0).map_err(|error| *error);
                 self.stack.completed(&op, &detail, announced, outcome);
             }

@@ -4,11 +4,11 @@ use std::os::fd::AsRawFd;
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use striate_stack::{Action, End, Function, Memory, Op};
+use striate_stack::{Action, CopyEndpoint, Function, Memory, Op};
 
 use crate::request_buffer::with_buffer;
 use crate::source_fs::SourceFs;
-use crate::source_fs::handle::{Handle, Using};
+use crate::source_fs::handle::{Handle, HandleState};
 use crate::source_fs::identity::last_error;
 
 /// The most that is copied by one request: other requests wait for its thread.
@@ -25,10 +25,10 @@ impl SourceFs {
     ) -> Result<R, Errno> {
         with_buffer(size, |buffer| {
             let count = self.using_with(handle, flags, |using| match using {
-                Using::Descriptor(descriptor) => {
+                HandleState::Descriptor(descriptor) => {
                     rustix::io::pread(descriptor, &mut *buffer, offset)
                 }
-                Using::Stages(file) => {
+                HandleState::Stages(file) => {
                     let memory = Memory::sink(buffer);
                     let action = Action::Read { file, memory, at: Some(offset), flags: 0 };
                     let count = self.stack.call(&mut Op::on(file, Function::Pread, action))?;
@@ -49,8 +49,10 @@ impl SourceFs {
     ) -> Result<usize, Errno> {
         let put = |bytes: &[u8]| {
             self.using_with(handle, flags, |using| match using {
-                Using::Descriptor(descriptor) => rustix::io::pwrite(descriptor, bytes, offset),
-                Using::Stages(file) => {
+                HandleState::Descriptor(descriptor) => {
+                    rustix::io::pwrite(descriptor, bytes, offset)
+                }
+                HandleState::Stages(file) => {
                     let memory = Memory::source(bytes);
                     let action = Action::Write { file, memory, at: Some(offset), flags: 0 };
                     let count = self.stack.call(&mut Op::on(file, Function::Pwrite, action))?;
@@ -71,8 +73,8 @@ impl SourceFs {
     pub(crate) fn drop_rights(&self, handle: &Handle) -> Result<(), Errno> {
         self.using(handle, |using| {
             let descriptor = match using {
-                Using::Descriptor(descriptor) => std::os::fd::AsFd::as_fd(descriptor),
-                Using::Stages(file) => file.descriptor()?,
+                HandleState::Descriptor(descriptor) => std::os::fd::AsFd::as_fd(descriptor),
+                HandleState::Stages(file) => file.descriptor()?,
             };
             let mode = rustix::fs::fstat(descriptor)?.st_mode & 0o7777;
             let executed_by_group = mode & 0o2010 == 0o2010;
@@ -87,9 +89,9 @@ impl SourceFs {
     /// Makes data durable.
     pub(crate) fn sync(&self, handle: &Handle, data_only: bool) -> Result<(), Errno> {
         self.using(handle, |using| match using {
-            Using::Descriptor(descriptor) if data_only => rustix::fs::fdatasync(descriptor),
-            Using::Descriptor(descriptor) => rustix::fs::fsync(descriptor),
-            Using::Stages(file) => {
+            HandleState::Descriptor(descriptor) if data_only => rustix::fs::fdatasync(descriptor),
+            HandleState::Descriptor(descriptor) => rustix::fs::fsync(descriptor),
+            HandleState::Stages(file) => {
                 let function = if data_only { Function::Fdatasync } else { Function::Fsync };
                 let action = Action::Sync { file, data_only };
                 self.stack.call(&mut Op::on(file, function, action)).map(|_| ())
@@ -100,8 +102,8 @@ impl SourceFs {
     /// Changes the size.
     pub(crate) fn truncate(&self, handle: &Handle, length: u64) -> Result<(), Errno> {
         self.using(handle, |using| match using {
-            Using::Descriptor(descriptor) => rustix::fs::ftruncate(descriptor, length),
-            Using::Stages(file) => {
+            HandleState::Descriptor(descriptor) => rustix::fs::ftruncate(descriptor, length),
+            HandleState::Stages(file) => {
                 let action = Action::Truncate { file, length };
                 self.stack.call(&mut Op::on(file, Function::Ftruncate, action)).map(|_| ())
             }
@@ -117,14 +119,14 @@ impl SourceFs {
         length: u64,
     ) -> Result<(), Errno> {
         self.using(handle, |using| match using {
-            Using::Descriptor(descriptor) => {
+            HandleState::Descriptor(descriptor) => {
                 let place = (offset as i64, length as i64);
                 // SAFETY: a descriptor and numbers.
                 let done =
                     unsafe { libc::fallocate(descriptor.as_raw_fd(), mode, place.0, place.1) };
                 if done == 0 { Ok(()) } else { Err(last_error()) }
             }
-            Using::Stages(file) => {
+            HandleState::Stages(file) => {
                 let action = Action::Allocate { file, mode, offset, length };
                 self.stack.call(&mut Op::on(file, Function::Fallocate, action)).map(|_| ())
             }
@@ -134,7 +136,7 @@ impl SourceFs {
     /// Looks for data or a hole.
     pub(crate) fn seek(&self, handle: &Handle, offset: i64, whence: i32) -> Result<u64, Errno> {
         self.using(handle, |using| match using {
-            Using::Descriptor(descriptor) => {
+            HandleState::Descriptor(descriptor) => {
                 let place = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
                 let to = match whence {
                     libc::SEEK_DATA => SeekFrom::Data(place),
@@ -143,7 +145,7 @@ impl SourceFs {
                 };
                 rustix::fs::seek(descriptor, to)
             }
-            Using::Stages(file) => {
+            HandleState::Stages(file) => {
                 let action = Action::Seek { file, offset, whence };
                 self.stack.call(&mut Op::on(file, Function::Lseek, action))
             }
@@ -163,8 +165,9 @@ impl SourceFs {
             return self
                 .using(from, |both| self.copy_between((both, source), (both, sink), length));
         }
-        let copy =
-            |from: Using<'_>, to: Using<'_>| self.copy_between((from, source), (to, sink), length);
+        let copy = |from: HandleState<'_>, to: HandleState<'_>| {
+            self.copy_between((from, source), (to, sink), length)
+        };
         if std::ptr::from_ref(from) < std::ptr::from_ref(to) {
             self.using(from, |from| self.using(to, |to| copy(from, to)))
         } else {
@@ -174,8 +177,8 @@ impl SourceFs {
 
     fn copy_between(
         &self,
-        (from, source): (Using<'_>, u64),
-        (to, sink): (Using<'_>, u64),
+        (from, source): (HandleState<'_>, u64),
+        (to, sink): (HandleState<'_>, u64),
         length: usize,
     ) -> Result<u64, Errno> {
         let (from, to) = (end(from, source)?, end(to, sink)?);
@@ -189,17 +192,19 @@ impl SourceFs {
     }
 }
 
-fn end(using: Using<'_>, at: u64) -> Result<End<'_>, Errno> {
+fn end(using: HandleState<'_>, at: u64) -> Result<CopyEndpoint<'_>, Errno> {
     let at = Some(at);
     Ok(match using {
-        Using::Descriptor(descriptor) => End { file: None, descriptor: descriptor.as_raw_fd(), at },
-        Using::Stages(file) => {
-            End { file: Some(file), descriptor: file.descriptor()?.as_raw_fd(), at }
+        HandleState::Descriptor(descriptor) => {
+            CopyEndpoint { file: None, descriptor: descriptor.as_raw_fd(), at }
+        }
+        HandleState::Stages(file) => {
+            CopyEndpoint { file: Some(file), descriptor: file.descriptor()?.as_raw_fd(), at }
         }
     })
 }
 
-fn copy_below(from: &End<'_>, to: &End<'_>, length: usize) -> Result<u64, Errno> {
+fn copy_below(from: &CopyEndpoint<'_>, to: &CopyEndpoint<'_>, length: usize) -> Result<u64, Errno> {
     let mut places = [from, to].map(|end| end.at.unwrap_or(0) as i64);
     let [source, sink] = &mut places;
     // SAFETY: descriptors, and numbers that are there.

@@ -16,7 +16,9 @@ use std::sync::{Arc, RwLock};
 use fuser::BackingId;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use striate_stack::{Action, Announced, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
+use striate_stack::{
+    Action, Announced, FileOrName, Function, Kind, Op, OpenFile, Outcome, StatInto,
+};
 
 use crate::source_fs::identity::{self, Identity};
 use crate::source_fs::nodes::Key;
@@ -58,7 +60,7 @@ pub(crate) enum Staged {
 
 /// What a handle is at the moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Using<'a> {
+pub(crate) enum HandleState<'a> {
     Descriptor(&'a OwnedFd),
     Stages(&'a Arc<OpenFile>),
 }
@@ -120,16 +122,18 @@ impl SourceFs {
     pub(crate) fn using<R>(
         &self,
         handle: &Handle,
-        act: impl FnOnce(Using<'_>) -> Result<R, Errno>,
+        act: impl FnOnce(HandleState<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let state = match &handle.way {
-            HandleAccess::Plain { descriptor, .. } => return act(Using::Descriptor(descriptor)),
+            HandleAccess::Plain { descriptor, .. } => {
+                return act(HandleState::Descriptor(descriptor));
+            }
             HandleAccess::Staged(state) => state,
         };
         loop {
             match &*read(state) {
-                Staged::Open(file) => return act(Using::Stages(file)),
-                Staged::Detached(descriptor) => return act(Using::Descriptor(descriptor)),
+                Staged::Open(file) => return act(HandleState::Stages(file)),
+                Staged::Detached(descriptor) => return act(HandleState::Descriptor(descriptor)),
                 Staged::Closed => {}
             }
             self.open_again(handle, state)?;
@@ -141,7 +145,7 @@ impl SourceFs {
         &self,
         handle: &Handle,
         flags: i32,
-        act: impl FnOnce(Using<'_>) -> Result<R, Errno>,
+        act: impl FnOnce(HandleState<'_>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let flags = flags & CHANGEABLE;
         if handle.flags() & CHANGEABLE != flags {
@@ -224,7 +228,7 @@ impl SourceFs {
         }
         let mut about = identity::empty();
         let into = StatInto::Statx { mask: identity::WANTED, buffer: &mut about };
-        let action = Action::Stat { of: Of::File(file), flags: 0, into };
+        let action = Action::Stat { of: FileOrName::File(file), flags: 0, into };
         self.stack.call(&mut Op::on(file, Function::Fstat, action))?;
         Ok(about)
     }
@@ -239,7 +243,7 @@ impl SourceFs {
         let reach = |file: &Arc<OpenFile>| {
             let mut announced = None;
             if file.route().wants(Kind::Notice) {
-                let action = Action::Notice { of: Of::File(file) };
+                let action = Action::Notice { of: FileOrName::File(file) };
                 let call = self.stack.announce(&mut Op::on(file, function, action));
                 call.outcome?;
                 announced = Some(call);
@@ -372,12 +376,12 @@ fn close_copy(descriptor: &OwnedFd) -> Result<(), Errno> {
     if closed == 0 { Ok(()) } else { Err(identity::last_error()) }
 }
 
-fn set_flags(door: &SourceFs, using: Using<'_>, flags: i32) -> Result<(), Errno> {
+fn set_flags(door: &SourceFs, using: HandleState<'_>, flags: i32) -> Result<(), Errno> {
     match using {
-        Using::Descriptor(descriptor) => {
+        HandleState::Descriptor(descriptor) => {
             rustix::fs::fcntl_setfl(descriptor, OFlags::from_bits_retain(flags as u32))
         }
-        Using::Stages(file) => {
+        HandleState::Stages(file) => {
             let descriptor = file.descriptor()?.as_raw_fd();
             let (command, argument) = (libc::F_SETFL, flags as u64);
             let action = Action::Control { file, descriptor, command, argument };

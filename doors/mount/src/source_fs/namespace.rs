@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fuser::Request;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
-use striate_stack::{Action, Detail, Function, Kind, Of, Op};
+use striate_stack::{Action, Detail, FileOrName, Function, Kind, Op};
 
 use crate::backend::{NameIn, NewMode};
 use crate::source_fs::credentials::CallerCredentials;
@@ -47,7 +47,7 @@ impl SourceFs {
         };
         if function == Function::Link && dentry.route.wants(Kind::Notice) {
             // Its result is recorded with the old name.
-            let action = Action::Notice { of: Of::Name(dentry.target()) };
+            let action = Action::Notice { of: FileOrName::Name(dentry.target()) };
             self.stack.announce(&mut Op { function, route: &dentry.route, action }).outcome?;
             act()?;
         } else if function.kind() == Kind::Notice {

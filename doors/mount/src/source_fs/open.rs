@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use fuser::{BackingId, FopenFlags, Request};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use striate_stack::{Action, Function, Kind, Of, Op, OpenFile};
+use striate_stack::{Action, FileOrName, Function, Kind, Op, OpenFile};
 
 use crate::backend::{NewMode, Opened, Register};
 use crate::source_fs::credentials::{CallerCredentials, without_keeping_rights};
@@ -131,7 +131,7 @@ impl SourceFs {
         }
         if file.route().wants(Kind::Notice) {
             // The caller's `open` is what is recorded.
-            let action = Action::Notice { of: Of::File(file) };
+            let action = Action::Notice { of: FileOrName::File(file) };
             self.stack.announce(&mut Op::on(file, Function::Chown, action)).outcome?;
         }
         let [user, group] = [request.uid(), request.gid()];

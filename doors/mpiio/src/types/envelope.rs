@@ -71,7 +71,7 @@ struct Lengths {
 /// What an MPI says of a type's bytes. As in `types.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Measures {
+pub(super) struct TypeMeasures {
     pub(super) size: i64,
     pub(super) lower_bound: i64,
     pub(super) extent: i64,
@@ -115,7 +115,7 @@ unsafe extern "C" {
         counts: *mut i64,
         types: *mut MPI_Datatype,
     ) -> c_int;
-    fn striate_mpiio_type_measures(raw: MPI_Datatype, measures: *mut Measures) -> c_int;
+    fn striate_mpiio_type_measures(raw: MPI_Datatype, measures: *mut TypeMeasures) -> c_int;
     fn striate_mpiio_type_judge() -> c_int;
     fn striate_mpiio_type_is_refused(raw: MPI_Datatype) -> c_int;
     fn striate_mpiio_named_types(count: *mut usize) -> *const NamedType;
@@ -128,14 +128,14 @@ unsafe extern "C" {
 
 /// The words of arrays' constructors.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words {
+pub(super) struct ArrayConstants {
     pub(super) fortran: i64,
     pub(super) block: i64,
     pub(super) cyclic: i64,
     pub(super) default: i64,
 }
 
-impl Words {
+impl ArrayConstants {
     pub(super) fn of_this_mpi() -> Self {
         // SAFETY: constants that are never written.
         unsafe {
@@ -170,8 +170,8 @@ pub(super) fn check(call: &'static str, code: c_int) -> Result<(), TypeProblem> 
 }
 
 /// What the MPI says of the type's bytes.
-pub(super) fn measure(raw: MPI_Datatype) -> Result<Measures, TypeProblem> {
-    let mut measures = Measures::default();
+pub(super) fn measure(raw: MPI_Datatype) -> Result<TypeMeasures, TypeProblem> {
+    let mut measures = TypeMeasures::default();
     // SAFETY: the caller's handle is a datatype, or the MPI says that it is not.
     let code = unsafe { striate_mpiio_type_measures(raw, &raw mut measures) };
     check("MPI_Type_get_extent_x", code).map(|()| measures)

@@ -194,13 +194,13 @@ pub(crate) struct Incoming<'a> {
     bytes: &'a mut [u8],
     layout: Layout,
     /// Elements of which a part has come, by their places in the file's stream.
-    cut: HashMap<u64, Cut>,
+    cut: HashMap<u64, PartialElement>,
     scratch: Vec<u8>,
 }
 
 /// An element of which a part has come.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cut {
+struct PartialElement {
     bytes: [u8; LONGEST],
     have: u8,
 }

@@ -7,7 +7,7 @@ use mpi::ffi::MPI_Datatype;
 use striate_datatype::Datatype;
 
 use super::element::Element;
-use super::envelope::{self, Measures, NamedType};
+use super::envelope::{self, NamedType, TypeMeasures};
 use super::part::Part;
 use super::signature::Signature;
 use super::{Described, TypeProblem};
@@ -79,7 +79,7 @@ fn describe(named: NamedType) -> Result<Described, TypeProblem> {
 }
 
 /// The elements of the type at their places.
-fn elements(named: NamedType, measures: &Measures) -> Result<Part, TypeProblem> {
+fn elements(named: NamedType, measures: &TypeMeasures) -> Result<Part, TypeProblem> {
     const INT: u64 = size_of::<std::ffi::c_int>() as u64;
     let size = measures.size.max(0) as u64;
     let count = u64::from(named.elements);
@@ -106,7 +106,7 @@ fn elements(named: NamedType, measures: &Measures) -> Result<Part, TypeProblem> 
 }
 
 /// A predefined type that is not in the table: bytes of which nothing else is known.
-pub(super) fn unknown(measures: &Measures) -> Result<Part, TypeProblem> {
+pub(super) fn unknown(measures: &TypeMeasures) -> Result<Part, TypeProblem> {
     let size = u32::try_from(measures.size).map_err(|_| TypeProblem::Constructor)?;
     Part::elements(Element::Unknown(size), 1)
 }

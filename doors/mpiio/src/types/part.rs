@@ -6,7 +6,7 @@ use striate_datatype::{Cursor, Datatype, TypeError};
 
 use super::TypeProblem;
 use super::element::Element;
-use super::envelope::Measures;
+use super::envelope::TypeMeasures;
 use super::signature::Signature;
 
 /// A type, or a part of one, in memory and in external32.
@@ -78,7 +78,7 @@ impl Part {
     ///
     /// True bounds are not compared: MPICH counts parts without data, and Open MPI errs when a
     /// stride is minus one byte.
-    pub(super) fn measured(mut self, measures: &Measures) -> Result<Self, TypeProblem> {
+    pub(super) fn measured(mut self, measures: &TypeMeasures) -> Result<Self, TypeProblem> {
         let native = &self.native;
         if i64::try_from(native.size()) != Ok(measures.size) {
             return Err(TypeProblem::Size { ours: native.size(), theirs: measures.size });

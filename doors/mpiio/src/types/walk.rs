@@ -11,7 +11,7 @@ use mpi::ffi::MPI_Datatype;
 use striate_datatype::{Datatype, Distribution, Order, TypeError};
 
 use super::element::Element;
-use super::envelope::{self, Child, Combiner, Contents, Envelope, Measures, Words};
+use super::envelope::{self, ArrayConstants, Child, Combiner, Contents, Envelope, TypeMeasures};
 use super::part::Part;
 use super::{TypeProblem, cache, named};
 
@@ -20,7 +20,7 @@ use super::{TypeProblem, cache, named};
 const MAX_NESTING: u32 = 256;
 
 /// Finds parts that need not be taken apart.
-type Leaves<'a> = dyn FnMut(MPI_Datatype) -> Result<Option<Part>, TypeProblem> + 'a;
+type LeafFinder<'a> = dyn FnMut(MPI_Datatype) -> Result<Option<Part>, TypeProblem> + 'a;
 
 /// A derived type or one of Fortran's parameterised ones.
 pub(super) fn describe(raw: MPI_Datatype, envelope: &Envelope) -> Result<Part, TypeProblem> {
@@ -34,7 +34,7 @@ pub(super) fn describe(raw: MPI_Datatype, envelope: &Envelope) -> Result<Part, T
 }
 
 /// What the constructors of a type make of other leaves.
-pub(super) fn made_of(raw: MPI_Datatype, leaves: &mut Leaves<'_>) -> Result<Part, TypeProblem> {
+pub(super) fn made_of(raw: MPI_Datatype, leaves: &mut LeafFinder<'_>) -> Result<Part, TypeProblem> {
     known(raw, 0, leaves)
 }
 
@@ -42,7 +42,7 @@ fn derived(
     raw: MPI_Datatype,
     envelope: &Envelope,
     depth: u32,
-    leaves: &mut Leaves<'_>,
+    leaves: &mut LeafFinder<'_>,
 ) -> Result<Part, TypeProblem> {
     if depth > MAX_NESTING {
         return Err(TypeProblem::Nesting { limit: MAX_NESTING });
@@ -69,7 +69,7 @@ fn derived(
 }
 
 /// A type that another is made of.
-fn known(raw: MPI_Datatype, depth: u32, leaves: &mut Leaves<'_>) -> Result<Part, TypeProblem> {
+fn known(raw: MPI_Datatype, depth: u32, leaves: &mut LeafFinder<'_>) -> Result<Part, TypeProblem> {
     match leaves(raw)? {
         Some(part) => Ok(part),
         None => derived(raw, &Envelope::of(raw)?, depth + 1, leaves),
@@ -80,7 +80,7 @@ fn structure(
     arguments: &Arguments<'_>,
     children: &[Child],
     depth: u32,
-    leaves: &mut Leaves<'_>,
+    leaves: &mut LeafFinder<'_>,
 ) -> Result<Part, TypeProblem> {
     let [lengths, displacements] = arguments.lists()?;
     if children.len() != lengths.len() {
@@ -104,7 +104,7 @@ fn structure(
 fn parameterised(
     combiner: Combiner,
     arguments: &Arguments<'_>,
-    measures: &Measures,
+    measures: &TypeMeasures,
 ) -> Result<Part, TypeProblem> {
     let size = measures.size.max(0) as u64;
     let digits = envelope::long_double_digits();
@@ -315,11 +315,11 @@ fn counts(numbers: &[i64], what: &'static str) -> Result<Vec<u64>, TypeProblem> 
 }
 
 fn order(word: i64) -> Order {
-    if word == Words::of_this_mpi().fortran { Order::Fortran } else { Order::C }
+    if word == ArrayConstants::of_this_mpi().fortran { Order::Fortran } else { Order::C }
 }
 
 fn distribution(kind: i64, argument: i64) -> Result<Distribution, TypeError> {
-    let words = Words::of_this_mpi();
+    let words = ArrayConstants::of_this_mpi();
     let length = if argument == words.default {
         None
     } else {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use striate_testing::mpi_job;
 use tempfile::TempDir;
 
 use crate::door::{On, start, wrapper};
-use crate::job;
 
 /// A program that uses an I/O library.
 pub(crate) struct Library {
@@ -60,14 +60,14 @@ impl Library {
     fn run(&self, on: On, ranks: usize, action: &str, file: &Path, more: &[&str], engine: &str) {
         let mut command = start(on, ranks, &self.program, &[("OMPI_MCA_io", engine)]);
         command.arg(action).arg(file).args(more);
-        let ended = job::run(&mut command);
+        let ended = mpi_job::run(&mut command);
         assert!(ended.success, "{action} {on:?} {engine}: {}", ended.output);
     }
 }
 
 /// The MPI's own implementations that a file is compared with.
 fn engines() -> &'static [&'static str] {
-    if job::is_openmpi() { &["ompio", "romio321"] } else { &["romio"] }
+    if mpi_job::is_openmpi() { &["ompio", "romio321"] } else { &["romio"] }
 }
 
 /// Writes a file with the door and without, has each read the file of the other, and compares the
@@ -85,7 +85,7 @@ pub(crate) fn all_ways(
         // Tools tell the name, which is therefore the same.
         place.path().join(who).join("data")
     };
-    let (ours, ranks) = (file("door"), job::ranks());
+    let (ours, ranks) = (file("door"), mpi_job::ranks());
     library.run(On::Door, ranks, write, &ours, more, engines()[0]);
     library.run(On::Door, ranks, "read", &ours, more, engines()[0]);
     for engine in engines() {
@@ -110,7 +110,7 @@ pub(crate) fn all_ways(
 pub(crate) fn read_by(library: &Library, ranks: usize) {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("data");
-    library.run(On::Door, job::ranks(), "write", &file, &[], engines()[0]);
+    library.run(On::Door, mpi_job::ranks(), "write", &file, &[], engines()[0]);
     library.run(On::Door, ranks, "read", &file, &[], engines()[0]);
 }
 

@@ -10,14 +10,17 @@
 #[path = "../mpi/door.rs"]
 #[allow(dead_code, reason = "another test uses more of it")]
 mod door;
-#[path = "../../../../crates/comm/tests/job/mod.rs"]
-mod job;
 mod library;
 
 use library::{Kept, Library, all_ways, read_by};
+use striate_testing::mpi_job;
 
 fn hdf5() -> Library {
-    Library::compiled("hdf5", if job::is_openmpi() { "hdf5-openmpi" } else { "hdf5-mpich" }, None)
+    Library::compiled(
+        "hdf5",
+        if mpi_job::is_openmpi() { "hdf5-openmpi" } else { "hdf5-mpich" },
+        None,
+    )
 }
 
 #[test]
@@ -34,7 +37,7 @@ fn hdf5_writes_metadata_together() {
 
 #[test]
 fn pnetcdf_writes_and_reads_the_same() {
-    if !job::is_openmpi() {
+    if !mpi_job::is_openmpi() {
         return;
     }
     let library = Library::compiled("pnetcdf", "pnetcdf", None);
@@ -46,7 +49,7 @@ fn pnetcdf_writes_and_reads_the_same() {
 
 #[test]
 fn netcdf_over_hdf5_writes_and_reads_the_same() {
-    if !job::is_openmpi() {
+    if !mpi_job::is_openmpi() {
         return;
     }
     let library = Library::compiled("netcdf", "netcdf-mpi", Some("netcdf/mpi/include"));
@@ -55,7 +58,7 @@ fn netcdf_over_hdf5_writes_and_reads_the_same() {
 
 #[test]
 fn netcdf_over_pnetcdf_writes_and_reads_the_same() {
-    if !job::is_openmpi() {
+    if !mpi_job::is_openmpi() {
         return;
     }
     let library = Library::compiled("netcdf", "netcdf-pnetcdf", Some("netcdf/pnetcdf/include"));

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use striate_testing::mpi_job::{self, Ended, is_openmpi};
 use striate_unmodified::{TestedLibrary, build_library};
 use tempfile::TempDir;
-
-use crate::job::{self, Ended, is_openmpi};
 
 /// The library: `STRIATE_MPIIO`, or the one of this tree.
 pub fn library() -> &'static Path {
@@ -61,7 +60,7 @@ pub enum On {
 
 /// A job of a program: ranks, program and arguments, and variables of the ranks.
 pub fn start(on: On, ranks: usize, program: &Path, variables: &[(&str, &str)]) -> Command {
-    let mut command = job::mpiexec(ranks);
+    let mut command = mpi_job::mpiexec(ranks);
     let library = library().to_str().unwrap();
     let preload = (on == On::Door).then_some(("LD_PRELOAD", library));
     // The launcher itself needs no door.
@@ -78,9 +77,9 @@ pub fn start(on: On, ranks: usize, program: &Path, variables: &[(&str, &str)]) -
 
 /// Runs a program with these arguments.
 pub fn run(on: On, program: &Path, arguments: &[&Path], variables: &[(&str, &str)]) -> Ended {
-    let mut command = start(on, job::ranks(), program, variables);
+    let mut command = start(on, mpi_job::ranks(), program, variables);
     command.args(arguments);
-    job::run(&mut command)
+    mpi_job::run(&mut command)
 }
 
 /// Runs a program on the door; it must succeed.

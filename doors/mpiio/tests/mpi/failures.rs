@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use striate_testing::mpi_job::{self, is_openmpi, ranks};
+
 use crate::door::{On, compile, library, passes, run, start};
-use crate::job::{self, is_openmpi, ranks};
 
 #[test]
 fn wrong_arguments() {
@@ -43,7 +44,7 @@ fn passes_on(options: &str, what: &str) {
         format!("mount -t tmpfs -o {options} none '{mounted}' && exec {}", words.join(" "));
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", &script]);
-    let ended = job::run(&mut command);
+    let ended = mpi_job::run(&mut command);
     assert!(ended.success, "{}", ended.output);
 }
 

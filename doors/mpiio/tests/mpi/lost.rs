@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use striate_server::{Server, Settings};
+use striate_testing::mpi_job::{self, ranks};
 use tempfile::TempDir;
 
 use crate::door::{On, compile, start};
-use crate::job::{self, ranks};
 
 /// How long something that must happen may take.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -94,7 +94,7 @@ fn loses(security: Security, end: &str, patience: &str, fault: impl FnOnce(&Inst
     let mut job = start(On::Door, ranks(), &program, &variables);
     job.arg(url).arg(directory).arg(end);
     thread::scope(|scope| {
-        let running = scope.spawn(|| job::run(&mut job));
+        let running = scope.spawn(|| mpi_job::run(&mut job));
         let ready = |rank| directory.join(format!("ready.{rank}")).exists();
         wait_until("the first write", || running.is_finished() || (0..ranks()).all(ready));
         if !running.is_finished() {

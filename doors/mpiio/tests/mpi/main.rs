@@ -4,8 +4,6 @@
 
 mod door;
 mod failures;
-#[path = "../../../../crates/comm/tests/job/mod.rs"]
-mod job;
 mod lost;
 mod programs;
 mod symbols;

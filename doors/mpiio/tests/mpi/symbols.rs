@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use striate_testing::mpi_job::is_openmpi;
+
 use crate::door::library;
-use crate::job::is_openmpi;
 
 fn exported(library: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();

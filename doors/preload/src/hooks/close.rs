@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use striate_stack::descriptors::{may_close, without_own};
 use striate_stack::{Action, Function, Op, OpenFile, Stack};
 
-use crate::stack_entry::Entered;
+use crate::stack_entry::StackEntry;
 use crate::{descriptor_table, errno, fork};
 
 /// Closes a descriptor through the stack. `None`: no stage wants its file.
@@ -16,7 +16,7 @@ pub(crate) fn close_one(function: Function, descriptor: c_int) -> Option<c_int> 
     if !descriptor_table::has(descriptor) {
         return None;
     }
-    let mut entered = Entered::new()?;
+    let mut entered = StackEntry::new()?;
     // Before it is closed: the number may be given to another file right after.
     let file = descriptor_table::take(descriptor)?;
     let was_used = file.raw_descriptor() == descriptor;
@@ -82,7 +82,7 @@ hooks! {
 /// Does what takes the place of a descriptor by another (`dup2`): whatever it stood for is closed
 /// through the stack. Meanwhile it stands for nothing; the number is never free for another file.
 pub(crate) fn replace(descriptor: c_int, act: impl FnOnce() -> c_int) -> Result<c_int, Errno> {
-    let Some(entered) = descriptor_table::has(descriptor).then(Entered::new).flatten() else {
+    let Some(entered) = descriptor_table::has(descriptor).then(StackEntry::new).flatten() else {
         return Ok(act());
     };
     // SAFETY: it is the program's descriptor.

@@ -3,19 +3,19 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{off64_t, size_t, ssize_t};
-use striate_stack::{Action, Detail, End, Function, Kind, Of, Op, Route};
+use striate_stack::{Action, CopyEndpoint, Detail, FileOrName, Function, Kind, Op, Route};
 
 use crate::descriptor_table::{self, TableFile};
-use crate::stack_entry::{self, Announcements, Entered};
+use crate::stack_entry::{self, Announcements, StackEntry};
 
 /// One end of a copy, with the place in the program's memory that says where, and is moved on.
-struct Side {
+struct EndpointArguments {
     file: Option<TableFile>,
     descriptor: c_int,
     at: *mut off64_t,
 }
 
-impl Side {
+impl EndpointArguments {
     fn new(descriptor: c_int, at: *mut off64_t) -> Self {
         Self { file: descriptor_table::get(descriptor), descriptor, at }
     }
@@ -24,13 +24,13 @@ impl Side {
     ///
     /// # Safety
     /// The place is null or the program's.
-    unsafe fn end(&self) -> Option<End<'_>> {
+    unsafe fn end(&self) -> Option<CopyEndpoint<'_>> {
         // SAFETY: the caller's promise.
         let at = match unsafe { self.at.as_ref() } {
             Some(at) => Some(u64::try_from(*at).ok()?),
             None => None,
         };
-        Some(End { file: self.file.as_deref(), descriptor: self.descriptor, at })
+        Some(CopyEndpoint { file: self.file.as_deref(), descriptor: self.descriptor, at })
     }
 
     fn route(&self) -> Route {
@@ -60,8 +60,8 @@ unsafe fn copy(
     if !descriptor_table::has(from.0) && !descriptor_table::has(to.0) {
         return None;
     }
-    let entered = Entered::new()?;
-    let [from, to] = [from, to].map(|(descriptor, at)| Side::new(descriptor, at));
+    let entered = StackEntry::new()?;
+    let [from, to] = [from, to].map(|(descriptor, at)| EndpointArguments::new(descriptor, at));
     let route = from.route().or(&to.route());
     // SAFETY: the caller's promise.
     let ends = unsafe { [from.end()?, to.end()?] };
@@ -130,9 +130,9 @@ hooks! {
     fn [readahead](descriptor: c_int, at: off64_t, length: size_t) -> ssize_t, real {
         let detail = Detail::numbers(&[at as u64, length as u64]);
         stack_entry::noticed_file(
-            (Function::Readahead, stack_entry::Consent::Implied),
+            (Function::Readahead, stack_entry::NoticePolicy::Implied),
             (descriptor, Kind::Notice),
-            |file| Action::Notice { of: Of::File(file) },
+            |file| Action::Notice { of: FileOrName::File(file) },
             |_| {},
             || real(descriptor, at, length),
             |_| detail,

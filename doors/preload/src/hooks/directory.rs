@@ -4,20 +4,20 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use striate_stack::{Action, Detail, Function, Kind, Op, Target};
 
-use crate::path::{self, Room};
-use crate::stack_entry::{self, Answer, Consent, Entered, noticed_name};
+use crate::path::{self, PathBuffer};
+use crate::stack_entry::{self, NoticePolicy, ReturnValue, StackEntry, noticed_name};
 
 /// Lists a directory, after stages have heard of it.
-fn list<R: Answer>(directory: c_int, name: *const c_char, real: impl FnOnce() -> R) -> R {
-    let how = (Function::Opendir, Consent::Implied);
+fn list<R: ReturnValue>(directory: c_int, name: *const c_char, real: impl FnOnce() -> R) -> R {
+    let how = (Function::Opendir, NoticePolicy::Implied);
     noticed_name(how, (directory, name), real, |_| Detail::default())
 }
 
 /// Lists the directory of a descriptor, after stages have heard of it.
-fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R {
+fn list_descriptor<R: ReturnValue>(descriptor: c_int, real: impl FnOnce() -> R) -> R {
     let wanted = stack_entry::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
-    let Some(entered) = wanted.then(Entered::by_name).flatten() else { return real() };
-    let mut room = Room::new();
+    let Some(entered) = wanted.then(StackEntry::by_name).flatten() else { return real() };
+    let mut room = PathBuffer::new();
     let Some(absolute) = path::absolute(descriptor, c".", &mut room) else {
         drop(entered);
         return real();
@@ -28,7 +28,7 @@ fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R 
     let mut op = Op { function: Function::Opendir, route: &route, action };
     let announced = entered.announce(&mut op);
     drop(entered);
-    stack_entry::make_and_tell(&op, announced, Consent::Implied, real, |_| Detail::default())
+    stack_entry::make_and_tell(&op, announced, NoticePolicy::Implied, real, |_| Detail::default())
 }
 
 /// Whether an entry is a log of this process: it was made since the directory was opened, and is

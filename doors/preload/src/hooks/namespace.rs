@@ -6,8 +6,8 @@ use libc::mode_t;
 use striate_stack::{Action, Function, Kind, Op, Target};
 
 use crate::errno;
-use crate::path::{self, Room};
-use crate::stack_entry::{self, Entered};
+use crate::path::{self, PathBuffer};
+use crate::stack_entry::{self, StackEntry};
 
 /// Gives a file another name. `None`: the call is the kernel's.
 ///
@@ -21,8 +21,8 @@ unsafe fn rename_one(
     if !stack_entry::stack()?.wants(Kind::Rename) {
         return None;
     }
-    let entered = Entered::by_name()?;
-    let mut rooms = [Room::new(), Room::new()];
+    let entered = StackEntry::by_name()?;
+    let mut rooms = [PathBuffer::new(), PathBuffer::new()];
     let [old, new] = &mut rooms;
     // SAFETY: the caller's promise.
     let [from_path, to_path] = unsafe { [path::text(from.1)?, path::text(to.1)?] };

@@ -6,40 +6,40 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use libc::{gid_t, mode_t, off64_t, size_t, ssize_t, uid_t};
-use striate_stack::{Action, Detail, Function, Kind, Of};
+use striate_stack::{Action, Detail, FileOrName, Function, Kind};
 
 use crate::errno;
-use crate::path::{self, Room, may_be_there};
-use crate::stack_entry::{self, Answer, Consent, Entered, noticed_file, noticed_name};
+use crate::path::{self, PathBuffer, may_be_there};
+use crate::stack_entry::{self, NoticePolicy, ReturnValue, StackEntry, noticed_file, noticed_name};
 
 /// What else a call said.
-type Said<'d> = Detail<&'d Path>;
+type NoticeDetail<'d> = Detail<&'d Path>;
 
 /// A call on a name relative to a directory, or on the directory's descriptor if the name is empty.
-fn noticed_at<R: Answer>(
+fn noticed_at<R: ReturnValue>(
     function: Function,
     (directory, name): (c_int, *const c_char),
-    detail: Said<'_>,
+    detail: NoticeDetail<'_>,
     real: impl FnOnce() -> R,
 ) -> R {
     // SAFETY: the program's text stays while its call lasts.
     if !may_be_there(name) || unsafe { *name } == 0 {
         return noticed_open(function, directory, detail, real);
     }
-    noticed_name((function, Consent::Needed), (directory, name), real, |_| detail)
+    noticed_name((function, NoticePolicy::Needed), (directory, name), real, |_| detail)
 }
 
 /// A call on a descriptor.
-fn noticed_open<R: Answer>(
+fn noticed_open<R: ReturnValue>(
     function: Function,
     descriptor: c_int,
-    detail: Said<'_>,
+    detail: NoticeDetail<'_>,
     real: impl FnOnce() -> R,
 ) -> R {
     noticed_file(
-        (function, Consent::Needed),
+        (function, NoticePolicy::Needed),
         (descriptor, Kind::Notice),
-        |file| Action::Notice { of: Of::File(file) },
+        |file| Action::Notice { of: FileOrName::File(file) },
         |_| {},
         real,
         |_| detail,
@@ -50,7 +50,7 @@ fn noticed_open<R: Answer>(
 ///
 /// # Safety
 /// As many bytes as the call returned are there.
-unsafe fn led_to<'d>(memory: *const c_char, length: isize, room: size_t) -> Said<'d> {
+unsafe fn led_to<'d>(memory: *const c_char, length: isize, room: size_t) -> NoticeDetail<'d> {
     let detail = Detail::numbers(&[room as u64]);
     match usize::try_from(length) {
         Ok(length) if length > 0 && !memory.is_null() => {
@@ -83,9 +83,9 @@ unsafe fn link_one(
     flags: c_int,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    let (mut room, mut second) = (Room::new(), None);
+    let (mut room, mut second) = (PathBuffer::new(), None);
     if stack_entry::stack().is_some_and(|stack| stack.wants(Kind::Notice))
-        && let Some(_entered) = Entered::by_name()
+        && let Some(_entered) = StackEntry::by_name()
     {
         // SAFETY: the caller's promise.
         let text = unsafe { path::text(new) };
@@ -111,7 +111,7 @@ fn map(
         protection & libc::PROT_WRITE != 0 && flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     let (offset, length) = (u64::try_from(offset).unwrap_or(0), length as u64);
     noticed_file(
-        (Function::Mmap, Consent::Implied),
+        (Function::Mmap, NoticePolicy::Implied),
         (descriptor, Kind::Map),
         |file| Action::Map { file, offset, length, writable },
         // From then on its bytes are looked at without calls.
@@ -133,17 +133,17 @@ const LIST: u64 = 2;
 const REMOVE: u64 = 3;
 
 /// The mode of `access`, `chmod` and the like.
-fn mode<'d>(mode: impl Into<i64>) -> Said<'d> {
+fn mode<'d>(mode: impl Into<i64>) -> NoticeDetail<'d> {
     Detail::numbers(&[mode.into() as u64])
 }
 
-fn owners<'d>(owner: uid_t, group: gid_t) -> Said<'d> {
+fn owners<'d>(owner: uid_t, group: gid_t) -> NoticeDetail<'d> {
     Detail::numbers(&[owner.into(), group.into()])
 }
 
 /// # Safety
 /// The key is null or a C string.
-unsafe fn attribute<'d>(what: u64, key: *const c_char, length: size_t) -> Said<'d> {
+unsafe fn attribute<'d>(what: u64, key: *const c_char, length: size_t) -> NoticeDetail<'d> {
     // SAFETY: the caller's promise.
     Detail::numbers(&[what, length as u64]).with_text(unsafe { text(key) })
 }
@@ -176,9 +176,9 @@ hooks! {
         }
         let detail = Detail::numbers(&[offset as u64, length as u64]).with_flags(flags as c_int);
         noticed_file(
-            (Function::SyncFileRange, Consent::Implied),
+            (Function::SyncFileRange, NoticePolicy::Implied),
             (descriptor, Kind::Notice),
-            |file| Action::Notice { of: Of::File(file) },
+            |file| Action::Notice { of: FileOrName::File(file) },
             |call| {
                 let _ = stack_entry::guarded(|| call.entered().stack.settle(call.file()));
             },
@@ -310,7 +310,7 @@ hooks! {
     }
 
     fn [readlink](name: *const c_char, memory: *mut c_char, length: size_t) -> ssize_t, real {
-        let how = (Function::Readlink, Consent::Needed);
+        let how = (Function::Readlink, NoticePolicy::Needed);
         noticed_name(how, (AT, name), || real(name, memory, length), |answer| {
             led_to(memory, answer, length)
         })
@@ -327,7 +327,7 @@ hooks! {
                 real(directory, name, memory, length)
             });
         }
-        let how = (Function::Readlink, Consent::Needed);
+        let how = (Function::Readlink, NoticePolicy::Needed);
         noticed_name(how, (directory, name), || real(directory, name, memory, length), |answer| {
             led_to(memory, answer, length)
         })

@@ -8,12 +8,12 @@ use libc::mode_t;
 use rustix::io::Errno;
 use striate_stack::{Detail, Function, OpenFile, Target, descriptors};
 
-use crate::path::{self, Room};
-use crate::stack_entry::{self, Consent, Entered, noticed_name};
+use crate::path::{self, PathBuffer};
+use crate::stack_entry::{self, NoticePolicy, StackEntry, noticed_name};
 use crate::{descriptor_table, errno};
 
 /// Puts a file that the stack has opened into the table. Returns its descriptor.
-fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
+fn adopt(entered: &StackEntry, file: Arc<OpenFile>) -> RawFd {
     let descriptor = file.raw_descriptor();
     descriptors::forget(descriptor);
     // The C library writes to the standard streams without us.
@@ -38,10 +38,12 @@ fn open_or(
     if flags & libc::O_PATH != 0 {
         let detail = Detail::default().with_flags(flags);
         show_through_name(directory, name);
-        return noticed_name((function, Consent::Implied), (directory, name), real, |_| detail);
+        return noticed_name((function, NoticePolicy::Implied), (directory, name), real, |_| {
+            detail
+        });
     }
     if flags & libc::O_DIRECTORY != 0 && flags & libc::O_TMPFILE != libc::O_TMPFILE {
-        let how = (Function::Opendir, Consent::Implied);
+        let how = (Function::Opendir, NoticePolicy::Implied);
         return noticed_name(how, (directory, name), real, |_| Detail::default());
     }
     match open_name(function, directory, name, flags, mode) {
@@ -59,10 +61,10 @@ pub(crate) fn open_name(
     mode: mode_t,
 ) -> Option<Result<RawFd, Errno>> {
     stack_entry::stack()?;
-    let entered = Entered::by_name()?;
+    let entered = StackEntry::by_name()?;
     // SAFETY: the program's text stays while its call lasts.
     let path = unsafe { path::text(name)? };
-    let mut room = Room::new();
+    let mut room = PathBuffer::new();
     let absolute = path::absolute(directory, path, &mut room)?;
     let target = Target { directory, path, absolute };
     if flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
@@ -80,7 +82,7 @@ pub(crate) fn open_name(
 }
 
 fn open_target(
-    entered: &Entered,
+    entered: &StackEntry,
     function: Function,
     target: Target<'_>,
     flags: c_int,
@@ -93,8 +95,8 @@ fn open_target(
 /// What `O_PATH` opens is a name that cannot be read or written by. But it says how large the file
 /// is, and the file can be opened again by it: from now on nothing is held back of it.
 fn show_through_name(directory: c_int, name: *const c_char) {
-    let Some(entered) = stack_entry::stack().and_then(|_| Entered::by_name()) else { return };
-    let mut room = Room::new();
+    let Some(entered) = stack_entry::stack().and_then(|_| StackEntry::by_name()) else { return };
+    let mut room = PathBuffer::new();
     // SAFETY: the program's text stays while its call lasts.
     let text = unsafe { path::text(name) };
     let Some(absolute) = text.and_then(|text| path::absolute(directory, text, &mut room)) else {

@@ -8,13 +8,13 @@ use striate_stack::{Action, Detail, Function, Kind, Outcome};
 
 use super::{close, open};
 use crate::errno;
-use crate::stack_entry::{self, Answer, Call, Consent};
+use crate::stack_entry::{self, Call, NoticePolicy, ReturnValue};
 
 /// What functions return that do not set `errno`: 0, or the error.
 #[derive(Clone, Copy)]
 struct ErrorNumber(c_int);
 
-impl Answer for ErrorNumber {
+impl ReturnValue for ErrorNumber {
     const FAILED: Self = Self(libc::EIO);
 
     fn outcome(self) -> Outcome {
@@ -86,7 +86,7 @@ fn truncate_name(
     let elsewhere = stack_entry::is_elsewhere(Function::Truncate, name).map_err(Err)?;
     if !elsewhere {
         let detail = Detail::numbers(&[length as u64]);
-        let how = (Function::Truncate, Consent::Needed);
+        let how = (Function::Truncate, NoticePolicy::Needed);
         return Ok(stack_entry::noticed_name(how, (libc::AT_FDCWD, name), real, |_| detail));
     }
     let (Ok(length), flags) = (u64::try_from(length), libc::O_WRONLY | libc::O_CLOEXEC) else {

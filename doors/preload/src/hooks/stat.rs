@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use libc::{stat as Stat, statx as Statx};
-use striate_stack::{Action, Function, Kind, Of, Op, StatInto};
+use striate_stack::{Action, FileOrName, Function, Kind, Op, StatInto};
 
 use crate::path::may_be_there;
 use crate::stack_entry::{self, Call};
@@ -22,7 +22,7 @@ fn ask(
         return ask_file(function, directory, flags, into);
     }
     stack_entry::with_name(Kind::Stat, directory, name, |entered, target, route| {
-        let action = Action::Stat { of: Of::Name(target), flags, into };
+        let action = Action::Stat { of: FileOrName::Name(target), flags, into };
         let outcome = entered.call(&mut Op { function, route, action });
         entered.answer(outcome) as c_int
     })
@@ -35,7 +35,7 @@ fn ask_file(
     into: StatInto<'_>,
 ) -> Option<c_int> {
     let call = Call::of(descriptor, Kind::Stat)?;
-    let action = Action::Stat { of: Of::File(call.file()), flags, into };
+    let action = Action::Stat { of: FileOrName::File(call.file()), flags, into };
     let outcome = call.entered().call(&mut Op { function, route: call.file().route(), action });
     Some(call.leave(outcome) as c_int)
 }

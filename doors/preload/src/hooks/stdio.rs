@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use libc::{FILE, off64_t, size_t, ssize_t};
 use rustix::io::Errno;
-use striate_stack::{Action, Detail, Function, Kind, Of, mark_within};
+use striate_stack::{Action, Detail, FileOrName, Function, Kind, mark_within};
 
 use super::{close, data, descriptor, open};
 use crate::spin::Spin;
@@ -314,9 +314,9 @@ unsafe fn stream_on(file: c_int, mode: *const c_char) -> Option<*mut FILE> {
     let fits = mode.fits(flags);
     drop(call);
     stack_entry::noticed_file(
-        (Function::Fdopen, stack_entry::Consent::Implied),
+        (Function::Fdopen, stack_entry::NoticePolicy::Implied),
         (file, Kind::Notice),
-        |file| Action::Notice { of: Of::File(file) },
+        |file| Action::Notice { of: FileOrName::File(file) },
         |_| {},
         || if fits { 0 } else { errno::fail(Errno::INVAL) },
         |_| Detail::default(),
@@ -427,7 +427,7 @@ hooks! {
             return stream;
         }
         // The C library opens it, and stages do not see what it does with it.
-        let how = (Function::Freopen, stack_entry::Consent::Implied);
+        let how = (Function::Freopen, stack_entry::NoticePolicy::Implied);
         let reopen = || real(name, mode, stream);
         stack_entry::noticed_name(how, (libc::AT_FDCWD, name), reopen, |_| Detail::default())
     }

@@ -14,7 +14,7 @@ use striate_stack::{Function, Outcome, mark_within};
 use super::wide::Locked;
 use super::{open, stdio};
 use crate::errno;
-use crate::stack_entry::{self, Answer};
+use crate::stack_entry::{self, ReturnValue};
 
 /// What is returned when nothing could be read.
 const END: c_int = -1;
@@ -45,7 +45,7 @@ struct Scanned {
     bytes: Outcome,
 }
 
-impl Answer for Scanned {
+impl ReturnValue for Scanned {
     const FAILED: Self = Self { result: END, bytes: Err(Errno::IO) };
 
     fn outcome(self) -> Outcome {

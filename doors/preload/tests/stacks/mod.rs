@@ -66,9 +66,9 @@ impl Workspace {
 
     /// Makes files of what programs have left in containers.
     pub fn unpack(&self) {
-        use striate_stages::recover::{Wanted, unpack};
+        use striate_stages::recover::{RecoveryMode, unpack};
         let kept = self.beside().join("kept");
-        let report = unpack(&kept, None, Wanted::Finish).unwrap();
+        let report = unpack(&kept, None, RecoveryMode::Finish).unwrap();
         assert_eq!(report.failures(), 0, "{report}");
         assert_eq!(fs::read_dir(kept).unwrap().count(), 0, "{report}");
     }

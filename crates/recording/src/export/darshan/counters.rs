@@ -21,14 +21,14 @@ const RANGES: [(&str, u64); 10] = [
 
 /// Which way the last bytes went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum LastTransfer {
     Read,
     Written,
 }
 
 /// Reads, or writes.
 #[derive(Clone, Debug, Default)]
-struct Side {
+struct DirectionCounters {
     calls: u64,
     bytes: u64,
     greatest: u64,
@@ -79,9 +79,9 @@ pub(super) struct Counters {
     mode: u64,
     switches: u64,
     unaligned: u64,
-    read: Side,
-    written: Side,
-    last_way: Option<Way>,
+    read: DirectionCounters,
+    written: DirectionCounters,
+    last_way: Option<LastTransfer>,
     strides: Frequent,
     accesses: Frequent,
     open: Span,
@@ -89,7 +89,7 @@ pub(super) struct Counters {
     meta_time: u64,
 }
 
-impl Side {
+impl DirectionCounters {
     /// Adds a call that moved bytes; how far behind the last byte it began.
     fn add(&mut self, record: &Record, offset: u64, moved: u64) -> u64 {
         self.calls += 1;
@@ -139,8 +139,10 @@ impl Counters {
     pub(super) fn add(&mut self, record: &Record) {
         let Ok(result) = record.outcome else { return };
         match &record.call {
-            Call::Read { offset, .. } => self.transfer(record, Way::Read, *offset, result),
-            Call::Write { offset, .. } => self.transfer(record, Way::Written, *offset, result),
+            Call::Read { offset, .. } => self.transfer(record, LastTransfer::Read, *offset, result),
+            Call::Write { offset, .. } => {
+                self.transfer(record, LastTransfer::Written, *offset, result);
+            }
             Call::Open { mode, .. } => {
                 (self.opens, self.mode) = (self.opens + 1, u64::from(*mode));
                 self.open.add(record);
@@ -173,8 +175,8 @@ impl Counters {
         }
     }
 
-    fn transfer(&mut self, record: &Record, way: Way, offset: Option<u64>, moved: u64) {
-        let side = if way == Way::Read { &mut self.read } else { &mut self.written };
+    fn transfer(&mut self, record: &Record, way: LastTransfer, offset: Option<u64>, moved: u64) {
+        let side = if way == LastTransfer::Read { &mut self.read } else { &mut self.written };
         // Where the offset is unknown, Darshan would use its own position: the end of the last
         // transfer.
         let next = if side.calls == 0 { 0 } else { side.last_byte.saturating_add(1) };

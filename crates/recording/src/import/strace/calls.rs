@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use striate_trace::{Call, Detail, Function, RecordedCall, Subject, TracedEnd, TracedFile};
 
-use super::Made;
+use super::ConvertedCall;
 use super::kernel::{Description, Descriptor, Kernel, is_of_the_system, path_of};
-use super::line::{Ended, Returned};
+use super::line::{FinishedCall, Returned};
 use super::values::{
     descriptor, field, flags, named, number, place, string, unsigned, vector_length,
 };
@@ -20,7 +20,7 @@ use crate::constants::{
 /// What came of looking at a call.
 #[derive(Debug)]
 pub(super) enum Handled {
-    Records(Vec<Made>),
+    Records(Vec<ConvertedCall>),
     /// It is on something that is no file, or was not seen to be opened.
     Elsewhere,
     /// It is no operation on a file.
@@ -32,7 +32,7 @@ pub(super) enum Handled {
 }
 
 /// Takes a call into account.
-pub(super) fn handle(kernel: &mut Kernel, task: u32, ended: &Ended<'_>) -> Handled {
+pub(super) fn handle(kernel: &mut Kernel, task: u32, ended: &FinishedCall<'_>) -> Handled {
     let outcome = match ended.returned {
         Returned::Value(value) => Ok(value),
         Returned::Error(error) => Err(error),
@@ -45,7 +45,7 @@ pub(super) fn handle(kernel: &mut Kernel, task: u32, ended: &Ended<'_>) -> Handl
 struct Handler<'h> {
     kernel: &'h mut Kernel,
     task: u32,
-    ended: &'h Ended<'h>,
+    ended: &'h FinishedCall<'h>,
     outcome: Result<u64, i32>,
 }
 
@@ -258,7 +258,8 @@ impl Handler<'_> {
         }
         let numbers: Vec<i32> = table.borrow().range(first..=last).map(|entry| *entry.0).collect();
         let calls = numbers.into_iter().filter_map(|number| self.closed(number));
-        let made: Vec<Made> = calls.map(|call| (Function::CloseRange, call, Ok(0))).collect();
+        let made: Vec<ConvertedCall> =
+            calls.map(|call| (Function::CloseRange, call, Ok(0))).collect();
         Some(if made.is_empty() { Handled::Elsewhere } else { Handled::Records(made) })
     }
 
@@ -450,7 +451,7 @@ impl Handler<'_> {
         closes_on_exec: bool,
     ) -> Handled {
         let file = self.kernel.file(self.task, from, path);
-        let mut records: Vec<Made> = Vec::new();
+        let mut records: Vec<ConvertedCall> = Vec::new();
         records.extend(self.closed(made).map(|call| (function, call, Ok(0))));
         if let (Some(of), Some(task)) = (file, self.kernel.tasks.get(&self.task)) {
             let file = Arc::clone(&of.file);

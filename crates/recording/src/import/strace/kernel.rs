@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use striate_trace::{Held, TracedFile};
+use striate_trace::{PreopenedFile, TracedFile};
 
 use super::super::parts::Growing;
 
@@ -50,7 +50,7 @@ pub(super) struct TracedProcess {
     pub(super) command: Vec<String>,
     /// Its trace, once there is a record.
     pub(super) growing: Option<Growing>,
-    pub(super) held: Vec<Held>,
+    pub(super) preopened: Vec<PreopenedFile>,
     pub(super) tasks: u32,
 }
 
@@ -98,8 +98,8 @@ impl Kernel {
         if !shares.process {
             let command = self.processes.get(&task.process).map(|parent| parent.command.clone());
             let command = command.unwrap_or_default();
-            let (parent, held) = (task.process, held_in(&table.borrow()));
-            let made = TracedProcess { parent, command, held, ..TracedProcess::default() };
+            let (parent, preopened) = (task.process, preopened_in(&table.borrow()));
+            let made = TracedProcess { parent, command, preopened, ..TracedProcess::default() };
             self.processes.insert(child, made);
         }
         self.tasks.insert(child, Task { process, table, directory });
@@ -114,13 +114,13 @@ impl Kernel {
         let process = task.process;
         let mut table = task.table.borrow().clone();
         table.retain(|_, descriptor| !descriptor.closes_on_exec);
-        let held = held_in(&table);
+        let preopened = preopened_in(&table);
         task.table = Rc::new(RefCell::new(table));
         let directory = task.directory.borrow().clone();
         task.directory = Rc::new(RefCell::new(directory));
         self.tasks.retain(|other, task| *other == id || task.process != process);
         if let Some(process) = self.processes.get_mut(&process) {
-            (process.command, process.tasks, process.held) = (command, 1, held);
+            (process.command, process.tasks, process.preopened) = (command, 1, preopened);
         }
     }
 
@@ -169,16 +169,19 @@ impl Kernel {
         let of = Rc::clone(&description);
         task.table.borrow_mut().insert(descriptor, Descriptor { of, closes_on_exec: false });
         let file = TracedFile::clone(&description.file);
-        let held = Held { file, position: None, size: None, descriptors: vec![descriptor] };
-        self.processes.get_mut(&task.process)?.held.push(held);
+        let preopened =
+            PreopenedFile { file, position: None, size: None, descriptors: vec![descriptor] };
+        self.processes.get_mut(&task.process)?.preopened.push(preopened);
         Some(description)
     }
 
     /// Where a file was that was open before it was first seen.
     pub(super) fn was_at(&mut self, file: &TracedFile, position: Option<u64>) {
-        let held = self.processes.values_mut().flat_map(|process| &mut process.held);
-        for held in held.filter(|held| held.position.is_none() && held.file == *file) {
-            held.position = position;
+        let preopened = self.processes.values_mut().flat_map(|process| &mut process.preopened);
+        for preopened in
+            preopened.filter(|preopened| preopened.position.is_none() && preopened.file == *file)
+        {
+            preopened.position = position;
         }
     }
 
@@ -195,11 +198,11 @@ impl Kernel {
 }
 
 /// The files that a process inherits.
-fn held_in(table: &BTreeMap<i32, Descriptor>) -> Vec<Held> {
-    let mut held: BTreeMap<u64, Held> = BTreeMap::new();
+fn preopened_in(table: &BTreeMap<i32, Descriptor>) -> Vec<PreopenedFile> {
+    let mut preopened: BTreeMap<u64, PreopenedFile> = BTreeMap::new();
     for (number, descriptor) in table {
         let Description { file, position, .. } = &*descriptor.of;
-        let known = held.entry(file.number).or_insert_with(|| Held {
+        let known = preopened.entry(file.number).or_insert_with(|| PreopenedFile {
             file: TracedFile::clone(file),
             position: position.get(),
             size: None,
@@ -207,7 +210,7 @@ fn held_in(table: &BTreeMap<i32, Descriptor>) -> Vec<Held> {
         });
         known.descriptors.push(*number);
     }
-    held.into_values().collect()
+    preopened.into_values().collect()
 }
 
 /// Whether descriptors of a path are no files that could be made elsewhere: devices, what the

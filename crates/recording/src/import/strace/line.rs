@@ -145,7 +145,7 @@ pub(super) fn nanoseconds(word: &str) -> Option<u64> {
 
 /// A call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended<'l> {
+pub(super) struct FinishedCall<'l> {
     pub(super) name: &'l str,
     pub(super) arguments: Vec<&'l str>,
     pub(super) returned: Returned,
@@ -164,7 +164,7 @@ pub(super) enum Returned {
     Nothing,
 }
 
-impl<'l> Ended<'l> {
+impl<'l> FinishedCall<'l> {
     /// Takes a call apart.
     pub(super) fn new(text: &'l str) -> Option<Self> {
         let (name, rest) = text.split_once('(')?;

@@ -9,7 +9,9 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use striate_recording::ProcessIndex;
-use striate_stack::{Action, End, Function, Kind, Of, Op, OpenFile, Outcome, StatInto};
+use striate_stack::{
+    Action, CopyEndpoint, FileOrName, Function, Kind, Op, OpenFile, Outcome, StatInto,
+};
 use striate_trace::{Call as Traced, Record, Subject, TracedEnd, TracedFile};
 
 use super::super::Execution;
@@ -70,7 +72,7 @@ pub(super) fn made(outcome: Outcome, size: Option<u64>, took: u64) -> Execution 
 }
 
 /// A call that is being made.
-pub(super) struct Making<'a> {
+pub(super) struct CallInProgress<'a> {
     pub(super) backend: &'a StackBackend,
     pub(super) process: ProcessIndex,
     pub(super) replayed: &'a ReplayedProcess,
@@ -86,12 +88,12 @@ impl StackBackend {
         call: &Call,
         buffer: &mut WorkerBuffer,
     ) -> Execution {
-        let making = Making { backend: self, process, replayed, record: &call.record };
+        let making = CallInProgress { backend: self, process, replayed, record: &call.record };
         making.make(call, buffer)
     }
 }
 
-impl Making<'_> {
+impl CallInProgress<'_> {
     fn make(&self, call: &Call, buffer: &mut WorkerBuffer) -> Execution {
         let record = self.record;
         match (&record.call, call.files[0]) {
@@ -110,7 +112,7 @@ impl Making<'_> {
             (Traced::ReadDirectory { path }, _) => self.list(path),
             (Traced::Stat { of: Subject::Name(path), flags, .. }, _) => {
                 let name = Root::c_relative(path);
-                self.stat(Of::Name(self.backend.target(&name, path)), *flags)
+                self.stat(FileOrName::Name(self.backend.target(&name, path)), *flags)
             }
             (Traced::Notice { of: Subject::Name(path), .. }, _) if !record.known => {
                 self.notice_name(path, call)
@@ -214,10 +216,10 @@ impl Making<'_> {
         timed(|| self.replayed.stack.call(&mut op))
     }
 
-    fn stat(&self, of: Of<'_>, flags: i32) -> Execution {
+    fn stat(&self, of: FileOrName<'_>, flags: i32) -> Execution {
         let route = match of {
-            Of::File(file) => file.route().clone(),
-            Of::Name(target) => self.replayed.stack.route(target.absolute),
+            FileOrName::File(file) => file.route().clone(),
+            FileOrName::Name(target) => self.replayed.stack.route(target.absolute),
         };
         // SAFETY: both are plain numbers, for which zeros will do.
         let (mut stat, mut statx): (libc::stat, libc::statx) = unsafe { std::mem::zeroed() };
@@ -241,7 +243,7 @@ impl Making<'_> {
     }
 
     fn notice_name(&self, path: &Path, call: &Call) -> Execution {
-        let told = self.by_name(path, |target| Action::Notice { of: Of::Name(target) });
+        let told = self.by_name(path, |target| Action::Notice { of: FileOrName::Name(target) });
         let (Some(old), Execution::Made(observed, took)) = (&call.link, &told) else {
             return noted(told);
         };
@@ -272,23 +274,27 @@ impl Making<'_> {
         let descriptor = |id: FileId, recorded: i32, file: &OpenFile| {
             self.replayed.descriptor(id, recorded).unwrap_or(file.raw_descriptor())
         };
-        let start = End {
+        let start = CopyEndpoint {
             file: Some(&source),
             descriptor: descriptor(source_id, from.descriptor, &source),
             at: from.at,
         };
         let sends = self.record.call.kind() == Kind::SendFile;
         let end = match &sink {
-            Some((id, file)) => End {
+            Some((id, file)) => CopyEndpoint {
                 file: Some(file),
                 descriptor: descriptor(*id, to.descriptor, file),
                 at: to.at,
             },
             // Bytes that went to a socket, a pipe or a file that was not recorded go nowhere.
             None if sends || self.record.outcome.is_err() => {
-                End { file: None, descriptor: self.backend.nowhere.as_raw_fd(), at: None }
+                CopyEndpoint { file: None, descriptor: self.backend.nowhere.as_raw_fd(), at: None }
             }
-            None => End { file: None, descriptor: self.backend.no_file.as_raw_fd(), at: Some(0) },
+            None => CopyEndpoint {
+                file: None,
+                descriptor: self.backend.no_file.as_raw_fd(),
+                at: Some(0),
+            },
         };
         let route = match &sink {
             Some((_, file)) => source.route().or(file.route()),
@@ -317,10 +323,10 @@ impl Making<'_> {
         let Ok(source) = source else {
             return Execution::Skipped("bytes observed from what was not recorded");
         };
-        let start = End { file: None, descriptor: source.as_raw_fd(), at: Some(0) };
+        let start = CopyEndpoint { file: None, descriptor: source.as_raw_fd(), at: Some(0) };
         let descriptor =
             self.replayed.descriptor(id, to.descriptor).unwrap_or(file.raw_descriptor());
-        let end = End { file: Some(&file), descriptor, at: to.at };
+        let end = CopyEndpoint { file: Some(&file), descriptor, at: to.at };
         let length = usize::try_from(moved).unwrap_or(usize::MAX);
         let action = if self.record.call.kind() == Kind::SendFile {
             Action::SendFile { from: start, to: end, length }
@@ -370,7 +376,7 @@ impl Making<'_> {
             Traced::Allocate { mode, offset, length, .. } => {
                 timed(|| self.call(file, Action::Allocate { file, mode, offset, length }))
             }
-            Traced::Stat { flags, .. } => self.stat(Of::File(file), flags),
+            Traced::Stat { flags, .. } => self.stat(FileOrName::File(file), flags),
             Traced::Duplicate { descriptor, .. } => self.duplicate(id, file, descriptor),
             Traced::Control { descriptor, command, argument, .. } => {
                 self.control(id, file, descriptor, (command, argument))
@@ -387,7 +393,7 @@ impl Making<'_> {
                 self.noticed_file(id, file, detail)
             }
             Traced::Notice { .. } => {
-                let told = timed(|| self.call(file, Action::Notice { of: Of::File(file) }));
+                let told = timed(|| self.call(file, Action::Notice { of: FileOrName::File(file) }));
                 let mut settling = 0;
                 // Others want to see what is there.
                 if matches!(

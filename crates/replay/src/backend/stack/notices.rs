@@ -9,15 +9,15 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use striate_stack::{Action, Detail, Function, Of, Op, OpenFile, Outcome};
+use striate_stack::{Action, Detail, FileOrName, Function, Op, OpenFile, Outcome};
 
 use super::super::Execution;
 use super::super::root::Root;
-use super::calls::{Making, made, noted, timed};
+use super::calls::{CallInProgress, made, noted, timed};
 use super::locks::{Lock, last_error, until_free};
 use crate::namespace::{FileId, descriptor_shown};
 
-type Said = Detail<Arc<Path>>;
+type NoticeDetail = Detail<Arc<Path>>;
 
 /// What is done with an extended attribute.
 const GET: u64 = 0;
@@ -33,7 +33,7 @@ const ACCESS_CONTROL: &[u8; 28] = b"\x02\0\0\0\
 
 /// What a call on a name or a file is made with: a directory and a name, or a descriptor and none.
 #[derive(Clone, Copy)]
-struct On<'n> {
+struct NameOrDescriptor<'n> {
     descriptor: RawFd,
     name: Option<&'n CString>,
 }
@@ -43,12 +43,12 @@ fn returned(value: impl Into<i64>) -> Outcome {
     u64::try_from(value.into()).map_err(|_| last_error())
 }
 
-impl Making<'_> {
+impl CallInProgress<'_> {
     /// Announces a call to the stages, makes it, and announces its outcome.
     fn announced(
         &self,
         mut op: Op<'_>,
-        detail: &Said,
+        detail: &NoticeDetail,
         operation: impl FnOnce() -> Outcome,
         before: impl FnOnce(),
     ) -> Execution {
@@ -65,7 +65,7 @@ impl Making<'_> {
     }
 
     /// A call on a name.
-    pub(super) fn noticed_name(&self, path: &Path, detail: &Said) -> Execution {
+    pub(super) fn noticed_name(&self, path: &Path, detail: &NoticeDetail) -> Execution {
         // Which descriptor that was is known; it has another number here.
         let shown = descriptor_shown(path).and_then(|number| self.replayed.descriptor_of(number));
         let name = match shown {
@@ -73,10 +73,10 @@ impl Making<'_> {
             None => Ok(Root::c_relative(path)),
         };
         let name = name.unwrap_or_default();
-        let on = On { descriptor: self.backend.root.descriptor(), name: Some(&name) };
+        let on = NameOrDescriptor { descriptor: self.backend.root.descriptor(), name: Some(&name) };
         let route = self.replayed.stack.route(path);
         let target = self.backend.target(&name, path);
-        let action = Action::Notice { of: Of::Name(target) };
+        let action = Action::Notice { of: FileOrName::Name(target) };
         let op = Op { function: self.record.function, route: &route, action };
         if !is_made(self.record.function) {
             return noted(self.announced(op, detail, || Ok(0), || {}));
@@ -89,13 +89,16 @@ impl Making<'_> {
         &self,
         id: FileId,
         file: &Arc<OpenFile>,
-        detail: &Said,
+        detail: &NoticeDetail,
     ) -> Execution {
         let function = self.record.function;
         let descriptor = self.replayed.descriptor(id, -1).unwrap_or(file.raw_descriptor());
-        let on = On { descriptor, name: None };
-        let op =
-            Op { function, route: file.route(), action: Action::Notice { of: Of::File(file) } };
+        let on = NameOrDescriptor { descriptor, name: None };
+        let op = Op {
+            function,
+            route: file.route(),
+            action: Action::Notice { of: FileOrName::File(file) },
+        };
         // Others want to see what is there.
         let before = || match function {
             Function::Flock | Function::Fcntl | Function::Splice | Function::Other => {
@@ -115,10 +118,10 @@ impl Making<'_> {
 
     fn perform_notice(
         &self,
-        on: On<'_>,
+        on: NameOrDescriptor<'_>,
         file: Option<&Arc<OpenFile>>,
         path: &Path,
-        detail: &Said,
+        detail: &NoticeDetail,
     ) -> Outcome {
         let first = detail.numbers[0];
         match self.record.function {
@@ -191,7 +194,7 @@ impl Making<'_> {
     }
 
     /// The name as calls take it that know no directory to start from.
-    fn place(&self, on: On<'_>) -> Result<CString, Errno> {
+    fn place(&self, on: NameOrDescriptor<'_>) -> Result<CString, Errno> {
         let Some(name) = on.name else {
             return CString::new(format!("/proc/self/fd/{}", on.descriptor))
                 .map_err(|_| Errno::INVAL);
@@ -201,7 +204,7 @@ impl Making<'_> {
         CString::new(place.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)
     }
 
-    fn link(&self, on: On<'_>, detail: &Said) -> Outcome {
+    fn link(&self, on: NameOrDescriptor<'_>, detail: &NoticeDetail) -> Outcome {
         let to = detail.text.as_deref().ok_or(Errno::INVAL)?;
         let new = Root::c_relative(to);
         // SAFETY: the root is open as long as the backend is.
@@ -218,7 +221,7 @@ impl Making<'_> {
 
     /// As long as what the link said when it was recorded, also if it says something else here to
     /// stay beneath the root.
-    fn read_link(&self, on: On<'_>, detail: &Said) -> Outcome {
+    fn read_link(&self, on: NameOrDescriptor<'_>, detail: &NoticeDetail) -> Outcome {
         let text = match on.name {
             Some(name) => rustix::fs::readlinkat(on.directory(), name.as_c_str(), Vec::new())?,
             None => rustix::fs::readlinkat(on.directory(), c"", Vec::new())?,
@@ -232,7 +235,7 @@ impl Making<'_> {
         Ok(if room == 0 { length as u64 } else { (length as u64).min(room) })
     }
 
-    fn attribute(&self, on: On<'_>, detail: &Said) -> Outcome {
+    fn attribute(&self, on: NameOrDescriptor<'_>, detail: &NoticeDetail) -> Outcome {
         let key = detail.text.as_deref().unwrap_or(Path::new(""));
         let key = CString::new(key.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
         let (what, length) = (detail.numbers[0], (detail.numbers[1] as usize).min(MOST));
@@ -260,7 +263,7 @@ impl Making<'_> {
         returned(done as i64)
     }
 
-    fn real_path(&self, on: On<'_>) -> Outcome {
+    fn real_path(&self, on: NameOrDescriptor<'_>) -> Outcome {
         let place = self.place(on)?;
         // SAFETY: a C string; what is returned is freed once.
         let found = unsafe { libc::realpath(place.as_ptr(), std::ptr::null_mut()) };
@@ -274,7 +277,7 @@ impl Making<'_> {
 
     /// Each worker may have a current directory of its own. Nothing starts from it: all paths are
     /// recorded from the root.
-    fn change_directory(on: On<'_>) -> Outcome {
+    fn change_directory(on: NameOrDescriptor<'_>) -> Outcome {
         thread_local! {
             /// Whether this thread has one.
             static OWN: bool = {
@@ -297,11 +300,11 @@ impl Making<'_> {
             return returned(unsafe { libc::fchdir(directory) });
         }
         // The thread cannot have one, but it could go there.
-        access(On { descriptor: directory, name: None }, libc::X_OK, 0)
+        access(NameOrDescriptor { descriptor: directory, name: None }, libc::X_OK, 0)
     }
 
     /// As many bytes go through a pipe as did then.
-    fn splice(&self, on: On<'_>, detail: &Said) -> Outcome {
+    fn splice(&self, on: NameOrDescriptor<'_>, detail: &NoticeDetail) -> Outcome {
         let [into, at, length, _] = detail.numbers;
         let moved = self.record.outcome.unwrap_or(length).min(1 << 30) as usize;
         let (out, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -350,7 +353,7 @@ impl Making<'_> {
         let route = self.replayed.stack.route(path);
         let action = Action::ReadDirectory { target: self.backend.target(&name, path) };
         let op = Op { function: self.record.function, route: &route, action };
-        let on = On { descriptor: self.backend.root.descriptor(), name: Some(&name) };
+        let on = NameOrDescriptor { descriptor: self.backend.root.descriptor(), name: Some(&name) };
         let operation = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(on.directory(), &name, flags, Mode::empty())?;
@@ -404,7 +407,7 @@ impl Making<'_> {
     }
 }
 
-impl<'n> On<'n> {
+impl<'n> NameOrDescriptor<'n> {
     fn directory(&self) -> BorrowedFd<'n> {
         // SAFETY: the root, or a file that is open while the call is made.
         unsafe { BorrowedFd::borrow_raw(self.descriptor) }
@@ -444,7 +447,7 @@ impl<'n> On<'n> {
     }
 }
 
-fn access(on: On<'_>, mode: i32, flags: i32) -> Outcome {
+fn access(on: NameOrDescriptor<'_>, mode: i32, flags: i32) -> Outcome {
     let (name, flags) = match on.name {
         Some(name) => (name.as_ptr(), flags),
         None => (c"".as_ptr(), flags | libc::AT_EMPTY_PATH),
@@ -455,7 +458,7 @@ fn access(on: On<'_>, mode: i32, flags: i32) -> Outcome {
 }
 
 /// Devices are made as files: what they were for is not recorded.
-fn make_node(on: On<'_>, mode: u32) -> Outcome {
+fn make_node(on: NameOrDescriptor<'_>, mode: u32) -> Outcome {
     let name = on.name.ok_or(Errno::INVAL)?;
     let sort = match mode & libc::S_IFMT {
         sort @ (libc::S_IFIFO | libc::S_IFSOCK) => sort,

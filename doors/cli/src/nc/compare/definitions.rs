@@ -96,13 +96,13 @@ fn whole(attribute: &Attribute) -> (Type, Vec<u8>) {
 }
 
 /// What is done with a name, and what has it in the first and in the second.
-type See<'s, 'a, T> = dyn FnMut(&str, Option<&'a T>, Option<&'a T>) + 's;
+type NameVisitor<'s, 'a, T> = dyn FnMut(&str, Option<&'a T>, Option<&'a T>) + 's;
 
 /// Calls `see` with everything that has the same name in both, or is in one of them.
 fn by_name<'a, T>(
     (first, second): (&'a [T], &'a [T]),
     name: impl Fn(&'a T) -> &'a String,
-    see: &mut See<'_, 'a, T>,
+    see: &mut NameVisitor<'_, 'a, T>,
 ) {
     let known: HashMap<&String, &T> = second.iter().map(|item| (name(item), item)).collect();
     for item in first {

@@ -16,7 +16,7 @@ use striate_store::remote::Client;
 use crate::CommandError;
 use crate::fs::{Location, path as path_on_servers};
 use crate::nc::place;
-use crate::nc::signal_watch::Leaves;
+use crate::nc::signal_watch::Leftover;
 use crate::unfinished::{UnfinishedFile, remove_stale};
 
 /// The name of the dataset that is written. Rank 0 renames and removes; all calls are collective.
@@ -91,11 +91,11 @@ impl Destination {
     }
 
     /// What is left if the command ends before the copy is whole.
-    pub(super) fn leaves(&self) -> Leaves {
+    pub(super) fn leaves(&self) -> Leftover {
         let name = self.path.display().to_string();
         match &self.part {
-            Some(part) => Leaves::Copy { part: part.path.clone(), name },
-            None => Leaves::Dataset { unpublished: format!("{name}.unpublished").into(), name },
+            Some(part) => Leftover::Copy { part: part.path.clone(), name },
+            None => Leftover::Dataset { unpublished: format!("{name}.unpublished").into(), name },
         }
     }
 

@@ -4,4 +4,4 @@
 #[path = "../bodies/recording.rs"]
 mod recording;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| recording::several(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| recording::multi_process(bytes));

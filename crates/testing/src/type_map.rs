@@ -1,5 +1,7 @@
-//! The obvious twin: a type as the plain list of its byte offsets, and random descriptions to try.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
+//! [`TypeMap`]: the model that datatypes are compared with, and random descriptions to try.
+//!
+//! MPI defines a datatype by its type map: the offsets of its elements in stream order. Here they
+//! are those of its bytes, in a plain list, which is slow and obviously right.
 
 use proptest::prelude::*;
 use striate_datatype::notation::Notation;
@@ -7,14 +9,18 @@ use striate_datatype::{Distribution, Element, Order, Run};
 
 /// A type as MPI's text defines it, byte by byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Twin {
+pub struct TypeMap {
+    /// Of its bytes, in stream order.
     pub offsets: Vec<i64>,
+    /// The lower bound.
     pub lb: i64,
+    /// The upper bound.
     pub ub: i64,
     align: i64,
 }
 
-impl Twin {
+impl TypeMap {
+    /// From the lower to the upper bound.
     pub fn extent(&self) -> i64 {
         self.ub - self.lb
     }
@@ -27,19 +33,19 @@ impl Twin {
     }
 
     /// Places copies of children: (offset, child) in stream order.
-    fn place(parts: &[(i64, &Twin)]) -> Twin {
+    fn place(parts: &[(i64, &TypeMap)]) -> TypeMap {
         let offsets: Vec<i64> =
-            parts.iter().flat_map(|(at, twin)| twin.offsets.iter().map(move |o| o + at)).collect();
-        let filled = || parts.iter().filter(|(_, twin)| !twin.offsets.is_empty());
-        Twin {
-            lb: filled().map(|(at, twin)| at + twin.lb).min().unwrap_or(0),
-            ub: filled().map(|(at, twin)| at + twin.ub).max().unwrap_or(0),
-            align: filled().map(|(_, twin)| twin.align).max().unwrap_or(1),
+            parts.iter().flat_map(|(at, map)| map.offsets.iter().map(move |o| o + at)).collect();
+        let filled = || parts.iter().filter(|(_, map)| !map.offsets.is_empty());
+        TypeMap {
+            lb: filled().map(|(at, map)| at + map.lb).min().unwrap_or(0),
+            ub: filled().map(|(at, map)| at + map.ub).max().unwrap_or(0),
+            align: filled().map(|(_, map)| map.align).max().unwrap_or(1),
             offsets,
         }
     }
 
-    fn blocks(blocks: impl IntoIterator<Item = (u64, i64)>, of: &Twin) -> Twin {
+    fn blocks(blocks: impl IntoIterator<Item = (u64, i64)>, of: &TypeMap) -> TypeMap {
         let parts: Vec<_> = blocks
             .into_iter()
             .flat_map(|(len, at)| (0..len as i64).map(move |i| (at + i * of.extent(), of)))
@@ -48,7 +54,7 @@ impl Twin {
     }
 
     /// Indices of an array that are taken, per dimension; the slowest dimension outermost.
-    fn array(sizes: &[u64], taken: &[Vec<u64>], order: Order, of: &Twin) -> Twin {
+    fn array(sizes: &[u64], taken: &[Vec<u64>], order: Order, of: &TypeMap) -> TypeMap {
         let dims: Vec<usize> = match order {
             Order::C => (0..sizes.len()).collect(),
             Order::Fortran => (0..sizes.len()).rev().collect(),
@@ -62,17 +68,18 @@ impl Twin {
         }
         let parts: Vec<_> = linear.iter().map(|i| (i * of.extent(), of)).collect();
         let total: u64 = sizes.iter().product();
-        Twin { lb: 0, ub: total as i64 * of.extent(), ..Self::place(&parts) }
+        TypeMap { lb: 0, ub: total as i64 * of.extent(), ..Self::place(&parts) }
     }
 
-    pub fn of(notation: &Notation) -> Twin {
+    /// What a description means.
+    pub fn of(notation: &Notation) -> TypeMap {
         match notation {
             Notation::Element(element) => {
                 let size = element.size() as i64;
-                Twin { offsets: (0..size).collect(), lb: 0, ub: size, align: size }
+                TypeMap { offsets: (0..size).collect(), lb: 0, ub: size, align: size }
             }
             Notation::Bytes(len) => {
-                Twin { offsets: (0..*len as i64).collect(), lb: 0, ub: *len as i64, align: 1 }
+                TypeMap { offsets: (0..*len as i64).collect(), lb: 0, ub: *len as i64, align: 1 }
             }
             Notation::Contiguous { count, of } => Self::blocks([(*count, 0)], &Self::of(of)),
             Notation::Vector { count, block, stride, of } => {
@@ -98,24 +105,24 @@ impl Twin {
                 Self::blocks(offsets.iter().map(|at| (*block, *at)), &Self::of(of))
             }
             Notation::Struct { fields } => {
-                let twins: Vec<_> = fields.iter().map(|(_, _, of)| Self::of(of)).collect();
+                let maps: Vec<_> = fields.iter().map(|(_, _, of)| Self::of(of)).collect();
                 let parts: Vec<_> = fields
                     .iter()
-                    .zip(&twins)
-                    .flat_map(|((count, at, _), twin)| {
-                        (0..*count as i64).map(move |i| (at + i * twin.extent(), twin))
+                    .zip(&maps)
+                    .flat_map(|((count, at, _), map)| {
+                        (0..*count as i64).map(move |i| (at + i * map.extent(), map))
                     })
                     .collect();
-                let mut twin = Self::place(&parts);
+                let mut map = Self::place(&parts);
                 let filled: Vec<_> =
                     parts.iter().map(|part| part.1).filter(|t| !t.offsets.is_empty()).collect();
                 let same =
-                    |a: &Twin, b: &Twin| (&a.offsets, a.lb, a.ub) == (&b.offsets, b.lb, b.ub);
+                    |a: &TypeMap, b: &TypeMap| (&a.offsets, a.lb, a.ub) == (&b.offsets, b.lb, b.ub);
                 let one_type = filled.windows(2).all(|pair| same(pair[0], pair[1]));
-                while !one_type && twin.extent().rem_euclid(twin.align) != 0 {
-                    twin.ub += 1;
+                while !one_type && map.extent().rem_euclid(map.align) != 0 {
+                    map.ub += 1;
                 }
-                twin
+                map
             }
             Notation::Subarray { sizes, subsizes, starts, order, of } => {
                 let taken: Vec<Vec<u64>> =
@@ -144,7 +151,7 @@ impl Twin {
                 Self::array(sizes, &taken, *order, &Self::of(of))
             }
             Notation::Resized { lb, extent, of } => {
-                Twin { lb: *lb, ub: lb + extent, ..Self::of(of) }
+                TypeMap { lb: *lb, ub: lb + extent, ..Self::of(of) }
             }
             Notation::Dup { of } => Self::of(of),
         }

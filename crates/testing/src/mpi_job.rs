@@ -1,8 +1,6 @@
 //! Jobs of ranks that tests start under `mpiexec`, and how they end.
 //!
-//! The tests of other crates use this file, too. `MPICC` picks the MPI when a crate is built; the
-//! launcher that belongs to it is chosen here.
-#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
+//! `MPICC` picks the MPI when a crate is built; the launcher that belongs to it is chosen here.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -21,10 +19,13 @@ static MACHINE: Mutex<()> = Mutex::new(());
 
 /// How a job ended.
 pub struct Ended {
+    /// Whether the launcher's exit status says so.
     pub success: bool,
+    /// What the ranks printed, standard output first.
     pub output: String,
 }
 
+/// Whether the tests are built for Open MPI.
 pub fn is_openmpi() -> bool {
     mpi::library_version().contains("Open MPI")
 }

@@ -1,11 +1,11 @@
-//! [`Held`]: a file that was open before the records of a cut trace begin.
+//! [`PreopenedFile`]: a file that was open before the records of a cut trace begin.
 
 use crate::call::TracedFile;
 use crate::varint::{Input, push, push_bytes};
 
 /// A file whose `open` is not among the records, as it was before the first of them that is on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct PreopenedFile {
     /// The file.
     pub file: TracedFile,
     /// Its position, as far as known.
@@ -17,10 +17,10 @@ pub struct Held {
 }
 
 /// As the content of a block.
-pub(crate) fn encode(held: &[Held]) -> Vec<u8> {
+pub(crate) fn encode(preopened: &[PreopenedFile]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    push(&mut bytes, held.len() as u64);
-    for Held { file, position, size, descriptors } in held {
+    push(&mut bytes, preopened.len() as u64);
+    for PreopenedFile { file, position, size, descriptors } in preopened {
         push(&mut bytes, file.number);
         push(&mut bytes, file.opener.into());
         push_bytes(&mut bytes, file.path.as_os_str().as_encoded_bytes());
@@ -36,9 +36,9 @@ pub(crate) fn encode(held: &[Held]) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn decode(content: &[u8]) -> Option<Vec<Held>> {
+pub(crate) fn decode(content: &[u8]) -> Option<Vec<PreopenedFile>> {
     let mut input = Input(content);
-    let mut held = Vec::new();
+    let mut preopened = Vec::new();
     for _ in 0..input.number()? {
         let (number, opener) = (input.number()?, input.narrow()?);
         let path = crate::decoder::path(input.bytes()?);
@@ -50,7 +50,7 @@ pub(crate) fn decode(content: &[u8]) -> Option<Vec<Held>> {
             descriptors.push(i32::try_from(input.signed()?).ok()?);
         }
         let file = TracedFile { opener, number, path, flags };
-        held.push(Held { file, position, size, descriptors });
+        preopened.push(PreopenedFile { file, position, size, descriptors });
     }
-    Some(held)
+    Some(preopened)
 }
