@@ -19,14 +19,14 @@ use crate::run::mpi::{self, Mpi};
 use crate::space::free_space;
 use crate::{CommandError, terminal};
 
-/// Show what was found on this machine, where, and what to do about what is missing
+/// Show which parts are installed on this machine, where, and how to install missing ones
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate doctor
   striate doctor --json
 
-Fails if something is missing that 'striate run' needs; all else has its own use, which is said.")]
+Fails if something is missing that 'striate run' needs. For everything else, the output says what it is used for.")]
 pub(crate) struct DoctorArgs {}
 
 /// How it is with something.

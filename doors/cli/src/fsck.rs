@@ -30,23 +30,23 @@ use crate::{CommandError, terminal};
 /// How long files that are being made or removed have until the second look.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Check that the names and the data of a file system fit together
+/// Check the consistency of names and data of a file system
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate fsck striate://io.example                  check running servers
-  striate fsck --repair striate://io.example         also remove what belongs to no file
+  striate fsck --repair striate://io.example         also remove objects of no file
   striate fsck /srv/meta /srv/io1 /srv/io2           check servers that do not run
 
 It looks for files whose objects are missing or too short, for objects of no file, for copies and removals
 that were interrupted, and for servers that do not answer. Directories are given in the order in which
-the metadata server lists its servers, and are only read. What is in files is not compared: there are
-no copies to compare it with.
+the metadata server lists its servers, and are only read. The contents of files are not verified, since
+there is no second copy.
 
-Exit status: 0 all is well or was repaired, 1 something was found, 2 it was called wrongly.")]
+Exit status: 0 no problems, or all repaired; 1 problems were found; 2 wrong usage.")]
 pub(crate) struct FsckArgs {
-    /// Remove objects of no file and what is left of copies and removals that were interrupted;
-    /// files are not touched
+    /// Remove objects of no file, files of interrupted copies and objects of interrupted removals;
+    /// other files are not touched
     #[arg(long)]
     repair: bool,
 

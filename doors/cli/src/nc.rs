@@ -35,11 +35,11 @@ use crate::fs::Location;
 /// More threads than this do not copy faster.
 const MOST_THREADS: usize = 16;
 
-/// Look at, check, convert, divide and compare netCDF files (CDF-1, CDF-2 and CDF-5)
+/// Show, check, convert, divide and compare netCDF files (CDF-1, CDF-2 and CDF-5)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate nc header ocean.nc                                what is in it, as CDL
+  striate nc header ocean.nc                                its definitions, as CDL
   striate nc dump -v time,depth striate://io.example/ocean.nc
   striate nc copy --format cdf5 ocean.nc striate://io.example/ocean.nc
   striate nc compare ocean.nc striate://io.example/ocean.nc

@@ -57,7 +57,8 @@ pub(crate) struct QuickstartArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks: u64,
 
-    /// The directory for the file, which is removed; by default the temporary one
+    /// The directory for the file, which is removed afterwards; by default the system's temporary
+    /// directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 

@@ -14,17 +14,16 @@ use striate_stack::{Configuration, ConfigurationError};
 
 use crate::CommandError;
 
-/// List the stages and stacks that programs can be run with, check a stack, finish what one left
-/// behind
+/// List stages and stacks, check a stack, recover files that a stack has left behind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate stack list                     which stages there are, and which stacks come along
+  striate stack list                     the stages, and the built-in stacks
   striate run --stack write-back -- ./simulation
   striate stack show write-back > my.toml
-  striate stack check my.toml            what a file makes of stages
+  striate stack check my.toml            the chain of stages in a file
 
-docs/stack.md tells how to write such files.")]
+docs/stack.md describes such files.")]
 pub(crate) struct StackArgs {
     #[command(subcommand)]
     command: StackCommand,

@@ -21,18 +21,16 @@ use self::bar::RecordingBar;
 use crate::CommandError;
 use crate::output::write_whole;
 
-/// Look at recordings of what programs did with files; merge, cut, export and import them
+/// Show, merge, cut, export and import recordings of programs' file operations
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate run --trace traces -- ./simulation            make a recording
-  striate trace show traces --path '*.nc' --kind write  what was written to some files
-  striate trace stats traces                            what it comes to
-  striate trace merge traces -o run.trace               one file
+  striate run --trace traces -- ./simulation            record a program  striate trace show traces --path '*.nc' --kind write  what was written to some files
+  striate trace stats traces                            totals  striate trace merge traces -o run.trace               one file
   striate trace export run.trace --format perfetto -o run.json
   striate trace import strace.txt -o run.trace
 
-A recording is a trace, a merged file, or a directory of traces. docs/traces.md tells more.")]
+A recording is a trace, a merged file, or a directory of traces. See docs/traces.md.")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     command: TraceCommand,

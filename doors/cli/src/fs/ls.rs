@@ -23,20 +23,20 @@ use crate::{CommandError, terminal};
 Examples:
   striate fs ls striate://io.example
   striate fs ls -l striate://io.example/run7/
-  striate fs ls striate://io.example/run7/step-00    all names that begin so
+  striate fs ls striate://io.example/run7/step-00    all names with this prefix
 
 Sizes and times are those of the last sync, close or truncation of a file; 'striate fs stat' asks
-the servers for the size of now.")]
+the servers for the current size.")]
 pub(crate) struct LsArgs {
     /// Also show size, strip, servers and time
     #[arg(short, long)]
     long: bool,
 
-    /// List what is in directories, too, and what is in those
+    /// List directories recursively
     #[arg(short = 'R', long)]
     recursive: bool,
 
-    /// Files, directories or the beginnings of names
+    /// Files, directories or prefixes of names
     #[arg(required = true, value_name = "URL")]
     urls: Vec<RemoteUrl>,
 }

@@ -24,15 +24,15 @@ Examples:
   striate fs rm -r striate://io.example/run7
   striate fs rm --dead striate://io.example    finish removals that were interrupted")]
 pub(crate) struct FsRmArgs {
-    /// It is no failure if a file does not exist
+    /// Do not fail if a file does not exist
     #[arg(short, long)]
     force: bool,
 
-    /// Remove all that is in a directory, and what is in directories there
+    /// Remove directories with their contents
     #[arg(short, long)]
     recursive: bool,
 
-    /// Remove only what is left of files whose removal was interrupted
+    /// Only finish removals that were interrupted
     #[arg(long, conflicts_with_all = ["force", "recursive"])]
     dead: bool,
 

@@ -15,7 +15,7 @@ use crate::table::{Side, Table};
 use crate::time::utc;
 use crate::{CommandError, terminal};
 
-/// Show where files lie, and how large they are now
+/// Show the location and current size of files
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

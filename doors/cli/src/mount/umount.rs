@@ -13,27 +13,26 @@ use super::{say, timeout};
 use crate::document::Document;
 use crate::{CommandError, signals, terminal};
 
-/// Unmount what 'striate mount' has mounted, and return when everything is on the source
+/// Unmount a mount of 'striate mount', and return when all data is on the source
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate umount view                  unmount, and wait until everything is on the source
-  striate umount view --timeout 60     but no longer than a minute; the rest goes on by itself
-  striate umount view --lazy           also if programs still use it: waits for them
-  striate umount --unguard view        make a directory writable that 'striate mount --guard' has guarded
+  striate umount view                  unmount, and wait until all data is on the source
+  striate umount view --timeout 60     wait for at most a minute; the rest is written in the background
+  striate umount view --lazy           also if programs still use it: wait for them  striate umount --unguard view        make a directory writable that 'striate mount --guard' has guarded
 
-A plain 'umount' or 'fusermount3 -u' returns before stages have written what they hold back; 'striate mount --wait
-POINT' waits for the rest. Ctrl-C ends the wait, not the writing. Only the user that has mounted, and root, can unmount.
-Exit status: 0 everything is on the source, 1 it is not (which files is told), 2 nothing is mounted there.")]
+A plain 'umount' or 'fusermount3 -u' returns before stages have written what they buffer; 'striate mount --wait
+POINT' waits for the rest. Ctrl-C ends the wait, not the writing. Only the user who has mounted, and root, can unmount.
+Exit status: 0 all data is on the source, 1 some is not (the files are named), 2 nothing is mounted there.")]
 pub(crate) struct UmountArgs {
-    /// Where it is mounted
+    /// The mount points
     #[arg(required = true, value_name = "POINT")]
     points: Vec<PathBuf>,
-    /// Wait for so long at most
+    /// The longest wait
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<f64>,
-    /// Unmount even if programs use it: it cannot be seen any more, and ends when they have closed
-    /// their files
+    /// Unmount even if programs use it: the mount is detached, and ends when they have closed their
+    /// files
     #[arg(long, short)]
     lazy: bool,
     /// Make the directory writable again, also if nothing is mounted there

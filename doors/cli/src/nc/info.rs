@@ -24,9 +24,9 @@ Examples:
   striate nc info ocean.nc
   striate nc info --json striate://io.example/run7/ocean.nc
 
-Exit status: 1 if values that the header states are not in the file, because it was cut off.")]
+Exit status: 1 if values that the header describes are missing, because the file is truncated.")]
 pub(crate) struct InfoArgs {
-    /// Status 0 also if values are not in the file
+    /// Exit with status 0 also if values are missing in the file
     #[arg(long)]
     lenient: bool,
 

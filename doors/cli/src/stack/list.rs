@@ -14,7 +14,7 @@ use crate::table::{Side, Table};
 use crate::terminal::heading;
 use crate::{CommandError, terminal};
 
-/// List the stages there are, what sort of optimisation each is, and the stacks that come along
+/// List the stages, the kind of optimisation of each, and the built-in stacks
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,9 +22,9 @@ Examples:
   striate stack list --markdown    the table of stages in docs/stack.md
   striate run --stack combine -- ./simulation    a stack by its name
 
-scope: what a stage touches. interference: how much has to pass through it.
-state: whether it remembers anything. files: whether they become what they would be without it (kept),
-do so later (deferred), or not (changed).")]
+scope: what a stage touches. interference: how much of a program's I/O must pass through it.
+state: whether it keeps state between operations. files: whether their contents are as without the
+stage (kept), become so later (deferred), or differ (changed).")]
 pub(crate) struct ListArgs {
     /// As a table for documents
     #[arg(long, conflicts_with = "json")]

@@ -9,7 +9,7 @@ use super::named::{named, text};
 use crate::document::Document;
 use crate::{CommandError, terminal};
 
-/// Print a stack that comes along, to look at or to start one's own from
+/// Print a built-in stack, for example as a start for your own
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

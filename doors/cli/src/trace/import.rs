@@ -14,7 +14,7 @@ use crate::document::Document;
 use crate::number::{counted, grouped};
 use crate::{CommandError, terminal};
 
-/// Make a recording of what strace or Darshan wrote
+/// Import the output of strace or Darshan as a recording
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,20 +22,19 @@ Examples:
   striate trace import strace.txt -o run.trace
   darshan-dxt-parser job.darshan > dxt.txt
   striate trace import dxt.txt -o run.trace
-  striate trace import job.darshan -o run.trace          the log itself, if it has DXT
-  striate trace import strace.txt --directory /home/me/run -o run.trace
+  striate trace import job.darshan -o run.trace          a log with DXT  striate trace import strace.txt --directory /home/me/run -o run.trace
 
-Lines that are not understood are counted and the first of them shown; the rest is imported.")]
+Lines that cannot be parsed are counted, and the first ones are shown; the rest is imported.")]
 pub(super) struct ImportArgs {
-    /// What was written
+    /// The file to import
     file: PathBuf,
     /// The new recording
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// What it is, if that cannot be seen
+    /// The format of the file, if it is not detected
     #[arg(long, value_enum)]
     format: Option<ImportFormatArg>,
-    /// Where the program was started: what relative paths start from, if the file does not tell
+    /// Directory in which the program was started, for relative paths, if it is not in the file
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ pub(super) struct Selection {
     /// Calls of these threads
     #[arg(long, value_name = "TID", value_delimiter = ',')]
     thread: Vec<u32>,
-    /// Calls on these paths: '*.nc', '/data/**'; a pattern without / is one of names anywhere
+    /// Calls on these paths: '*.nc', '/data/**'; a pattern without / matches names in any directory
     #[arg(long, value_name = "GLOB")]
     path: Vec<String>,
     /// Calls of these kinds: open, close, read, write, seek, sync, stat, …; mpi-io: calls of
