@@ -42,8 +42,8 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
 fn refused(error: CompareError) -> CommandError {
     let hint = match &error {
         CompareError::Recording(_) | CompareError::Read { .. } => "",
-        CompareError::Unknown { .. } => "'striate compare --help' tells what can be compared",
-        CompareError::Different { .. } => "both sides have to be the same sort of thing",
+        CompareError::Unknown { .. } => "'striate compare --help' lists what can be compared",
+        CompareError::Different { .. } => "both sides must be of the same kind",
     };
     CommandError::failed("cannot compare", error, hint)
 }

@@ -271,7 +271,8 @@ fn take_inventory(client: &Client) -> Result<Inventory, StoreError> {
 fn repair_orphan(client: &Client, highest: u64, row: &mut FindingRow) {
     let Finding::Orphan { server, object, .. } = &row.finding else { return };
     if *object >= highest {
-        row.left = Some("since it may belong to a file that is being made; try again later".into());
+        row.left =
+            Some("since it may belong to a file that is being created; try again later".into());
         return;
     }
     match client.remove_orphan(server, *object) {

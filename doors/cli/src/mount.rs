@@ -242,7 +242,7 @@ fn serve(
 fn check_outside(place: &Path, point: &Path) -> Result<(), CommandError> {
     if point.canonicalize().is_ok_and(|point| place.starts_with(point)) {
         return Err(CommandError::usage(
-            format!("{} is below the mount, and would have to wait for itself", place.display()),
+            format!("{} is below the mount, which would wait for itself", place.display()),
             "choose a directory beside it",
         ));
     }
@@ -277,7 +277,7 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> EndingThread {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
                 say(
-                    "not waited for: what stages still held back is in their logs, which 'striate stack recover' brings to the source, or lost",
+                    "ended without waiting: data that stages still buffered is in their logs, from which 'striate stack recover' restores it, or lost",
                 );
                 std::process::exit(1);
             }
@@ -288,7 +288,7 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> EndingThread {
                 Ok(UnmountKind::Unmounted) => {}
                 Ok(UnmountKind::Detached) => {
                     say(
-                        "programs still use the mount: it is gone, and what they have open there fails",
+                        "programs still use the mount: it is detached, and calls on files that they have open there fail",
                     );
                 }
                 Err(error) => say(&error.to_string()),
@@ -310,11 +310,14 @@ pub(crate) fn failed(error: MountError) -> CommandError {
     let hint = match &error {
         MountError::Source { path, error } => match error.kind() {
             NotFound => {
-                "the source comes first, and has to be there: make it, or correct its name".into()
+                "the source is the first argument, and must exist: create it, or correct its name"
+                    .into()
             }
-            NotADirectory => "a directory can be mounted: the one that the file is in?".into(),
-            NotConnected => format!("'umount -l {0}' takes the dead mount away", path.display()),
-            PermissionDenied => "the user that mounts it needs permission to list it".into(),
+            NotADirectory => {
+                "only directories can be mounted: use the one that contains the file".into()
+            }
+            NotConnected => format!("'umount -l {0}' removes the dead mount", path.display()),
+            PermissionDenied => "the user who mounts it needs permission to list it".into(),
             _ => String::new(),
         },
         MountError::Point { path, error } => match error.kind() {
@@ -323,16 +326,18 @@ pub(crate) fn failed(error: MountError) -> CommandError {
             _ => String::new(),
         },
         MountError::NotEmpty { .. } => {
-            "choose an empty directory: what is in it could not be seen".into()
+            "choose an empty directory: its contents would be hidden".into()
         }
         MountError::AlreadyMounted { path, .. } => {
             format!("'striate umount {}' ends that mount", path.display())
         }
         MountError::Dead { path, .. } => {
-            format!("'umount -l {0}' or 'fusermount3 -uz {0}' takes it away", path.display())
+            format!("'umount -l {0}' or 'fusermount3 -uz {0}' removes it", path.display())
         }
         MountError::Guard { .. } => "only the owner of the directory can guard it".into(),
-        MountError::Within { .. } => "choose directories beside each other".into(),
+        MountError::Within { .. } => {
+            "choose directories of which neither contains the other".into()
+        }
         MountError::NoFuse(error) if error.kind() == PermissionDenied => {
             "root can let all users use it, as most systems do: chmod 666 /dev/fuse".into()
         }
@@ -343,13 +348,13 @@ pub(crate) fn failed(error: MountError) -> CommandError {
             "users other than root need fusermount3 (Debian: fuse3)".into()
         }
         MountError::Unsettled(_) => {
-            "'striate stack recover STACK SOURCE' finishes what stages left behind".into()
+            "'striate stack recover STACK SOURCE' recovers files that stages left behind".into()
         }
         _ => String::new(),
     };
     let attempted = match &error {
         MountError::Unmount { .. } | MountError::Unsettled(_) | MountError::Session(_) => {
-            "the mount did not end well"
+            "the mount did not end cleanly"
         }
         _ => "there is no mount",
     };

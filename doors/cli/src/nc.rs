@@ -148,7 +148,7 @@ fn options() -> Result<Options, CommandError> {
 
 /// What to say about `STRIATE_HINTS`.
 fn hints(error: FileError) -> CommandError {
-    CommandError::failed("cannot use STRIATE_HINTS", error, "it is name=value;name=value")
+    CommandError::failed("cannot use STRIATE_HINTS", error, "write name=value;name=value")
 }
 
 /// What to say when something failed with a dataset.
@@ -179,7 +179,7 @@ fn hint(error: &ArrayError) -> String {
 
 /// What to do with a file of netCDF-4.
 fn of_netcdf_4(file: &str) -> String {
-    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' makes a classic file of it")
+    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' converts it to a classic file")
 }
 
 /// A file as bytes, to be read by this rank alone.
@@ -194,7 +194,7 @@ fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
 fn place(path: &Path) -> Result<Location, CommandError> {
     Location::new(path.into()).map_err(|error| {
         CommandError::usage(
-            format!("{} is no URL: {error}", path.display()),
+            format!("{} is not a URL: {error}", path.display()),
             "URLs are striate://host:port/path",
         )
     })

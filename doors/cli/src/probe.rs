@@ -91,7 +91,7 @@ fn delta(text: &str) -> Result<f64, String> {
 
 fn limit(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
-        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
+        Ok(Duration::ZERO) => Err("must be more than 0".into()),
         other => other.map_err(|error| error.to_string()),
     }
 }

@@ -375,7 +375,7 @@ fn next(
     let example = quoted(&example);
     try_out("draw a block", &[&[own, "describe", &example, "--svg block.svg"]]);
     let trace = quoted_path(recorded.trace());
-    try_out("what the requests of this program tell", &[&[own, "report", &trace]]);
+    try_out("a report on the requests of this program", &[&[own, "report", &trace]]);
     try_out("see what another program does with files", &[&[own, "run", "-- ls -l"]]);
     let strided: &[&str] = &[own, "bench strided", "--block 64", "--api striate,posix"];
     let tiles: &[&str] =

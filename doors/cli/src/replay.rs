@@ -130,7 +130,7 @@ fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
     if real && !args.yes {
         return Err(CommandError::usage(
             "--root / lets the replay write and remove the recorded files themselves",
-            "say --yes as well if that is meant; without --root, a new directory is used",
+            "give --yes as well if that is intended; without --root, a new directory is used",
         ));
     }
     Ok(Onto::Directory(root.clone()))
@@ -139,8 +139,10 @@ fn onto(args: &ReplayArgs) -> Result<Onto, CommandError> {
 fn failed(error: ReplayError) -> CommandError {
     let hint = match &error {
         ReplayError::TooManyThreads { .. } => "--workers N allows more",
-        ReplayError::Space { .. } => "--max-space SIZE allows more, --root DIR is another place",
-        ReplayError::Make { .. } => "--root DIR chooses another place",
+        ReplayError::Space { .. } => {
+            "--max-space SIZE allows more, --root DIR selects another place"
+        }
+        ReplayError::Make { .. } => "--root DIR selects another place",
         _ => "",
     };
     match error {

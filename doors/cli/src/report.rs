@@ -142,9 +142,9 @@ fn open(
 fn write_stack(path: &Path, model: &Model) -> Result<(), CommandError> {
     let Some((finding, stack)) = advice::offered(&model.findings) else {
         let hint = if model.findings.iter().any(Finding::is_refuted) {
-            "the stacks that were advised were tried and make it slower"
+            "the advised stacks were measured and make it slower"
         } else {
-            "'striate report' tells what stands out"
+            "'striate report' shows the findings"
         };
         return Err(CommandError::failed("no stack was written", "the advice offers none", hint));
     };
@@ -183,9 +183,7 @@ pub(crate) fn refused(error: RecordingError) -> CommandError {
         RecordingError::Empty(_) => {
             "'striate run --trace DIR -- PROGRAM' records a program into a directory"
         }
-        RecordingError::Trace(_) => {
-            "'striate trace import' makes recordings of what other tools wrote"
-        }
+        RecordingError::Trace(_) => "'striate trace import' imports the output of other tools",
         _ => "",
     };
     CommandError::failed("cannot open the recording", error, hint)

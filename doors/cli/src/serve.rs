@@ -279,7 +279,7 @@ fn allow_many_files() {
 fn failed(error: ServerError) -> CommandError {
     let hint = match &error {
         ServerError::Settings(text) => {
-            let hint = "'striate serve --print-config' shows what the options come to";
+            let hint = "'striate serve --print-config' shows the resulting configuration";
             return CommandError::usage(format!("the settings cannot be used: {text}"), hint);
         }
         ServerError::OpenToAnyone { .. } => "give --key-file FILE, or --allow-anyone",

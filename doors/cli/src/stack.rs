@@ -66,7 +66,7 @@ pub(crate) fn refused(path: &Path, error: &ConfigurationError) -> CommandError {
     let hint = match error {
         ConfigurationError::Unreadable { .. } => "",
         ConfigurationError::Stage { .. } => "'striate stack list' shows which stages there are",
-        _ => "docs/stack.md tells how such files are written",
+        _ => "docs/stack.md describes such files",
     };
     let attempted = format!("{} is not a stack", path.display());
     CommandError::failed(attempted, error.to_string().trim_end().to_owned(), hint)

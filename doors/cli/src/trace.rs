@@ -103,12 +103,12 @@ fn warn(complaints: &[String]) {
 fn refused(error: RecordingError) -> CommandError {
     let hint = match &error {
         RecordingError::Trace(_) | RecordingError::Empty(_) => {
-            "'striate run --trace DIR' makes recordings; 'striate trace import' reads those of others"
+            "'striate run --trace DIR' makes recordings; 'striate trace import' imports the output of other tools"
         }
-        RecordingError::UnknownFormat(_) => "say what it is by --format",
-        RecordingError::Within(_) => "give it a place elsewhere by -o",
+        RecordingError::UnknownFormat(_) => "give the format with --format",
+        RecordingError::Within(_) => "choose another place with -o",
         RecordingError::Write { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
-            "give it another name by -o"
+            "choose another name with -o"
         }
         _ => "",
     };

@@ -101,7 +101,7 @@ fn directories_and_links_that_lead_nowhere() {
     answer(&["fs", "cp", &path, &cluster.at("run/a")]);
     for name in ["run", "run/"] {
         let text = complaint(&["fs", "rm", &cluster.at(name)], 2);
-        assert_says(&text, &["/run is a directory", "-r removes it with all that is in it"]);
+        assert_says(&text, &["/run is a directory", "-r removes it with its contents"]);
     }
     let text = complaint(&["fs", "rm", "-f", &cluster.at("run"), &cluster.at("none")], 2);
     assert_says(&text, &["is a directory"]);

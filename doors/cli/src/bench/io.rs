@@ -245,7 +245,7 @@ impl IoArgs {
                 }
                 "posix" | "mpiio" | "mpiio-ompio" | "mpiio-romio" if self.place.is_remote() => {
                     return Err(CommandError::usage(
-                        format!("{api} knows files of file systems only, none on servers"),
+                        format!("{api} only supports files of file systems, not on servers"),
                         "leave --store and --servers out, or compare with --api socket",
                     ));
                 }
@@ -311,7 +311,7 @@ fn mpiio(name: &str, pattern: &dyn Pattern) -> Result<Vec<&'static str>, Command
         "mpiio-romio" => Some("romio"),
         "pnetcdf" | "netcdf" => {
             return Err(CommandError::usage(
-                format!("{name} knows datasets only, no plain files"),
+                format!("{name} only supports datasets, not plain files"),
                 "see: striate bench array --help",
             ));
         }

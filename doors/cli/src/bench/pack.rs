@@ -97,7 +97,7 @@ fn render(results: &PackResults) -> String {
     }
     if results.peers.is_empty() {
         text.push_str(
-            "\nBuild with --features mpi to see MPI_Pack of Open MPI and MPICH beside us.\n",
+            "\nBuild with --features mpi to compare with MPI_Pack of Open MPI and MPICH.\n",
         );
     }
     text

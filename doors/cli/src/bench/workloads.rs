@@ -82,7 +82,7 @@ fn check_ranks(layout: &str, has: u64, ranks: u64) -> Result<(), CommandError> {
     }
     Err(CommandError::usage(
         format!("{layout} is for {}, but there are {}", counted(has, "rank"), grouped(ranks)),
-        "give only one of the two: ranks, or how they are laid out",
+        "give only one of the two: the number of ranks, or their layout",
     ))
 }
 
@@ -130,7 +130,7 @@ impl TileReaderArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
         if self.overlap[0] >= self.tile[0] || self.overlap[1] >= self.tile[1] {
             return Err(CommandError::usage(
-                "displays that overlap as far as they reach form no wall",
+                "displays that overlap completely do not form a wall",
                 "use an --overlap that is smaller than the --tile",
             ));
         }
@@ -359,7 +359,7 @@ impl IorArgs {
         if !self.block.is_multiple_of(self.transfer) {
             return Err(CommandError::usage(
                 format!(
-                    "a block of {} does not hold whole transfers of {}",
+                    "a block of {} is not a multiple of the transfer size {}",
                     counted(self.block, "byte"),
                     grouped(self.transfer)
                 ),

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &LsArgs, json: bool) -> Result<(), CommandError> {
         if entries.is_empty() && !path(url).is_empty() {
             return Err(CommandError::failed(
                 format!("cannot list {url}"),
-                "there is no file or directory of this name, and none that begins so",
+                "there is no file or directory with this name or prefix",
                 "'striate fs ls' of the directory above shows what there is",
             ));
         }

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
         CommandError::failed(
             "not all files are removed",
             format!("it was interrupted, {} gone", counted_as(removed, "file is", "files are")),
-            format!("'striate fs rm --dead{url}' finishes a removal that was under way"),
+            format!("'striate fs rm --dead{url}' finishes a removal that was in progress"),
         )
     };
     let (removed, failures) = supervised(interrupted, |stop| {
@@ -106,7 +106,7 @@ fn remove(
                 if !args.recursive && is_directory(&client, &name) {
                     failures.push(CommandError::usage(
                         format!("{} is a directory", client.url(&name)),
-                        "-r removes it with all that is in it",
+                        "-r removes it with its contents",
                     ));
                 } else if !args.force {
                     failures.push(error.into());
@@ -137,7 +137,7 @@ fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String
     if path.is_empty() {
         return Err(CommandError::usage(
             format!("{url} is the whole file system"),
-            "name the files that are to go, or directories with -r",
+            "name the files to remove, or directories with -r",
         ));
     }
     if !recursive {

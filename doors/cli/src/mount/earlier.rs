@@ -22,7 +22,7 @@ pub(crate) fn wait(
     for mut listed in of_source(source) {
         if listed.is_live() && listed.is_settling() {
             say(&format!(
-                "process {} still writes what was done at {} to {}: waiting for it",
+                "process {} still writes data of the mount at {} to {}: waiting for it",
                 listed.record.process, listed.record.point, listed.record.source
             ));
             ending::wait(&mut listed, patience)?;
@@ -107,7 +107,7 @@ fn tell_notes(source: &Path, stack: Option<&Path>, configuration: &str) {
         }
         let stack = stack.map_or("STACK".into(), |stack| stack.display().to_string());
         say(&format!(
-            "{}: an earlier mount of {} did not end well; {}",
+            "{}: an earlier mount of {} did not end cleanly; {}",
             note.path.display(),
             source.display(),
             ending::remedy(&stack, &source.display().to_string())

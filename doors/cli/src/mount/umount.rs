@@ -41,7 +41,7 @@ pub(crate) struct UmountArgs {
 }
 
 /// What to do about another's mount.
-const OWNER: &str = "the user that has mounted it, or root, can do it";
+const OWNER: &str = "only the user who has mounted it, or root, can do this";
 
 /// A mount that has ended; a row of the JSON document.
 #[derive(Debug, Serialize)]
@@ -138,7 +138,7 @@ fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<FoundRecord>
         // The process that served it was killed, and has left its guard.
         let lifted = striate_mount::lift_guard(point).unwrap_or(false);
         if lifted {
-            say(&format!("{} is guarded no more", point.display()));
+            say(&format!("{} is no longer guarded", point.display()));
         } else if listed.is_empty() {
             return Err(nothing(point));
         }
@@ -224,7 +224,7 @@ fn unknown(point: &Path, found: &MountEntry) -> CommandError {
     CommandError::failed(
         format!("cannot wait for {}", point.display()),
         format!("it was mounted{owner}, and there is no record of it for you"),
-        "the user that has mounted it, or root, can wait for it",
+        "only the user who has mounted it, or root, can wait for it",
     )
 }
 

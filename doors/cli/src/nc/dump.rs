@@ -123,7 +123,7 @@ pub(crate) struct HeaderArgs {
 fn precision(text: &str) -> Result<Precision, String> {
     let digits = |text: &str| match text.trim().parse() {
         Ok(digits @ 1..=20) => Ok(Some(digits)),
-        _ => Err(format!("'{text}' is no number of digits from 1 to 20")),
+        _ => Err(format!("'{text}' is not a number of digits from 1 to 20")),
     };
     match text.split_once(',') {
         None => Ok(Precision { float: digits(text)?, double: None }),

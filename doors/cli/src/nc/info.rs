@@ -113,7 +113,7 @@ pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
         terminal::print(&described.text())?;
     }
     match missing.filter(|_| !args.lenient) {
-        Some(missing) => Err(missing.error("get it again from where it came from")),
+        Some(missing) => Err(missing.error("obtain it again from its source")),
         None => Ok(()),
     }
 }

@@ -125,7 +125,7 @@ fn damage(own: &Header, bytes: &[u8], lost: u128, file_len: u64) -> Option<Strin
     let lost = u64::try_from(lost).unwrap_or(u64::MAX);
     absurd.then(|| {
         format!(
-            "it states {} of values that are not there, in a file of {}",
+            "it states {} of values that are missing, in a file of {}",
             Bytes(lost),
             counted(file_len, "byte")
         )

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
     }
     let to = destination(&args.from, &args.to)?;
     let told = format!(
-        "one of {} and {} is whole; the same command with --force goes on",
+        "one of {} and {} is complete; the same command with --force continues",
         args.from.display(),
         to.display()
     );
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
             error @ ArrayError::Header { .. } => CommandError::failed(
                 attempted,
                 error,
-                "'mv' and 'striate fs mv' rename files that are no classic netCDF datasets",
+                "'mv' and 'striate fs mv' rename files that are not classic netCDF datasets",
             ),
             error => failed(&attempted, error),
         }

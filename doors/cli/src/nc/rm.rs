@@ -66,7 +66,7 @@ pub(crate) fn run(args: &NcRmArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::is_printing_rank() {
         return Ok(());
     }
-    let told = "not everything was removed; the same command with --force goes on".to_owned();
+    let told = "not everything was removed; the same command with --force continues".to_owned();
     let _interrupt = SignalWatch::new(Leaves::Unfinished(told))?;
     let mut rows = Vec::new();
     let mut first = None;
@@ -117,7 +117,7 @@ fn remove(dataset: &Path, args: &NcRmArgs) -> Result<Option<RemovedDataset>, Com
             return Err(CommandError::failed(
                 format!("cannot remove {}", dataset.display()),
                 error,
-                "'rm' and 'striate fs rm' remove files that are no datasets",
+                "'rm' and 'striate fs rm' remove files that are not datasets",
             ));
         }
         Err(error) => return Err(cannot(error)),

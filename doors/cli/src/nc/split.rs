@@ -108,7 +108,7 @@ impl SplitArgs {
         }
         if asked.count.is_none() && asked.targets.is_empty() {
             return Err(CommandError::usage(
-                "there is one place and no number of partitions",
+                "there is one target and no number of partitions",
                 "give --partitions N, or --targets A,B,...",
             ));
         }

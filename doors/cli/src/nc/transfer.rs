@@ -200,7 +200,7 @@ fn check(
         if let Some(end) = end_of_data(&own).filter(|end| *end > len) {
             let reason =
                 format!("it is cut off: its data ends at byte {end}, the file at byte {len}");
-            return Err(cannot(reason, "get it again from where it came from"));
+            return Err(cannot(reason, "obtain it again from its source"));
         }
     }
     if divides {

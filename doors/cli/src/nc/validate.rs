@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::is_printing_rank() {
         return Ok(());
     }
-    let interrupt = SignalWatch::new(Leaves::Nothing("not all files were looked at"))?;
+    let interrupt = SignalWatch::new(Leaves::Nothing("not all files were checked"))?;
     let bar = interrupt.bar();
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

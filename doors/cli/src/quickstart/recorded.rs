@@ -177,7 +177,7 @@ fn access(
     memory.fill(!(rank as u8));
     file.read_at_all(0, &mut memory)?;
     if memory.iter().any(|byte| *byte != rank as u8) {
-        return Err(FileError::caller(format!("rank {rank} reads otherwise than it wrote")));
+        return Err(FileError::caller(format!("rank {rank} read other bytes than it wrote")));
     }
     let start = now();
     file.close()?;

@@ -219,7 +219,7 @@ fn read(comm: &Arc<dyn Comm>, path: &Path) -> Result<(Vec<Partition>, u64), Arra
         .zip(0..)
         .find(|(value, index)| value.to_bits() != temperature(place(*index)).to_bits());
     if let Some((value, index)) = wrong {
-        let reason = format!("air{:?} is {value} there, and was written otherwise", place(index));
+        let reason = format!("air{:?} is {value}, which is not what was written", place(index));
         return Err(ArrayError::Partition { file: path.display().to_string(), reason });
     }
     let records = months;

@@ -44,7 +44,7 @@ pub(super) fn of_run(stack: &str, run: &Path, given: Option<&Path>) -> String {
     if let (false, Some(given)) = (text.is_empty(), given) {
         let _ = writeln!(
             text,
-            "  This brings what can be brought to where it belongs:\n    {}",
+            "  This command restores what can be restored:\n    {}",
             command(given, &places)
         );
     }

@@ -60,8 +60,8 @@ pub(super) fn for_the_loader(found: PathBuf, variable: &str) -> Result<PathBuf, 
     // The loader takes a list with these between its entries.
     if found.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
         let message =
-            format!("{}: the loader cannot take a name with spaces or colons", found.display());
-        let hint = format!("copy it elsewhere and say so by {variable}");
+            format!("{}: the loader does not accept a name with spaces or colons", found.display());
+        let hint = format!("copy it elsewhere and name it by {variable}");
         return Err(CommandError::usage(message, hint));
     }
     Ok(found)

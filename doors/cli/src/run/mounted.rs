@@ -105,7 +105,7 @@ impl From<io::Error> for NotStarted {
 fn check(args: &RunArgs) -> Result<(), CommandError> {
     if args.mpiio.is_some() {
         return Err(CommandError::usage(
-            "--mpiio goes with the library that is loaded into programs, not with --mount",
+            "--mpiio works with the preloaded library, not with --mount",
             "leave one of them out",
         ));
     }
@@ -137,7 +137,7 @@ fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
                 eprintln!(
-                    "striate: not waited for: what stages still held back is in their logs, or lost"
+                    "striate: ended without waiting: data that stages still buffered is in their logs, or lost"
                 );
                 std::process::exit(1);
             }

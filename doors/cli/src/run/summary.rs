@@ -168,7 +168,7 @@ impl Summary {
             let _ = write!(text, "{}", Report(counters));
         }
         if self.counters.is_empty() && self.unseen.is_empty() {
-            text.push_str("striate: no calls on files that are not the system's\n");
+            text.push_str("striate: no calls on files other than those of the system\n");
         }
         for unseen in &self.unseen {
             let _ = writeln!(text, "striate: {}", unseen.sentence());
@@ -183,7 +183,7 @@ impl Summary {
         if let Some(RecordingFigures { files, peak }) = recorded {
             let files = counted(files, "file");
             let peak = stats::peak(peak).map_or(String::new(), |peak| format!("; {peak}"));
-            let _ = writeln!(text, "  calls were about {files}{peak}");
+            let _ = writeln!(text, "  calls used {files}{peak}");
         }
         text + &self.left
     }

@@ -117,7 +117,7 @@ fn stacks_text(stacks: &[StackRow]) -> String {
     }
     format!(
         "\n{}\n{}'striate stack show NAME' prints one; 'striate run --stack NAME -- PROGRAM' uses it.\n",
-        heading("Stacks that come along"),
+        heading("Built-in stacks"),
         table.render()
     )
 }

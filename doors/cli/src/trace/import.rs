@@ -95,17 +95,17 @@ impl ImportRow {
         }
         let elsewhere = match self.format {
             import::ImportFormat::Strace if self.imported.annotated => {
-                "are on pipes, sockets and devices, which are no files"
+                "are on pipes, sockets and devices, which are not files"
             }
             import::ImportFormat::Strace => {
-                "left out: on descriptors whose open was not seen ('strace -y' tells what they are)"
+                "left out: on descriptors whose open was not seen ('strace -y' shows their files)"
             }
             import::ImportFormat::Dxt | import::ImportFormat::Darshan => {
-                "left out: the same bytes as others once more"
+                "left out: they move the same bytes as other calls"
             }
         };
         for (what, names) in [
-            ("are no operations on files", &self.imported.skipped),
+            ("are not operations on files", &self.imported.skipped),
             (elsewhere, &self.imported.elsewhere),
         ] {
             let sum: u64 = names.values().sum();
@@ -118,7 +118,7 @@ impl ImportRow {
         }
         if *malformed > 0 {
             let what = if self.format == import::ImportFormat::Darshan { "calls" } else { "lines" };
-            let _ = writeln!(text, "  {} {what} were not understood:", grouped(*malformed));
+            let _ = writeln!(text, "  {} {what} could not be parsed:", grouped(*malformed));
             for (line, shown) in &self.imported.first_malformed {
                 let shown: String =
                     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

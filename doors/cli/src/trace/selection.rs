@@ -60,7 +60,7 @@ impl Selection {
         }
         let paths = filter::paths(&self.path).map_err(|error| {
             let hint = "* stands for a part of a name, ** for directories, [a-c] for a letter";
-            CommandError::usage(format!("not a pattern of paths: {error}"), hint)
+            CommandError::usage(format!("not a path pattern: {error}"), hint)
         })?;
         Ok(Filter {
             from: self.from,

@@ -242,7 +242,7 @@ impl CommonArgs {
         }
         if api != ArrayApi::Striate && self.place.is_remote() {
             return Err(CommandError::usage(
-                format!("{name} knows files of file systems only, none on servers"),
+                format!("{name} only supports files of file systems, not on servers"),
                 "leave --store and --servers out, or use --api striate",
             ));
         }

@@ -35,7 +35,7 @@ impl Location {
                 if name.is_empty() || !Path::new(name).components().all(plain) {
                     return Err(CommandError::failed(
                         format!("cannot copy to {name:?} in {}", directory.display()),
-                        "this is no name of a file in there",
+                        "this is not a valid file name there",
                         "",
                     ));
                 }

@@ -90,7 +90,7 @@ impl Partitions {
 
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        let whole = if self.whole { "all there" } else { "not all as they should be" };
+        let whole = if self.whole { "all there" } else { "with problems" };
         let by = if self.by == "pnetcdf" { ", sub-files of PnetCDF" } else { "" };
         let partitions = counted(self.files.len() as u64, "partition");
         let _ = writeln!(text, "\n{partitions}, {whole}{by}");
