@@ -41,7 +41,7 @@ pub enum MpiIoError {
     #[error("MPI is not running: start with the ranks of an MPI job")]
     NotRunning,
     /// The build mixed two MPIs.
-    #[error("this was built for {built}, but runs with {running:?}: build anew with one MPICC")]
+    #[error("this was built for {built}, but runs with {running:?}: rebuild with one MPICC")]
     OtherMpi {
         /// The MPI of `peer/mpiio.c`.
         built: &'static str,

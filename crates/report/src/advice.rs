@@ -163,7 +163,7 @@ impl Finding {
     /// refuted.
     pub fn usage(&self) -> Option<String> {
         let stack = self.stack.as_ref().filter(|_| !self.is_refuted())?;
-        let first = if stack.ready { "" } else { "Fill in its places first. " };
+        let first = if stack.ready { "" } else { "Fill in its paths first. " };
         Some(format!(
             "{first}To use it, save it as {file} and start the program with \
              'striate run --stack {file} -- your command'.",

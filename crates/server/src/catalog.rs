@@ -367,8 +367,9 @@ impl Catalog {
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<FileRecord, CatalogError> {
-        FileRecord::decode(bytes)
-            .ok_or_else(|| self.damaged(format!("{} bytes are no record of a file", bytes.len())))
+        FileRecord::decode(bytes).ok_or_else(|| {
+            self.damaged(format!("{} bytes are not a record of a file", bytes.len()))
+        })
     }
 
     fn damaged(&self, why: String) -> CatalogError {

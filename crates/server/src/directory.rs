@@ -54,7 +54,7 @@ fn check_format(directory: &Path) -> Result<(), ServerError> {
     let Some(text) = read(&directory.join("format"))? else {
         // Files of other programs must not be mixed with what the server stores.
         if let Some(name) = stranger(directory).map_err(ServerError::system("list", directory))? {
-            return not_ours(format!("there is {name:?} in it, but no file \"format\""));
+            return not_ours(format!("it contains {name:?}, but no file \"format\""));
         }
         return write_durably(directory, "format", &FORMAT.to_string());
     };
@@ -63,7 +63,7 @@ fn check_format(directory: &Path) -> Result<(), ServerError> {
         Ok(newer) if newer > FORMAT => {
             not_ours(format!("its format is {newer}, this version knows {FORMAT}"))
         }
-        _ => not_ours(format!("its format is {text:?}, which never was")),
+        _ => not_ours(format!("its format is {text:?}, which is unknown")),
     }
 }
 

@@ -182,10 +182,10 @@ impl Settings {
         }
         let is_address = |address: &String| !address.is_empty() && address.len() <= MAX_NAME;
         if let Some(address) = self.servers.iter().find(|address| !is_address(address)) {
-            return settings(format!("{address:?} is no address of a server"));
+            return settings(format!("{address:?} is not an address of a server"));
         }
         if self.bandwidth == Some(0) {
-            return settings("a bandwidth of 0 would let nothing pass".into());
+            return settings("a bandwidth of 0 would block all data".into());
         }
         if !self.metadata && !self.servers.is_empty() {
             return settings("only a server with metadata = true needs to know the servers".into());

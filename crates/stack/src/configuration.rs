@@ -184,7 +184,7 @@ impl Configuration {
         if document.stage.len() > MOST_STAGES {
             let count = document.stage.len();
             return Err(ConfigurationError::Nonsense(format!(
-                "{count} stages: {MOST_STAGES} are the most"
+                "{count} stages, but at most {MOST_STAGES} are possible"
             )));
         }
         let stages = document.stage.into_iter().enumerate();
@@ -220,7 +220,7 @@ impl Configuration {
         if stages.len() > MOST_STAGES {
             let count = stages.len();
             return Err(ConfigurationError::Nonsense(format!(
-                "{count} stages: {MOST_STAGES} are the most"
+                "{count} stages, but at most {MOST_STAGES} are possible"
             )));
         }
         check_order(self.table, &stages)?;

@@ -63,7 +63,7 @@ pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         toml::Value::Table(table).try_into().map_err(|error| error.to_string())?;
     if !options.i_accept_destroyed_files {
         return Err("it destroys every file that is written through it; \
-                    say i_accept_destroyed_files = true if that is what you want"
+                    set i_accept_destroyed_files = true if that is intended"
             .into());
     }
     Ok(Box::new(SeekFree))

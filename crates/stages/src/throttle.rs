@@ -88,10 +88,10 @@ impl Throttle {
         });
         let bandwidth = bandwidth.transpose()?;
         if latency.is_none() && bandwidth.is_none() {
-            return Err("say latency, bandwidth or both".into());
+            return Err("set latency, bandwidth or both".into());
         }
         if bandwidth == Some(0) {
-            return Err("bandwidth is 0: nothing would ever pass".into());
+            return Err("a bandwidth of 0 would block all data".into());
         }
         let kinds = options.kinds.as_deref().map_or(Ok(REQUESTS), options::kinds)?;
         let latency = latency.unwrap_or_default();

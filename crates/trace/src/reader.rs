@@ -384,8 +384,7 @@ impl Records {
         loop {
             if let Some(decoder) = &mut self.decoder {
                 let record = decoder.next();
-                let wrong =
-                    |()| Damage::new(self.at, "the block before has something unknown in it");
+                let wrong = |()| Damage::new(self.at, "the block before has an unknown record");
                 if let Some(record) = record.map_err(wrong)? {
                     return Ok(Some(record));
                 }

@@ -86,7 +86,7 @@ pub enum Malformed {
         found: u32,
     },
     /// The payload is not a message.
-    #[error("the payload is no {what}: {source}")]
+    #[error("the payload is not a {what}: {source}")]
     Undecodable {
         /// What it should be.
         what: &'static str,

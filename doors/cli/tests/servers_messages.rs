@@ -71,7 +71,7 @@ fn tls_on_one_side_only_and_certificates_that_do_not_fit() {
     let text = complaint_with(&ca, &["fs", "ls", &plain.replace("striate", "striate+tls")]);
     assert_says(&text, &["the server does not speak TLS", "striate://", "--tls-cert"]);
     let text = complaint_with(&[("STRIATE_CA_FILE", &elsewhere)], &["fs", "ls", &tls]);
-    assert_says(&text, &["certificate is not believed", "STRIATE_CA_FILE"]);
+    assert_says(&text, &["certificate is not trusted", "STRIATE_CA_FILE"]);
     let text = complaint_with(&[("STRIATE_CA_FILE", &elsewhere)], &["fs", "ls", &other]);
     assert_says(&text, &["certificate is not for the host of the URL", "elsewhere.example"]);
     let listed = striate(&["fs", "ls", &tls]).envs(ca).output().unwrap();

@@ -90,7 +90,7 @@ pub enum MountError {
         error: io::Error,
     },
     /// The process that unmounts when this one dies cannot be started.
-    #[error("cannot start the process that looks after the mount: {0}")]
+    #[error("cannot start the watcher process of the mount: {0}")]
     Watcher(io::Error),
     /// It cannot be unmounted.
     #[error("cannot unmount {}: {error}", .path.display())]
@@ -104,7 +104,7 @@ pub enum MountError {
     #[error("the connection to the kernel (/dev/fuse) has failed: {0}")]
     Session(io::Error),
     /// What stages held back could not be written.
-    #[error("not all that stages held back could be written: {0}")]
+    #[error("not all data that stages buffered could be written: {0}")]
     Unsettled(Errno),
 }
 

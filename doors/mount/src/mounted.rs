@@ -576,7 +576,7 @@ fn door(
 /// Says that the kernel does not use files itself, where that was wanted.
 fn notice_passthrough(options: &Options, door: &SourceFs) {
     if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
-        door.notice("the kernel cannot read and write files itself: requests do it".into());
+        door.notice("passthrough is not available: files are read and written by requests".into());
     }
 }
 

@@ -66,7 +66,7 @@ fn text(record: &Record) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!(
         "NOT EVERYTHING IS IN THIS DIRECTORY YET.\n\
-         Programs have written at {point}, which was mounted by 'striate mount' and is not any more.\n\
+         Programs have written at {point}, which was mounted by 'striate mount' and has been unmounted.\n\
          Process {process} on {host} brings what is missing ({held} files are held back), and then removes this note.\n\
          To wait for that:  striate mount --wait {point}\n\
          If there is no such process any more, it was killed.\n{remedy}\n",
@@ -81,10 +81,10 @@ fn text(record: &Record) -> String {
 fn remedy(record: &Record) -> String {
     match &record.stack {
         Some(stack) => format!(
-            "To bring what is left:  striate stack recover {stack} {}\nand then remove this note.",
+            "To restore it:  striate stack recover {stack} {}\nand then remove this note.",
             record.source
         ),
-        None => "What its stages held back is lost.".into(),
+        None => "Data that its stages had buffered is lost.".into(),
     }
 }
 

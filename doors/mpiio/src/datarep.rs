@@ -179,7 +179,7 @@ unsafe fn register(
     let predefined = matches!(name.to_bytes(), b"native" | b"internal" | b"external32");
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     if predefined || all.iter().any(|known| known.name.as_c_str() == name) {
-        return Err(Failure::new(mpi::ERR_DUP_DATAREP, "the representation is there already"));
+        return Err(Failure::new(mpi::ERR_DUP_DATAREP, "the representation is already registered"));
     }
     let name = name.to_owned();
     all.push(Box::leak(Box::new(Registered { name, read, write, extent, state })));

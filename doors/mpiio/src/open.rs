@@ -165,7 +165,7 @@ fn mode(amode: c_int) -> Outcome<Mode> {
     let refuse = |reason| Err(Failure::new(mpi_constants::ERR_AMODE, reason));
     let has = |bit| amode & bit != 0;
     if amode & !KNOWN != 0 {
-        return refuse("the access mode has bits that mean nothing");
+        return refuse("the access mode has unknown bits");
     }
     let (read, write, both) = (
         has(mpi_constants::MODE_RDONLY),

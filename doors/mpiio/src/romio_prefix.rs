@@ -72,7 +72,7 @@ pub(crate) fn check(name: &OsStr, place: &OsStr) -> Outcome {
     if [forced, split(name).0].into_iter().flatten().all(is_there) {
         return Ok(());
     }
-    Err(Failure::new(mpi::ERR_IO, "the file is not on the file system that is asked for"))
+    Err(Failure::new(mpi::ERR_IO, "the file is not on the requested file system"))
 }
 
 /// The number of the file system of a file, which need not exist. `None` if there is no such

@@ -51,7 +51,7 @@ pub enum ArrayEngineError {
     #[error("this MPI has no {0}")]
     NoComponent(&'static str),
     /// What was opened is not what was made.
-    #[error("the file says something else about itself than was defined: {0}")]
+    #[error("the file's attributes differ from the definitions: {0}")]
     Differs(String),
     /// The library is not in this program, or cannot be used.
     #[error("it is not there: {0}")]

@@ -38,12 +38,12 @@ const TRACE: &str = "[[stage]]\nkind = \"trace\"\ndirectory = \"FAST/run\"\n";
 
 pub(super) static OVERHEADS: &[OverheadStack] = &[
     OverheadStack {
-        name: "overhead of a file that nobody wants",
+        name: "overhead of a file that no stage wants",
         stages: ELSEWHERE,
         goal: Some(10.0),
     },
     OverheadStack {
-        name: "overhead of calls that nobody wants",
+        name: "overhead of calls that no stage wants",
         stages: OTHER_CALLS,
         goal: Some(10.0),
     },

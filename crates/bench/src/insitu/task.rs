@@ -83,7 +83,7 @@ impl FromStr for Task {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let not_one = || format!("{text:?} is no task");
+        let not_one = || format!("{text:?} is not a task");
         let (kind, rest) = text.split_once(' ').ok_or_else(not_one)?;
         let numbers = match kind {
             "write" => 4,

@@ -291,7 +291,7 @@ impl Backend for StackBackend {
         for (_, opened) in files {
             close_all(opened);
         }
-        finished.map(drop).map_err(|error| format!("what was held back: {error}"))
+        finished.map(drop).map_err(|error| format!("buffered data: {error}"))
     }
 
     fn end_all(&self) -> Vec<String> {

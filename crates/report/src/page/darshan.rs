@@ -169,7 +169,7 @@ fn order(log: &DarshanLog) -> String {
         number("sequential"),
         number("of all"),
     ];
-    let note = "<p class=\"note\">A consecutive access begins where the one before ended, a sequential one there or behind it.</p>";
+    let note = "<p class=\"note\">A consecutive access begins where the one before ended, a sequential one there or after it.</p>";
     table("Consecutive and sequential accesses", &columns, rows, false) + note
 }
 

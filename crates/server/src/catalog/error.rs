@@ -119,7 +119,7 @@ pub enum CatalogError {
         known: u64,
     },
     /// Something else is there.
-    #[error("{catalog} is no catalogue: {why}")]
+    #[error("{catalog} is not a catalogue: {why}")]
     NotACatalog {
         /// Where something else is.
         catalog: String,

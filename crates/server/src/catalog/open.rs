@@ -162,7 +162,7 @@ fn check_format(database: &Database, name: &str) -> Result<(), CatalogError> {
         Some(found) if found > FORMAT => {
             Err(CatalogError::NewerFormat { catalog: name.to_owned(), found, known: FORMAT })
         }
-        Some(_) => not_a_catalog("it has a format that never was"),
+        Some(_) => not_a_catalog("it has an unknown format"),
         None => not_a_catalog("it does not say its format"),
     }
 }

@@ -56,7 +56,7 @@ fn recover_file(base: &Base, claim: Claim, wanted: Wanted, report: &mut Report) 
                 "something else is there now, or was written to it; the file is left where it is",
             )),
             Err(Refused::Outside(sources)) => Fate::Failed(io::Error::other(format!(
-                "it is not below a directory that the stack has a rule for ({sources}), so it is not believed"
+                "it is not below a directory that the stack has a rule for ({sources}), so it is not trusted"
             ))),
             Err(Refused::Distrusted(distrust)) => Fate::Failed(io::Error::other(distrust)),
             Err(refused) => Fate::Failed(refused.errno().into()),

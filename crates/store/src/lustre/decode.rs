@@ -37,7 +37,7 @@ pub enum LayoutError {
         has: usize,
     },
     /// They are something else.
-    #[error("{magic:#010x} is the mark of no layout that is known")]
+    #[error("{magic:#010x} is not the magic number of a known layout")]
     Unknown {
         /// The first number.
         magic: u32,

@@ -59,7 +59,7 @@ pub enum OptionsError {
     )]
     NoAuthorities,
     /// No length of time.
-    #[error("{PATIENCE}: '{0}' is no length of time such as 10s or 500ms")]
+    #[error("{PATIENCE}: '{0}' is not a duration such as 10s or 500ms")]
     Patience(String),
     /// Bytes that are no text.
     #[error("{0} is not UTF-8")]

@@ -212,8 +212,8 @@ impl SourceFs {
             Err(error) => {
                 if self.passthrough.swap(false, Ordering::Relaxed) {
                     self.notice(format!(
-                        "the kernel does not read and write files of {} itself ({error}): \
-                         requests do it, which is slower",
+                        "the kernel has no passthrough for files of {} ({error}): \
+                         they are read and written by requests, which is slower",
                         self.source.display()
                     ));
                 }
