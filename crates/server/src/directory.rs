@@ -155,7 +155,7 @@ mod tests {
         };
         refused("thesis.tex", "years of work", "thesis.tex");
         refused("format", "2\n", "this version knows 1");
-        refused("format", "one", "never was");
+        refused("format", "one", "which is unknown");
         // An interrupted start is not in the way.
         fs::write(place.path().join("format.new"), "").unwrap();
         let fresh = place.path().join("fresh");

@@ -306,6 +306,6 @@ mod tests {
         let half = Settings { tls_key: Some("key".into()), ..Settings::default() };
         assert!(half.check().is_err());
         let still = Settings { bandwidth: Some(0), ..Settings::default() };
-        assert!(still.check().unwrap_err().to_string().contains("nothing pass"));
+        assert!(still.check().unwrap_err().to_string().contains("block all data"));
     }
 }

@@ -151,14 +151,14 @@ mod tests {
         says("http://h/a", "begins neither");
         says("striate:///a", "host is missing");
         says("striate://:80/a", "host is missing");
-        says("striate://h:/a", "no port");
-        says("striate://h:0/a", "no port");
-        says("striate://h:65536/a", "no port");
+        says("striate://h:/a", "not a port");
+        says("striate://h:0/a", "not a port");
+        says("striate://h:65536/a", "not a port");
         says("striate://h:x/a", "'x' is no port");
         says("striate://::1/a", "brackets");
         says("striate://[::1/a", "not closed");
-        says("striate://[h]:1/a", "no IPv6 address");
-        says("striate://[::1]1/a", "no port");
+        says("striate://[h]:1/a", "not an IPv6 address");
+        says("striate://[::1]1/a", "not a port");
         says("striate://me@h/a", "'@'");
     }
 
