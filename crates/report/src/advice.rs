@@ -68,8 +68,8 @@ pub struct AdvisedStack {
     pub ready: bool,
 }
 
-/// Every stack that advice can show; the last is for files in one directory. Whoever knows the
-/// stages checks that they can be built: this crate does not link them.
+/// Every stack that advice can show; the last is for files in one directory. A test of a crate that
+/// links the stages checks that they can be built.
 #[doc(hidden)]
 pub fn all_stacks(files: &[String]) -> Vec<AdvisedStack> {
     stacks::all(files).collect()

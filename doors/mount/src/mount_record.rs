@@ -304,7 +304,7 @@ fn directories(user: u32) -> [PathBuf; 2] {
     [first, format!("/tmp/striate-{user}").into()]
 }
 
-/// Users of whom there may be records.
+/// Users that may have records.
 fn users_with_records() -> Vec<u32> {
     let named = |directory: &str, prefix: &str| -> Vec<u32> {
         let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };

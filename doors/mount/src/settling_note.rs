@@ -95,7 +95,7 @@ pub struct FoundNote {
     pub path: PathBuf,
     /// The process that left it.
     pub process: u32,
-    /// The user to whom it belongs.
+    /// The user that it belongs to.
     pub user: u32,
     file: File,
 }

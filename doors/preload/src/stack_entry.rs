@@ -389,7 +389,7 @@ pub(crate) fn noticed_file<'d, R: Answer>(
     before(&call);
     drop(call);
     let answer = make_and_tell(&op, announced, consent, real, detail);
-    // Whoever drops a file last is within the stack.
+    // The thread that drops a file last is within the stack.
     let entered = Entered::new();
     drop(op);
     drop(file);

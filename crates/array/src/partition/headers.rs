@@ -151,7 +151,7 @@ const OF_DATASET: [&str; 13] = [
 ];
 const OF_VARIABLE: [&str; 5] = [DIMENSIONS, DIMENSION, COUNT, RANGES, NOTE];
 
-/// Text in the master for people who open it with other tools.
+/// Text in the master for users of other tools.
 const MASTER_NOTE: &str = "This file is the master of a partitioned dataset. Variables that have an attribute \
 partition_note are scalars here; their data is divided into the files that partition_files lists, relative to \
 this one. 'striate nc join THIS_FILE WHOLE_FILE' makes one file of all. Other tools read the partitions: \

@@ -1,5 +1,4 @@
-//! A writer of Darshan logs, from what is known of their format: for tests of versions that nobody
-//! has at hand.
+//! A writer of Darshan logs, for tests of versions of which no real log is available.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use std::io::Write as _;

@@ -2,8 +2,8 @@
 //!
 //! A name is a path of components between slashes; directories exist only as parts of names. Every
 //! file has exactly one spelling: what other systems would silently tidy up (`a//b`, `./a`, `a/`)
-//! is refused, so that two spellings never mean two files. Only one leading slash is dropped, for
-//! those who write `/a/b`.
+//! is refused, so that two spellings never mean two files. Only one leading slash is dropped, so
+//! that `/a/b` is accepted.
 
 use thiserror::Error;
 

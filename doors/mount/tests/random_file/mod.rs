@@ -359,7 +359,7 @@ fn mapped<R>(file: &File, offset: u64, length: usize, act: impl FnOnce(&mut [u8]
     let before = (offset % 4096) as usize;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let start = (offset - before as u64) as i64;
-    // SAFETY: the file is as long as that; nobody else changes it while it is mapped.
+    // SAFETY: the file is as long as that; nothing else changes it while it is mapped.
     unsafe {
         let memory = libc::mmap(
             null_mut(),

@@ -27,8 +27,8 @@ fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
     descriptor
 }
 
-/// Opens a name, through the stack if it is for stages. Who is told to list a directory hears of it
-/// here already: it may be listed by ways that we do not see.
+/// Opens a name, through the stack if it is for stages. Stages that are notified of listings are
+/// notified here already: the directory may be listed by calls that are not intercepted.
 fn open_or(
     function: Function,
     (directory, name): (c_int, *const c_char),
